@@ -1,0 +1,197 @@
+"""What agent and model say to each other, whatever the model."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from bot.values import Json
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens of one or more model calls, as the provider counted them.
+
+    Attributes:
+        input: Input tokens that were neither read from nor written to the cache.
+        output: Output tokens, thinking included.
+        cache_read: Input tokens read from the cache.
+        cache_write: Input tokens written to the cache.
+    """
+
+    input: int = 0
+    output: int = 0
+    cache_read: int = 0
+    cache_write: int = 0
+
+    @property
+    def all_input(self) -> int:
+        """Every input token, cached or not."""
+        return self.input + self.cache_read + self.cache_write
+
+    @property
+    def total(self) -> int:
+        """What counts against a budget: input, cache and output."""
+        return self.all_input + self.output
+
+    def __add__(self, other: "Usage") -> "Usage":
+        return Usage(
+            self.input + other.input,
+            self.output + other.output,
+            self.cache_read + other.cache_read,
+            self.cache_write + other.cache_write,
+        )
+
+
+class StopReason(StrEnum):
+    """Why the model stopped talking."""
+
+    END = "end"
+    TOOL_CALLS = "tool_calls"
+    MAX_TOKENS = "max_tokens"
+    REFUSAL = "refusal"
+    PAUSE = "pause"
+    CONTEXT_FULL = "context_full"
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A tool that the model asks for.
+
+    Attributes:
+        malformed: The raw text of the arguments when they are no JSON object; `arguments` is then
+            empty and the call is answered with an error instead of being made.
+    """
+
+    id: str
+    name: str
+    arguments: Json = field(default_factory=dict)
+    malformed: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResult:
+    """What came of a call, as the model will read it."""
+
+    call_id: str
+    text: str
+    failed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class UserMessage:
+    """Something said to the agent: by its person, by its parent, or by the runtime."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResults:
+    """The results of all calls of one answer, in the order of the calls.
+
+    Attributes:
+        note: What the runtime or a person says along with them (a warning, a message sent to the
+            run); empty for nothing.
+    """
+
+    results: tuple[ToolResult, ...]
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One answer of a model.
+
+    Attributes:
+        model: The model that really answered, as the provider names it.
+        native: The provider's own content blocks, JSON, to be sent back unchanged to the same
+            provider and model (thinking blocks are signed); `None` when text and calls say it all.
+    """
+
+    text: str
+    calls: tuple[ToolCall, ...] = ()
+    stop: StopReason = StopReason.END
+    usage: Usage = Usage()
+    model: str = ""
+    native: list[Json] | None = None
+
+
+Message = UserMessage | ToolResults | Answer
+
+
+def to_json(message: Message) -> Json:
+    """Return a message as a JSON document for the steps table."""
+    match message:
+        case UserMessage(text):
+            return {"kind": "user", "text": text}
+        case ToolResults(results, note):
+            rows = [{"id": r.call_id, "text": r.text, "failed": r.failed} for r in results]
+            return {"kind": "results", "results": rows, "note": note}
+        case Answer():
+            return {
+                "kind": "answer",
+                "text": message.text,
+                "calls": [
+                    {"id": c.id, "name": c.name, "arguments": c.arguments, "malformed": c.malformed}
+                    for c in message.calls
+                ],
+                "stop": str(message.stop),
+                "usage": [
+                    message.usage.input,
+                    message.usage.output,
+                    message.usage.cache_read,
+                    message.usage.cache_write,
+                ],
+                "model": message.model,
+                "native": message.native,
+            }
+
+
+def from_json(document: Json) -> Message:
+    """Return the message that `to_json` wrote.
+
+    Raises:
+        ValueError: The document is none of ours.
+    """
+    match document:
+        case {"kind": "user", "text": str(text)}:
+            return UserMessage(text)
+        case {"kind": "results", "results": list(rows), "note": str(note)}:
+            return ToolResults(
+                tuple(ToolResult(r["id"], r["text"], r["failed"]) for r in rows), note
+            )
+        case {"kind": "answer"}:
+            return Answer(
+                document["text"],
+                tuple(
+                    ToolCall(c["id"], c["name"], c["arguments"], c["malformed"])
+                    for c in document["calls"]
+                ),
+                StopReason(document["stop"]),
+                Usage(*document["usage"]),
+                document["model"],
+                document["native"],
+            )
+    raise ValueError(f"No message: {document!r}")
+
+
+def estimate_tokens(value: str | Sequence[Message] | Any) -> int:
+    """Return a rough upper estimate of the tokens of a text or of messages: a third of its length.
+
+    No local tokenizer exists for the models we use; the provider's count is what is charged.
+    """
+    if isinstance(value, str):
+        return len(value) // 3 + 1
+    return sum(_length(message) for message in value) // 3 + 1
+
+
+def _length(message: Message) -> int:
+    match message:
+        case UserMessage(text):
+            return len(text) + 12
+        case ToolResults(results, note):
+            return sum(len(result.text) + 60 for result in results) + len(note)
+        case Answer():
+            if message.native is not None:
+                return len(str(message.native))
+            return len(message.text) + sum(len(str(c.arguments)) + 60 for c in message.calls)

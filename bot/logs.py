@@ -1,0 +1,76 @@
+"""Log lines that carry conversation, user and run, and no secret."""
+
+import logging
+import re
+import sys
+from collections.abc import Iterable, MutableMapping
+from typing import Any, Literal
+
+import structlog
+
+_SECRETS = re.compile(
+    r"(sk-[A-Za-z0-9_-]{12,}|xox[abprs]-[A-Za-z0-9-]{10,}|xapp-[A-Za-z0-9-]{10,}"
+    r"|gh[pousr]_[A-Za-z0-9]{20,}|AKIA[0-9A-Z]{16}"
+    r"|(?<=://)[^/\s:@]+:[^/\s@]+(?=@)"
+    r"|[MN][A-Za-z0-9_-]{23,25}\.[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{27,})"
+)
+
+MASK = "[secret]"
+
+_known: set[str] = set()
+
+bind = structlog.contextvars.bind_contextvars
+bound = structlog.contextvars.bound_contextvars
+
+
+def keep_secret(values: Iterable[str]) -> None:
+    """Mask these very values in every log line from now on (keys from the configuration)."""
+    _known.update(value for value in values if len(value) >= 6)
+
+
+def without_secrets(text: str) -> str:
+    """Return `text` with everything that looks like a key, and every known key, masked."""
+    for value in _known:
+        text = text.replace(value, MASK)
+    return _SECRETS.sub(MASK, text)
+
+
+def _mask(_: object, __: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    for key, value in event.items():
+        if isinstance(value, str):
+            event[key] = without_secrets(value)
+    return event
+
+
+def set_up(
+    *, level: str = "INFO", form: Literal["text", "json"] = "text", file: str | None = None
+) -> None:
+    """Send all log lines, ours and the libraries', through one formatter to stderr or a file."""
+    shared: list[Any] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.stdlib.add_log_level,
+        structlog.stdlib.add_logger_name,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+        structlog.stdlib.ExtraAdder(),
+        structlog.processors.format_exc_info,
+        _mask,
+    ]
+    renderer: Any = (
+        structlog.processors.JSONRenderer()
+        if form == "json"
+        else structlog.dev.ConsoleRenderer(colors=file is None and sys.stderr.isatty())
+    )
+    handler = logging.FileHandler(file) if file else logging.StreamHandler()
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=shared,
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, renderer],
+        )
+    )
+    root = logging.getLogger()
+    for old in list(root.handlers):
+        root.removeHandler(old)
+    root.addHandler(handler)
+    root.setLevel(level.upper())
+    for noisy in ("httpx2", "httpcore2", "aiosqlite", "sqlalchemy.engine", "discord", "slack_bolt"):
+        logging.getLogger(noisy).setLevel(max(logging.WARNING, root.level))

@@ -1,0 +1,207 @@
+"""The two ports to a platform: an Intake hears, an Outlet says."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from bot.values import Identity, Place, RunStatus
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Incoming:
+    """What a person said.
+
+    Attributes:
+        event_id: Unique per platform for 24 h: the same event delivered twice is answered once.
+        private: Nobody else reads this place (a direct message, the terminal).
+    """
+
+    event_id: str
+    user: Identity
+    user_name: str
+    place: Place
+    text: str
+    private: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunCard:
+    """What a run card shows; the newest state wins.
+
+    Attributes:
+        elapsed_seconds: Since the run started, waiting for a person not counted.
+        tool: The tool that is at work now; empty for none.
+        tokens: Used so far, of `token_budget`.
+        line: The newest progress report, at most 100 characters; empty for none.
+    """
+
+    run_id: str
+    owner: Identity
+    place: Place
+    label: str
+    agent: str
+    status: RunStatus
+    elapsed_seconds: float = 0.0
+    tool: str = ""
+    tool_calls: int = 0
+    tokens: int = 0
+    token_budget: int = 0
+    line: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Announcement:
+    """What is said about a run, or a reply that could not be given when it was due.
+
+    Attributes:
+        key: The same for every attempt; a platform that can, refuses a second message under it.
+        text: For people, Markdown; already cleaned, to be made harmless in the platform's terms.
+        owner: The only one who may be pinged.
+        maybe_repeated: The fate of an earlier send is unknown: say that it may be a duplicate.
+        footer: One quiet line (tokens, time).
+    """
+
+    key: str
+    place: Place
+    owner: Identity
+    title: str
+    text: str
+    footer: str = ""
+    maybe_repeated: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Confirmation:
+    """A question that only its owner (or an admin) may answer, once."""
+
+    id: str
+    owner: Identity
+    place: Place
+    text: str
+    expires_in_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Delivered:
+    """The platform took it.
+
+    Attributes:
+        message_ids: Its ids of the messages, in order.
+    """
+
+    message_ids: tuple[str, ...] = ()
+
+
+class ReplyStream(Protocol):
+    """One reply that grows while the model writes it."""
+
+    def update(self, text: str) -> None:
+        """Show the whole text so far; the newest wins, at the platform's pace. Never waits."""
+        ...
+
+    async def finish(self, text: str) -> Delivered:
+        """Show the final text, whole, in as many messages as it takes.
+
+        Raises:
+            DeliveryError: It did not get through.
+        """
+        ...
+
+    async def abandon(self) -> None:
+        """Leave what is shown as it is: the turn will be resumed, here or elsewhere."""
+        ...
+
+
+class Outlet(Protocol):
+    """Says things in the places of one platform. A `worker` has outlets only."""
+
+    platform: str
+
+    async def acknowledge(self, place: Place) -> None:
+        """Show at once that the message was heard (a reaction, typing). Never raises."""
+        ...
+
+    def open_reply(self, place: Place, owner: Identity, message_id: str = "") -> ReplyStream:
+        """Begin a reply, or go on with the one whose id is given."""
+        ...
+
+    async def announce(self, announcement: Announcement) -> Delivered:
+        """Say something new in its place, pinging only its owner.
+
+        Raises:
+            NotPresentError: That person is not there; keep it for the next chat.
+            DeliveryError: It did not get through.
+        """
+        ...
+
+    def show_card(self, card: RunCard) -> None:
+        """Show or move a run card; the newest state wins, at the platform's pace. Never waits."""
+        ...
+
+    async def ask(self, confirmation: Confirmation) -> None:
+        """Ask the owner for a yes or no.
+
+        Raises:
+            DeliveryError: There is no one to ask; the answer is then no.
+        """
+        ...
+
+    async def tell(self, place: Place, user: Identity, text: str) -> None:
+        """Say a short thing to one person, privately where the platform can. Never raises."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommandReply:
+    """What a command answers: Markdown for the one who asked, privately where that is possible.
+
+    Attributes:
+        failed: It was not done; the text says why and what would work.
+        more: The command that shows the next page; empty for none.
+    """
+
+    text: str
+    failed: bool = False
+    more: str = ""
+
+
+class Ears(Protocol):
+    """What an Intake calls: implemented by the orchestrator."""
+
+    async def hear(self, incoming: Incoming) -> CommandReply | None:
+        """Take what a person said: a message begins a turn, a command is answered at once.
+
+        The message is stored when this returns, so the platform may be acknowledged.
+        """
+        ...
+
+    async def stop_turn(self, user: Identity, place: Place) -> CommandReply:
+        """Stop the turn under way in this place, if it is this person's."""
+        ...
+
+    async def answer(self, user: Identity, confirmation_id: str, *, yes: bool) -> CommandReply:
+        """Take the owner's answer to a confirmation."""
+        ...
+
+    async def run_choices(self, user: Identity, typed: str) -> list[tuple[str, str]]:
+        """Return (id, label) of this person's runs that fit what was typed, newest first."""
+        ...
+
+
+class Intake(Protocol):
+    """Hears what people say on one platform."""
+
+    platform: str
+
+    async def run(self, ears: Ears) -> None:
+        """Listen until cancelled, or until the person leaves."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Platform:
+    """A platform as a process holds it: every process its outlet, `serve` and `chat` its intake."""
+
+    outlet: Outlet
+    intake: Intake | None = None
+    close: Callable[[], Awaitable[None]] | None = field(default=None)

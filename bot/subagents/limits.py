@@ -1,0 +1,173 @@
+"""How much one person, and everyone together, may run: numbers, and the decision."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from pydantic import Field, model_validator
+
+from bot.errors import LimitReachedError
+from bot.values import Settings
+
+
+class SpawnRateLimit(Settings):
+    """How many runs one person may start within a sliding window."""
+
+    max_requests: int = Field(10, ge=1, description="Runs one person may start per window.")
+    window_seconds: int = Field(3600, ge=1, description="Length of the window, in seconds.")
+
+
+class SubagentSettings(Settings):
+    """Everything under `subagents:` (features G1–G15)."""
+
+    enabled: bool = Field(True, description="Whether the main agent may hand work to subagents.")
+    default_timeout_minutes: float = Field(
+        5, gt=0, description="Time of a background run that asks for none, in minutes."
+    )
+    max_timeout_minutes: float = Field(
+        10, gt=0, description="The most time a run can ask for, in minutes; more is clamped."
+    )
+    sync_timeout_seconds: float = Field(
+        120, gt=0, description="Time of a delegated task inside the turn, in seconds."
+    )
+    max_concurrent_per_user: int = Field(3, ge=1, description="Runs of one person at once.")
+    max_concurrent_global: int = Field(10, ge=1, description="Runs of everyone at once.")
+    max_queued_per_user: int = Field(
+        5, ge=0, description="Runs of one person that may wait for a slot; 0 refuses instead."
+    )
+    archive_ttl_minutes: float = Field(
+        60, gt=0, description="How long a finished run stays in short lists, in minutes."
+    )
+    max_tool_calls_per_run: int = Field(25, ge=1, description="Tool calls of one run.")
+    default_token_budget: int = Field(
+        50_000, ge=1000, description="Tokens (input and output) of a run that asks for none."
+    )
+    max_token_budget: int = Field(
+        200_000, ge=1000, description="The most tokens a run can ask for; more is clamped."
+    )
+    spawn_rate_limit: SpawnRateLimit = SpawnRateLimit()
+    cleanup_interval_seconds: float = Field(
+        60, gt=0, description="How often finished runs are swept, in seconds."
+    )
+    max_depth: int = Field(
+        1, ge=1, le=3, description="1: a run cannot start runs. More: how deep runs may nest."
+    )
+    tool_timeout_seconds: float = Field(
+        60, gt=0, description="Time of one tool call that sets none of its own, in seconds."
+    )
+
+    @model_validator(mode="after")
+    def _defaults_fit_below_the_caps(self) -> "SubagentSettings":
+        if self.default_timeout_minutes > self.max_timeout_minutes:
+            raise ValueError("default_timeout_minutes is above max_timeout_minutes")
+        if self.default_token_budget > self.max_token_budget:
+            raise ValueError("default_token_budget is above max_token_budget")
+        return self
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usage:
+    """What the tables say at the moment of the decision, inside its transaction.
+
+    Attributes:
+        started_in_window: Runs this person started within the rate window, refused ones excepted.
+        oldest_in_window: When the first of these started.
+        running: Slots that this person's runs hold.
+        queued: This person's runs that wait for a slot.
+        running_global: Slots that everyone's runs hold.
+        queued_ahead: Runs of everyone that wait already.
+    """
+
+    started_in_window: int = 0
+    oldest_in_window: datetime | None = None
+    running: int = 0
+    queued: int = 0
+    running_global: int = 0
+    queued_ahead: int = 0
+
+
+class Admission(StrEnum):
+    """What becomes of a run that may exist."""
+
+    ADMITTED = "admitted"
+    QUEUED = "queued"
+
+
+def decide(
+    settings: SubagentSettings, usage: Usage, now: datetime, *, may_queue: bool
+) -> Admission:
+    """Return whether one more run starts now or waits.
+
+    Args:
+        settings: The caps.
+        usage: What is going on.
+        now: The time of the decision.
+        may_queue: `False` for a delegated task, whose caller is waiting inside a turn.
+
+    Raises:
+        LimitReachedError: A cap refuses it; the text says which, how much is used, and when to
+            try again.
+    """
+    rate = settings.spawn_rate_limit
+    if usage.started_in_window >= rate.max_requests:
+        oldest = usage.oldest_in_window or now
+        free_at = oldest + timedelta(seconds=rate.window_seconds)
+        wait = max(1.0, (free_at - now).total_seconds())
+        raise LimitReachedError(
+            f"You have started {usage.started_in_window} of {rate.max_requests} runs in the last "
+            f"{spoken(rate.window_seconds)}; the next one is possible in {spoken(wait)}.",
+            limit="subagents.spawn_rate_limit.max_requests",
+            retry_after_seconds=wait,
+        )
+    mine = usage.running >= settings.max_concurrent_per_user
+    everyone = usage.running_global >= settings.max_concurrent_global
+    if not mine and not everyone and (usage.queued == 0 or not may_queue):
+        return Admission.ADMITTED
+    if may_queue and usage.queued < settings.max_queued_per_user:
+        return Admission.QUEUED
+    raise _full(settings, usage, mine=mine, may_queue=may_queue)
+
+
+def _full(
+    settings: SubagentSettings, usage: Usage, *, mine: bool, may_queue: bool
+) -> LimitReachedError:
+    if mine:
+        cap, key = settings.max_concurrent_per_user, "subagents.max_concurrent_per_user"
+        text = f"{usage.running} of your {cap} runs are still going"
+    else:
+        cap, key = settings.max_concurrent_global, "subagents.max_concurrent_global"
+        text = f"all {cap} slots of this bot are taken"
+    if not may_queue:
+        return LimitReachedError(
+            f"{_capital(text)}, so this cannot be delegated now: use sessions_spawn, which waits "
+            "for its turn, or try again when one has ended.",
+            limit=key,
+        )
+    if settings.max_queued_per_user:
+        text += f" and {usage.queued} of {settings.max_queued_per_user} are waiting"
+        key = "subagents.max_queued_per_user"
+    return LimitReachedError(
+        f"{_capital(text)}. Stop one with /subagents stop, or try again when one has ended.",
+        limit=key,
+    )
+
+
+def clamp(asked: float | None, default: float, cap: float) -> tuple[float, bool]:
+    """Return the value to use and whether it is less than what was asked for."""
+    if asked is None:
+        return default, False
+    return min(asked, cap), asked > cap
+
+
+def spoken(seconds: float) -> str:
+    """Return a length of time as people say it: `45 s`, `12 min`, `1 h 5 min`."""
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min" + (f" {whole % 60} s" if whole < 600 and whole % 60 else "")
+    return f"{whole // 3600} h" + (f" {whole % 3600 // 60} min" if whole % 3600 >= 60 else "")
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]

@@ -1,0 +1,139 @@
+"""The values that every part shares: who, where, and in which state."""
+
+import secrets
+import time
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Any
+from urllib.parse import quote
+
+from pydantic import BaseModel, ConfigDict
+
+#: Gives the current time, aware, in UTC.
+Clock = Callable[[], datetime]
+
+#: Where a JSON document is meant; our own modules pass typed values instead.
+Json = dict[str, Any]
+
+
+def utc_now() -> datetime:
+    """Return the current time, aware, in UTC. Parts are given this as their clock."""
+    return datetime.now(UTC)  # noqa: TID251 - the one place that reads the clock
+
+
+class Settings(BaseModel):
+    """A frozen group of settings: each part defines its own and `bot.config` fills it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """A person's account: never a display name.
+
+    Attributes:
+        platform: `discord`, `slack` or `terminal`.
+        workspace: Slack: enterprise or team. Discord and terminal: empty, so that a person has
+            one set of limits everywhere.
+        account: The platform's immutable id of the account.
+    """
+
+    platform: str
+    workspace: str
+    account: str
+
+    @property
+    def key(self) -> str:
+        """The value of `user_id` columns: unique, and never taken apart again."""
+        return ":".join(quote(part, safe="") for part in self.parts)
+
+    @property
+    def parts(self) -> tuple[str, str, str]:
+        """Platform, workspace and account."""
+        return (self.platform, self.workspace, self.account)
+
+
+class Role(StrEnum):
+    """What a person may do: see `bot.conversations.access`."""
+
+    USER = "user"
+    ADMIN = "admin"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The full route of an answer; parts that a platform does not have are empty."""
+
+    platform: str
+    workspace: str = ""
+    channel: str = ""
+    thread: str = ""
+    message: str = ""
+
+
+class RunStatus(StrEnum):
+    """The state of a run; exactly one final state is ever written."""
+
+    QUEUED = "queued"
+    ACCEPTED = "accepted"
+    RUNNING = "running"
+    WAITING_APPROVAL = "waiting_approval"
+    WAITING_INPUT = "waiting_input"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    TIMEOUT = "timeout"
+    CANCELLED = "cancelled"
+    BUDGET_EXCEEDED = "budget_exceeded"
+    MAX_TOOL_CALLS = "max_tool_calls"
+    MAX_STEPS = "max_steps"
+    STALLED = "stalled"
+    LOST = "lost"
+
+    @property
+    def final(self) -> bool:
+        """Whether the run is over."""
+        return self not in UNFINISHED
+
+
+UNFINISHED = frozenset(
+    {
+        RunStatus.QUEUED,
+        RunStatus.ACCEPTED,
+        RunStatus.RUNNING,
+        RunStatus.WAITING_APPROVAL,
+        RunStatus.WAITING_INPUT,
+    }
+)
+
+#: The states in which a run holds one of its owner's slots. A queued run has none yet, and one that
+#: waits for an approval has given its slot back.
+HOLDING_A_SLOT = frozenset({RunStatus.ACCEPTED, RunStatus.RUNNING, RunStatus.WAITING_INPUT})
+
+
+def new_run_id() -> str:
+    """Return a new run id: a uuid4 in its usual spelling."""
+    return str(uuid.uuid4())
+
+
+def derived_run_id(work_id: str, call_id: str) -> str:
+    """Return the run id that belongs to one tool call, the same whenever it is asked for.
+
+    A turn that is resumed after a crash asks for the same run again and so finds it.
+    """
+    return str(uuid.uuid5(_RUN_NAMESPACE, f"{work_id}/{call_id}"))
+
+
+_RUN_NAMESPACE = uuid.UUID("6f1a3f0e-33a8-4a4e-9d46-5a7f6c1f0b11")
+
+
+def new_sortable_id() -> str:
+    """Return a new id that sorts by the time it was made: 12 hex digits of ms, 20 at random."""
+    return f"{time.time_ns() // 1_000_000:012x}{secrets.token_hex(10)}"
+
+
+def short(run_id: str) -> str:
+    """Return the part of a run id that people see and type: its first 8 hex digits."""
+    return run_id[:8]

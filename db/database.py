@@ -1,0 +1,177 @@
+"""The database: the only place that begins and commits."""
+
+import asyncio
+import fcntl
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, Self
+
+from sqlalchemy import event
+from sqlalchemy.engine import make_url
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
+
+from bot.errors import DatabaseBusyError
+from bot.values import Settings
+
+#: What query modules are given: an open connection inside a transaction that is not theirs to end.
+Transaction = AsyncConnection
+
+BUSY_TIMEOUT_SECONDS = 5
+ADMISSION_LOCK = 0x5EC1_0E01
+
+
+class DatabaseSettings(Settings):
+    """Where the data is kept."""
+
+    url: str = "sqlite:///data/retinue.db"
+    pool_size: int = 10
+
+    @property
+    def is_sqlite(self) -> bool:
+        """Whether all data is in one file on this machine."""
+        return self.url.startswith("sqlite")
+
+
+class Database:
+    """A pool of connections, and transactions as blocks.
+
+    On SQLite one connection writes and a few read: a writer never waits for readers, and writers
+    wait for one another in order instead of meeting `database is locked`.
+    """
+
+    def __init__(self, writer: AsyncEngine, reader: AsyncEngine) -> None:
+        self._writer = writer
+        self._reader = reader
+        self._one_writer = asyncio.Lock() if self.is_sqlite else None
+
+    @property
+    def is_sqlite(self) -> bool:
+        """Whether this is a file, with its own ways of locking and searching."""
+        return self._writer.dialect.name == "sqlite"
+
+    @classmethod
+    @asynccontextmanager
+    async def open(
+        cls, settings: DatabaseSettings, *, exclusive: bool = False
+    ) -> AsyncIterator[Self]:
+        """Connect, and disconnect when the block ends.
+
+        Args:
+            settings: Which database.
+            exclusive: On SQLite, hold the file for this process: only one bot may work on it.
+
+        Raises:
+            DatabaseBusyError: Another bot holds the file; the text says which process.
+        """
+        url = make_url(settings.url)
+        lock = None
+        if url.get_backend_name() == "sqlite":
+            path = Path(url.database or "")
+            lock = _prepare_file(path, exclusive=exclusive)
+            writer = _sqlite(path, 1)
+            reader = _sqlite(path, 4)
+        else:
+            writer = reader = create_async_engine(
+                url.set(drivername="postgresql+asyncpg"),
+                pool_size=settings.pool_size,
+                max_overflow=0,
+                pool_timeout=5,
+                pool_pre_ping=True,
+            )
+        try:
+            yield cls(writer, reader)
+        finally:
+            await writer.dispose()
+            if reader is not writer:
+                await reader.dispose()
+            if lock is not None:
+                os.close(lock)
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[Transaction]:
+        """Write: commit when the block ends well, roll back when it raises."""
+        if self._one_writer is not None:
+            async with self._one_writer, self._writer.begin() as connection:
+                yield connection
+            return
+        async with self._writer.begin() as connection:
+            yield connection
+
+    @asynccontextmanager
+    async def snapshot(self) -> AsyncIterator[Transaction]:
+        """Read one consistent state, without ever blocking a writer."""
+        async with self._reader.connect() as connection:
+            if not self.is_sqlite:
+                await connection.execution_options(
+                    isolation_level="REPEATABLE READ", postgresql_readonly=True
+                )
+            yield connection
+
+    def connections_in_use(self) -> int:
+        """Return how many connections are checked out; 0 when nothing is going on."""
+        engines = {self._writer, self._reader}
+        return sum(getattr(engine.pool, "checkedout", lambda: 0)() for engine in engines)
+
+
+def is_connection_trouble(error: BaseException) -> bool:
+    """Whether the database was out of reach, so that trying again may help."""
+    return isinstance(error, OSError) or (
+        isinstance(error, DBAPIError)
+        and (error.connection_invalidated or "connect" in str(error).lower())
+    )
+
+
+def hold(path: Path) -> int:
+    """Take the lock of a SQLite file for this process and return its descriptor.
+
+    Raises:
+        DatabaseBusyError: Another process has it.
+    """
+    lock_path = path.with_name(path.name + ".lock")
+    descriptor = os.open(lock_path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        holder = os.pread(descriptor, 32, 0).decode(errors="replace").strip() or "unknown"
+        os.close(descriptor)
+        raise DatabaseBusyError(
+            f"Another bot (process {holder}) is using {path}. Stop it first, or set `database.url`"
+            " to a PostgreSQL server, which several processes can share."
+        ) from None
+    os.ftruncate(descriptor, 0)
+    os.pwrite(descriptor, str(os.getpid()).encode(), 0)
+    return descriptor
+
+
+def _prepare_file(path: Path, *, exclusive: bool) -> int | None:
+    """Make the file readable by its owner alone, and lock it if asked to."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lock = hold(path) if exclusive else None
+    path.touch(mode=0o600, exist_ok=True)
+    return lock
+
+
+def _sqlite(path: Path, size: int) -> AsyncEngine:
+    engine = create_async_engine(
+        f"sqlite+aiosqlite:///{path}", pool_size=size, max_overflow=0, pool_timeout=30
+    )
+    writes = size == 1
+
+    @event.listens_for(engine.sync_engine, "connect")
+    def _prepare(connection: Any, _: object) -> None:
+        connection.isolation_level = None
+        cursor = connection.cursor()
+        cursor.execute("PRAGMA journal_mode=WAL")
+        cursor.execute("PRAGMA synchronous=NORMAL")
+        cursor.execute("PRAGMA foreign_keys=ON")
+        cursor.execute(f"PRAGMA busy_timeout={BUSY_TIMEOUT_SECONDS * 1000}")
+        cursor.close()
+
+    @event.listens_for(engine.sync_engine, "begin")
+    def _begin(connection: Any) -> None:
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+    return engine

@@ -1,0 +1,332 @@
+"""Every table on one page."""
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    CheckConstraint,
+    Column,
+    Float,
+    ForeignKey,
+    Index,
+    Integer,
+    MetaData,
+    String,
+    Table,
+    Text,
+    UniqueConstraint,
+    text,
+)
+
+from db.types import JsonDocument, StringList, UserKey, UtcDateTime, UuidText
+
+#: The newest migration, so that a start need not load Alembic to see that all is in place.
+SCHEMA_VERSION = "2026112101"
+
+metadata = MetaData(
+    naming_convention={
+        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+        "ck": "ck_%(table_name)s_%(constraint_name)s",
+        "fk": "fk_%(table_name)s_%(column_0_N_name)s",
+        "pk": "pk_%(table_name)s",
+    }
+)
+
+
+def _place() -> list[Column[str]]:
+    """The full route of an answer: see `bot.values.Place`."""
+    return [
+        Column("channel", String(50), nullable=False),
+        Column("place_workspace", String(100), nullable=False, server_default=""),
+        Column("place_channel", String(255), nullable=False, server_default=""),
+        Column("place_thread", String(255), nullable=False, server_default=""),
+        Column("place_message", String(255), nullable=False, server_default=""),
+    ]
+
+
+users = Table(
+    "users",
+    metadata,
+    Column("id", UserKey, primary_key=True),
+    Column("platform", String(50), nullable=False),
+    Column("workspace", String(100), nullable=False, server_default=""),
+    Column("account", String(255), nullable=False),
+    Column("name", String(255), nullable=False, server_default=""),
+    # `#n`: the number of this person's newest run.
+    Column("run_counter", Integer, nullable=False, server_default=text("0")),
+    # Turn-taking between people when slots free up.
+    Column("last_admitted_at", UtcDateTime),
+    Column("created_at", UtcDateTime, nullable=False),
+    UniqueConstraint("platform", "workspace", "account"),
+)
+
+conversations = Table(
+    "conversations",
+    metadata,
+    Column("id", String(32), primary_key=True),
+    Column("user_id", UserKey, ForeignKey("users.id"), nullable=False),
+    *_place(),
+    # The turn that is being answered, at most one at a time.
+    Column("active_turn_id", String(32)),
+    Column("created_at", UtcDateTime, nullable=False),
+    Column("closed_at", UtcDateTime),
+    Index(
+        "ix_conversations_open",
+        "user_id",
+        "channel",
+        "place_workspace",
+        "place_channel",
+        "place_thread",
+        unique=True,
+        sqlite_where=text("closed_at IS NULL"),
+        postgresql_where=text("closed_at IS NULL"),
+    ),
+)
+
+messages = Table(
+    "messages",
+    metadata,
+    Column("id", String(32), primary_key=True),
+    Column("conversation_id", String(32), ForeignKey("conversations.id"), nullable=False),
+    # `user`, `assistant`, or `result`: the wrapped, untrusted result of a run.
+    Column("role", String(20), nullable=False),
+    Column("text", Text, nullable=False),
+    Column("turn_id", String(32)),
+    Column("run_id", UuidText),
+    Column("created_at", UtcDateTime, nullable=False),
+    Index(None, "conversation_id", "id"),
+)
+
+turns = Table(
+    "turns",
+    metadata,
+    Column("id", String(32), primary_key=True),
+    Column("conversation_id", String(32), ForeignKey("conversations.id"), nullable=False),
+    Column("user_id", UserKey, ForeignKey("users.id"), nullable=False),
+    *_place(),
+    Column("message_id", String(32), nullable=False),
+    # `queued`, `running`, `done`, `failed`, `stopped`
+    Column("status", String(20), nullable=False, server_default="queued"),
+    # `message`: a person spoke. `summary`: results of runs are put into words.
+    Column("kind", String(20), nullable=False, server_default="message"),
+    Column("attempt", Integer, nullable=False, server_default=text("0")),
+    Column("crashes", Integer, nullable=False, server_default=text("0")),
+    Column("reply_message_id", String(255), nullable=False, server_default=""),
+    Column("stop_requested_at", UtcDateTime),
+    Column("input_tokens", Integer, nullable=False, server_default=text("0")),
+    Column("output_tokens", Integer, nullable=False, server_default=text("0")),
+    Column("created_at", UtcDateTime, nullable=False),
+    Column("ended_at", UtcDateTime),
+    CheckConstraint("status IN ('queued','running','done','failed','stopped')", name="status"),
+    Index(None, "conversation_id", "status"),
+    Index(None, "status"),
+)
+
+steps = Table(
+    "steps",
+    metadata,
+    # The id of a turn or of a run.
+    Column("work_id", String(36), primary_key=True),
+    # The fence: whoever finds its number taken has lost the work.
+    Column("seq", Integer, primary_key=True),
+    # `answer`: what the model was told since the last one, and what it answered.
+    # `result`: the result of a call that must not be made twice.
+    Column("kind", String(20), nullable=False),
+    Column("body", JsonDocument, nullable=False),
+    Column("created_at", UtcDateTime, nullable=False),
+    Index(None, "created_at"),
+)
+
+subagent_runs = Table(
+    "subagent_runs",
+    metadata,
+    Column("id", UuidText, primary_key=True),
+    Column("user_id", UserKey, ForeignKey("users.id"), nullable=False),
+    *_place(),
+    Column("conversation_id", String(32), nullable=False, server_default=""),
+    # The message of the turn that asked for it; empty when a command did.
+    Column("parent_message_id", String(32), nullable=False, server_default=""),
+    Column("parent_run_id", UuidText),
+    # Runs spawned in one turn share it.
+    Column("batch_id", String(36), nullable=False, server_default=""),
+    Column("number", Integer, nullable=False),
+    Column("label", String(100), nullable=False, server_default=""),
+    Column("agent", String(64), nullable=False, server_default="general"),
+    Column("task", Text, nullable=False),
+    Column("context", Text, nullable=False, server_default=""),
+    Column("instructions", Text, nullable=False, server_default=""),
+    Column("status", String(20), nullable=False, server_default="accepted"),
+    Column("mode", String(10), nullable=False, server_default="async"),
+    Column("depth", Integer, nullable=False, server_default=text("1")),
+    Column("announce", String(10), nullable=False, server_default="result"),
+    Column("model", String(255)),
+    Column("provider", String(100)),
+    Column("result", Text),
+    Column("error", Text),
+    Column("input_tokens", Integer, nullable=False, server_default=text("0")),
+    Column("output_tokens", Integer, nullable=False, server_default=text("0")),
+    Column("token_budget", Integer, nullable=False),
+    # The most that the model call under way may cost; charged when the process dies in it.
+    Column("reserved_tokens", Integer, nullable=False, server_default=text("0")),
+    Column("tool_call_count", Integer, nullable=False, server_default=text("0")),
+    Column("max_steps", Integer, nullable=False),
+    Column("timeout_ms", Integer, nullable=False),
+    # Working time so far; waiting for a person is not counted.
+    Column("seconds_used", Float, nullable=False, server_default=text("0")),
+    Column("transcript", JsonDocument, nullable=False, server_default=text("'[]'")),
+    Column("metadata", JsonDocument, nullable=False, server_default=text("'{}'")),
+    Column("allowed_tools", StringList),
+    Column("blocked_tools", StringList),
+    Column("attempt", Integer, nullable=False, server_default=text("0")),
+    Column("crashes", Integer, nullable=False, server_default=text("0")),
+    # The start of a process that works on it: see `workers`.
+    Column("worker_id", String(64), nullable=False, server_default=""),
+    Column("cancel_requested_at", UtcDateTime),
+    Column("cancelled_by", String(255), nullable=False, server_default=""),
+    Column("created_at", UtcDateTime, nullable=False),
+    Column("started_at", UtcDateTime),
+    Column("updated_at", UtcDateTime, nullable=False),
+    Column("completed_at", UtcDateTime),
+    Column("archived_at", UtcDateTime),
+    CheckConstraint("mode IN ('sync','async')", name="mode"),
+    CheckConstraint("announce IN ('result','summary','silent')", name="announce"),
+    CheckConstraint(
+        "status IN ('queued','accepted','running','waiting_approval','waiting_input','completed',"
+        "'failed','timeout','cancelled','budget_exceeded','max_tool_calls','max_steps','stalled',"
+        "'lost')",
+        name="status",
+    ),
+    UniqueConstraint("user_id", "number"),
+    Index(None, "user_id", "status"),
+    Index(None, "user_id", "created_at"),
+    Index(None, "created_at"),
+    Index(None, "status"),
+    Index(None, "parent_run_id"),
+    Index(None, "conversation_id"),
+)
+
+run_messages = Table(
+    "run_messages",
+    metadata,
+    Column("id", String(36), primary_key=True),
+    Column("run_id", UuidText, ForeignKey("subagent_runs.id", ondelete="CASCADE"), nullable=False),
+    Column("text", Text, nullable=False),
+    Column("created_at", UtcDateTime, nullable=False),
+    # The step before which it was read; NULL while it waits.
+    Column("read_at_step", Integer),
+    Index(None, "run_id", "read_at_step"),
+)
+
+whiteboard = Table(
+    "whiteboard",
+    metadata,
+    Column(
+        "board_id",
+        UuidText,
+        ForeignKey("subagent_runs.id", ondelete="CASCADE"),
+        primary_key=True,
+    ),
+    Column("key", String(200), primary_key=True),
+    Column("value", Text, nullable=False),
+    Column("updated_at", UtcDateTime, nullable=False),
+)
+
+outbox = Table(
+    "outbox",
+    metadata,
+    # The run's id, or the turn's: the same for every attempt.
+    Column("key", String(36), primary_key=True),
+    Column("user_id", UserKey, ForeignKey("users.id"), nullable=False),
+    *_place(),
+    Column("run_id", UuidText),
+    Column("title", Text, nullable=False, server_default=""),
+    Column("text", Text, nullable=False),
+    Column("footer", Text, nullable=False, server_default=""),
+    # `held`: the main agent is putting it into words. `pending`: due at `due_at`.
+    # `sending`: handed to the platform, answer not in yet. `waiting`: nobody is there.
+    # `delivered`. `blocked`: given up for now, kept. `dismissed`: not wanted any more.
+    Column("status", String(20), nullable=False, server_default="pending"),
+    Column("attempts", Integer, nullable=False, server_default=text("0")),
+    Column("maybe_repeated", Boolean, nullable=False, server_default=text("false")),
+    Column("worker_id", String(64), nullable=False, server_default=""),
+    Column("last_error", Text, nullable=False, server_default=""),
+    Column("message_ids", JsonDocument, nullable=False, server_default=text("'[]'")),
+    Column("created_at", UtcDateTime, nullable=False),
+    Column("due_at", UtcDateTime, nullable=False),
+    Column("first_tried_at", UtcDateTime),
+    Column("delivered_at", UtcDateTime),
+    CheckConstraint(
+        "status IN ('held','pending','sending','waiting','delivered','blocked','dismissed')",
+        name="status",
+    ),
+    Index(None, "status", "due_at"),
+    Index(None, "user_id", "status"),
+)
+
+approvals = Table(
+    "approvals",
+    metadata,
+    Column("id", String(32), primary_key=True),
+    Column("user_id", UserKey, ForeignKey("users.id"), nullable=False),
+    *_place(),
+    Column("conversation_id", String(32), nullable=False, server_default=""),
+    Column("run_id", UuidText),
+    Column("tool", String(100), nullable=False),
+    Column("arguments", JsonDocument, nullable=False),
+    # A hash of tool and arguments: what is run is what was shown.
+    Column("fingerprint", String(64), nullable=False),
+    Column("context", JsonDocument, nullable=False),
+    # `open`, `approved`, `denied`, `expired`
+    Column("status", String(20), nullable=False, server_default="open"),
+    Column("created_at", UtcDateTime, nullable=False),
+    Column("expires_at", UtcDateTime, nullable=False),
+    Column("answered_at", UtcDateTime),
+    Column("answered_by", UserKey),
+    CheckConstraint("status IN ('open','approved','denied','expired')", name="status"),
+    Index(None, "user_id", "status"),
+)
+
+seen_events = Table(
+    "seen_events",
+    metadata,
+    Column("platform", String(50), primary_key=True),
+    Column("event_id", String(255), primary_key=True),
+    Column("created_at", UtcDateTime, nullable=False),
+    Index(None, "created_at"),
+)
+
+workers = Table(
+    "workers",
+    metadata,
+    # New at each start of a process.
+    Column("id", String(64), primary_key=True),
+    Column("platforms", StringList, nullable=False),
+    Column("started_at", UtcDateTime, nullable=False),
+    Column("beat_at", UtcDateTime, nullable=False),
+    Column("stopped_at", UtcDateTime),
+)
+
+audit = Table(
+    "audit",
+    metadata,
+    Column("id", String(32), primary_key=True),
+    Column("user_id", UserKey, nullable=False),
+    Column("action", String(50), nullable=False),
+    Column("subject", String(255), nullable=False),
+    Column("detail", Text, nullable=False, server_default=""),
+    Column("created_at", UtcDateTime, nullable=False),
+    Index(None, "created_at"),
+)
+
+notes = Table(
+    "notes",
+    metadata,
+    Column("id", String(36), primary_key=True),
+    Column("user_id", UserKey, ForeignKey("users.id"), nullable=False),
+    # Per person, from 1: what people and models call it.
+    Column("number", BigInteger, nullable=False),
+    Column("title", String(200), nullable=False, server_default=""),
+    Column("text", Text, nullable=False),
+    Column("created_at", UtcDateTime, nullable=False),
+    UniqueConstraint("user_id", "number"),
+)

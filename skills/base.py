@@ -1,0 +1,168 @@
+"""What a skill is: a name, a guide, and tools; a tool is an async function with a docstring."""
+
+import inspect
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, get_type_hints
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
+from pydantic.fields import FieldInfo
+
+from bot.errors import ToolError
+from bot.values import Clock, Identity, Json, Place, Role
+
+__all__ = ["Effects", "Skill", "Tool", "ToolContext", "ToolError", "tool"]
+
+
+class Effects(StrEnum):
+    """What happens when a call is made twice, as it may be after a crash."""
+
+    #: It only reads: repeat it freely.
+    NONE = "none"
+    #: It writes, but under an id taken from the call: a second time changes nothing more.
+    REPEATABLE = "repeatable"
+    #: It acts on the world: never repeated; the model and the user are told that it may have run.
+    ONCE = "once"
+
+
+async def _unheard(message: str) -> None:
+    """Take a progress report that nobody reads."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolContext:
+    """Who calls a tool, where, and for which piece of work. A tool trusts this and no argument.
+
+    Attributes:
+        work_id: The id of the turn or run whose step makes the call.
+        call_id: The id of the call, unique within the work.
+        run_id: The run that makes the call; `None` when the main agent does.
+        depth: 0 for the main agent, 1 for its runs.
+        report: Moves the run card; does nothing for the main agent.
+    """
+
+    user: Identity
+    role: Role
+    place: Place
+    conversation_id: str
+    work_id: str
+    call_id: str
+    run_id: str | None
+    now: Clock
+    depth: int = 0
+    report: Callable[[str], Awaitable[None]] = _unheard
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tool:
+    """A function that a model may call.
+
+    Attributes:
+        schema: The JSON Schema of its arguments.
+        main_agent_only: Never offered to a subagent, and refused when one calls it.
+        needs_confirmation: Asked of the person before it happens.
+        timeout_seconds: Its own time limit; `None` takes the agent's.
+    """
+
+    name: str
+    description: str
+    schema: Json
+    run: Callable[[ToolContext, Json], Awaitable[str]]
+    main_agent_only: bool = False
+    needs_confirmation: bool = False
+    effects: Effects = Effects.ONCE
+    timeout_seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Skill:
+    """A group of tools under one name.
+
+    Attributes:
+        guide: A few lines for the main agent's prompt on when and how to use the tools.
+    """
+
+    name: str
+    description: str
+    tools: tuple[Tool, ...] = field(default=())
+    guide: str = ""
+
+
+def tool(
+    *,
+    main_agent_only: bool = False,
+    needs_confirmation: bool = False,
+    effects: Effects = Effects.NONE,
+    timeout_seconds: float | None = None,
+    name: str | None = None,
+) -> Callable[[Callable[..., Awaitable[str]]], Tool]:
+    """Make a tool of an async function: its signature and docstring are what the model reads.
+
+    The first parameter is the `ToolContext`; the others are the arguments. A parameter is described
+    by `Annotated[str, "what it is"]`. The function returns text, or raises `ToolError` with a
+    sentence that tells the agent what to try.
+    """
+
+    def decorate(function: Callable[..., Awaitable[str]]) -> Tool:
+        arguments = _arguments_of(function)
+        tool_name = name or function.__name__
+
+        async def run(context: ToolContext, given: Json) -> str:
+            try:
+                values = arguments.model_validate(given)
+            except ValidationError as error:
+                raise ToolError(_explain(tool_name, error)) from None
+            return await function(
+                context, **{key: getattr(values, key) for key in arguments.model_fields}
+            )
+
+        return Tool(
+            name=tool_name,
+            description=inspect.getdoc(function) or "",
+            schema=_schema_of(arguments),
+            run=run,
+            main_agent_only=main_agent_only,
+            needs_confirmation=needs_confirmation,
+            effects=effects,
+            timeout_seconds=timeout_seconds,
+        )
+
+    return decorate
+
+
+def _arguments_of(function: Callable[..., Awaitable[str]]) -> type[BaseModel]:
+    hints = get_type_hints(function, include_extras=True)
+    parameters = list(inspect.signature(function).parameters.values())
+    if parameters and parameters[0].name == "self":
+        parameters = parameters[1:]
+    fields: dict[str, Any] = {}
+    for parameter in parameters[1:]:
+        default = ... if parameter.default is parameter.empty else parameter.default
+        hint = hints[parameter.name]
+        notes = [note for note in getattr(hint, "__metadata__", ()) if isinstance(note, str)]
+        info: FieldInfo = Field(default, description=notes[0] if notes else None)
+        fields[parameter.name] = (hint, info)
+    config = ConfigDict(extra="forbid", coerce_numbers_to_str=True)
+    return create_model(f"{function.__name__}_arguments", __config__=config, **fields)
+
+
+def _schema_of(arguments: type[BaseModel]) -> Json:
+    schema = arguments.model_json_schema()
+    schema.pop("title", None)
+    for part in schema.get("properties", {}).values():
+        part.pop("title", None)
+    schema.setdefault("properties", {})
+    return schema
+
+
+def _explain(name: str, error: ValidationError) -> str:
+    """Return what is wrong with the arguments, in a sentence that the model can act on."""
+    problems = []
+    for item in error.errors(include_url=False, include_input=False):
+        where = ".".join(str(part) for part in item["loc"]) or "arguments"
+        message = {"missing": "is required", "extra_forbidden": "is not an argument"}.get(
+            item["type"], item["msg"]
+        )
+        problems.append(f"`{where}` {message}")
+    return f"{name} was not called: {'; '.join(problems)}. Correct the arguments and call it again."
