@@ -165,5 +165,5 @@ class EventBus:
         for subscriber in self._subscribers:
             try:
                 subscriber(event)
-            except Exception:  # noqa: BLE001 - one deaf subscriber must not silence the rest
+            except Exception:
                 log.exception("A subscriber failed on %s", event.name)

@@ -20,7 +20,9 @@ class SpawnRateLimit(Settings):
 class SubagentSettings(Settings):
     """Everything under `subagents:` (features G1–G15)."""
 
-    enabled: bool = Field(True, description="Whether the main agent may hand work to subagents.")
+    enabled: bool = Field(
+        default=True, description="Whether the main agent may hand work to subagents."
+    )
     default_timeout_minutes: float = Field(
         5, gt=0, description="Time of a background run that asks for none, in minutes."
     )
