@@ -1,0 +1,42 @@
+"""The numbers of an agent's loop and of the main agent."""
+
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from pydantic import Field, field_validator
+
+from bot.values import Settings
+
+
+class AgentSettings(Settings):
+    """Everything under `agent:`: the main agent, and what every agent shares."""
+
+    name: str = Field("Retinue", min_length=1, max_length=50, description="What the bot is called.")
+    instructions: str = Field(
+        "", max_length=20_000, description="Your own rules for the main agent, after the built-in."
+    )
+    max_steps: int = Field(
+        20, ge=1, le=200, description="Requests to the model in one turn of the main agent."
+    )
+    max_tool_calls: int = Field(100, ge=1, description="Tool calls in one turn.")
+    turn_timeout_seconds: float = Field(
+        600, gt=0, description="Time of one turn of the main agent, in seconds."
+    )
+    max_response_tokens: int = Field(
+        4096, ge=256, le=16_000, description="Output tokens of one answer, main agent or run."
+    )
+    context_tokens: int = Field(
+        100_000, ge=4000, description="History is trimmed to about so many tokens."
+    )
+    tool_result_characters: int = Field(
+        16_000, ge=500, description="A longer tool result is cut for the model, kept in the log."
+    )
+    timezone: str = Field("UTC", description="The zone in which agents are told the time.")
+
+    @field_validator("timezone")
+    @classmethod
+    def _is_a_zone(cls, value: str) -> str:
+        try:
+            ZoneInfo(value)
+        except (ZoneInfoNotFoundError, ValueError) as error:
+            raise ValueError(f"no time zone {value!r}; use a name like Europe/Paris") from error
+        return value
