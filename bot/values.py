@@ -27,7 +27,9 @@ def utc_now() -> datetime:
 class Settings(BaseModel):
     """A frozen group of settings: each part defines its own and `bot.config` fills it."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", validate_default=True, allow_inf_nan=False
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,8 +132,8 @@ _RUN_NAMESPACE = uuid.UUID("6f1a3f0e-33a8-4a4e-9d46-5a7f6c1f0b11")
 
 
 def new_sortable_id() -> str:
-    """Return a new id that sorts by the time it was made: 12 hex digits of ms, 20 at random."""
-    return f"{time.time_ns() // 1_000_000:012x}{secrets.token_hex(10)}"
+    """Return a new id that sorts by the time it was made: 14 hex digits of µs, 18 at random."""
+    return f"{time.time_ns() // 1_000:014x}{secrets.token_hex(9)}"
 
 
 def short(run_id: str) -> str:

@@ -14,25 +14,23 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
 from bot.errors import DatabaseBusyError
-from bot.values import Settings
+from db.settings import DatabaseSettings
+
+__all__ = [
+    "ADMISSION_LOCK",
+    "BUSY_TIMEOUT_SECONDS",
+    "Database",
+    "DatabaseSettings",
+    "Transaction",
+    "hold",
+    "is_connection_trouble",
+]
 
 #: What query modules are given: an open connection inside a transaction that is not theirs to end.
 Transaction = AsyncConnection
 
 BUSY_TIMEOUT_SECONDS = 5
 ADMISSION_LOCK = 0x5EC1_0E01
-
-
-class DatabaseSettings(Settings):
-    """Where the data is kept."""
-
-    url: str = "sqlite:///data/retinue.db"
-    pool_size: int = 10
-
-    @property
-    def is_sqlite(self) -> bool:
-        """Whether all data is in one file on this machine."""
-        return self.url.startswith("sqlite")
 
 
 class Database:

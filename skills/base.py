@@ -37,6 +37,7 @@ class ToolContext:
     Attributes:
         work_id: The id of the turn or run whose step makes the call.
         call_id: The id of the call, unique within the work.
+        message_id: Our id of the message that is being answered; empty in a run.
         run_id: The run that makes the call; `None` when the main agent does.
         depth: 0 for the main agent, 1 for its runs.
         report: Moves the run card; does nothing for the main agent.
@@ -51,6 +52,7 @@ class ToolContext:
     run_id: str | None
     now: Clock
     depth: int = 0
+    message_id: str = ""
     report: Callable[[str], Awaitable[None]] = _unheard
 
 

@@ -1,0 +1,82 @@
+# Everything that is done by hand here. Needs python3 (3.11 or newer) and make, nothing else.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
+UV ?= $(shell command -v uv || echo $(BIN)/uv)
+COMPILE := $(UV) pip compile pyproject.toml --quiet --python-version 3.11 --universal \
+	--generate-hashes --no-emit-index-url --no-header --no-annotate
+
+# Options for the program that a target starts: make chat ARGS="--as alice"
+ARGS ?=
+# Test processes at once.
+WORKERS ?= 2
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help chat test migrations lint format bench requirements hooks clean
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' Makefile
+
+chat: $(VENV)/.installed ## Set everything up and talk to the bot in this terminal
+	@env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m compileall -q bot db skills migrations
+	@$(BIN)/python -m bot migrate
+	@$(BIN)/python -m bot chat $(ARGS)
+
+test: $(VENV)/.installed-dev ## Run every test, on SQLite and on a real PostgreSQL
+	$(BIN)/python -m pytest -n $(WORKERS) $(ARGS)
+
+migrations: $(VENV)/.installed-dev ## Check that migrations and tables agree
+	$(BIN)/python -m pytest tests/migrations $(ARGS)
+
+lint: $(VENV)/.installed-dev ## Check format, style and types
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+format: $(VENV)/.installed-dev ## Format the code and mend what can be mended by machine
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: $(VENV)/.installed-dev ## Measure speed and memory, and print a table
+	$(BIN)/python -m bench $(ARGS)
+
+requirements: $(VENV)/.installed ## Pin the dependencies of pyproject.toml anew (newest: ARGS=--upgrade)
+	@test -x "$(UV)" || $(PIP) install --quiet uv
+	$(COMPILE) $(ARGS) --output-file requirements.txt
+	$(COMPILE) $(ARGS) --group dev --constraint requirements.txt --output-file requirements-dev.txt
+
+hooks: $(VENV)/.installed-dev ## Run the checks before every commit
+	$(BIN)/pre-commit install
+
+clean: ## Remove the environment and the caches; data/ stays
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# The stamps say that the pins were installed. An environment that breaks off half-made is removed,
+# so that the next make starts afresh.
+
+$(VENV)/.installed: requirements.txt | $(BIN)/python
+	@echo "Installing what the bot needs into $(VENV): once, for up to a minute."
+	@$(PIP) install --quiet --require-hashes --requirement requirements.txt
+	@touch $@
+
+$(VENV)/.installed-dev: requirements-dev.txt | $(BIN)/python
+	@echo "Installing what the bot and its tests need into $(VENV): once, for up to two minutes."
+	@$(PIP) install --quiet --require-hashes --requirement requirements-dev.txt
+	@touch $@ $(VENV)/.installed
+
+$(BIN)/python:
+	@command -v $(PYTHON) >/dev/null 2>&1 || { \
+		echo "There is no $(PYTHON) here: install Python 3.11 or newer, then run make again." >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+		echo "$(PYTHON) is $$($(PYTHON) -V 2>&1), and Python 3.11 or newer is needed." \
+		"If you have one, name it: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
+		echo "$(PYTHON) cannot make environments, since its venv module is missing." \
+		"On Debian and Ubuntu: apt install python3-venv" >&2; exit 1; }
+	@rm -rf $(VENV)
+	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); \
+		echo "$(PYTHON) -m venv failed: the lines above say why." >&2; exit 1; }

@@ -1,0 +1,353 @@
+"""One agent at work: ask, call the tools asked for, and repeat until there is a reply."""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from bot.agent.context import fit, shorten
+from bot.agent.messages import (
+    Answer,
+    Message,
+    StopReason,
+    ToolCall,
+    ToolResult,
+    ToolResults,
+    UserMessage,
+    estimate_tokens,
+)
+from bot.agent.progress import WARNING, AgentResult, Halt, Progress
+from bot.agent.protocols import (
+    AnswerEntry,
+    Inbox,
+    Journal,
+    Meter,
+    Reporter,
+    ResultEntry,
+    Timer,
+)
+from bot.agent.toolbox import Toolbox, may_have_run, with_unique_ids
+from bot.errors import ContextTooLongError, ModelError
+from bot.models.base import Model, OnText, Question
+from bot.values import RunStatus
+from skills.base import Effects, ToolContext
+
+log = logging.getLogger(__name__)
+
+WARN_AT = 0.8
+SAME_CALLS = 3
+LEAST_OUTPUT = 256
+
+LAST_STEP = {
+    RunStatus.TIMEOUT: "Your time is up.",
+    RunStatus.BUDGET_EXCEEDED: "Your token budget is used up.",
+    RunStatus.MAX_TOOL_CALLS: "You have made all the tool calls you may make.",
+    RunStatus.MAX_STEPS: "You have taken all the steps you may take.",
+}
+LAST_STEP_TEXT = (
+    "{reason} This is your last answer, and you cannot call tools any more. Write down what you "
+    "found, and say plainly what is unfinished."
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentConfig:
+    """What makes one agent at work differ from another.
+
+    Attributes:
+        max_response_tokens: Output tokens of one answer.
+        person: An opaque hash for the provider.
+    """
+
+    prompt: str
+    model: str
+    max_steps: int
+    max_tool_calls: int
+    max_response_tokens: int = 4096
+    context_tokens: int = 100_000
+    tool_result_characters: int = 16_000
+    person: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """What an agent is given by whoever lets it work.
+
+    Attributes:
+        caller: Who the tools act for; the id of each call is filled in.
+        spent_before: Tokens charged to earlier attempts, a call that was under way when the
+            process died included: it was paid for, or may have been.
+    """
+
+    journal: Journal
+    meter: Meter
+    timer: Timer
+    inbox: Inbox
+    reporter: Reporter
+    caller: ToolContext
+    spent_before: int = 0
+
+
+class BaseAgent:
+    """The loop of the main agent and of every subagent. It is used for one piece of work."""
+
+    def __init__(
+        self,
+        config: AgentConfig,
+        model: Model,
+        toolbox: Toolbox,
+        around: Surroundings,
+        *,
+        progress: Progress | None = None,
+    ) -> None:
+        self._config = config
+        self._model = model
+        self._toolbox = toolbox
+        self._around = around
+        self.progress = progress or Progress()
+
+    async def run(
+        self, messages: Sequence[Message], *, on_text: OnText | None = None
+    ) -> AgentResult:
+        """Work from where the journal ends until there is a reply or a limit is reached.
+
+        Args:
+            messages: What the agent knows at the start: history and task.
+            on_text: Streams the answers; without it they are asked for whole.
+
+        Raises:
+            FencedError: Another process has taken the work over.
+        """
+        progress = self.progress
+        progress.begin(messages, await self._around.journal.load())
+        progress.charge(self._around.spent_before)
+        self._around.meter.settle(progress.usage)
+        while progress.halt is None:
+            progress.halt = await self._step(progress, on_text)
+        return progress.result()
+
+    async def _step(self, progress: Progress, on_text: OnText | None) -> Halt | None:
+        """Take one step: results of the last answer's calls in, one answer out."""
+        received = await self._results(progress)
+        if isinstance(received, Halt):
+            return received
+        limit = self._limit(progress, received)
+        received, read = await self._with_notes(progress, received, limit)
+        shown = [*progress.messages, received] if received else progress.messages
+        outcome = await self._ask(shown, limit, on_text)
+        if outcome is None:
+            return await self._last_step(progress, received, read, RunStatus.TIMEOUT)
+        if isinstance(outcome, Halt):
+            return outcome
+        if limit and outcome.calls:
+            outcome = replace(outcome, calls=(), native=None)
+        return await self._keep(progress, AnswerEntry(received, outcome, limit, read))
+
+    async def _last_step(
+        self,
+        progress: Progress,
+        received: Message | None,
+        read: tuple[str, ...],
+        limit: RunStatus,
+    ) -> Halt:
+        """Ask once more, without tools, after time ran out in the middle of a step."""
+        received = _noted(received, LAST_STEP_TEXT.format(reason=LAST_STEP[limit]))
+        shown = [*progress.messages, received]
+        outcome = await self._ask(shown, limit, None)
+        if outcome is None or isinstance(outcome, Halt):
+            return Halt(limit)
+        answer = replace(outcome, calls=(), native=None) if outcome.calls else outcome
+        return await self._keep(progress, AnswerEntry(received, answer, limit, read)) or Halt(limit)
+
+    # -- before the question ---------------------------------------------------------------------
+
+    def _limit(self, progress: Progress, received: Message | None) -> RunStatus | None:
+        """Return the limit at which only the last step is left, if one is reached."""
+        config, around = self._config, self._around
+        left = around.timer.left()
+        if left is not None and left <= 0:
+            return RunStatus.TIMEOUT
+        if progress.tool_calls >= config.max_tool_calls:
+            return RunStatus.MAX_TOOL_CALLS
+        if progress.steps >= config.max_steps:
+            return RunStatus.MAX_STEPS
+        estimate = self._input_estimate(progress, received)
+        if around.meter.allow(estimate, config.max_response_tokens) is None:
+            return RunStatus.BUDGET_EXCEEDED
+        return None
+
+    def _input_estimate(self, progress: Progress, received: Message | None = None) -> int:
+        config = self._config
+        history = estimate_tokens(progress.messages)
+        if received is not None:
+            history += estimate_tokens([shorten(received, config.tool_result_characters)])
+        return min(history, config.context_tokens) + estimate_tokens(config.prompt)
+
+    def _next_cost(self) -> int:
+        estimate = self._input_estimate(self.progress)
+        return self._around.meter.reservation(estimate, self._config.max_response_tokens)
+
+    async def _with_notes(
+        self, progress: Progress, received: Message | None, limit: RunStatus | None
+    ) -> tuple[Message | None, tuple[str, ...]]:
+        """Add what people sent and what the runtime has to say to what the model is told."""
+        arrived = await self._around.inbox.take()
+        notes = [f"A message from your person:\n{text}" for _, text in arrived]
+        if limit:
+            notes.append(LAST_STEP_TEXT.format(reason=LAST_STEP[limit]))
+        elif warning := self._warning(progress):
+            notes.append(warning)
+        if progress.note:
+            notes.append(progress.note)
+            progress.note = ""
+        if notes:
+            received = _noted(received, "\n\n".join(notes))
+        return received, tuple(identifier for identifier, _ in arrived)
+
+    def _warning(self, progress: Progress) -> str:
+        """Return the one warning, when 80 % of something is used for the first time."""
+        config, around = self._config, self._around
+        used = {
+            "time": around.timer.fraction,
+            "token budget": around.meter.fraction,
+            "tool calls": progress.tool_calls / config.max_tool_calls,
+            "steps": progress.steps / config.max_steps,
+        }
+        name, most = max(used.items(), key=lambda item: item[1])
+        if progress.warned or most < WARN_AT:
+            return ""
+        progress.warned = True
+        return f"{WARNING} {most:.0%} of your {name}. Finish what matters and write your report."
+
+    # -- the question ----------------------------------------------------------------------------
+
+    async def _ask(
+        self, messages: Sequence[Message], limit: RunStatus | None, on_text: OnText | None
+    ) -> Answer | Halt | None:
+        """Return the answer, a reason to halt, or `None` when time ran out while waiting."""
+        question = self._question(messages, limit)
+        if question is None:
+            return Halt(limit or RunStatus.BUDGET_EXCEEDED)
+        left = None if limit else self._around.timer.left()
+        try:
+            async with asyncio.timeout(left):
+                return await self._ask_within(question, on_text)
+        except TimeoutError:
+            return None
+        except ModelError as error:
+            log.warning("The model gave no answer: %s", error)
+            return Halt(limit or RunStatus.FAILED, str(error))
+
+    async def _ask_within(self, question: Question, on_text: OnText | None) -> Answer:
+        """Ask; when the messages do not fit the model, once more with half of them."""
+        try:
+            answer = await self._model.ask(question, on_text)
+        except ContextTooLongError:
+            answer = None
+        if answer is None or answer.stop is StopReason.CONTEXT_FULL:
+            half = estimate_tokens(question.messages) // 2
+            shorter = fit(question.messages, tokens=half, result_characters=2_000)
+            answer = await self._model.ask(replace(question, messages=shorter), on_text)
+            if answer.stop is StopReason.CONTEXT_FULL:
+                raise ContextTooLongError(
+                    "The conversation is too long for the model. Start a new one with /new."
+                )
+        self._around.meter.settle(answer.usage)
+        return replace(answer, calls=with_unique_ids(answer.calls))
+
+    def _question(self, messages: Sequence[Message], limit: RunStatus | None) -> Question | None:
+        config, meter = self._config, self._around.meter
+        room, output = config.context_tokens, config.max_response_tokens
+        prompt_tokens = estimate_tokens(config.prompt)
+        if limit:
+            allowed = meter.allow_last(output)
+            if allowed is None or allowed[0] <= prompt_tokens:
+                return None
+            room, output = min(room, allowed[0] - prompt_tokens), allowed[1]
+        shown = fit(messages, tokens=room, result_characters=config.tool_result_characters)
+        if not limit:
+            output = meter.allow(estimate_tokens(shown) + prompt_tokens, output) or LEAST_OUTPUT
+        return Question(
+            model=config.model,
+            prompt=config.prompt,
+            messages=shown,
+            tools=self._toolbox.descriptions,
+            tools_allowed=limit is None,
+            max_tokens=output,
+            person=config.person,
+        )
+
+    # -- after the answer ------------------------------------------------------------------------
+
+    async def _keep(self, progress: Progress, entry: AnswerEntry) -> Halt | None:
+        """Store the step, then decide whether it was the last."""
+        progress.add(entry)
+        halt = progress.halt_after(entry)
+        reserved = 0 if halt else self._next_cost()
+        await self._around.journal.write(entry, progress.counters(reserved))
+        self._around.reporter.moved(
+            part="step", content=entry.answer.text, tool="", counters=progress.counters(reserved)
+        )
+        return halt
+
+    async def _results(self, progress: Progress) -> Message | Halt | None:
+        """Make the calls of the newest answer, all at once, and return their results in order."""
+        calls = progress.open_calls()
+        if not calls:
+            return None
+        repeated = progress.repeated(calls, SAME_CALLS)
+        if repeated:
+            return Halt(
+                RunStatus.FAILED,
+                f"It made the same call to {repeated} {SAME_CALLS} times in a row and was stopped.",
+            )
+        allowed = max(0, self._config.max_tool_calls - progress.tool_calls)
+        progress.tool_calls += min(len(calls), allowed)
+        made = await self._together(progress, calls[:allowed])
+        over = "Not called: you have made all the tool calls you may make."
+        refused = [ToolResult(call.id, over, failed=True) for call in calls[allowed:]]
+        return ToolResults((*made, *refused))
+
+    async def _together(self, progress: Progress, calls: Sequence[ToolCall]) -> list[ToolResult]:
+        try:
+            async with asyncio.TaskGroup() as group:
+                tasks = [
+                    group.create_task(self._call(progress, index, call))
+                    for index, call in enumerate(calls)
+                ]
+        except BaseExceptionGroup as several:
+            # A tool's error is a result; what is left (fenced, the engine's own) ends the work.
+            raise several.exceptions[0] from None
+        return [task.result() for task in tasks]
+
+    async def _call(self, progress: Progress, index: int, call: ToolCall) -> ToolResult:
+        """Make one call, or take its result from the journal of an earlier attempt."""
+        step = progress.steps
+        stored = progress.stored_result(step, index)
+        if stored is not None:
+            return stored
+        once = self._toolbox.effects(call.name) is Effects.ONCE
+        if once and progress.resumed_at == step:
+            return may_have_run(call)
+        counters = progress.counters(0)
+        self._around.reporter.moved(part="tool", content="", tool=call.name, counters=counters)
+        context = replace(self._around.caller, call_id=f"{step}.{index}")
+        result = await self._toolbox.call(call, context, seconds=self._around.timer.left())
+        if once:
+            await self._around.journal.write(ResultEntry(step, index, result), counters)
+        if result.failed:
+            self._around.reporter.moved(
+                part="error", content=result.text, tool=call.name, counters=counters
+            )
+        return result
+
+
+def _noted(received: Message | None, note: str) -> Message:
+    """Return what the model is told, with a note of the runtime at its end."""
+    match received:
+        case ToolResults():
+            return replace(received, note=f"{received.note}\n\n{note}".strip())
+        case UserMessage(text):
+            return UserMessage(f"{text}\n\n{note}")
+        case _:
+            return UserMessage(note)

@@ -1,0 +1,101 @@
+"""The steps of one turn or run, stored."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from bot.agent.messages import Answer, ToolResult, from_json, to_json
+from bot.agent.protocols import AnswerEntry, Counters, Entry, ResultEntry
+from bot.values import Clock, Json, RunStatus
+from db import steps
+from db.database import Database
+
+
+@dataclass(slots=True)
+class StoredJournal:
+    """A `Journal` whose rows are in the database.
+
+    Attributes:
+        attempt: The attempt that writes; a stale one is refused.
+        seconds_used: The working time so far, stored with every step of a run.
+    """
+
+    database: Database
+    writer: steps.StepWriter
+    table: Literal["runs", "turns"]
+    work_id: str
+    attempt: int
+    now: Clock
+    seconds_used: Callable[[], float] = lambda: 0.0
+    _next: int = 0
+    _answers: int = 0
+
+    async def load(self) -> list[Entry]:
+        """Return what earlier attempts stored, in order."""
+        if self.attempt <= 1:
+            return []
+        async with self.database.snapshot() as tx:
+            rows = await steps.load(tx, self.work_id)
+        if rows:
+            self._next = rows[-1][0] + 1
+        entries = [_entry(kind, body) for _, kind, body in rows]
+        self._answers = sum(isinstance(entry, AnswerEntry) for entry in entries)
+        return entries
+
+    async def write(self, entry: Entry, counters: Counters) -> None:
+        """Store one entry and return once it is committed.
+
+        Raises:
+            FencedError: Another process has taken the work over.
+        """
+        seq, self._next = self._next, self._next + 1
+        is_answer = isinstance(entry, AnswerEntry)
+        self._answers += is_answer
+        await self.writer.write(
+            steps.Step(
+                table=self.table,
+                work_id=self.work_id,
+                attempt=self.attempt,
+                seq=seq,
+                kind="answer" if is_answer else "result",
+                body=_body(entry),
+                now=self.now(),
+                input_tokens=counters.usage.all_input,
+                output_tokens=counters.usage.output,
+                reserved_tokens=counters.reserved,
+                tool_calls=counters.tool_calls,
+                seconds_used=self.seconds_used(),
+                read=entry.read if isinstance(entry, AnswerEntry) else (),
+                number=self._answers,
+            )
+        )
+
+
+def _body(entry: Entry) -> Json:
+    if isinstance(entry, AnswerEntry):
+        return {
+            "received": to_json(entry.received) if entry.received else None,
+            "answer": to_json(entry.answer),
+            "limit": entry.limit,
+            "read": list(entry.read),
+        }
+    result = entry.result
+    return {
+        "step": entry.step,
+        "index": entry.index,
+        "id": result.call_id,
+        "text": result.text,
+        "failed": result.failed,
+    }
+
+
+def _entry(kind: str, body: Json) -> Entry:
+    if kind == "result":
+        result = ToolResult(body["id"], body["text"], body["failed"])
+        return ResultEntry(body["step"], body["index"], result)
+    answer = from_json(body["answer"])
+    if not isinstance(answer, Answer):
+        raise TypeError(f"No answer: {body!r}")
+    received = from_json(body["received"]) if body["received"] else None
+    limit = RunStatus(body["limit"]) if body["limit"] else None
+    return AnswerEntry(received, answer, limit, tuple(body["read"]))

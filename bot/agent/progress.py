@@ -1,0 +1,232 @@
+"""How far one piece of work has come: what is kept between its steps."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from bot.agent.context import has_calls
+from bot.agent.messages import (
+    Answer,
+    Message,
+    StopReason,
+    ToolCall,
+    ToolResult,
+    ToolResults,
+    Usage,
+    UserMessage,
+    to_json,
+)
+from bot.agent.protocols import AnswerEntry, Counters, Entry
+from bot.values import Json, RunStatus
+
+#: How the one warning before a limit begins.
+WARNING = "You have used"
+
+EMPTY = "The model sent an empty answer."
+REFUSED = "The model refused to go on with this."
+CUT_ANSWER = "\n\n[The answer was cut here: it reached its greatest length.]"
+TOO_LONG = (
+    "Your answer was cut at its greatest length before it said or called anything. "
+    "Write less at a time."
+)
+GO_ON = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Halt:
+    """Why the work is over.
+
+    Attributes:
+        reason: For a failure, a sentence fit for people; empty otherwise.
+    """
+
+    status: RunStatus
+    reason: str = ""
+    refused: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentResult:
+    """What came of a piece of work.
+
+    Attributes:
+        status: `completed`, `failed`, or the limit that was reached.
+        text: The last answer; where there is none, the text of all steps so far.
+        said: The text of all steps.
+        error: Why it failed; empty when it did not.
+        model: The model that really answered.
+        transcript: Every message after the start, as JSON.
+        refused: The model refused: what it saw must not be sent to it again.
+    """
+
+    status: RunStatus
+    text: str
+    said: str = ""
+    error: str = ""
+    usage: Usage = field(default_factory=Usage)
+    tool_calls: int = 0
+    steps: int = 0
+    model: str = ""
+    transcript: tuple[Json, ...] = ()
+    refused: bool = False
+
+
+@dataclass(slots=True)
+class Progress:
+    """The state of the loop; everything in it can be read back from the journal."""
+
+    messages: list[Message] = field(default_factory=list)
+    answers: list[Answer] = field(default_factory=list)
+    entries: list[Entry] = field(default_factory=list)
+    tool_calls: int = 0
+    extra: Usage = field(default_factory=Usage)
+    halt: Halt | None = None
+    warned: bool = False
+    note: str = ""
+    resumed_at: int = -1
+    _results: dict[tuple[int, int], ToolResult] = field(default_factory=dict)
+    _last_calls: list[str] = field(default_factory=list)
+    _pauses: int = 0
+
+    @property
+    def steps(self) -> int:
+        """How many answers there have been."""
+        return len(self.answers)
+
+    @property
+    def usage(self) -> Usage:
+        """What all calls cost, one that a crash interrupted included."""
+        return sum((answer.usage for answer in self.answers), self.extra)
+
+    def charge(self, spent_before: int) -> None:
+        """Count what earlier attempts were charged beyond the answers that they stored."""
+        known = sum(answer.usage.total for answer in self.answers)
+        self.extra = Usage(input=max(0, spent_before - known))
+
+    def counters(self, reserved: int) -> Counters:
+        """Return what is stored beside the steps."""
+        return Counters(usage=self.usage, tool_calls=self.tool_calls, reserved=reserved)
+
+    def begin(self, messages: Sequence[Message], entries: Sequence[Entry]) -> None:
+        """Start from what is known and from what earlier attempts stored."""
+        self.messages = list(messages)
+        for entry in entries:
+            if isinstance(entry, AnswerEntry):
+                self.warned = self.warned or WARNING in _note_of(entry.received)
+                calls = self.open_calls()
+                self.tool_calls += len(calls)
+                self.repeated(calls, len(calls) + 1)
+                self.add(entry)
+                self.halt = self.halt_after(entry)
+            else:
+                self._results[entry.step, entry.index] = entry.result
+                self.entries.append(entry)
+        self.note = ""
+        if entries:
+            self.resumed_at = self.steps
+
+    def add(self, entry: AnswerEntry) -> None:
+        """Take a step into account."""
+        if entry.received is not None:
+            self.messages.append(entry.received)
+        if entry.answer.text.strip() or entry.answer.calls or entry.answer.native:
+            self.messages.append(entry.answer)
+        self.answers.append(entry.answer)
+        self.entries.append(entry)
+
+    def stored_result(self, step: int, index: int) -> ToolResult | None:
+        """Return the result that an earlier attempt stored for this call."""
+        return self._results.get((step, index))
+
+    def open_calls(self) -> tuple[ToolCall, ...]:
+        """Return the calls of the newest answer, which wait for their results."""
+        newest = self.messages[-1] if self.messages else None
+        return newest.calls if isinstance(newest, Answer) and has_calls(newest) else ()
+
+    def repeated(self, calls: Sequence[ToolCall], times: int) -> str:
+        """Return the tool that has been called with the same arguments so often in a row."""
+        for call in calls:
+            spelled = json.dumps([call.name, call.arguments, call.malformed], sort_keys=True)
+            if self._last_calls and self._last_calls[-1] != spelled:
+                self._last_calls.clear()
+            self._last_calls.append(spelled)
+            if len(self._last_calls) >= times:
+                return call.name
+        return ""
+
+    def halt_after(self, entry: AnswerEntry) -> Halt | None:
+        """Return why the work is over after this step, if it is."""
+        answer = entry.answer
+        if entry.limit:
+            return Halt(entry.limit)
+        if answer.stop is StopReason.REFUSAL:
+            return Halt(RunStatus.FAILED, REFUSED, refused=True)
+        if answer.calls:
+            self._pauses = 0
+            return None
+        if answer.stop is StopReason.PAUSE or (
+            answer.stop is StopReason.MAX_TOKENS and not answer.text.strip()
+        ):
+            self._pauses += 1
+            if self._pauses <= GO_ON:
+                self.note = TOO_LONG if answer.stop is StopReason.MAX_TOKENS else ""
+                return None
+            return Halt(RunStatus.FAILED, "The model did not get to the end of its answer.")
+        if not self.text():
+            return Halt(RunStatus.FAILED, EMPTY)
+        return Halt(RunStatus.COMPLETED)
+
+    def text(self) -> str:
+        """Return the last answer in words; where it has none, the words of all steps so far."""
+        if not self.answers:
+            return ""
+        last = self.answers[-1]
+        cut = CUT_ANSWER if last.stop is StopReason.MAX_TOKENS else ""
+        if last.text.strip() and not last.calls:
+            return last.text.strip() + cut
+        return self.partial_text()
+
+    def said(self) -> str:
+        """Return the words of all steps, marked when the last was cut."""
+        cut = self.answers and self.answers[-1].stop is StopReason.MAX_TOKENS
+        return self.partial_text() + (CUT_ANSWER if cut else "")
+
+    def partial_text(self) -> str:
+        """Return the words of all finished steps."""
+        return "\n\n".join(text for answer in self.answers if (text := answer.text.strip()))
+
+    def result(self) -> AgentResult:
+        """Return what came of the work, once `halt` says that it is over."""
+        halt = self.halt or Halt(RunStatus.FAILED, "The work was not finished.")
+        return AgentResult(
+            status=halt.status,
+            text=self.text(),
+            said=self.said(),
+            error=halt.reason,
+            usage=self.usage,
+            tool_calls=self.tool_calls,
+            steps=self.steps,
+            model=self.answers[-1].model if self.answers else "",
+            transcript=self.transcript(),
+            refused=halt.refused,
+        )
+
+    def transcript(self) -> tuple[Json, ...]:
+        """Return every message after the start, in order."""
+        rows: list[Json] = []
+        for entry in self.entries:
+            if isinstance(entry, AnswerEntry):
+                if entry.received is not None:
+                    rows.append(to_json(entry.received))
+                rows.append(to_json(entry.answer))
+        return tuple(rows)
+
+
+def _note_of(message: Message | None) -> str:
+    match message:
+        case ToolResults(note=note):
+            return note
+        case UserMessage(text):
+            return text
+        case _:
+            return ""

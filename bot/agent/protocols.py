@@ -1,0 +1,129 @@
+"""What an agent needs from above, as small protocols, so that it knows neither runs nor people."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from bot.agent.messages import Answer, Message, ToolCall, ToolResult, Usage
+from bot.values import Json, RunStatus
+from skills.base import Tool, ToolContext
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerEntry:
+    """One step: what the model was told since its last answer, and what it answered.
+
+    Attributes:
+        received: Results and notes; `None` at the first step, which sees only the task.
+        limit: The limit at which this was the last step, without tools.
+        read: Ids of the messages to the run that `received` carries.
+    """
+
+    received: Message | None
+    answer: Answer
+    limit: RunStatus | None = None
+    read: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ResultEntry:
+    """The result of a call that must not be made twice, stored at once.
+
+    Attributes:
+        step: The step that asked for the call.
+        index: Which of its calls.
+    """
+
+    step: int
+    index: int
+    result: ToolResult
+
+
+Entry = AnswerEntry | ResultEntry
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counters:
+    """How far a piece of work has come; stored with every step."""
+
+    usage: Usage = field(default_factory=Usage)
+    tool_calls: int = 0
+    reserved: int = 0
+
+
+class Journal(Protocol):
+    """The steps of one piece of work: the truth that a resumed attempt starts from."""
+
+    async def load(self) -> list[Entry]:
+        """Return what earlier attempts stored, in order."""
+        ...
+
+    async def write(self, entry: Entry, counters: Counters) -> None:
+        """Store one entry before anything else happens.
+
+        Raises:
+            FencedError: Another process has taken the work over.
+        """
+        ...
+
+
+class Meter(Protocol):
+    """A token budget: reserved before each call, settled after it."""
+
+    @property
+    def fraction(self) -> float:
+        """How much is used, 0 to 1; 0 without a budget."""
+        ...
+
+    def allow(self, input_tokens: int, max_output: int) -> int | None:
+        """Return the most output tokens of an ordinary step; `None` when only the last is left."""
+        ...
+
+    def allow_last(self, max_output: int) -> tuple[int, int] | None:
+        """Return the most input and output tokens of the last step; `None` when none fits."""
+        ...
+
+    def settle(self, usage: Usage) -> None:
+        """Count what a call cost."""
+        ...
+
+    def reservation(self, input_tokens: int, max_output: int) -> int:
+        """Return what the next call may cost at most, within the budget."""
+        ...
+
+
+class Timer(Protocol):
+    """The working time of a piece of work."""
+
+    @property
+    def fraction(self) -> float:
+        """How much is used, 0 to 1."""
+        ...
+
+    def left(self) -> float | None:
+        """Return the seconds until the last step must begin; `None` for no limit."""
+        ...
+
+
+class Inbox(Protocol):
+    """Messages that people send to a piece of work while it goes on."""
+
+    async def take(self) -> Sequence[tuple[str, str]]:
+        """Return (id, text) of what has arrived; they count as read once the step is stored."""
+        ...
+
+
+class Reporter(Protocol):
+    """Hears what the agent is doing, to move a card. Never waits."""
+
+    def moved(self, *, part: str, content: str, tool: str, counters: Counters) -> None:
+        """Take note: `part` is `step`, `tool`, `text` or `error`."""
+        ...
+
+
+class Approver(Protocol):
+    """Asks the person before a tool that needs it."""
+
+    async def ask(self, tool: Tool, call: ToolCall, context: ToolContext) -> Json:
+        """Store and show the question; return at once what the model is told."""
+        ...

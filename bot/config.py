@@ -1,0 +1,216 @@
+"""`config.yaml` as frozen objects; an error names the key and what would be right."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field, SecretStr, ValidationError
+
+from bot import document, interpolation, logs, problems
+from bot.agent.settings import AgentSettings
+from bot.conversations.access import AccessSettings
+from bot.errors import ConfigError
+from bot.interpolation import Key, Tree
+from bot.models.catalog import ModelSettings
+from bot.subagents.limits import SubagentSettings
+from bot.subagents.retention import RetentionSettings
+from bot.values import Settings
+from db.settings import DatabaseSettings
+
+DEFAULT_FILE = "config.yaml"
+FILE_VARIABLE = "RETINUE_CONFIG"
+
+#: Keys that a variable of the environment fills when nothing else sets them.
+FROM_ENVIRONMENT: Mapping[Key, str] = {
+    ("models", "anthropic", "api_key"): "ANTHROPIC_API_KEY",
+    ("models", "anthropic", "base_url"): "ANTHROPIC_BASE_URL",
+    ("models", "openai", "api_key"): "OPENAI_API_KEY",
+    ("models", "openai", "base_url"): "OPENAI_BASE_URL",
+}
+
+
+#: Shorter values are no secrets, and words of an error might be taken for them.
+_SHORTEST_SECRET = 6
+
+
+class LoggingSettings(Settings):
+    """Everything under `logging:`."""
+
+    level: Literal["debug", "info", "warning", "error"] = Field(
+        "info", description="The least that is logged: debug, info, warning or error."
+    )
+    form: Literal["text", "json"] = Field(
+        "text", description="Lines to read (text), or one JSON object a line (json)."
+    )
+    file: str | None = Field(None, description="Where the lines go; null for standard error.")
+
+
+class Config(Settings):
+    """Everything that `config.yaml` may set, with its defaults."""
+
+    agent: AgentSettings = Field(
+        AgentSettings(), description="The main agent, and what every agent shares."
+    )
+    models: ModelSettings = Field(ModelSettings(), description="The language models.")
+    subagents: SubagentSettings = Field(
+        SubagentSettings(), description="What runs may use, one person's and everyone's."
+    )
+    access: AccessSettings = Field(
+        AccessSettings(), description="Who may talk to the bot, and who are its admins."
+    )
+    database: DatabaseSettings = Field(
+        DatabaseSettings(), description="Where everything is stored."
+    )
+    retention: RetentionSettings = Field(
+        RetentionSettings(), description="How long things are kept."
+    )
+    logging: LoggingSettings = Field(LoggingSettings(), description="The bot's log.")
+
+    @property
+    def secrets(self) -> frozenset[str]:
+        """Every value that must never be shown."""
+        return frozenset(_secrets(self))
+
+
+@dataclass(slots=True)
+class _Draft:
+    """A configuration before it is checked, and where its values come from.
+
+    Attributes:
+        origins: Where each key was set, as said in an error.
+        hidden: What variables of the environment brought in: not to be shown in an error.
+    """
+
+    tree: dict[str, Tree] = field(default_factory=dict)
+    origins: dict[Key, str] = field(default_factory=dict)
+    problems: dict[Key, str] = field(default_factory=dict)
+    hidden: dict[str, str] = field(default_factory=dict)
+
+    def set(self, key: Key, variable: str, text: str) -> None:
+        """Set a key to what a variable of the environment holds."""
+        interpolation.put(self.tree, key, document.value_of(text))
+        self.origins[key] = f"from {variable}"
+        self.hidden[variable] = text
+
+
+def locate(path: Path | None, environ: Mapping[str, str]) -> Path | None:
+    """Return the file to load: the one named, or `config.yaml` here if there is one."""
+    if path is not None:
+        return path
+    if named := environ.get(FILE_VARIABLE):
+        return Path(named)
+    here = Path(DEFAULT_FILE)
+    return here if here.exists() else None
+
+
+def load(path: Path | None, environ: Mapping[str, str]) -> Config:
+    """Return the configuration: the file's, then what the environment sets, then the defaults.
+
+    Raises:
+        ConfigError: It cannot be used; the text lists every problem, and no secret.
+    """
+    file = locate(path, environ)
+    draft = _draft(document.read(_bytes(file)) if file else document.Document(), environ)
+    found: dict[Key, str] = {}
+    try:
+        config = Config.model_validate(draft.tree)
+    except ValidationError as error:
+        found = problems.explain(error, Config)
+    if not found and not draft.problems:
+        return config
+    raise ConfigError(_told(file, draft, found | draft.problems))
+
+
+def _bytes(file: Path) -> bytes:
+    try:
+        with file.open("rb") as opened:
+            return opened.read(document.MAX_BYTES + 1)
+    except FileNotFoundError:
+        raise ConfigError(f"There is no file {file}. Name another, or none at all.") from None
+    except OSError as error:
+        raise ConfigError(f"{file} cannot be read: {error.strerror}.") from None
+
+
+def _draft(read: document.Document, environ: Mapping[str, str]) -> _Draft:
+    expansion = interpolation.Expansion(environ, read.problems)
+    tree = expansion.tree(read.tree)
+    assert isinstance(tree, dict)
+    lines = {key: f"line {line}" for key, line in read.lines.items()}
+    draft = _Draft(tree, lines, expansion.problems, expansion.used)
+    for variable, key in interpolation.overrides(environ).items():
+        draft.set(key, variable, environ[variable])
+    _drop_empty_sections(draft.tree, Config)
+    openai = _wants_openai(interpolation.section_at(draft.tree, ("models",)) or {})
+    for key, variable in FROM_ENVIRONMENT.items():
+        wanted = openai or "openai" not in key
+        _fill(draft, key, variable, environ.get(variable, "").strip() if wanted else "")
+    return draft
+
+
+def _wants_openai(models: dict[str, Tree]) -> bool:
+    """Whether the file speaks of OpenAI at all.
+
+    Its model must be named there. Many people have OPENAI_API_KEY set for other programs, and that
+    alone must not stop a bot that was never told about OpenAI.
+    """
+    named = models.get("provider") == "openai" or "openai/" in str(models.get("allowed"))
+    return named or bool(models.get("openai"))
+
+
+def _drop_empty_sections(tree: dict[str, Tree], kind: type[Settings]) -> None:
+    for name, below in kind.model_fields.items():
+        section, value = problems.section(below), tree.get(name)
+        if section and isinstance(value, dict):
+            _drop_empty_sections(value, section)
+        elif section and value is None:
+            tree.pop(name, None)
+
+
+def _fill(draft: _Draft, key: Key, variable: str, value: str) -> None:
+    section = interpolation.section_at(draft.tree, key[:-1]) or {}
+    if section.get(str(key[-1])):
+        return
+    section.pop(str(key[-1]), None)
+    if value:
+        draft.set(key, variable, value)
+
+
+def _told(file: Path | None, draft: _Draft, wrong: dict[Key, str]) -> str:
+    lines = [f"{file or 'The configuration'} cannot be used:"]
+    places = {key: place for place, key in enumerate(draft.origins)}
+    for key, text in sorted(wrong.items(), key=lambda item: places.get(item[0], len(places))):
+        origin = _origin(draft, key)
+        where = problems.name(key) + (f" ({origin})" if origin and key else origin)
+        sentence = _without(draft.hidden, text) + ("" if text.endswith(("?", ".")) else ".")
+        lines.append(f"  {where}: {sentence}" if where else f"  {sentence}")
+    return logs.without_secrets("\n".join(lines))
+
+
+def _without(hidden: Mapping[str, str], text: str) -> str:
+    for variable, value in hidden.items():
+        if len(value) >= _SHORTEST_SECRET:
+            text = text.replace(value, f"[{variable}]")
+    return text
+
+
+def _origin(draft: _Draft, key: Key) -> str:
+    """Return where a key was set, or the first that was set below it."""
+    below = (origin for each, origin in draft.origins.items() if each[: len(key)] == key)
+    return draft.origins.get(key) or (next(below, "") if key else "")
+
+
+def _secrets(value: object) -> Iterator[str]:
+    if isinstance(value, SecretStr):
+        yield value.get_secret_value()
+    elif isinstance(value, DatabaseSettings):
+        yield from value.passwords
+    elif isinstance(value, Settings):
+        for name in type(value).model_fields:
+            yield from _secrets(getattr(value, name))
+    elif isinstance(value, dict):
+        for part in value.values():
+            yield from _secrets(part)
+    elif isinstance(value, tuple | list):
+        for part in value:
+            yield from _secrets(part)

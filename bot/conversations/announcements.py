@@ -1,0 +1,122 @@
+"""The outbox: what the bot says about runs, delivered once."""
+
+import logging
+from collections.abc import Mapping
+from datetime import timedelta
+
+from bot.errors import DeliveryError, NotPresentError
+from bot.platforms.base import Announcement, Outlet
+from bot.tasks import Tasks
+from bot.values import Clock, Identity
+from db import outbox
+from db.database import Database
+from db.outbox import Item
+
+log = logging.getLogger(__name__)
+
+FIRST_WAIT = timedelta(seconds=15)
+LONGEST_WAIT = timedelta(minutes=5)
+GIVE_UP_AFTER = timedelta(minutes=30)
+HELD_AT_MOST = timedelta(minutes=5)
+
+
+class Announcements:
+    """Delivers what the outbox holds, through the outlets of this process.
+
+    An item is booked as being sent before it is handed to the platform, so that after a crash it is
+    known that it may have arrived; it is then sent once more at most, and says so.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        outlets: Mapping[str, Outlet],
+        *,
+        tasks: Tasks,
+        worker_id: str,
+        now: Clock,
+    ) -> None:
+        self._database = database
+        self._outlets = outlets
+        self._tasks = tasks
+        self._worker_id = worker_id
+        self._now = now
+
+    def deliver_soon(self, key: str) -> None:
+        """Deliver one item in the background; the sweep is there should that fail."""
+        self._tasks.start(self.deliver(key), name=f"deliver {key}")
+
+    async def deliver(self, key: str) -> bool:
+        """Make one attempt at an item, and return whether it arrived."""
+        async with self._database.transaction() as tx:
+            item = await outbox.claim(tx, key, self._worker_id, self._now())
+        if item is None:
+            return False
+        outlet = self._outlets.get(item.place.platform)
+        if outlet is None:
+            await self._failed(item, DeliveryError("This process does not serve that platform."))
+            return False
+        try:
+            delivered = await outlet.announce(_announcement(item))
+        except NotPresentError:
+            async with self._database.transaction() as tx:
+                await outbox.wait(tx, key)
+            return False
+        except DeliveryError as error:
+            await self._failed(item, error)
+            return False
+        except Exception as error:
+            log.exception("The delivery of %s failed", key)
+            unknown = DeliveryError(f"{type(error).__name__}", fate_unknown=True)
+            await self._failed(item, unknown)
+            return False
+        async with self._database.transaction() as tx:
+            await outbox.delivered(tx, key, list(delivered.message_ids), self._now())
+        return True
+
+    async def _failed(self, item: Item, error: DeliveryError) -> None:
+        now = self._now()
+        tried_for = now - (item.first_tried_at or now)
+        wait = min(LONGEST_WAIT, FIRST_WAIT * 2 ** max(0, item.attempts - 1))
+        hopeless = error.permanent or tried_for + wait > GIVE_UP_AFTER
+        twice_unknown = error.fate_unknown and item.maybe_repeated
+        async with self._database.transaction() as tx:
+            if hopeless or twice_unknown:
+                await outbox.block(tx, item.key, error=str(error))
+                log.warning("The announcement %s is blocked: %s", item.key, error)
+            else:
+                await outbox.retry(
+                    tx,
+                    item.key,
+                    due_at=now + wait,
+                    error=str(error),
+                    maybe_repeated=error.fate_unknown,
+                )
+
+    async def deliver_waiting(self, user: Identity) -> None:
+        """Deliver, in order, what has waited for this person to be there."""
+        async with self._database.snapshot() as tx:
+            keys = await outbox.waiting_for(tx, user.key)
+        for key in keys:
+            await self.deliver(key)
+
+    async def sweep(self) -> None:
+        """Deliver what is due, and what has been held for too long."""
+        now = self._now()
+        async with self._database.transaction() as tx:
+            await outbox.release_held_before(tx, now - HELD_AT_MOST, now)
+            keys = await outbox.due(tx, list(self._outlets), now)
+        for key in keys:
+            self.deliver_soon(key)
+
+
+def _announcement(item: Item) -> Announcement:
+    return Announcement(
+        key=item.key,
+        place=item.place,
+        owner=item.user,
+        title=item.title,
+        text=item.text,
+        footer=item.footer,
+        maybe_repeated=item.maybe_repeated,
+    )

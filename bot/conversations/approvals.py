@@ -1,0 +1,212 @@
+"""Confirmations: asked of the owner, answered once, expired."""
+
+import hashlib
+import json
+import logging
+from collections.abc import Mapping
+from datetime import timedelta
+
+from bot.agent.messages import ToolCall
+from bot.agent.sanitizer import escape_for_model, one_line
+from bot.errors import BotError, DeliveryError
+from bot.platforms.base import CommandReply, Confirmation, Outlet
+from bot.values import Clock, Identity, Json, Place, Role, new_sortable_id
+from db import approvals, conversations, users, workers
+from db.approvals import Approval
+from db.database import Database
+from skills.base import Tool, ToolContext
+
+log = logging.getLogger(__name__)
+
+EXPIRES_AFTER = timedelta(minutes=10)
+YES = frozenset({"yes", "y", "ok", "confirm", "approve"})
+NO = frozenset({"no", "n", "deny", "cancel"})
+GONE = "There is nothing to confirm: it was answered already, has expired, or is not yours."
+
+
+class Approvals:
+    """Asks before a tool that needs a person's yes, and runs it when the yes comes.
+
+    What is run is what was shown: the row holds the action, a hash binds it to person, tool and
+    arguments, and it can be answered once.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        outlets: Mapping[str, Outlet],
+        tools: Mapping[str, Tool],
+        *,
+        now: Clock,
+    ) -> None:
+        self._database = database
+        self._outlets = outlets
+        self._tools = tools
+        self._now = now
+
+    async def ask(self, tool: Tool, call: ToolCall, context: ToolContext) -> Json:
+        """Store and show the question; return at once what the model is told."""
+        approval = self._approval(tool, call, context)
+        async with self._database.transaction() as tx:
+            await approvals.put(
+                tx,
+                approval,
+                place=context.place,
+                conversation_id=context.conversation_id,
+                now=self._now(),
+            )
+        question = Confirmation(
+            id=approval.id,
+            owner=context.user,
+            place=context.place,
+            text=f"Do you want me to run {_spelled(approval)}?",
+            expires_in_seconds=EXPIRES_AFTER.total_seconds(),
+        )
+        try:
+            await self._outlets[context.place.platform].ask(question)
+        except DeliveryError as error:
+            await self._close(approval.id, "denied", context.user)
+            return {"status": "denied", "reason": f"{error} It was not done."}
+        return {
+            "status": "confirmation_asked",
+            "note": "The person has been asked; it happens if they say yes. Do not call it again.",
+        }
+
+    def _approval(self, tool: Tool, call: ToolCall, context: ToolContext) -> Approval:
+        run_id = call.arguments.get("run_id")
+        return Approval(
+            id=new_sortable_id(),
+            user_id=context.user.key,
+            run_id=context.run_id,
+            tool=tool.name,
+            arguments=call.arguments,
+            fingerprint=fingerprint(context.user.key, run_id, tool.name, call.arguments),
+            context={
+                "place": [
+                    context.place.platform,
+                    context.place.workspace,
+                    context.place.channel,
+                    context.place.thread,
+                    context.place.message,
+                ],
+                "conversation_id": context.conversation_id,
+                "work_id": context.work_id,
+                "call_id": context.call_id,
+            },
+            status="open",
+            expires_at=self._now() + EXPIRES_AFTER,
+        )
+
+    async def answer(
+        self, user: Identity, role: Role, approval_id: str, *, yes: bool
+    ) -> CommandReply:
+        """Take an answer: only the owner's, or an admin's, counts, and only the first."""
+        async with self._database.snapshot() as tx:
+            approval = await approvals.get(tx, approval_id)
+        if approval is None or (approval.user_id != user.key and role is not Role.ADMIN):
+            return CommandReply(text=GONE, failed=True)
+        if not await self._close(approval.id, "approved" if yes else "denied", user):
+            return CommandReply(text=GONE, failed=True)
+        if approval.user_id != user.key:
+            await self._audit(approval, user)
+        if not yes:
+            await self._remember(approval, "The person said no; it was not done.")
+            return CommandReply(text=f"Not done: {_spelled(approval)}.")
+        return await self._run(approval)
+
+    async def answer_in_words(
+        self, user: Identity, role: Role, place: Place, text: str
+    ) -> CommandReply | None:
+        """Take a bare yes or no as the answer to this person's newest question in this place."""
+        word = text.strip().lower().rstrip(".!")
+        if word not in YES | NO:
+            return None
+        async with self._database.snapshot() as tx:
+            waiting = await approvals.open_for(tx, user.key, place, self._now())
+        if not waiting:
+            return None
+        return await self.answer(user, role, waiting[0].id, yes=word in YES)
+
+    async def expire(self) -> None:
+        """Close the questions whose time is over: no answer is a no."""
+        async with self._database.transaction() as tx:
+            await approvals.expire(tx, self._now())
+
+    async def _close(self, approval_id: str, status: str, user: Identity) -> bool:
+        async with self._database.transaction() as tx:
+            return await approvals.answer(
+                tx, approval_id, status=status, by=user.key, now=self._now()
+            )
+
+    async def _run(self, approval: Approval) -> CommandReply:
+        context = await self._context(approval)
+        tool = self._tools.get(approval.tool)
+        expected = fingerprint(
+            approval.user_id,
+            approval.arguments.get("run_id"),
+            approval.tool,
+            approval.arguments,
+        )
+        if tool is None or context is None or expected != approval.fingerprint:
+            log.error("The confirmation %s is not what was shown", approval.id)
+            return CommandReply(text=GONE, failed=True)
+        try:
+            text, failed = await tool.run(context, approval.arguments), False
+        except BotError as error:
+            text, failed = str(error), True
+        except Exception:
+            log.exception("The confirmed tool %s failed", approval.tool)
+            text, failed = f"{approval.tool} failed on our side.", True
+        await self._remember(approval, f"The person said yes. Result: {text}")
+        return CommandReply(text=text, failed=failed)
+
+    async def _context(self, approval: Approval) -> ToolContext | None:
+        async with self._database.snapshot() as tx:
+            owner = await users.get(tx, approval.user_id)
+        if owner is None:
+            return None
+        stored = approval.context
+        return ToolContext(
+            user=owner.identity,
+            role=Role.USER,
+            place=Place(*stored["place"]),
+            conversation_id=stored["conversation_id"],
+            work_id=stored["work_id"],
+            call_id=stored["call_id"],
+            run_id=None,
+            now=self._now,
+        )
+
+    async def _remember(self, approval: Approval, text: str) -> None:
+        """Let the main agent know what became of its question."""
+        conversation_id = approval.context["conversation_id"]
+        if not conversation_id:
+            return
+        note = f"[{_spelled(approval)} was asked of the person. {escape_for_model(text)}]"
+        async with self._database.transaction() as tx:
+            await conversations.say(tx, conversation_id, role="result", text=note, now=self._now())
+
+    async def _audit(self, approval: Approval, user: Identity) -> None:
+        async with self._database.transaction() as tx:
+            await workers.note(
+                tx,
+                user_id=user.key,
+                action="answer",
+                subject=approval.id,
+                detail=f"confirmation of {approval.user_id}",
+                now=self._now(),
+            )
+
+
+def fingerprint(user_id: str, run_id: object, tool: str, arguments: Json) -> str:
+    """Return the hash that binds a confirmation to person, run, tool and arguments."""
+    bound = json.dumps([user_id, run_id, tool, arguments], sort_keys=True, ensure_ascii=False)
+    return hashlib.sha256(bound.encode()).hexdigest()
+
+
+def _spelled(approval: Approval) -> str:
+    arguments = ", ".join(
+        f"{name}={one_line(json.dumps(value, ensure_ascii=False), 200)}"
+        for name, value in approval.arguments.items()
+    )
+    return f"`{approval.tool}({one_line(arguments, 500)})`"

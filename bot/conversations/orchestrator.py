@@ -1,0 +1,156 @@
+"""A message in, a turn, a reply out; one turn at a time per conversation."""
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from bot.agent.plain import plain
+from bot.conversations.access import AccessSettings, check_may_talk, role_of
+from bot.conversations.approvals import Approvals
+from bot.conversations.commands import Commands
+from bot.conversations.turns import Turns
+from bot.engine import Engine
+from bot.errors import NotAllowedError
+from bot.platforms.base import CommandReply, Incoming
+from bot.subagents.requests import Caller
+from bot.tasks import Tasks
+from bot.values import Clock, Identity, Place
+from db import conversations, runs, turns, users
+from db.database import Database
+
+log = logging.getLogger(__name__)
+
+MAX_MESSAGE = 50_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Orchestrator:
+    """Hears what people say, on every platform alike: implements `Ears`.
+
+    Attributes:
+        acknowledge: Shows in a place that the message was heard.
+    """
+
+    database: Database
+    engine: Engine
+    tasks: Tasks
+    access: AccessSettings
+    commands: Commands
+    approvals: Approvals
+    turns: Turns
+    acknowledge: Callable[[Place], None]
+    now: Clock
+
+    async def hear(self, incoming: Incoming) -> CommandReply | None:
+        """Take what a person said: a message begins a turn, a command is answered at once."""
+        try:
+            check_may_talk(incoming.user, self.access)
+        except NotAllowedError as error:
+            return CommandReply(text=str(error), failed=True)
+        text = plain(incoming.text, limit=None).strip()
+        if not text:
+            return None
+        if len(text) > MAX_MESSAGE:
+            return CommandReply(
+                text=f"That is {len(text):,} characters; I read up to {MAX_MESSAGE:,} at a time. "
+                "Send it in parts.",
+                failed=True,
+            )
+        if text.startswith("/"):
+            return await self._command(incoming, text)
+        role = role_of(incoming.user, self.access)
+        answered = await self.approvals.answer_in_words(incoming.user, role, incoming.place, text)
+        if answered is not None:
+            return answered
+        await self._message(incoming, text)
+        return None
+
+    async def _command(self, incoming: Incoming, text: str) -> CommandReply | None:
+        """Carry out a command, past the line of turns."""
+        async with self.database.transaction() as tx:
+            new = await conversations.is_new_event(
+                tx, incoming.place.platform, incoming.event_id, self.now()
+            )
+            if not new:
+                return None
+            await users.ensure_user(tx, incoming.user, incoming.user_name, self.now())
+            conversation_id = await conversations.find(tx, incoming.user, incoming.place)
+        if text.lower() in {"/stop", "/stop turn"}:
+            return await self.stop_turn(incoming.user, incoming.place)
+        caller = Caller(
+            user=incoming.user,
+            role=role_of(incoming.user, self.access),
+            place=incoming.place,
+            conversation_id=conversation_id or "",
+        )
+        return await self.commands.run(text, caller)
+
+    async def _message(self, incoming: Incoming, text: str) -> None:
+        """Store a message with its turn, and begin the turn if the conversation is free."""
+        now = self.now()
+        async with self.database.transaction() as tx:
+            new = await conversations.is_new_event(
+                tx, incoming.place.platform, incoming.event_id, now
+            )
+            if not new:
+                log.info("The event %s was delivered again", incoming.event_id)
+                return
+            await users.ensure_user(tx, incoming.user, incoming.user_name, now)
+            conversation_id = await conversations.find_or_open(
+                tx, incoming.user, incoming.place, now
+            )
+            message_id = await conversations.say(
+                tx, conversation_id, role="user", text=text, now=now
+            )
+            await turns.add(
+                tx,
+                conversation_id,
+                user=incoming.user,
+                place=incoming.place,
+                message_id=message_id,
+                now=now,
+            )
+            turn_id = await turns.claim_next(tx, conversation_id)
+        self.acknowledge(incoming.place)
+        if turn_id is not None:
+            self._start(turn_id, incoming.place.platform)
+
+    def _start(self, turn_id: str, platform: str) -> None:
+        self.tasks.start(self.engine.start("turn", turn_id, platform), name=f"start turn {turn_id}")
+
+    def wake(self, conversation_id: str, platform: str) -> None:
+        """Begin the next turn of a conversation, if one waits and nothing is being answered."""
+        self.tasks.start(self.next_turn(conversation_id, platform), name=f"wake {conversation_id}")
+
+    async def next_turn(self, conversation_id: str, platform: str) -> None:
+        """Claim the next turn of a conversation and start it."""
+        async with self.database.transaction() as tx:
+            turn_id = await turns.claim_next(tx, conversation_id)
+        if turn_id is not None:
+            await self.engine.start("turn", turn_id, platform)
+
+    async def stop_turn(self, user: Identity, place: Place) -> CommandReply:
+        """Stop the turn under way in this place, if it is this person's."""
+        async with self.database.transaction() as tx:
+            conversation_id = await conversations.find(tx, user, place)
+            active = await turns.active(tx, conversation_id) if conversation_id else None
+            if active is None or not await turns.request_stop(tx, active.id, self.now()):
+                return CommandReply(
+                    text="Nothing is being answered. `/subagents stop ID` stops a run."
+                )
+        self.turns.active.stop(active.id)
+        return CommandReply(text="Stopped. Background runs go on; `/subagents stop all` ends them.")
+
+    async def answer(self, user: Identity, confirmation_id: str, *, yes: bool) -> CommandReply:
+        """Take the owner's answer to a confirmation."""
+        role = role_of(user, self.access)
+        return await self.approvals.answer(user, role, confirmation_id, yes=yes)
+
+    async def run_choices(self, user: Identity, typed: str) -> list[tuple[str, str]]:
+        """Return (id, label) of this person's runs that fit what was typed, newest first."""
+        async with self.database.snapshot() as tx:
+            if typed.strip():
+                found = await runs.find(tx, typed.strip(), user_id=user.key, limit=25)
+            else:
+                found = await runs.newest(tx, user.key, limit=25)
+        return [(run.id, f"{run.label} ({run.status})") for run in found]

@@ -1,0 +1,106 @@
+"""What the main agent sees in one turn: prompt, history, and the state of its person's runs."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from zoneinfo import ZoneInfo
+
+from bot.agent.context import RunLine, main_prompt, situation
+from bot.agent.definition import Agents
+from bot.agent.messages import Answer, Message, UserMessage
+from bot.agent.sanitizer import escape_for_model, one_line
+from bot.agent.settings import AgentSettings
+from bot.values import Clock
+from db import conversations, outbox, runs
+from db.conversations import StoredMessage
+from db.database import Database
+from db.runs import Run
+from db.turns import Turn
+
+RECENT = 8
+RECENT_MINUTES = 30
+UNDELIVERED = 8
+UNDELIVERED_CHARACTERS = 2000
+
+SUMMARISE = """\
+The background runs whose results stand here have ended. Tell your person, in your own words and \
+briefly, what came of them. This is sent as the announcement of the results.
+
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnContext:
+    """Builds what a turn of the main agent begins with."""
+
+    database: Database
+    settings: AgentSettings
+    agents: Agents
+    guides: tuple[str, ...]
+    now: Clock
+
+    def prompt(self, turn: Turn) -> str:
+        """Return the system prompt: the same all through a conversation, so it can be cached."""
+        return main_prompt(self.settings, self.guides, turn.place.platform, self.agents.lines())
+
+    async def messages(self, turn: Turn) -> list[Message]:
+        """Return the history and the newest message, with the state of the person's runs.
+
+        That state stands before the message and is not kept: the history holds what was said.
+        """
+        async with self.database.snapshot() as tx:
+            past = await conversations.history(tx, turn.conversation_id, before=turn.message_id)
+            text = await conversations.text_of(tx, turn.message_id)
+            active = await runs.active(tx, turn.user.key, limit=20)
+            since = self.now() - timedelta(minutes=RECENT_MINUTES)
+            recent = await runs.ended_since(tx, turn.user.key, since, limit=RECENT)
+            waiting = await outbox.undelivered(tx, turn.user.key, limit=UNDELIVERED)
+        zone = ZoneInfo(self.settings.timezone)
+        block = situation(
+            time=f"{self.now().astimezone(zone):%A %d %B %Y, %H:%M} ({self.settings.timezone})",
+            person=escape_for_model(one_line(turn.user_name, 60)),
+            active=[_line(run) for run in active],
+            recent=[_line(run) for run in recent],
+            undelivered=_undelivered(waiting),
+        )
+        if turn.kind == "summary":
+            text = SUMMARISE + text
+        return [*_history(past), UserMessage(block + text)]
+
+
+def _history(past: Sequence[StoredMessage]) -> list[Message]:
+    return [
+        Answer(text=item.text) if item.role == "assistant" else UserMessage(item.text)
+        for item in past
+        if item.text.strip()
+    ]
+
+
+def _line(run: Run) -> RunLine:
+    return RunLine(
+        run_id=run.id,
+        label=escape_for_model(one_line(run.label, 60)),
+        agent=run.agent,
+        status=str(run.status),
+        task=escape_for_model(one_line(run.task, 120)),
+    )
+
+
+def _undelivered(items: Sequence[outbox.Item]) -> list[RunLine]:
+    """Return what the person has not been told, within a common length."""
+    lines, room = [], UNDELIVERED_CHARACTERS
+    for item in items:
+        detail = escape_for_model(one_line(item.text, min(room, 500)))
+        room -= len(detail)
+        lines.append(
+            RunLine(
+                run_id=item.run_id or item.key,
+                label=escape_for_model(one_line(item.title, 100)),
+                agent="result",
+                status=item.status,
+                task=detail,
+            )
+        )
+        if room <= 0:
+            break
+    return lines

@@ -1,0 +1,309 @@
+"""One turn: a message answered by the main agent, again after a crash."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass, field
+
+from bot.agent.base_agent import AgentConfig, BaseAgent, Surroundings
+from bot.agent.journal import StoredJournal
+from bot.agent.plain import plain
+from bot.agent.progress import AgentResult, Progress
+from bot.agent.protocols import Approver
+from bot.agent.settings import AgentSettings
+from bot.agent.toolbox import Toolbox
+from bot.conversations.access import AccessSettings, role_of
+from bot.conversations.turn_context import TurnContext
+from bot.errors import BotError, DeliveryError, FencedError
+from bot.models.base import Model
+from bot.platforms.base import Outlet, ReplyStream
+from bot.subagents.active import ActiveRuns, Why
+from bot.subagents.budget import Unlimited
+from bot.subagents.clock import WorkClock
+from bot.subagents.runner import MAX_CRASHES, OUR_FAULT, opaque
+from bot.tasks import Tasks
+from bot.values import Clock, RunStatus, utc_now
+from db import conversations, outbox, turns
+from db.database import Database, Transaction
+from db.steps import StepWriter
+from db.turns import Turn
+from skills.base import Tool, ToolContext
+
+log = logging.getLogger(__name__)
+
+STOPPED = "_(stopped)_"
+LIMITS = {
+    RunStatus.MAX_STEPS: "_(I stopped here: a turn has only so many steps. Say “go on”.)_",
+    RunStatus.MAX_TOOL_CALLS: "_(I stopped here: a turn has only so many tool calls.)_",
+    RunStatus.TIMEOUT: "_(I stopped here: a turn has only so much time. Say “go on”.)_",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Desk:
+    """What every turn works with.
+
+    Attributes:
+        main: Gives the provider and the model of the main agent.
+        wake: A turn may wait in this conversation, on this platform.
+        announce: An announcement is due under this key.
+    """
+
+    database: Database
+    writer: StepWriter
+    tasks: Tasks
+    outlets: Mapping[str, Outlet]
+    context: TurnContext
+    settings: AgentSettings
+    access: AccessSettings
+    tools: tuple[Tool, ...]
+    tool_timeout_seconds: float
+    approver: Approver
+    main: Callable[[], tuple[Model, str]]
+    wake: Callable[[str, str], None]
+    announce: Callable[[str], None]
+    now: Clock = utc_now
+
+
+class NoInbox:
+    """A turn has no inbox: what people say meanwhile is the next turn."""
+
+    async def take(self) -> list[tuple[str, str]]:
+        """Return nothing."""
+        return []
+
+
+class NoReporter:
+    """A turn has no card: its reply is what moves."""
+
+    def moved(self, **_: object) -> None:
+        """Do nothing."""
+
+
+@dataclass(slots=True)
+class Shown:
+    """What a reply shows while it grows: the finished steps and the one that is streaming."""
+
+    reply: ReplyStream | None
+    progress: Progress
+    text: str = ""
+
+    def grow(self, text: str) -> None:
+        """Take the text of the step that is streaming."""
+        before = self.progress.partial_text()
+        self.text = plain(f"{before}\n\n{text}".strip(), limit=None)
+        if self.reply is not None:
+            self.reply.update(self.text)
+
+
+@dataclass(slots=True)
+class Turns:
+    """Works on turns: `work` is what the engine calls."""
+
+    desk: Desk
+    active: ActiveRuns = field(default_factory=ActiveRuns)
+
+    async def work(self, turn_id: str) -> None:
+        """Do one attempt at a turn, until it is answered or cannot go on in this process."""
+        async with self.desk.database.transaction() as tx:
+            turn = await turns.begin(tx, turn_id)
+        if turn is None:
+            return
+        active = self.active.enter(turn.id)
+        progress = Progress()
+        shown = Shown(self._open_reply(turn), progress)
+        try:
+            result = await self._attempt(turn, progress, shown)
+        except FencedError:
+            log.warning("Turn %s has been taken over by another process", turn.id)
+            await self._abandon(shown)
+            return
+        except asyncio.CancelledError:
+            if active.why is not Why.STOPPED:
+                await self._shielded(self._leave(turn, shown))
+                raise
+            text = f"{shown.text or progress.partial_text()}\n\n{STOPPED}".strip()
+            await self._shielded(self._finish(turn, shown, text, status="stopped"))
+            return
+        finally:
+            self.active.leave(turn.id, active)
+        await self._shielded(self._conclude(turn, shown, result))
+
+    def _open_reply(self, turn: Turn) -> ReplyStream | None:
+        outlet = self.desk.outlets.get(turn.place.platform)
+        if outlet is None or turn.kind == "summary":
+            return None
+        return outlet.open_reply(turn.place, turn.user, turn.reply_message_id)
+
+    async def _attempt(self, turn: Turn, progress: Progress, shown: Shown) -> AgentResult:
+        if turn.crashes >= MAX_CRASHES:
+            error = f"The bot's process ended {MAX_CRASHES} times in a row while answering this."
+            return AgentResult(status=RunStatus.FAILED, text="", error=error)
+        clock = WorkClock(self.desk.settings.turn_timeout_seconds)
+        try:
+            async with asyncio.timeout(clock.hard_left()):
+                return await self._agent_work(turn, clock, progress, shown)
+        except TimeoutError:
+            return AgentResult(status=RunStatus.TIMEOUT, text="", said=progress.partial_text())
+        except BotError as error:
+            return AgentResult(
+                status=RunStatus.FAILED, text="", said=progress.partial_text(), error=str(error)
+            )
+        except Exception:
+            log.exception("Turn %s failed", turn.id)
+            return AgentResult(
+                status=RunStatus.FAILED, text="", said=progress.partial_text(), error=OUR_FAULT
+            )
+
+    async def _agent_work(
+        self, turn: Turn, clock: WorkClock, progress: Progress, shown: Shown
+    ) -> AgentResult:
+        desk, settings = self.desk, self.desk.settings
+        model, name = desk.main()
+        config = AgentConfig(
+            prompt=desk.context.prompt(turn),
+            model=name,
+            max_steps=settings.max_steps,
+            max_tool_calls=settings.max_tool_calls,
+            max_response_tokens=settings.max_response_tokens,
+            context_tokens=settings.context_tokens,
+            tool_result_characters=settings.tool_result_characters,
+            person=opaque(turn.user.key),
+        )
+        toolbox = Toolbox(
+            desk.tools,
+            is_subagent=False,
+            tasks=desk.tasks,
+            timeout_seconds=desk.tool_timeout_seconds,
+            approver=desk.approver,
+        )
+        around = self._around(turn, clock)
+        agent = BaseAgent(config, model, toolbox, around, progress=progress)
+        messages = await desk.context.messages(turn)
+        return await agent.run(messages, on_text=shown.grow if shown.reply else None)
+
+    def _around(self, turn: Turn, clock: WorkClock) -> Surroundings:
+        desk = self.desk
+        return Surroundings(
+            journal=StoredJournal(
+                database=desk.database,
+                writer=desk.writer,
+                table="turns",
+                work_id=turn.id,
+                attempt=turn.attempt,
+                now=desk.now,
+            ),
+            meter=Unlimited(),
+            timer=clock,
+            inbox=NoInbox(),
+            reporter=NoReporter(),
+            caller=ToolContext(
+                user=turn.user,
+                role=role_of(turn.user, desk.access),
+                place=turn.place,
+                conversation_id=turn.conversation_id,
+                work_id=turn.id,
+                call_id="",
+                message_id=turn.message_id,
+                run_id=None,
+                now=desk.now,
+            ),
+        )
+
+    # -- how it ends -----------------------------------------------------------------------------
+
+    async def _conclude(self, turn: Turn, shown: Shown, result: AgentResult) -> None:
+        said = plain(result.said or result.text, limit=None)
+        if turn.kind == "summary":
+            worded = said if result.status is RunStatus.COMPLETED and said else None
+            await self._release(turn, worded)
+            return
+        parts = [said, LIMITS.get(result.status, "")]
+        if result.error:
+            parts.append(f"⚠ {result.error}")
+        text = "\n\n".join(part for part in parts if part)
+        status = "failed" if result.status is RunStatus.FAILED else "done"
+        await self._finish(turn, shown, text, status=status, refused=result.refused)
+
+    async def _finish(
+        self, turn: Turn, shown: Shown, text: str, *, status: str, refused: bool = False
+    ) -> None:
+        """Say the reply, then keep it and free the conversation in one transaction.
+
+        The reply is said first: should the process die in between, the next attempt finds all
+        steps stored, asks no model, and says it again under the same message.
+        """
+        arrived = await self._say(shown, text)
+        async with self.desk.database.transaction() as tx:
+            if not await turns.end(tx, turn, status=status, now=self.desk.now()):
+                return
+            await self._keep(tx, turn, text, arrived=arrived, refused=refused)
+        if not arrived:
+            self.desk.announce(turn.id)
+        self.desk.wake(turn.conversation_id, turn.place.platform)
+
+    async def _keep(
+        self, tx: Transaction, turn: Turn, text: str, *, arrived: bool, refused: bool
+    ) -> None:
+        now = self.desk.now()
+        # What a model refused must not be sent to it again.
+        role, kept = ("reset", "") if refused else ("assistant", text)
+        await conversations.say(
+            tx, turn.conversation_id, role=role, text=kept, now=now, turn_id=turn.id
+        )
+        if not arrived:
+            item = outbox.NewItem(
+                key=turn.id,
+                user_id=turn.user.key,
+                place=turn.place,
+                run_id=None,
+                title="",
+                text=text,
+            )
+            await outbox.put(tx, item, now)
+
+    async def _say(self, shown: Shown, text: str) -> bool:
+        if shown.reply is None:
+            return False
+        try:
+            await shown.reply.finish(text)
+        except DeliveryError as error:
+            log.info("A reply goes to the outbox: %s", error)
+            return False
+        except Exception:
+            log.exception("A reply could not be given")
+            return False
+        return True
+
+    async def _release(self, turn: Turn, text: str | None) -> None:
+        """Let the held announcements go, in the main agent's words if it found any."""
+        async with self.desk.database.transaction() as tx:
+            status = "failed" if text is None else "done"
+            if not await turns.end(tx, turn, status=status, now=self.desk.now()):
+                return
+            keys = await outbox.release_held(tx, turn.conversation_id, text, self.desk.now())
+            if text is not None:
+                await conversations.say(
+                    tx,
+                    turn.conversation_id,
+                    role="assistant",
+                    text=text,
+                    now=self.desk.now(),
+                    turn_id=turn.id,
+                )
+        for key in keys:
+            self.desk.announce(key)
+        self.desk.wake(turn.conversation_id, turn.place.platform)
+
+    async def _leave(self, turn: Turn, shown: Shown) -> None:
+        """Leave the turn to another process: this one drains."""
+        await self._abandon(shown)
+        async with self.desk.database.transaction() as tx:
+            await turns.release(tx, turn.id, turn.attempt)
+
+    async def _abandon(self, shown: Shown) -> None:
+        if shown.reply is not None:
+            await shown.reply.abandon()
+
+    async def _shielded(self, work: Coroutine[None, None, None]) -> None:
+        await asyncio.shield(self.desk.tasks.start(work, name="end of a turn"))

@@ -1,0 +1,302 @@
+"""Durable execution: what was started is finished, by this process or by another.
+
+The only module that knows DBOS. A piece of work is an id and a kind; everything it needs is in our
+own tables, so a repeated attempt reads its rows and goes on.
+"""
+
+import asyncio
+import json
+import logging
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Self, cast
+
+from sqlalchemy import Engine as SyncEngine
+from sqlalchemy import create_engine, event
+from sqlalchemy.engine import make_url
+
+from bot.tasks import Tasks
+
+log = logging.getLogger(__name__)
+
+#: Does one attempt of a piece of work. It must return when the work is over, or cannot go on here.
+Work = Callable[[str], Coroutine[Any, Any, None]]
+
+#: Raised by hand when work that is under way can no longer be resumed by new code.
+WORK_VERSION = "1"
+
+POLL_SECONDS = 0.1
+MAX_ATTEMPTS = 20
+THREADS = 8
+
+
+class Engine:
+    """Starts work, remembers it, and picks it up again after a crash.
+
+    One per process. Each kind of work is registered before the engine opens; each platform is a
+    lane of its own, so that work only runs where its answers can be said.
+    """
+
+    def __init__(self, kinds: dict[str, Work], tasks: Tasks, worker_id: str) -> None:
+        self._kinds = kinds
+        self._tasks = tasks
+        self._worker_id = worker_id
+        self._dbos: Any = None
+        self._workflows: dict[str, Any] = {}
+        self._active: dict[str, asyncio.Task[Any]] = {}
+
+    @classmethod
+    @asynccontextmanager
+    async def open(
+        cls,
+        url: str,
+        kinds: dict[str, Work],
+        *,
+        tasks: Tasks,
+        worker_id: str,
+        lanes: Sequence[str],
+        at_once: int = 200,
+    ) -> AsyncIterator[Self]:
+        """Launch the engine inside the running loop, so that all work runs on it.
+
+        Args:
+            url: The bot's database; on SQLite the engine gets a file of its own beside it.
+            kinds: What to do for each kind of work.
+            tasks: Owns what the engine starts.
+            worker_id: New at each start of a process.
+            lanes: The platforms whose work this process may do.
+            at_once: The most work of one kind and lane that this process takes from the queue.
+        """
+        engine = cls(kinds, tasks, worker_id)
+        database = _sync_engine(url)
+        engine._launch(database, lanes)
+        try:
+            await engine._listen(lanes, at_once)
+            yield engine
+        finally:
+            await engine._close()
+            database.dispose()
+
+    def _launch(self, database: SyncEngine, lanes: Sequence[str]) -> None:
+        from dbos import DBOS, DBOSConfig  # noqa: PLC0415 - heavy, and needed only here
+
+        _quieten()
+        config: DBOSConfig = {
+            "name": "retinue",
+            "system_database_engine": database,
+            "system_database_url": database.url.render_as_string(hide_password=False),
+            "executor_id": self._worker_id,
+            "application_version": WORK_VERSION,
+            "serializer": cast("Any", _JsonSerializer()),
+            "max_executor_threads": THREADS,
+            "notification_listener_polling_interval_sec": 0.05,
+            "log_level": "WARNING",
+        }
+        self._dbos = DBOS
+        DBOS(config=config)
+        for kind, work in self._kinds.items():
+            self._workflows[kind] = self._workflow(kind, work)
+        DBOS.listen_queues([_queue(kind, lane) for kind in self._kinds for lane in lanes])
+        DBOS.launch()
+
+    def _workflow(self, kind: str, work: Work) -> Any:
+        @self._dbos.workflow(name=kind, max_recovery_attempts=MAX_ATTEMPTS)  # type: ignore[untyped-decorator]
+        async def attempt(work_id: str, lane: str) -> None:
+            await self._attempt(kind, work, work_id)
+
+        return attempt
+
+    async def _attempt(self, kind: str, work: Work, work_id: str) -> None:
+        """Do one attempt in a task of our own, which can be cancelled without the engine.
+
+        When this process drains, the attempt is cancelled and the engine must not hear of an end:
+        the cancellation passes through, and the work stays resumable.
+        """
+        task = self._tasks.start(work(work_id), name=f"{kind} {work_id}", fresh_context=True)
+        self._active[work_id] = task
+        try:
+            await asyncio.shield(task)
+        finally:
+            self._active.pop(work_id, None)
+
+    async def _listen(self, lanes: Sequence[str], at_once: int) -> None:
+        for kind in self._kinds:
+            for lane in lanes:
+                await self._dbos.register_queue_async(
+                    _queue(kind, lane),
+                    worker_concurrency=at_once,
+                    polling_interval_sec=POLL_SECONDS,
+                    on_conflict="always_update",
+                )
+
+    async def _close(self) -> None:
+        # On the loop's thread it would block the very work that it waits for.
+        await asyncio.to_thread(self._dbos.destroy, destroy_registry=True)
+
+    # -- starting --------------------------------------------------------------------------------
+
+    async def start(self, kind: str, work_id: str, lane: str) -> None:
+        """Begin work at once, in this process. Starting it twice is starting it once."""
+        from dbos import SetWorkflowID  # noqa: PLC0415
+
+        async def begin() -> None:
+            with SetWorkflowID(work_id):
+                await self._dbos.start_workflow_async(self._workflows[kind], work_id, lane)
+
+        await self._tasks.start(begin(), name=f"start {work_id}", fresh_context=True)
+
+    async def submit(
+        self, kind: str, work_id: str, lane: str, *, delay_seconds: float = 0.0
+    ) -> None:
+        """Put work where every worker of that lane takes from. Twice is once."""
+        from dbos import SetEnqueueOptions, SetWorkflowID  # noqa: PLC0415
+
+        async def enqueue() -> None:
+            with SetWorkflowID(work_id), SetEnqueueOptions(delay_seconds=delay_seconds or None):
+                await self._dbos.enqueue_workflow_async(
+                    _queue(kind, lane), self._workflows[kind], work_id, lane
+                )
+
+        await self._tasks.start(enqueue(), name=f"submit {work_id}", fresh_context=True)
+
+    # -- watching --------------------------------------------------------------------------------
+
+    def is_active(self, work_id: str) -> bool:
+        """Whether this process is at work on it right now."""
+        return work_id in self._active
+
+    async def unknown(self, work_ids: Sequence[str]) -> list[str]:
+        """Return which of these the engine was never given, or has given up on."""
+        if not work_ids:
+            return []
+        known = await self._list(
+            workflow_ids=list(work_ids), status=["PENDING", "ENQUEUED", "DELAYED"]
+        )
+        names = {workflow.workflow_id for workflow in known}
+        return [work_id for work_id in work_ids if work_id not in names]
+
+    async def revive(self, kind: str, work_id: str, lane: str) -> None:
+        """Put work in the queue again that the engine holds for ended or was never given."""
+        known = await self._list(workflow_ids=[work_id])
+        if known and known[0].status not in {"PENDING", "ENQUEUED", "DELAYED"}:
+            await self._delete([work_id])
+        await self.submit(kind, work_id, lane)
+
+    async def _delete(self, work_ids: list[str]) -> None:
+        await self._tasks.start(
+            self._dbos.delete_workflows_async(work_ids), name="delete", fresh_context=True
+        )
+
+    async def _list(self, **filters: Any) -> list[Any]:
+        listing = self._dbos.list_workflows_async(load_output=False, **filters)
+        found: list[Any] = await self._tasks.start(listing, name="list", fresh_context=True)
+        return found
+
+    async def take_over(self, alive: Sequence[str]) -> list[str]:
+        """Queue again what processes left unfinished that are not among the living.
+
+        Args:
+            alive: The workers at work, this one included.
+
+        Returns:
+            The ids of the work.
+        """
+        pending = await self._list(status=["PENDING"], load_input=True)
+        left = [item for item in pending if item.executor_id not in {*alive, self._worker_id}]
+        by_queue: dict[str, list[str]] = {}
+        for item in left:
+            lane = item.input["args"][1]
+            by_queue.setdefault(_queue(item.name, lane), []).append(item.workflow_id)
+        for queue, ids in by_queue.items():
+            resume = self._dbos.resume_workflows_async(ids, queue_name=queue)
+            await self._tasks.start(resume, name="take over", fresh_context=True)
+        return [item.workflow_id for item in left]
+
+    async def forget_before(self, moment: datetime) -> int:
+        """Delete what the engine remembers of work that ended before; return how much it was."""
+        ended = await self._list(
+            completed_before=moment.isoformat(),
+            status=["SUCCESS", "ERROR", "CANCELLED"],
+            load_input=False,
+            limit=1000,
+        )
+        if ended:
+            await self._delete([item.workflow_id for item in ended])
+        return len(ended)
+
+
+def _queue(kind: str, lane: str) -> str:
+    return f"{kind}-{lane}"
+
+
+def _sync_engine(url: str) -> SyncEngine:
+    """Return the engine's own connection pool; the library works with synchronous drivers."""
+    parsed = make_url(url)
+    if parsed.get_backend_name() != "sqlite":
+        return create_engine(
+            parsed.set(drivername="postgresql+psycopg"),
+            pool_size=THREADS,
+            max_overflow=0,
+            pool_pre_ping=True,
+        )
+    path = Path(parsed.database or "").with_name("engine.db")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.touch(mode=0o600, exist_ok=True)
+    engine = create_engine(
+        f"sqlite:///{path}", connect_args={"check_same_thread": False, "timeout": 30}
+    )
+
+    @event.listens_for(engine, "connect")
+    def _prepare(connection: Any, _: object) -> None:
+        connection.execute("PRAGMA journal_mode=WAL")
+        connection.execute("PRAGMA synchronous=NORMAL")
+
+    return engine
+
+
+class _JsonSerializer:
+    """JSON instead of the library's pickle: whoever can write the database must not run code."""
+
+    def name(self) -> str:
+        return "retinue_json"
+
+    def serialize(self, data: Any) -> str:
+        return json.dumps(data, default=_encode)
+
+    def deserialize(self, serialized_data: str) -> Any:
+        return json.loads(serialized_data, object_hook=_decode)
+
+
+def _encode(value: Any) -> Any:
+    if isinstance(value, datetime):
+        return {"__time__": value.astimezone(UTC).isoformat()}
+    if isinstance(value, BaseException):
+        return {"__error__": f"{type(value).__name__}: {value}"}
+    raise TypeError(f"not JSON: {type(value).__name__}")
+
+
+def _decode(document: dict[str, Any]) -> Any:
+    if "__time__" in document:
+        return datetime.fromisoformat(document["__time__"])
+    if "__error__" in document:
+        return RuntimeError(document["__error__"])
+    return document
+
+
+class _NoTracebacks(logging.Filter):
+    """Drops what the library logs of every cancellation, and its advertisement."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        text = record.getMessage()
+        return "ancel" not in text and "onsole" not in text and "development" not in text
+
+
+def _quieten() -> None:
+    library = logging.getLogger("dbos")
+    if not any(isinstance(kept, _NoTracebacks) for kept in library.filters):
+        library.addFilter(_NoTracebacks())
+    if not library.handlers:
+        library.addHandler(logging.NullHandler())
+    library.propagate = True

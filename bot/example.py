@@ -1,0 +1,105 @@
+"""`config.example.yaml` and the JSON Schema, both written from the settings themselves."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from textwrap import fill
+from typing import get_args
+
+from pydantic import SecretStr
+from pydantic.fields import FieldInfo
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
+from pydantic_core import core_schema
+
+from bot.config import FROM_ENVIRONMENT, Config
+from bot.document import written
+from bot.interpolation import Key
+from bot.problems import section
+from bot.values import Settings
+
+EXAMPLE_FILE = Path("config.example.yaml")
+SCHEMA_FILE = Path("docs/config.schema.json")
+
+_HEAD = f"""\
+# yaml-language-server: $schema={SCHEMA_FILE}
+
+# Every key with its default. Copy what you want to change to config.yaml: every section and every
+# key may be left out. `python -m bot check` says whether it is right, and what it means.
+#
+# A text may name variables of the environment: ${{NAME}}, or ${{NAME:-default}}; $${{ stands for
+# the two characters themselves. Inside [ ] and {{ }} such a text needs quotes. Any key can also be
+# set from outside: RETINUE__SUBAGENTS__MAX_DEPTH=2.
+"""
+
+
+def example() -> str:
+    """Return the text of `config.example.yaml`: it loads, and sets every key to its default."""
+    return _HEAD + "\n".join(_section(Config, Config(), ())) + "\n"
+
+
+def schema() -> str:
+    """Return the JSON Schema of `config.yaml`, for editors."""
+    described = Config.model_json_schema(schema_generator=_Schema)
+    return json.dumps(described, indent=2, ensure_ascii=False) + "\n"
+
+
+def write(folder: Path) -> tuple[Path, Path]:
+    """Write both files below a folder, and return where they are."""
+    files = (folder / EXAMPLE_FILE, folder / SCHEMA_FILE)
+    for file, text in zip(files, (example(), schema()), strict=True):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, encoding="utf-8")
+    return files
+
+
+class _Schema(GenerateJsonSchema):
+    """Lets `${NAME}` stand where a number or a yes-or-no is wanted."""
+
+    def int_schema(self, schema: core_schema.IntSchema) -> JsonSchemaValue:
+        return _or_variable(super().int_schema(schema))
+
+    def float_schema(self, schema: core_schema.FloatSchema) -> JsonSchemaValue:
+        return _or_variable(super().float_schema(schema))
+
+    def bool_schema(self, schema: core_schema.BoolSchema) -> JsonSchemaValue:
+        return _or_variable(super().bool_schema(schema))
+
+    def literal_schema(self, schema: core_schema.LiteralSchema) -> JsonSchemaValue:
+        return _or_variable(super().literal_schema(schema))
+
+
+def _or_variable(schema: JsonSchemaValue) -> JsonSchemaValue:
+    return {"anyOf": [schema, {"type": "string", "pattern": r"\$\{"}]}
+
+
+def _section(kind: type[Settings], values: Settings, above: Key) -> Iterator[str]:
+    indent = "  " * len(above)
+    for name, field in kind.model_fields.items():
+        key, value = (*above, name), getattr(values, name)
+        if not above:
+            yield ""
+        yield _comment(_explanation(field), indent)
+        if isinstance(value, Settings):
+            yield f"{indent}{name}:"
+            yield from _section(type(value), value, key)
+        elif _is_secret(field):
+            variable = FROM_ENVIRONMENT.get(key) or "_".join(map(str, key)).upper()
+            yield f"{indent}# {name}: ${{{variable}}}"
+        else:
+            default = values.model_dump(mode="json")[name]
+            yield f"{indent}{name}: {written(default)}"
+
+
+def _comment(text: str, indent: str) -> str:
+    return fill(text, 100, initial_indent=f"{indent}# ", subsequent_indent=f"{indent}# ")
+
+
+def _explanation(field: FieldInfo) -> str:
+    """Return what a key is for: its description, or the first line of its section's docstring."""
+    below = section(field)
+    inherited = (below.__doc__ or "").partition("\n")[0] if below else ""
+    return field.description or inherited
+
+
+def _is_secret(field: FieldInfo) -> bool:
+    return SecretStr in (field.annotation, *get_args(field.annotation))

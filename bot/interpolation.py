@@ -1,0 +1,106 @@
+"""`${ENV}` and `${ENV:-default}` in the texts of the configuration, and keys set from outside."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+#: A key as its parts, such as `("access", "admins", 0)`.
+Key = tuple[str | int, ...]
+
+#: What a configuration file may hold once it is read: sections, lists and plain values.
+Tree = dict[str, "Tree"] | list["Tree"] | str | int | float | bool | None
+
+OVERRIDE_PREFIX = "RETINUE__"
+
+_REFERENCE = re.compile(r"\$\$\{|\$\{(?P<inside>[^}]*)(?P<end>\}?)")
+_INSIDE = re.compile(r"(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?P<default>:-.*)?", re.DOTALL)
+
+
+@dataclass(slots=True)
+class Expansion:
+    """Fills the variables of the environment into texts, and keeps account of them.
+
+    Attributes:
+        problems: What was wrong, by key.
+        used: The variables that were filled in. Their values may be secret wherever they stand.
+    """
+
+    environ: Mapping[str, str]
+    problems: dict[Key, str] = field(default_factory=dict)
+    used: dict[str, str] = field(default_factory=dict)
+
+    def tree(self, value: Tree, path: Key = ()) -> Tree:
+        """Return `value` with every text in it expanded, and those that cannot be left out."""
+        if isinstance(value, dict):
+            parts = {key: self.tree(part, (*path, key)) for key, part in value.items()}
+            return {key: part for key, part in parts.items() if (*path, key) not in self.problems}
+        if isinstance(value, list):
+            return [self.tree(part, (*path, index)) for index, part in enumerate(value)]
+        return self.text(value, path) if isinstance(value, str) else value
+
+    def text(self, text: str, path: Key = ()) -> str:
+        """Return `text` with its variables filled in; what they hold is not expanded again."""
+
+        def fill(match: re.Match[str]) -> str:
+            if match["inside"] is None:
+                return "${"
+            try:
+                return self._value(match["inside"], closed=bool(match["end"]))
+            except LookupError as error:
+                self.problems[path] = str(error.args[0])
+                return ""
+
+        return _REFERENCE.sub(fill, text)
+
+    def _value(self, inside: str, *, closed: bool) -> str:
+        reference = _INSIDE.fullmatch(inside)
+        if not closed or reference is None:
+            raise LookupError(
+                "`${` begins the name of a variable, like `${NAME}` or `${NAME:-default}`; "
+                "write `$${` for these two characters themselves"
+            )
+        name, default = reference["name"], reference["default"]
+        value = self.environ.get(name)
+        if value is None and default is None:
+            raise LookupError(
+                f"the environment variable {name} is not set; set it, or give a default: "
+                f"`${{{name}:-default}}`"
+            )
+        if not value and default is not None:
+            return default.removeprefix(":-")
+        self.used[name] = value or ""
+        return value or ""
+
+
+def overrides(environ: Mapping[str, str]) -> dict[str, Key]:
+    """Return which variables set a key from outside: `RETINUE__SUBAGENTS__MAX_DEPTH` and so on."""
+    return {
+        name: tuple(part.lower() for part in name.removeprefix(OVERRIDE_PREFIX).split("__"))
+        for name in sorted(environ)
+        if name.startswith(OVERRIDE_PREFIX)
+    }
+
+
+def put(tree: dict[str, Tree], path: Key, value: Tree) -> None:
+    """Set one key, making the sections above it; where something else stands, leave it so."""
+    section = section_at(tree, path[:-1], make=True)
+    if section is not None:
+        section[str(path[-1])] = value
+
+
+def section_at(tree: dict[str, Tree], path: Key, *, make: bool = False) -> dict[str, Tree] | None:
+    """Return a section of the tree, or `None` when there is none, or something else, in its place.
+
+    Args:
+        tree: Where to look.
+        path: The section's key.
+        make: Make the sections that are missing or empty.
+    """
+    for part in map(str, path):
+        below = tree.get(part)
+        if below is None and make:
+            below = tree[part] = {}
+        if not isinstance(below, dict):
+            return None
+        tree = below
+    return tree

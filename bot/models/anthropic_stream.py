@@ -1,0 +1,91 @@
+"""A streamed message of the Anthropic Messages API, put together from its events."""
+
+import json
+from typing import TYPE_CHECKING
+
+from bot.models.anthropic_wire import NOT_AS_PROMISED, text_of
+from bot.values import Json
+
+if TYPE_CHECKING:
+    from anthropic.types import RawContentBlockDelta, RawMessageStreamEvent
+
+
+class Arriving:
+    """A streamed message, put together from its events.
+
+    Attributes:
+        complete: Whether the last event has come.
+    """
+
+    def __init__(self) -> None:
+        self.complete = False
+        self._document: Json = {"content": [], "usage": {}}
+        self._blocks: list[Json] = self._document["content"]
+        self._inputs: dict[int, str] = {}
+
+    @property
+    def document(self) -> Json:
+        """The message so far, as a request without streaming would have brought it."""
+        return self._document
+
+    @property
+    def shown(self) -> str:
+        """What a person may see of it: the text, or the thoughts as long as there is none."""
+        if text := text_of(self._blocks):
+            return text
+        thoughts = [block["thinking"] for block in self._blocks if block.get("thinking")]
+        return f"💭 {thoughts[-1]}" if thoughts else ""
+
+    def take(self, event: "RawMessageStreamEvent") -> None:
+        """Add one event.
+
+        Raises:
+            ValueError: The event does not fit what came before.
+        """
+        try:
+            self._take(event)
+        except NOT_AS_PROMISED as error:
+            raise ValueError(f"a {event.type} that does not fit: {error!r}") from error
+
+    def _take(self, event: "RawMessageStreamEvent") -> None:
+        if event.type == "content_block_delta":
+            self._grow(event.index, event.delta)
+        elif event.type == "content_block_start":
+            self._blocks.append(event.content_block.to_dict())
+        elif event.type == "content_block_stop":
+            self._close(event.index)
+        elif event.type == "message_start":
+            self._document["model"] = event.message.model
+            self._count(event.message.usage.to_dict() if event.message.usage else {})
+        elif event.type == "message_delta":
+            self._document["stop_reason"] = event.delta.stop_reason
+            if event.delta.stop_details is not None:
+                self._document["stop_details"] = event.delta.stop_details.to_dict()
+            self._count(event.usage.to_dict() if event.usage else {})
+        elif event.type == "message_stop":
+            self.complete = True
+
+    def _grow(self, index: int, delta: "RawContentBlockDelta") -> None:
+        block = self._blocks[index]
+        if delta.type == "text_delta":
+            block["text"] += delta.text
+        elif delta.type == "input_json_delta":
+            self._inputs[index] = self._inputs.get(index, "") + delta.partial_json
+        elif delta.type == "thinking_delta":
+            block["thinking"] += delta.thinking
+        elif delta.type == "signature_delta":
+            block["signature"] = delta.signature
+        elif delta.type == "citations_delta":
+            block["citations"] = [*(block.get("citations") or []), delta.citation.to_dict()]
+
+    def _close(self, index: int) -> None:
+        if raw := self._inputs.pop(index, ""):
+            try:
+                self._blocks[index]["input"] = json.loads(raw)
+            except ValueError:
+                self._blocks[index]["input"] = raw
+
+    def _count(self, usage: Json) -> None:
+        """Take over the counts, which are totals; what an event leaves out stays as it was."""
+        counts = {key: value for key, value in usage.items() if value is not None}
+        self._document["usage"].update(counts)

@@ -1,0 +1,193 @@
+"""The words of the Anthropic Messages API: a question as its request, its blocks as an answer."""
+
+import json
+import re
+
+from bot.agent.messages import (
+    Answer,
+    Message,
+    StopReason,
+    ToolCall,
+    ToolResults,
+    Usage,
+    UserMessage,
+    estimate_tokens,
+)
+from bot.models.base import Question
+from bot.models.client import estimated_input
+from bot.values import Json
+
+_CACHED: Json = {"type": "ephemeral"}
+
+_STOPS = {
+    "end_turn": StopReason.END,
+    "stop_sequence": StopReason.END,
+    "tool_use": StopReason.TOOL_CALLS,
+    "max_tokens": StopReason.MAX_TOKENS,
+    "pause_turn": StopReason.PAUSE,
+    "refusal": StopReason.REFUSAL,
+    "model_context_window_exceeded": StopReason.CONTEXT_FULL,
+}
+
+#: What reading a document of the wrong shape raises.
+NOT_AS_PROMISED = (LookupError, TypeError, AttributeError)
+
+#: After these the last call may be incomplete, and none is made.
+_CUT = frozenset({StopReason.MAX_TOKENS, StopReason.REFUSAL, StopReason.CONTEXT_FULL})
+
+
+def request_for(question: Question, thinking: Json | None = None) -> Json:
+    """Return the body of the request that puts `question`.
+
+    The system prompt is one cache breakpoint; the top-level `cache_control` sets the other on the
+    last block, so each step reads what the step before wrote.
+    """
+    request: Json = {
+        "model": question.model,
+        "max_tokens": question.max_tokens,
+        "messages": _messages(question.messages, question.model),
+        "cache_control": _CACHED,
+    }
+    if question.prompt:
+        request["system"] = [{"type": "text", "text": question.prompt, "cache_control": _CACHED}]
+    if question.tools:
+        request["tools"] = [
+            {"name": tool.name, "description": tool.description, "input_schema": tool.schema}
+            for tool in question.tools
+        ]
+        if not question.tools_allowed:
+            request["tool_choice"] = {"type": "none"}
+    if question.person:
+        request["metadata"] = {"user_id": question.person}
+    if thinking is not None:
+        request["thinking"] = thinking
+    return request
+
+
+def _messages(messages: tuple[Message, ...], model: str) -> list[Json]:
+    written: list[Json] = []
+    for message in messages:
+        match message:
+            case UserMessage(text):
+                written.append({"role": "user", "content": text if text.strip() else "(empty)"})
+            case ToolResults():
+                written.append({"role": "user", "content": _results(message)})
+            case Answer():
+                # An answer of which nothing is left to send would be refused.
+                if content := _content(message, model):
+                    written.append({"role": "assistant", "content": content})
+    return written
+
+
+def _results(message: ToolResults) -> list[Json]:
+    blocks: list[Json] = []
+    for result in message.results:
+        block: Json = {"type": "tool_result", "tool_use_id": result.call_id, "content": result.text}
+        if result.failed:
+            block["is_error"] = True
+            block["content"] = result.text or "It failed."
+        blocks.append(block)
+    if message.note.strip():
+        blocks.append({"type": "text", "text": message.note})
+    return blocks
+
+
+def _content(answer: Answer, model: str) -> list[Json]:
+    if answer.native is not None and _undated(answer.model) == _undated(model):
+        return answer.native
+    blocks: list[Json] = []
+    if answer.text.strip():
+        blocks.append({"type": "text", "text": answer.text})
+    blocks += [
+        {"type": "tool_use", "id": call.id, "name": call.name, "input": call.arguments}
+        for call in answer.calls
+    ]
+    return blocks
+
+
+def _undated(model: str) -> str:
+    """Return a model's name without its date: an alias is answered with the dated name."""
+    return re.sub(r"-\d{8}$", "", model)
+
+
+def answer_from(document: Json, question: Question) -> Answer:
+    """Return the answer that a message of the API holds.
+
+    Raises:
+        ValueError: The document is no message.
+    """
+    try:
+        return _answer(document, question)
+    except NOT_AS_PROMISED as error:
+        raise ValueError(f"no message: {error!r}") from error
+
+
+def _answer(document: Json, question: Question) -> Answer:
+    blocks: list[Json] = document["content"]
+    stop = _STOPS.get(document.get("stop_reason") or "", StopReason.END)
+    wanted = [block for block in blocks if block["type"] == "tool_use"]
+    calls: tuple[ToolCall, ...] = ()
+    if question.tools_allowed and stop not in _CUT:
+        calls = tuple(_call(block) for block in wanted)
+    if stop in {StopReason.END, StopReason.TOOL_CALLS}:
+        stop = StopReason.TOOL_CALLS if calls else StopReason.END
+    return Answer(
+        text=text_of(blocks) or _explanation(document),
+        calls=calls,
+        stop=stop,
+        usage=_usage(document.get("usage") or {}, question, blocks),
+        model=str(document.get("model") or question.model),
+        # A call that is not made gets no result, and a call without one is refused.
+        native=_native(blocks) if len(calls) == len(wanted) else None,
+    )
+
+
+def _call(block: Json) -> ToolCall:
+    given = block.get("input")
+    if isinstance(given, dict):
+        return ToolCall(block["id"], block["name"], given)
+    raw = given if isinstance(given, str) else json.dumps(given)
+    return ToolCall(block["id"], block["name"], malformed=raw or "null")
+
+
+def _native(blocks: list[Json]) -> list[Json] | None:
+    """Return the blocks to send back unchanged, or `None` when text and calls say it all."""
+    if all(block["type"] in {"text", "tool_use"} for block in blocks):
+        return None
+    return [
+        {**block, "input": {}}
+        if block["type"] == "tool_use" and not isinstance(block.get("input"), dict)
+        else block
+        for block in blocks
+        if block["type"] != "text" or block["text"].strip()
+    ]
+
+
+def text_of(blocks: list[Json]) -> str:
+    """Return the text of all blocks: one paragraph each where something stood between them."""
+    text = ""
+    between = False
+    for block in blocks:
+        if block["type"] == "text":
+            text += ("\n\n" if between and text else "") + block["text"]
+            between = False
+        else:
+            between = True
+    return text
+
+
+def _explanation(document: Json) -> str:
+    """Return what the provider says about a refusal."""
+    details = document.get("stop_details")
+    return str(details.get("explanation") or "") if isinstance(details, dict) else ""
+
+
+def _usage(given: Json, question: Question, blocks: list[Json]) -> Usage:
+    """Return the tokens as counted; what is missing is estimated, rather too high."""
+    read, write = given.get("cache_read_input_tokens"), given.get("cache_creation_input_tokens")
+    counted_in, counted_out = given.get("input_tokens"), given.get("output_tokens")
+    if counted_in is None:
+        counted_in = estimated_input(question)
+    if counted_out is None:
+        counted_out = estimate_tokens(str(blocks))
+    return Usage(counted_in, counted_out, read or 0, write or 0)

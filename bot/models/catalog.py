@@ -1,0 +1,205 @@
+"""Which models there are, which one answers whom, and which ones may be asked for."""
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from pydantic import Field, model_validator
+
+from bot.errors import BadRequestError
+from bot.models.anthropic import AnthropicModel, AnthropicSettings
+from bot.models.base import Model
+from bot.models.offline import MODEL, OfflineModel, OfflineSettings
+from bot.models.openai import OpenAIModel, OpenAISettings
+from bot.models.retrying import RetryingModel, RetrySettings
+from bot.values import Settings
+
+Provider = Literal["anthropic", "openai", "offline"]
+PROVIDERS: tuple[Provider, ...] = get_args(Provider)
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A model of a provider; written `provider/model`."""
+
+    provider: Provider
+    model: str
+
+    def __str__(self) -> str:
+        return f"{self.provider}/{self.model}"
+
+
+class ModelSettings(Settings):
+    """Everything under `models:`."""
+
+    provider: Literal["auto", "anthropic", "openai", "offline"] = Field(
+        "auto",
+        description="Who answers: anthropic, openai (or a server that speaks like it), offline "
+        "(a demo without a model), or auto: the first of these that is set up.",
+    )
+    anthropic: AnthropicSettings = Field(AnthropicSettings(), description="Claude.")
+    openai: OpenAISettings = Field(
+        OpenAISettings(), description="OpenAI, Ollama, vLLM and everything that speaks like them."
+    )
+    offline: OfflineSettings = Field(OfflineSettings(), description="The demo without a model.")
+    allowed: tuple[str, ...] = Field(
+        (),
+        description="Further models that a run may ask for, such as openai/gpt-6-luna or "
+        "claude-opus-5-5; the main model and the runs' model always may be.",
+    )
+    retry: RetrySettings = Field(RetrySettings(), description="Asking a busy provider again.")
+
+    @model_validator(mode="after")
+    def _is_complete(self) -> "ModelSettings":
+        for choice in (self.main, self.subagent, *self._allowed()):
+            if not self.set_up(choice.provider):
+                raise ValueError(
+                    f"{choice} needs `models.{choice.provider}.api_key`, which is not set"
+                )
+            if not choice.model:
+                raise ValueError(f"`models.{choice.provider}.main_model` must name a model")
+        return self
+
+    @property
+    def chosen(self) -> Provider:
+        """The provider that answers when nobody asks for another."""
+        if self.provider != "auto":
+            return self.provider
+        return next(name for name in PROVIDERS if self.set_up(name))
+
+    @property
+    def main(self) -> Choice:
+        """What answers for the main agent."""
+        return Choice(self.chosen, self._of(self.chosen)[0])
+
+    @property
+    def subagent(self) -> Choice:
+        """What answers for runs that ask for nothing else."""
+        return Choice(self.chosen, self._of(self.chosen)[1])
+
+    @property
+    def choices(self) -> tuple[Choice, ...]:
+        """Every model that may be asked for."""
+        return tuple(dict.fromkeys((self.main, self.subagent, *self._allowed())))
+
+    def set_up(self, provider: Provider) -> bool:
+        """Return whether a provider has what it needs to be asked."""
+        return {
+            "anthropic": self.anthropic.configured,
+            "openai": self.openai.configured,
+            "offline": True,
+        }[provider]
+
+    def describe(self) -> list[str]:
+        """Return what `check` says about the models, a line each."""
+        lines = [f"main agent: {self.main}", f"runs: {self.subagent}"]
+        others = [str(choice) for choice in self.choices[len({self.main, self.subagent}) :]]
+        if others:
+            lines.append(f"runs may also ask for: {', '.join(others)}")
+        if self.chosen == "offline":
+            lines.append(
+                "The offline demo answers, by a few rules. For a real model set "
+                "`models.anthropic.api_key` (or ANTHROPIC_API_KEY), or `models.openai`."
+            )
+        return lines
+
+    def _of(self, provider: Provider) -> tuple[str, str]:
+        """Return a provider's main model and its model for runs."""
+        given = {
+            "anthropic": (self.anthropic.main_model, self.anthropic.subagent_model),
+            "openai": (self.openai.main_model, self.openai.subagent_model),
+            "offline": (MODEL, MODEL),
+        }
+        main, subagent = given[provider]
+        return main, subagent or main
+
+    def _allowed(self) -> list[Choice]:
+        return [self._parsed(text) for text in self.allowed]
+
+    def _parsed(self, text: str) -> Choice:
+        # Some servers' own names hold a slash: only a provider's name counts as one.
+        head, _, rest = text.strip().partition("/")
+        if rest and head in PROVIDERS:
+            return Choice(head, rest)
+        return Choice(self.chosen, text.strip())
+
+
+class Models:
+    """The opened providers."""
+
+    def __init__(
+        self,
+        settings: ModelSettings,
+        providers: Mapping[Provider, Model],
+        slow: Mapping[Provider, AnthropicModel | OpenAIModel],
+    ) -> None:
+        self._settings = settings
+        self._providers = providers
+        self._slow = slow
+
+    @classmethod
+    @asynccontextmanager
+    async def open(cls, settings: ModelSettings) -> AsyncIterator["Models"]:
+        """Open every provider that is set up; their SDKs are imported when first needed."""
+        async with AsyncExitStack() as stack:
+            slow: dict[Provider, AnthropicModel | OpenAIModel] = {}
+            if settings.anthropic.configured:
+                slow["anthropic"] = await stack.enter_async_context(
+                    AnthropicModel.open(settings.anthropic)
+                )
+            if settings.openai.configured:
+                slow["openai"] = await stack.enter_async_context(OpenAIModel.open(settings.openai))
+            providers: dict[Provider, Model] = {
+                name: RetryingModel(model, settings.retry) for name, model in slow.items()
+            }
+            providers["offline"] = OfflineModel(pace_seconds=settings.offline.pace_seconds)
+            yield cls(settings, providers, slow)
+
+    async def warm(self) -> None:
+        """Import what the first answer needs, in a thread."""
+        if model := self._slow.get(self._settings.chosen):
+            await model.warm()
+
+    def main(self) -> Choice:
+        """Return what answers for the main agent."""
+        return self._settings.main
+
+    def subagent(self) -> Choice:
+        """Return what answers for runs that ask for nothing else."""
+        return self._settings.subagent
+
+    def of(self, choice: Choice) -> Model:
+        """Return the provider to ask for a choice."""
+        return self._providers[choice.provider]
+
+    def choose(self, provider: str | None, model: str | None, default: Choice) -> Choice:
+        """Return the model that was asked for, by its name, a part of it, or its provider.
+
+        Raises:
+            BadRequestError: It is none that may be asked for; the text lists those that may.
+        """
+        if not provider and not model:
+            return default
+        fitting = [
+            choice
+            for choice in dict.fromkeys((default, *self._settings.choices))
+            if (not provider or choice.provider == provider) and _is_called(choice, model)
+        ]
+        if not fitting:
+            asked = "/".join(filter(None, (provider, model)))
+            known = ", ".join(str(choice) for choice in self._settings.choices)
+            raise BadRequestError(
+                f"The model {asked} may not be asked for here. Ask for one of these: {known}; "
+                f"or for none, and {default} answers."
+            )
+        return fitting[0]
+
+    def describe(self) -> list[str]:
+        """Return what `check` says about the models, a line each."""
+        return self._settings.describe()
+
+
+def _is_called(choice: Choice, model: str | None) -> bool:
+    """Return whether a model goes by this name: whole, with its provider, or its family's name."""
+    return not model or model in {choice.model, str(choice), *choice.model.split("-")[1:2]}

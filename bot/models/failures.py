@@ -1,0 +1,172 @@
+"""What a failed request to a provider means for the person who asked."""
+
+import logging
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC
+from email.utils import parsedate_to_datetime
+
+from bot.errors import ContextTooLongError, ModelError, ModelUnavailableError
+from bot.values import utc_now
+
+log = logging.getLogger(__name__)
+
+#: A provider may ask for hours; nobody waits so long for an answer in a chat.
+LONGEST_WAIT_SECONDS = 120.0
+
+_BUSY = frozenset({408, 409, 425, 429})
+_BUSY_KINDS = ("overloaded", "ratelimit", "apierror", "timeout", "servererror", "unavailable")
+_SPENT_KINDS = ("billing", "spend_limit", "insufficient_quota", "organization_on_hold")
+_TOO_LONG = (
+    "prompt is too long",
+    "context_length_exceeded",
+    "maximum context length",
+    "context size",
+    "context window",
+    "input length and `max_tokens` exceed",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """What a provider said when it did not answer.
+
+    Attributes:
+        provider: The provider's name as people write it.
+        setting: The config group of the provider, such as `models.anthropic`.
+        model: The model that was asked.
+        status: The HTTP status; 200 for an error inside a stream.
+        kind: The provider's own words for the kind of error: type and code.
+        text: What the provider said; it goes to the log only.
+        retry_after_seconds: The least time to wait, if the provider named one.
+    """
+
+    provider: str
+    setting: str
+    model: str
+    status: int
+    kind: str = ""
+    text: str = ""
+    retry_after_seconds: float | None = None
+
+    def error(self) -> ModelError:
+        """Return the error to raise, and log what the provider said."""
+        log.warning(
+            "%s answered %d %s for %s: %.500s",
+            self.provider,
+            self.status,
+            self.kind,
+            self.model,
+            self.text,
+        )
+        if self._spent:
+            return ModelError(
+                f"{self.provider} refuses because the account's credit or spend limit is used up. "
+                "Ask an admin to raise it."
+            )
+        if self._busy:
+            return self._unavailable()
+        if self._too_long:
+            return ContextTooLongError(
+                f"This conversation no longer fits {self.model}. Start a new one with /new."
+            )
+        return self._final()
+
+    @property
+    def _spent(self) -> bool:
+        # Not by the words of the text alone: rate limits, too, point to the billing page.
+        return (
+            self.status == 402
+            or any(word in self.kind for word in _SPENT_KINDS)
+            or (self.status == 400 and "credit balance" in self.text.lower())
+        )
+
+    @property
+    def _busy(self) -> bool:
+        if self.status == 200:
+            kind = self.kind.lower().replace("_", "")
+            return not kind or any(word in kind for word in _BUSY_KINDS)
+        return self.status in _BUSY or self.status >= 500
+
+    @property
+    def _too_long(self) -> bool:
+        said = f"{self.kind} {self.text}".lower()
+        return self.status == 413 or any(phrase in said for phrase in _TOO_LONG)
+
+    def _unavailable(self) -> ModelUnavailableError:
+        wait = self.retry_after_seconds
+        when = "in a minute" if wait is None else f"in {math.ceil(wait)} seconds"
+        return ModelUnavailableError(
+            f"{self.provider} is busy at the moment. Try again {when}.", retry_after_seconds=wait
+        )
+
+    def _final(self) -> ModelError:
+        if self.status in {401, 403}:
+            return ModelError(
+                f"{self.provider} does not accept the bot's key. "
+                f"An admin must check `{self.setting}.api_key` in the configuration."
+            )
+        if self.status == 404:
+            return ModelError(
+                f"There is no model {self.model} at {self.provider}. "
+                f"An admin must check the model names under `{self.setting}` in the configuration."
+            )
+        return ModelError(
+            f"{self.provider} did not accept the request (status {self.status}). "
+            "An admin finds the reason in the log."
+        )
+
+
+def unreachable(provider: str, cause: object) -> ModelUnavailableError:
+    """Return the error for a connection that failed or broke."""
+    log.warning("%s is out of reach: %r", provider, cause)
+    return ModelUnavailableError(
+        f"{provider} is out of reach at the moment. Try again in a minute."
+    )
+
+
+def silent(provider: str, seconds: float) -> ModelUnavailableError:
+    """Return the error for an answer that did not come in time."""
+    log.warning("%s sent nothing for %g seconds", provider, seconds)
+    return ModelUnavailableError(f"{provider} did not answer in time. Try again in a minute.")
+
+
+def cut_off(provider: str) -> ModelUnavailableError:
+    """Return the error for a stream that ended before the answer did."""
+    log.warning("%s ended a stream before its answer was complete", provider)
+    return ModelUnavailableError(f"{provider} broke off its answer. Try again.")
+
+
+def unreadable(provider: str, cause: object) -> ModelUnavailableError:
+    """Return the error for an answer that is not what the provider promises to send."""
+    log.warning("%s sent an answer that cannot be read: %r", provider, cause)
+    return ModelUnavailableError(f"{provider} sent an answer that cannot be read. Try again.")
+
+
+def retry_after(headers: Mapping[str, str]) -> float | None:
+    """Return the seconds that response headers ask to wait, at most two minutes."""
+    seconds = _number(headers.get("retry-after-ms"), 1000)
+    if seconds is None:
+        seconds = _number(headers.get("retry-after"), 1)
+    if seconds is None:
+        seconds = _until(headers.get("retry-after"))
+    return None if seconds is None else min(max(seconds, 0.0), LONGEST_WAIT_SECONDS)
+
+
+def _number(value: str | None, divisor: float) -> float | None:
+    try:
+        seconds = float(value or "") / divisor
+    except ValueError:
+        return None
+    return None if math.isnan(seconds) else seconds
+
+
+def _until(value: str | None) -> float | None:
+    try:
+        moment = parsedate_to_datetime(value or "")
+    except ValueError:
+        return None
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    return (moment - utc_now()).total_seconds()

@@ -1,0 +1,90 @@
+"""A demo behind the model port: a few rules instead of a language model, and no key needed."""
+
+import asyncio
+from collections.abc import Sequence
+
+from pydantic import Field
+
+from bot.agent.messages import (
+    Answer,
+    Message,
+    StopReason,
+    ToolResults,
+    Usage,
+    UserMessage,
+    estimate_tokens,
+)
+from bot.models import offline_rules, offline_run
+from bot.models.base import OnText, Question
+from bot.models.client import estimated_input
+from bot.models.offline_moves import Move, call_for, calls_so_far
+from bot.values import Settings
+
+MODEL = "offline-demo"
+PIECES = 6
+
+
+class OfflineSettings(Settings):
+    """Everything under `models.offline:`."""
+
+    pace_seconds: float = Field(
+        0.5, ge=0, le=60, description="How long the demo takes for a step, so that one sees it."
+    )
+
+
+class OfflineModel:
+    """Rules that act as a model: they see the prompt, the messages and the tools, nothing else."""
+
+    provider = "offline"
+
+    def __init__(self, *, pace_seconds: float = 0.5) -> None:
+        self._pace_seconds = pace_seconds
+
+    async def ask(self, question: Question, on_text: OnText | None = None) -> Answer:
+        """Return what the rules make of the question; see `bot.models.base.Model`."""
+        move = decide(question)
+        await self._speak(move.text, on_text)
+        tools = {tool.name: tool for tool in question.tools}
+        first = calls_so_far(question.messages) + 1
+        calls = tuple(
+            call_for(wish, tools[wish.tool], number)
+            for number, wish in enumerate(move.wishes, start=first)
+        )
+        written = estimate_tokens(move.text + "".join(str(call) for call in calls))
+        return Answer(
+            text=move.text,
+            calls=calls,
+            stop=StopReason.TOOL_CALLS if calls else StopReason.END,
+            usage=Usage(estimated_input(question), written),
+            model=question.model,
+        )
+
+    async def _speak(self, text: str, on_text: OnText | None) -> None:
+        """Take the time of a step, and let the text grow meanwhile."""
+        if on_text is None or not text:
+            await asyncio.sleep(self._pace_seconds)
+            return
+        size = len(text) // PIECES + 1
+        for end in range(size, len(text) + size, size):
+            await asyncio.sleep(self._pace_seconds / PIECES)
+            on_text(text[:end])
+
+
+def decide(question: Question) -> Move:
+    """Return what the rules of the main agent, or of a run, make of a question."""
+    tools = frozenset(tool.name for tool in question.tools)
+    messages = question.messages
+    if "You are a subagent" in question.prompt:
+        return offline_run.move(messages, tools, tools_allowed=question.tools_allowed)
+    if messages and isinstance(messages[-1], ToolResults):
+        asked = [message for message in messages if isinstance(message, Answer)][-1:]
+        calls = asked[0].calls if asked else ()
+        return offline_rules.reply(calls, messages[-1].results)
+    usable = tools if question.tools_allowed else frozenset()
+    return offline_rules.move(newest_words(messages), usable)
+
+
+def newest_words(messages: Sequence[Message]) -> str:
+    """Return what the person said last, without the block about the situation before it."""
+    texts = [message.text for message in messages if isinstance(message, UserMessage)]
+    return texts[-1].rpartition("</situation>")[2].strip() if texts else ""

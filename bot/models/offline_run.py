@@ -1,0 +1,112 @@
+"""A subagent of the offline demo: a few steps with whatever tools it has, and a report."""
+
+import re
+from collections.abc import Callable, Sequence
+
+from bot.agent.messages import Answer, Message, ToolResults, UserMessage
+from bot.models.offline_moves import Move, Wish, calls_so_far, final, label_of
+
+_FROM_PERSON = re.compile(r"A message from your person:\n(.+?)(?=\n\n|\Z)", re.DOTALL)
+_LONGEST_QUOTE = 160
+
+#: The steps of a run, in order: what is said, and what is wished for. Steps whose tool is not there
+#: are left out.
+STEPS: tuple[tuple[str, Callable[[str], Wish]], ...] = (
+    (
+        "I read the task.",
+        lambda task: Wish("report_progress", {"message": f"Reading the task: {label_of(task)}"}),
+    ),
+    (
+        "I write down a plan.",
+        lambda task: Wish(
+            "whiteboard_write", {"key": "plan", "value": f"Look around, then report on: {task}"}
+        ),
+    ),
+    (
+        "I look into the notes.",
+        lambda task: Wish("note_search", {"query": label_of(task)}),
+    ),
+    (
+        "I look at the clock.",
+        lambda _: Wish("current_time"),
+    ),
+    (
+        "Half of it is done.",
+        lambda task: Wish("report_progress", {"message": f"Writing about {label_of(task)}"}),
+    ),
+    (
+        "I look at my plan again.",
+        lambda _: Wish("whiteboard_read", {"key": "plan"}),
+    ),
+)
+
+
+def move(messages: Sequence[Message], tools: frozenset[str], *, tools_allowed: bool) -> Move:
+    """Return a run's next step, or its report when all steps are taken."""
+    task = task_of(messages)
+    steps = [(text, wish) for text, make in STEPS if (wish := make(task)).tool in tools]
+    taken = calls_so_far(messages)
+    if not tools_allowed or taken >= len(steps):
+        return final(_report(task, messages, finished=taken >= len(steps)))
+    text, wish = steps[taken]
+    heard = _heard(messages[-1:]) if len(messages) > 1 else []
+    if heard:
+        text = f"Your message arrived: “{heard[-1]}”. I will work it in. {text}"
+    return Move(text, (wish,))
+
+
+def task_of(messages: Sequence[Message]) -> str:
+    """Return the task in a run's first message, which may begin with its context."""
+    first = next((m.text for m in messages if isinstance(m, UserMessage)), "")
+    return first.rpartition("Task:\n")[2].strip() or "nothing in particular"
+
+
+def _heard(messages: Sequence[Message]) -> list[str]:
+    """Return what the person sent to the run in these messages."""
+    heard: list[str] = []
+    for message in messages:
+        match message:
+            case ToolResults(_, note):
+                heard += _FROM_PERSON.findall(note)
+            case UserMessage(text):
+                heard += _FROM_PERSON.findall(text)
+    return [_short(text) for text in heard]
+
+
+def _report(task: str, messages: Sequence[Message], *, finished: bool) -> str:
+    answers = [message for message in messages if isinstance(message, Answer)]
+    used = [call.name for answer in answers for call in answer.calls]
+    lines = [
+        f"## {label_of(task).capitalize()}",
+        "",
+        f"- The task was: {_short(task)}",
+        f"- I took {len(answers)} steps to show you how a run moves.",
+        *_findings(messages),
+        *(f"- While I worked you wrote: “{text}”. I kept to it." for text in _heard(messages)),
+    ]
+    if not finished:
+        lines.append("- I had to stop early: what is missing here was not done.")
+    return "\n".join([*lines, "", "```text", *(used or ["no tools were used"]), "```"])
+
+
+def _findings(messages: Sequence[Message]) -> list[str]:
+    """Return what the tools said that find something out."""
+    told = {
+        result.call_id: result.text
+        for message in messages
+        if isinstance(message, ToolResults)
+        for result in message.results
+    }
+    names = {"note_search": "The notes say", "current_time": "The clock says"}
+    return [
+        f"- {names[call.name]}: {_short(told[call.id])}"
+        for message in messages
+        if isinstance(message, Answer)
+        for call in message.calls
+        if call.name in names and call.id in told
+    ]
+
+
+def _short(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= _LONGEST_QUOTE else line[: _LONGEST_QUOTE - 1].rstrip() + "…"

@@ -1,0 +1,68 @@
+"""A streamed completion of the Chat Completions API, put together from its events."""
+
+from typing import TYPE_CHECKING
+
+from bot.models.openai_wire import NOT_AS_PROMISED
+from bot.values import Json
+
+if TYPE_CHECKING:
+    from openai.types.chat import ChatCompletionChunk
+    from openai.types.chat.chat_completion_chunk import ChoiceDeltaToolCall
+
+
+class Arriving:
+    """A streamed completion, put together from its chunks.
+
+    Attributes:
+        complete: Whether the server said why it stopped.
+    """
+
+    def __init__(self) -> None:
+        self.complete = False
+        self.text = ""
+        self._refusal = ""
+        self._calls: list[Json] = []
+        self._places: dict[int, Json] = {}
+        self._finish = ""
+        self._model = ""
+        self._usage: Json | None = None
+
+    @property
+    def document(self) -> Json:
+        """The completion so far, as a request without streaming would have brought it."""
+        message = {"content": self.text, "refusal": self._refusal, "tool_calls": self._calls}
+        choice = {"message": message, "finish_reason": self._finish}
+        return {"choices": [choice], "model": self._model, "usage": self._usage}
+
+    def take(self, chunk: "ChatCompletionChunk") -> None:
+        """Add one chunk.
+
+        Raises:
+            ValueError: The chunk is none.
+        """
+        try:
+            self._take(chunk)
+        except NOT_AS_PROMISED as error:
+            raise ValueError(f"a chunk that does not fit: {error!r}") from error
+
+    def _take(self, chunk: "ChatCompletionChunk") -> None:
+        self._model = chunk.model or self._model
+        if chunk.usage is not None:
+            self._usage = chunk.usage.to_dict()
+        for choice in chunk.choices:
+            self.text += choice.delta.content or ""
+            self._refusal += choice.delta.refusal or ""
+            for piece in choice.delta.tool_calls or ():
+                self._grow(piece)
+            if choice.finish_reason is not None:
+                self._finish, self.complete = choice.finish_reason, True
+
+    def _grow(self, piece: "ChoiceDeltaToolCall") -> None:
+        place = piece.index if piece.index is not None else len(self._calls)
+        call = self._places.get(place)
+        if call is None:
+            call = self._places[place] = {"id": piece.id, "function": {"name": "", "arguments": ""}}
+            self._calls.append(call)
+        if piece.function is not None:
+            call["function"]["name"] += piece.function.name or ""
+            call["function"]["arguments"] += piece.function.arguments or ""

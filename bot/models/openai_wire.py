@@ -1,0 +1,208 @@
+"""The words of the Chat Completions API: a question as its request, its choice as an answer."""
+
+import json
+import re
+import secrets
+
+from bot.agent.messages import (
+    Answer,
+    Message,
+    StopReason,
+    ToolCall,
+    ToolResults,
+    Usage,
+    UserMessage,
+    estimate_tokens,
+)
+from bot.models.base import Question
+from bot.models.client import estimated_input
+from bot.values import Json
+
+#: What reading a document of the wrong shape raises.
+NOT_AS_PROMISED = (LookupError, TypeError, AttributeError)
+
+_STOPS = {
+    "stop": StopReason.END,
+    "tool_calls": StopReason.TOOL_CALLS,
+    "length": StopReason.MAX_TOKENS,
+    "content_filter": StopReason.REFUSAL,
+}
+
+#: After these the last call may be incomplete, and none is made.
+_CUT = frozenset({StopReason.MAX_TOKENS, StopReason.REFUSAL})
+
+_TEXT_CALL = re.compile(
+    r"```tool_call\s*\n(?P<fenced>.*?)```|<tool_call>(?P<tagged>.*?)</tool_call>", re.DOTALL
+)
+_NAME = re.compile(r'"(?:name|tool)"\s*:\s*"([^"]+)"')
+
+
+def request_for(question: Question, *, official: bool, temperature: float | None = None) -> Json:
+    """Return the body of the request that puts `question`.
+
+    Args:
+        question: What to ask.
+        official: Whether OpenAI itself is asked, whose newer models take other names for two
+            fields than the servers that speak its dialect.
+        temperature: Sent when given.
+    """
+    request: Json = {
+        "model": question.model,
+        "messages": _messages(question),
+        "max_completion_tokens" if official else "max_tokens": question.max_tokens,
+    }
+    if question.tools:
+        request["tools"] = [
+            {
+                "type": "function",
+                "function": {
+                    "name": tool.name,
+                    "description": tool.description,
+                    "parameters": tool.schema,
+                },
+            }
+            for tool in question.tools
+        ]
+        if not question.tools_allowed:
+            request["tool_choice"] = "none"
+    if question.person:
+        request["safety_identifier" if official else "user"] = question.person
+    if temperature is not None:
+        request["temperature"] = temperature
+    return request
+
+
+def _messages(question: Question) -> list[Json]:
+    written: list[Json] = []
+    if question.prompt:
+        written.append({"role": "system", "content": question.prompt})
+    for message in question.messages:
+        written += _written(message)
+    return written
+
+
+def _written(message: Message) -> list[Json]:
+    match message:
+        case UserMessage(text):
+            return [{"role": "user", "content": text}]
+        case ToolResults(results, note):
+            rows: list[Json] = [
+                {"role": "tool", "tool_call_id": result.call_id, "content": result.text}
+                for result in results
+            ]
+            return [*rows, {"role": "user", "content": note}] if note.strip() else rows
+        case Answer(text, calls):
+            if not text and not calls:
+                return []
+            answer: Json = {"role": "assistant", "content": text or None}
+            if calls:
+                answer["tool_calls"] = [_written_call(call) for call in calls]
+            return [answer]
+
+
+def _written_call(call: ToolCall) -> Json:
+    # A malformed call goes back without arguments: servers parse the history again.
+    function = {"name": call.name, "arguments": json.dumps(call.arguments)}
+    return {"id": call.id, "type": "function", "function": function}
+
+
+def answer_from(document: Json, question: Question, *, text_calls: bool = False) -> Answer:
+    """Return the answer that a completion holds.
+
+    Args:
+        document: The completion.
+        question: What was asked.
+        text_calls: Whether calls may stand in the text.
+
+    Raises:
+        ValueError: The document is no completion.
+    """
+    try:
+        return _answer(document, question, text_calls=text_calls)
+    except NOT_AS_PROMISED as error:
+        raise ValueError(f"no completion: {error!r}") from error
+
+
+def _answer(document: Json, question: Question, *, text_calls: bool) -> Answer:
+    choice = document["choices"][0]
+    message = choice["message"]
+    text = message.get("content") or ""
+    stop = _STOPS.get(choice.get("finish_reason") or "", StopReason.END)
+    if refusal := message.get("refusal"):
+        text, stop = text or refusal, StopReason.REFUSAL
+    calls: tuple[ToolCall, ...] = ()
+    if question.tools_allowed and stop not in _CUT:
+        calls = tuple(_call(given) for given in message.get("tool_calls") or ())
+        if text_calls and not calls:
+            text, calls = calls_in(text)
+    if stop in {StopReason.END, StopReason.TOOL_CALLS}:
+        stop = StopReason.TOOL_CALLS if calls else StopReason.END
+    return Answer(
+        text=text,
+        calls=calls,
+        stop=stop,
+        usage=_usage(document.get("usage"), question, message),
+        model=str(document.get("model") or question.model),
+    )
+
+
+def _call(given: Json) -> ToolCall:
+    name = given["function"]["name"]
+    return _parsed(name, given["function"].get("arguments") or "{}", given.get("id") or _new_id())
+
+
+def _parsed(name: str, raw: str | Json, call_id: str) -> ToolCall:
+    """Return the call; arguments come as text, and from some servers as an object."""
+    if isinstance(raw, dict):
+        return ToolCall(call_id, name, raw)
+    try:
+        arguments = json.loads(raw)
+    except ValueError:
+        arguments = None
+    if isinstance(arguments, dict):
+        return ToolCall(call_id, name, arguments)
+    return ToolCall(call_id, name, malformed=raw)
+
+
+def _new_id() -> str:
+    return f"call_{secrets.token_hex(8)}"
+
+
+def calls_in(text: str) -> tuple[str, tuple[ToolCall, ...]]:
+    """Return the text without the calls written in it, and these calls.
+
+    A call is a fenced block ```` ```tool_call ```` or a `<tool_call>` element around an object
+    with `name` and `arguments`, as many small models write it.
+    """
+    calls: list[ToolCall] = []
+
+    def take(match: re.Match[str]) -> str:
+        raw = (match["fenced"] or match["tagged"] or "").strip()
+        if not (name := _NAME.search(raw)):
+            return match[0]
+        calls.append(_text_call(raw, name[1]))
+        return ""
+
+    rest = _TEXT_CALL.sub(take, text)
+    return (rest.strip() if calls else text), tuple(calls)
+
+
+def _text_call(raw: str, name: str) -> ToolCall:
+    try:
+        written = json.loads(raw)
+    except ValueError:
+        return ToolCall(_new_id(), name, malformed=raw)
+    arguments = written.get("arguments", written.get("parameters", {}))
+    if not isinstance(arguments, dict | str):
+        return ToolCall(_new_id(), name, malformed=raw)
+    return _parsed(name, arguments, _new_id())
+
+
+def _usage(given: Json | None, question: Question, message: Json) -> Usage:
+    """Return the tokens as counted; a server that counts none gets an estimate, rather too high."""
+    if not given or given.get("prompt_tokens") is None:
+        return Usage(estimated_input(question), estimate_tokens(str(message)))
+    details = given.get("prompt_tokens_details") or {}
+    read, write = details.get("cached_tokens") or 0, details.get("cache_write_tokens") or 0
+    fresh = max(given["prompt_tokens"] - read - write, 0)
+    return Usage(fresh, given.get("completion_tokens") or 0, read, write)

@@ -1,0 +1,103 @@
+"""How a run looks on the terminal: one or two lines (pure)."""
+
+from typing import NamedTuple
+
+from rich.text import Text
+
+from bot.agent.sanitizer import one_line
+from bot.platforms.base import RunCard
+from bot.values import RunStatus, short
+
+
+class Look(NamedTuple):
+    """How a state is shown: a mark, a word and a colour."""
+
+    mark: str
+    word: str
+    colour: str
+
+
+def look_of(status: RunStatus) -> Look:
+    """Return how a state is shown."""
+    match status:
+        case RunStatus.QUEUED:
+            return Look("…", "queued", "bright_black")
+        case RunStatus.ACCEPTED:
+            return Look("…", "accepted", "bright_black")
+        case RunStatus.RUNNING:
+            return Look("●", "running", "cyan")
+        case RunStatus.WAITING_APPROVAL | RunStatus.WAITING_INPUT:
+            return Look("?", "waiting for you", "yellow")
+        case RunStatus.COMPLETED:
+            return Look("✓", "completed", "green")
+        case RunStatus.CANCELLED:
+            return Look("■", "stopped", "yellow")
+        case RunStatus.TIMEOUT:
+            return Look("✗", "ran out of time", "red")
+        case _:
+            return Look("✗", str(status).replace("_", " "), "red")
+
+
+def clock(seconds: float) -> str:
+    """Return a length of time as a stop watch shows it: `0:42`, `1:02:03`."""
+    minutes, rest = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+def name_of(card: RunCard) -> str:
+    """Return the run's label and short id, on one line."""
+    return f"{one_line(card.label or card.agent, limit=40)} {short(card.run_id)}"
+
+
+def facts_of(card: RunCard, elapsed: float) -> list[str]:
+    """Return what there is to say in numbers: time, tool, tool calls, tokens."""
+    facts = [clock(elapsed)]
+    if card.tool and not card.status.final:
+        facts.append(one_line(card.tool, limit=40))
+    facts.append(f"{card.tool_calls} tool{'' if card.tool_calls == 1 else 's'}")
+    tokens = f"{card.tokens:,}"
+    facts.append(f"{tokens} of {card.token_budget:,} tokens" if card.token_budget else tokens)
+    return facts
+
+
+def progress_text(card: RunCard) -> str:
+    """Return the progress line (features P1), empty when there is nothing to say."""
+    content = card.line or card.tool
+    return f"↳ Subagent: {one_line(content)}" if content else ""
+
+
+def progress_colour(card: RunCard) -> str:
+    """Return the colour of the progress line: text white, tool cyan, error red, else grey."""
+    if card.status.final and card.status is not RunStatus.COMPLETED:
+        return "red"
+    if card.status is not RunStatus.RUNNING:
+        return "bright_black"
+    return "white" if card.line else "cyan"
+
+
+def live_lines(card: RunCard, elapsed: float) -> list[Text]:
+    """Return the lines of a run that is going."""
+    look = look_of(card.status)
+    head = Text.assemble(
+        (f"{look.mark} ", look.colour),
+        (name_of(card), "bold"),
+        f" · {look.word} · " + " · ".join(facts_of(card, elapsed)),
+    )
+    return [head, *_progress(card)]
+
+
+def ended_lines(card: RunCard) -> list[Text]:
+    """Return the lines that stay when a run has ended (features P2)."""
+    look = look_of(card.status)
+    head = Text.assemble(
+        (f"{look.mark} Subagent {look.word}", look.colour),
+        f" · {name_of(card)}",
+        (" · " + " · ".join(facts_of(card, card.elapsed_seconds)), "bright_black"),
+    )
+    return [head] if card.status is RunStatus.COMPLETED else [head, *_progress(card)]
+
+
+def _progress(card: RunCard) -> list[Text]:
+    line = progress_text(card)
+    return [Text(f"  {line}", style=progress_colour(card))] if line else []

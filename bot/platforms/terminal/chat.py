@@ -1,0 +1,74 @@
+"""A chat at a real terminal, from the welcome to the last words."""
+
+import asyncio
+
+from bot.platforms.base import Ears
+from bot.platforms.terminal.completion import CommandCompleter
+from bot.platforms.terminal.listener import Listener, OnPresent
+from bot.platforms.terminal.room import Room
+from bot.platforms.terminal.screen import Screen
+from bot.platforms.terminal.surface import Note
+from bot.platforms.terminal.texts import farewell, welcome
+from bot.values import Identity
+
+
+class Chat:
+    """One sitting at the terminal.
+
+    Args:
+        ears: Who hears what is said.
+        room: What is going on.
+        on_present: Called when a person takes the prompt.
+    """
+
+    def __init__(
+        self,
+        ears: Ears,
+        room: Room,
+        on_present: OnPresent,
+    ) -> None:
+        self._room = room
+        self._lines: asyncio.Queue[str | None] = asyncio.Queue()
+        self._interrupts = asyncio.Event()
+        self._screen = Screen(
+            room,
+            CommandCompleter(room, ears),
+            on_line=self._lines.put_nowait,
+            on_interrupt=self._interrupts.set,
+        )
+        self._listener = Listener(ears, room, self._screen, on_present)
+
+    async def run(self, user: Identity, model_name: str) -> None:
+        """Talk until the person leaves; lines that were sent before that are still heard."""
+        screen = self._screen
+        try:
+            async with screen.opened():
+                await screen.show(Note(welcome(user, model_name)))
+                async with asyncio.TaskGroup() as tasks:
+                    tasks.create_task(self._listen(user), name="terminal listener")
+                    stopper = tasks.create_task(self._stop_turns(), name="terminal stopper")
+                    await screen.prompt()
+                    stopper.cancel()
+                    self._lines.put_nowait(None)
+                words = farewell(len(self._room.going), answering=bool(self._room.replies))
+                if words:
+                    screen.show(Note(words))
+        finally:
+            self._room.leave()
+
+    async def _listen(self, user: Identity) -> None:
+        await self._listener.arrive(user)
+        while (line := await self._lines.get()) is not None:
+            await self._listener.take(line)
+            if self._listener.left:
+                self._screen.end()
+
+    async def _stop_turns(self) -> None:
+        while True:
+            await self._interrupts.wait()
+            self._interrupts.clear()
+            user = self._room.present
+            if user is not None and self._room.busy(user):
+                await self._listener.stop_turn()
+            elif not self._screen.clear_line():
+                self._screen.show(Note("Nothing is under way. `/quit` or Ctrl-D leaves."))

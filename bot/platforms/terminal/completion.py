@@ -1,0 +1,88 @@
+"""Completes what a person types at the terminal: commands, run ids, questions and names."""
+
+from collections.abc import AsyncGenerator, Iterable
+
+from prompt_toolkit.completion import CompleteEvent, Completer, Completion
+from prompt_toolkit.document import Document
+
+from bot.agent.sanitizer import one_line
+from bot.platforms.base import Ears
+from bot.platforms.terminal.room import Room
+from bot.platforms.terminal.texts import number_of
+from bot.values import short
+
+COMMANDS = {
+    "/subagents": "your runs: list, stop, log, info, send, spawn, usage",
+    "/new": "begin a new conversation",
+    "/stop": "stop the answer under way",
+    "/help": "what you can do here",
+    "/yes": "answer a question with yes",
+    "/no": "answer a question with no",
+    "/as": "be another person at this terminal",
+    "/quit": "leave; runs are resumed at the next start",
+}
+
+ACTIONS = {
+    "list": "your runs",
+    "stop": "end a run, or all",
+    "log": "what a run did",
+    "info": "state and numbers of a run",
+    "send": "say something to a run",
+    "spawn": "start a run",
+    "usage": "your limits and what is used",
+}
+
+#: The actions that are about one run.
+ABOUT_A_RUN = frozenset({"stop", "log", "info", "send"})
+
+
+class CommandCompleter(Completer):
+    """Completes lines that begin with a slash."""
+
+    def __init__(self, room: Room, ears: Ears) -> None:
+        self._room = room
+        self._ears = ears
+
+    def get_completions(self, document: Document, event: CompleteEvent) -> Iterable[Completion]:
+        """Give nothing: run ids have to be waited for."""
+        return ()
+
+    async def get_completions_async(
+        self, document: Document, complete_event: CompleteEvent
+    ) -> AsyncGenerator[Completion, None]:
+        """Give what fits the word before the cursor."""
+        line = document.text_before_cursor
+        if not line.startswith("/"):
+            return
+        *before, typed = line.split(" ")
+        for word, meaning in await self._choices(before, typed):
+            yield Completion(word, start_position=-len(typed), display_meta=meaning)
+
+    async def _choices(self, before: list[str], typed: str) -> list[tuple[str, str]]:
+        match before:
+            case []:
+                return _fitting(COMMANDS, typed)
+            case ["/subagents"]:
+                return _fitting(ACTIONS, typed)
+            case ["/subagents", action] if action in ABOUT_A_RUN:
+                return await self._runs(typed, also_all=action == "stop")
+            case ["/yes" | "/no"]:
+                return _fitting(self._questions(), typed)
+            case _:
+                return []
+
+    async def _runs(self, typed: str, *, also_all: bool) -> list[tuple[str, str]]:
+        if self._room.present is None:
+            return []
+        runs = await self._ears.run_choices(self._room.present, typed)
+        choices = [(short(run_id), one_line(label)) for run_id, label in runs]
+        return choices + (_fitting({"all": "all your runs"}, typed) if also_all else [])
+
+    def _questions(self) -> dict[str, str]:
+        user = self._room.present
+        asked = self._room.questions_of(user) if user else []
+        return {number_of(item): one_line(item.text) for item in asked}
+
+
+def _fitting(words: dict[str, str], typed: str) -> list[tuple[str, str]]:
+    return [(word, meaning) for word, meaning in words.items() if word.startswith(typed)]

@@ -1,0 +1,154 @@
+"""What a typed line means: the terminal's own commands, an answer to a question, or a message."""
+
+import logging
+import uuid
+from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import replace
+from typing import Any
+
+from bot.errors import BotError, DeliveryError
+from bot.platforms.base import CommandReply, Ears, Incoming
+from bot.platforms.terminal.people import identity_of, place_of
+from bot.platforms.terminal.room import Room
+from bot.platforms.terminal.surface import Note, Surface
+from bot.platforms.terminal.texts import OWN_HELP, which_question
+from bot.values import Identity
+
+log = logging.getLogger(__name__)
+
+#: Called when a person takes the prompt: what waits for them can be delivered now.
+OnPresent = Callable[[Identity], Awaitable[None]]
+
+TROUBLE = "Something went wrong on our side; the log has the details. Please try again."
+
+
+class Listener:
+    """Takes lines for the person at the prompt, one after the other.
+
+    Args:
+        ears: Who hears messages and commands.
+        room: What is going on.
+        surface: Where replies to commands are shown.
+        on_present: Called when a person takes the prompt.
+    """
+
+    def __init__(self, ears: Ears, room: Room, surface: Surface, on_present: OnPresent) -> None:
+        self._ears = ears
+        self._room = room
+        self._surface = surface
+        self._on_present = on_present
+        self.left = False
+
+    async def arrive(self, user: Identity) -> None:
+        """Let a person take the prompt, and deliver what waits for them."""
+        self._room.enter(user, self._surface)
+        try:
+            await self._on_present(user)
+        except Exception:
+            log.exception("What waits for %s was not delivered", user.account)
+        for question in self._room.questions_of(user):
+            await self._surface.show(question)
+
+    async def take(self, line: str) -> bool:
+        """Act on one line; return whether it was a message, whose reply comes later."""
+        text = line.strip()
+        if not text:
+            return False
+        reply = await self._guarded(self._act(text))
+        await self._show(reply)
+        return reply is None
+
+    async def stop_turn(self) -> None:
+        """Stop the turn under way, whatever line is being worked on."""
+        await self._show(await self._guarded(self._stop()))
+
+    async def _show(self, reply: CommandReply | None) -> None:
+        if reply is None or not reply.text:
+            return
+        try:
+            await self._surface.show(reply)
+        except DeliveryError as error:
+            log.warning("The reply to a command was not shown: %s", error)
+
+    async def _guarded(
+        self, action: Coroutine[Any, Any, CommandReply | None]
+    ) -> CommandReply | None:
+        try:
+            return await action
+        except BotError as error:
+            return CommandReply(text=str(error), failed=True)
+        except Exception:
+            log.exception("A line typed at the terminal failed")
+            return CommandReply(text=TROUBLE, failed=True)
+
+    async def _act(self, text: str) -> CommandReply | None:
+        word, _, rest = text.partition(" ")
+        match word.lower(), rest.strip():
+            case (("/quit" | "/exit"), ""):
+                self.left = True
+                return CommandReply(text="")
+            case "/as", name:
+                return await self._become(name)
+            case ("/yes" | "/no") as answer, number:
+                return await self._answer(number, yes=answer == "/yes")
+            case ("yes" | "no") as answer, "" if self._room.questions_of(self._user):
+                return await self._answer("", yes=answer == "yes")
+            case "/stop", "":
+                return await self._stop()
+            case "/help", "":
+                return _with_own_help(await self._hear(text))
+            case _:
+                return await self._hear(text)
+
+    async def _become(self, name: str) -> CommandReply:
+        user = identity_of(name)
+        before = self._user
+        if user == before:
+            return CommandReply(text=f"You are {name} already.")
+        note = f"You are **{name}** now. What {before.account} started goes on and waits for them."
+        await self._surface.show(Note(note))
+        await self.arrive(user)
+        return CommandReply(text="")
+
+    async def _answer(self, number: str, *, yes: bool) -> CommandReply:
+        asked = self._room.questions_of(self._user)
+        fitting = [question for question in asked if question.id.endswith(number)]
+        if len(fitting) > 1:
+            return CommandReply(text=which_question(fitting, yes=yes), failed=True)
+        if not fitting and not number:
+            return CommandReply(text="No question waits for your answer.", failed=True)
+        confirmation_id = fitting[0].id if fitting else number
+        reply = await self._ears.answer(self._user, confirmation_id, yes=yes)
+        self._room.drop_question(confirmation_id)
+        return reply
+
+    async def _stop(self) -> CommandReply:
+        reply = await self._ears.stop_turn(self._user, place_of(self._user))
+        self._room.forget(place_of(self._user))
+        return reply
+
+    async def _hear(self, text: str) -> CommandReply | None:
+        user, place = self._user, place_of(self._user)
+        busy = self._room.busy(user)
+        incoming = Incoming(
+            event_id=str(uuid.uuid4()),
+            user=user,
+            user_name=user.account,
+            place=place,
+            text=text,
+            private=True,
+        )
+        reply = await self._ears.hear(incoming)
+        if reply is not None and not busy:
+            self._room.forget(place)
+        return reply
+
+    @property
+    def _user(self) -> Identity:
+        assert self._room.present is not None, "Nobody is at the prompt."
+        return self._room.present
+
+
+def _with_own_help(reply: CommandReply | None) -> CommandReply:
+    general = reply or CommandReply(text="")
+    return replace(general, text=general.text.rstrip() + OWN_HELP)

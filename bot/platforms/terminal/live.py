@@ -1,0 +1,76 @@
+"""The live region above the prompt: the growing answer, the runs, what is waited for (pure)."""
+
+from rich.console import Group
+from rich.text import Text
+
+from bot.agent.sanitizer import for_terminal
+from bot.platforms.terminal.cards import live_lines
+from bot.platforms.terminal.markdown import SafeMarkdown
+from bot.platforms.terminal.room import LiveCard, Room
+from bot.platforms.terminal.texts import number_of
+from bot.platforms.terminal.view import to_ansi
+from bot.values import Identity, RunStatus
+
+#: Only the end of a growing answer is drawn: no more than this fits the region anyway.
+TAIL_CHARACTERS = 2000
+
+
+def live_region(room: Room, user: Identity, *, width: int, height: int) -> str:
+    """Return everything that moves for one person, in at most `height` lines."""
+    below = [*_card_lines(room, user, (height - 2) // 2), *_status_lines(room, user)]
+    lines = _lines_of(below, width)
+    answers = [line for reply in room.replies_of(user) for line in reply.drawn]
+    free = max(height - len(lines), 1)
+    return "\n".join(answers[-free:] + lines)
+
+
+def answer_lines(text: str, width: int) -> tuple[str, ...]:
+    """Return the end of a growing answer, laid out: a tenth of a second for a dense one."""
+    laid_out = to_ansi(SafeMarkdown(for_terminal(tail_of(text))), width)
+    return tuple(laid_out.rstrip("\n").split("\n"))
+
+
+def tail_of(text: str, limit: int = TAIL_CHARACTERS) -> str:
+    """Return the end of a Markdown text, from the start of a line; an open fence is opened anew."""
+    if len(text) <= limit:
+        return text
+    start = len(text) - limit
+    start = text.find("\n", start) + 1 or start
+    fences = sum(line.lstrip().startswith("```") for line in text[:start].splitlines())
+    return ("```\n" if fences % 2 else "") + text[start:]
+
+
+def _card_lines(room: Room, user: Identity, most: int) -> list[Text]:
+    cards = [_lines_of_card(live, room.now()) for live in room.cards_of(user)]
+    shown: list[Text] = []
+    for index, lines in enumerate(cards):
+        left = len(cards) - index
+        if len(shown) + len(lines) > most - (left > 1) and shown:
+            return [*shown, Text(f"… and {left} more: /subagents list", style="dim")]
+        shown += lines
+    return shown
+
+
+def _lines_of_card(live: LiveCard, now: float) -> list[Text]:
+    moving = live.card.status is RunStatus.RUNNING
+    return live_lines(live.card, live.card.elapsed_seconds + (now - live.since) * moving)
+
+
+def _status_lines(room: Room, user: Identity) -> list[Text]:
+    lines = [
+        Text(f"? Question {number_of(item)} waits for you: yes or no", style="yellow")
+        for item in room.questions_of(user)[-3:]
+    ]
+    replies = room.replies_of(user)
+    if room.busy(user):
+        since = min([reply.since for reply in replies] or [room.thinking[user.account]])
+        word = "answering" if any(reply.text for reply in replies) else "thinking"
+        seconds = int(room.now() - since)
+        lines.append(Text(f"{word}… {seconds} s (Ctrl-C stops it)", style="dim"))
+    return lines
+
+
+def _lines_of(texts: list[Text], width: int) -> list[str]:
+    for text in texts:
+        text.no_wrap, text.overflow = True, "ellipsis"
+    return to_ansi(Group(*texts), width).rstrip("\n").split("\n") if texts else []

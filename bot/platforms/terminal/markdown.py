@@ -1,0 +1,39 @@
+"""Markdown on the terminal: nothing of the text is lost, and no link hides where it goes."""
+
+from typing import ClassVar
+
+from markdown_it import MarkdownIt
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.markdown import Markdown, MarkdownElement, TableElement
+from rich.table import Table
+
+
+class _WholeTable(TableElement):
+    """A table whose cells are folded; rich would cut long words with an ellipsis."""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        for part in super().__rich_console__(console, options):
+            if isinstance(part, Table):
+                for column in part.columns:
+                    column.overflow = "fold"
+            yield part
+
+
+class SafeMarkdown(Markdown):
+    """Markdown from a model or a person, already cleaned of escape sequences.
+
+    HTML stays visible text (rich would drop `List<int>`), link definitions stay (they would vanish
+    when nothing refers to them), images become links, and every link shows its address.
+    """
+
+    elements: ClassVar[dict[str, type[MarkdownElement]]] = {
+        **Markdown.elements,
+        "table_open": _WholeTable,
+    }
+
+    def __init__(self, text: str) -> None:
+        super().__init__("", code_theme="ansi_dark", hyperlinks=False)
+        parser = MarkdownIt("commonmark", {"html": False})
+        self.parsed = (
+            parser.enable(["strikethrough", "table"]).disable(["image", "reference"]).parse(text)
+        )

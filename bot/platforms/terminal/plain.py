@@ -1,0 +1,150 @@
+"""A pipe in place of a person: lines in, plain text out."""
+
+import asyncio
+import codecs
+import os
+from collections.abc import AsyncIterator, Callable
+from typing import TextIO
+
+from bot.agent.sanitizer import for_terminal
+from bot.errors import DeliveryError
+from bot.platforms.base import Announcement, CommandReply, Confirmation, RunCard
+from bot.platforms.terminal.cards import clock, look_of, name_of, progress_text
+from bot.platforms.terminal.room import Room
+from bot.platforms.terminal.surface import Answer, Note, Said, Typed
+from bot.platforms.terminal.texts import REPEATED, run_id_in, title_of
+from bot.values import Identity, RunStatus
+
+
+class Pipe:
+    """The surface where nobody sits: everything is a line of text, and nobody can be asked.
+
+    Args:
+        out: Where the text goes.
+
+    Attributes:
+        ended: The runs whose end was shown and that were not announced yet.
+    """
+
+    can_ask = False
+
+    def __init__(self, out: TextIO) -> None:
+        self._out = out
+        self.ended: set[str] = set()
+
+    def show(self, said: Said, as_shown: Callable[[], None] | None = None) -> asyncio.Future[None]:
+        """Write something at once."""
+        done = asyncio.get_running_loop().create_future()
+        try:
+            print(plain_text(said), file=self._out, flush=True)
+        except (OSError, ValueError):
+            # Whoever read us has gone, as in `… | head -1`.
+            error = DeliveryError("Nobody reads what is written here any more.", permanent=True)
+            done.set_exception(error)
+            done.exception()
+        else:
+            done.set_result(None)
+        if isinstance(said, Announcement):
+            self.ended.discard(run_id_in(said.key))
+        if as_shown is not None:
+            as_shown()
+        return done
+
+    def card_moved(self, card: RunCard, before: RunStatus | None) -> None:
+        """Write one line for each new state of a run."""
+        if card.status is not before:
+            self.show(card)
+        if card.status.final:
+            self.ended.add(card.run_id)
+
+    def moved(self) -> None:
+        """Do nothing: what is written stays."""
+
+    def person_changed(self, user: Identity) -> None:
+        """Do nothing: nothing here belongs to one person."""
+
+
+def plain_text(said: Said) -> str:
+    """Return something as plain text: Markdown as it was written (pure)."""
+    match said:
+        case Answer(text) | Note(text) | Typed(_, text):
+            return for_terminal(text)
+        case RunCard():
+            return _card_line(said)
+        case Announcement():
+            return _announcement(said)
+        case CommandReply():
+            more = f"\nThere is more: {said.more}" if said.more else ""
+            return for_terminal(said.text + more)
+        case Confirmation():
+            return for_terminal(f"Question: {said.text}")
+
+
+def _card_line(card: RunCard) -> str:
+    look = look_of(card.status)
+    line = f"{look.mark} {name_of(card)}: {look.word}"
+    if not card.status.final:
+        return line
+    line = f"{look.mark} Subagent {look.word}: {name_of(card)} after {clock(card.elapsed_seconds)}"
+    progress = progress_text(card) if card.status is not RunStatus.COMPLETED else ""
+    return f"{line}\n{progress}" if progress else line
+
+
+def _announcement(said: Announcement) -> str:
+    repeated = REPEATED if said.maybe_repeated else ""
+    parts = [title_of(said), for_terminal(said.text), repeated, for_terminal(said.footer)]
+    return "\n".join(part for part in parts if part)
+
+
+async def everything_was_said(room: Room, pipe: Pipe, *, settle_seconds: float) -> None:
+    """Wait until no reply is due, no run is going, and the runs that ended are announced.
+
+    A delegated run is not announced, since its result is in the reply. Nothing tells such a run
+    from others, so what was not announced is given `settle_seconds` of silence and no more; an
+    announcement that comes later is kept for the person's next chat.
+    """
+    while True:
+        await room.until(lambda: not _under_way(room))
+        ended = len(pipe.ended)
+        if not ended:
+            return
+        try:
+            async with asyncio.timeout(settle_seconds):
+                await room.until(lambda: _under_way(room) or len(pipe.ended) < ended)  # noqa: B023
+        except TimeoutError:
+            return
+
+
+def _under_way(room: Room) -> bool:
+    return bool(room.replies or room.thinking or room.going)
+
+
+async def lines_of(stream: TextIO) -> AsyncIterator[str]:
+    """Give the lines of a pipe or a file as they come, without holding up the event loop."""
+    descriptor = stream.fileno()
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    rest, chunk = "", b"more"
+    while chunk:
+        await _readable(descriptor)
+        chunk = os.read(descriptor, 65_536)
+        *lines, rest = (rest + decoder.decode(chunk, final=not chunk)).split("\n")
+        for line in lines:
+            yield line
+    if rest:
+        yield rest
+
+
+async def _readable(descriptor: int) -> None:
+    """Wait until something can be read."""
+    loop = asyncio.get_running_loop()
+    readable = asyncio.Event()
+    try:
+        loop.add_reader(descriptor, readable.set)
+    except PermissionError:
+        # The kernel does not watch plain files: they can always be read.
+        return
+    try:
+        await readable.wait()
+    finally:
+        # It would be called without end while a line is worked on.
+        loop.remove_reader(descriptor)

@@ -1,0 +1,220 @@
+"""A real terminal: what is said scrolls up, what moves stays above the line being typed."""
+
+import asyncio
+import logging
+import sys
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
+
+from prompt_toolkit import PromptSession
+from prompt_toolkit.buffer import Buffer
+from prompt_toolkit.completion import Completer
+from prompt_toolkit.filters import Condition
+from prompt_toolkit.formatted_text import ANSI, StyleAndTextTuples, to_formatted_text
+from prompt_toolkit.history import InMemoryHistory
+from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.patch_stdout import patch_stdout
+
+from bot.platforms.base import RunCard
+from bot.platforms.terminal.live import live_region
+from bot.platforms.terminal.printer import Printer, lay_out
+from bot.platforms.terminal.room import Room
+from bot.platforms.terminal.surface import Said, Typed
+from bot.platforms.terminal.texts import prompt_of
+from bot.values import Identity, RunStatus
+
+#: At most ten frames a second, and at most a fifth of the time spent on drawing.
+FRAME_SECONDS = 0.1
+FRAME_SHARE = 4
+
+#: Elapsed times tick this often.
+TICK_SECONDS = 1.0
+
+
+class Screen:
+    """The surface for a person at a terminal.
+
+    Args:
+        room: What is going on.
+        completer: Completes commands and run ids.
+        on_line: Called with every line that the person sends.
+        on_interrupt: Called when they press Ctrl-C.
+    """
+
+    can_ask = True
+
+    def __init__(
+        self,
+        room: Room,
+        completer: Completer,
+        *,
+        on_line: Callable[[str], None],
+        on_interrupt: Callable[[], None],
+    ) -> None:
+        self._room = room
+        self._completer = completer
+        self._on_line = on_line
+        self._on_interrupt = on_interrupt
+        self._printer = Printer(self._compose)
+        self._dirty = asyncio.Event()
+        self._live: StyleAndTextTuples = []
+        self._histories: dict[Identity, InMemoryHistory] = {}
+        self._session: PromptSession[str] | None = None
+
+    # --- the surface ----------------------------------------------------------------------------
+
+    def show(self, said: Said, as_shown: Callable[[], None] | None = None) -> asyncio.Future[None]:
+        """Print something above the prompt, after what is being printed."""
+        return self._printer.put(said, as_shown)
+
+    def card_moved(self, card: RunCard, before: RunStatus | None) -> None:
+        """Draw the card with the next frame; print it when the run has ended."""
+        if card.status.final:
+            self.show(card)
+        self.moved()
+
+    def moved(self) -> None:
+        """Draw the live region anew with the next frame."""
+        self._dirty.set()
+
+    def person_changed(self, user: Identity) -> None:
+        """Give everyone a history of their own: what one typed is not for the next to recall."""
+        if self._session is not None:
+            buffer = self._session.default_buffer
+            buffer.history = self._histories.setdefault(user, InMemoryHistory())
+            buffer.reset()
+        self.moved()
+
+    # --- its life -------------------------------------------------------------------------------
+
+    @asynccontextmanager
+    async def opened(self) -> AsyncIterator[None]:
+        """Print and draw while the block runs; what is still to be printed then comes first."""
+        with patch_stdout(), _logs_above_prompt():
+            self._session = self._open_session()
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(self._printer.run(), name="terminal printer")
+                painter = tasks.create_task(self._paint(), name="terminal painter")
+                yield
+                painter.cancel()
+                self._printer.end()
+
+    async def prompt(self) -> None:
+        """Let the person type until they leave."""
+        session = self._opened_session
+        with suppress(EOFError):
+            await session.prompt_async(self._above_and_prompt, set_exception_handler=False)
+
+    def end(self) -> None:
+        """Let `prompt` return."""
+        app = self._opened_session.app
+        if app.is_running and not app.is_done:
+            app.exit(result="")
+
+    def clear_line(self) -> bool:
+        """Drop the line being typed; return whether there was one."""
+        buffer = self._opened_session.default_buffer
+        had_text = bool(buffer.text)
+        buffer.reset()
+        return had_text
+
+    @property
+    def _opened_session(self) -> "PromptSession[str]":
+        assert self._session is not None, "The screen is not open."
+        return self._session
+
+    def _open_session(self) -> "PromptSession[str]":
+        in_command = Condition(lambda: session.default_buffer.text.startswith("/"))
+        session: PromptSession[str] = PromptSession(
+            completer=self._completer,
+            complete_while_typing=in_command,
+            key_bindings=self._keys(),
+            reserve_space_for_menu=6,
+            erase_when_done=True,
+        )
+        session.default_buffer.accept_handler = self._accept
+        return session
+
+    def _keys(self) -> KeyBindings:
+        keys = KeyBindings()
+
+        @keys.add("c-c")
+        @keys.add("<sigint>")
+        def _interrupt(_: KeyPressEvent) -> None:
+            self._on_interrupt()
+
+        @keys.add("escape", "enter")
+        def _new_line(event: KeyPressEvent) -> None:
+            event.current_buffer.insert_text("\n")
+
+        return keys
+
+    def _accept(self, buffer: Buffer) -> bool:
+        """Take a line and go on: the prompt stays, so that nothing printed can come between."""
+        if buffer.text.strip() and self._room.present is not None:
+            self.show(Typed(self._room.present, buffer.text))
+            self._on_line(buffer.text)
+        return False
+
+    # --- drawing --------------------------------------------------------------------------------
+
+    async def _paint(self) -> None:
+        while True:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(TICK_SECONDS if self._ticking() else None):
+                    await self._dirty.wait()
+            self._dirty.clear()
+            started = time.perf_counter()
+            await self._lay_out_answers()
+            self._compose()
+            self._opened_session.app.invalidate()
+            cost = time.perf_counter() - started
+            await asyncio.sleep(max(FRAME_SECONDS, cost * FRAME_SHARE))
+
+    async def _lay_out_answers(self) -> None:
+        """Lay out the growing answers that have grown."""
+        width = self._opened_session.output.get_size().columns
+        for reply in self._room.replies_of(self._room.present) if self._room.present else []:
+            text = reply.text
+            if text != reply.drawn_text:
+                reply.drawn = await lay_out(text, width)
+                reply.drawn_text = text
+
+    def _ticking(self) -> bool:
+        user = self._room.present
+        return user is not None and (self._room.busy(user) or bool(self._room.cards_of(user)))
+
+    def _compose(self) -> None:
+        user = self._room.present
+        size = self._opened_session.output.get_size()
+        region = ""
+        if user is not None:
+            # Half of the window is left to what was said before.
+            height = max(3, size.rows // 2)
+            region = live_region(self._room, user, width=size.columns, height=height)
+        self._live = to_formatted_text(ANSI(f"{region}\n")) if region else []
+
+    def _above_and_prompt(self) -> StyleAndTextTuples:
+        user = self._room.present
+        return [*self._live, ("bold", prompt_of(user) if user else "")]
+
+
+@contextmanager
+def _logs_above_prompt() -> Iterator[None]:
+    """Send log lines for the terminal through the patched stream: they would tear up the prompt."""
+    error_stream = sys.__stderr__
+    moved = [
+        handler
+        for handler in logging.getLogger().handlers
+        if isinstance(handler, logging.StreamHandler)
+        and handler.stream is error_stream
+        and error_stream.isatty()
+    ]
+    for handler in moved:
+        handler.setStream(sys.stderr)
+    try:
+        yield
+    finally:
+        for handler in moved:
+            handler.setStream(error_stream)

@@ -1,0 +1,96 @@
+"""The terminal platform: one person at a time, at a prompt or through a pipe."""
+
+import os
+import sys
+from typing import TextIO
+
+from bot.platforms.base import Ears
+from bot.platforms.terminal.listener import Listener, OnPresent
+from bot.platforms.terminal.outlet import TerminalOutlet
+from bot.platforms.terminal.people import DEFAULT_NAME, PLATFORM, identity_of
+from bot.platforms.terminal.plain import Pipe, everything_was_said, lines_of
+from bot.platforms.terminal.room import Room
+from bot.platforms.terminal.surface import Note
+from bot.platforms.terminal.texts import farewell
+
+
+class Terminal:
+    """The terminal as a platform: its outlet, and the intake that runs the chat.
+
+    Args:
+        model_name: What the welcome calls the model.
+        on_present: Called when a person takes the prompt: what waits for them is delivered now.
+        name: Who sits there.
+        stdin: Where lines come from when this is a pipe.
+        stdout: Where text goes when this is a pipe.
+        interactive: Whether a person sits there; found out when not given.
+        settle_seconds: How long a pipe waits in silence for announcements that may not come.
+
+    Raises:
+        BadRequestError: The name is none.
+    """
+
+    platform = PLATFORM
+
+    def __init__(
+        self,
+        *,
+        model_name: str,
+        on_present: OnPresent,
+        name: str = DEFAULT_NAME,
+        stdin: TextIO | None = None,
+        stdout: TextIO | None = None,
+        interactive: bool | None = None,
+        settle_seconds: float = 2.0,
+    ) -> None:
+        self._user = identity_of(name)
+        self._model_name = model_name
+        self._on_present = on_present
+        self._stdin = stdin or sys.stdin
+        self._stdout = stdout or sys.stdout
+        self._interactive = self._find_out() if interactive is None else interactive
+        self._settle_seconds = settle_seconds
+        self._room = Room()
+        self.outlet = TerminalOutlet(self._room)
+
+    @property
+    def intake(self) -> "Terminal":
+        """The intake: this object."""
+        return self
+
+    async def run(self, ears: Ears) -> None:
+        """Talk until the person leaves, or until the pipe ends and everything was said."""
+        if not self._interactive:
+            await self._run_pipe(ears)
+            return
+        # Drawing takes a quarter of a second to import, which only a chat needs.
+        from bot.platforms.terminal.chat import Chat  # noqa: PLC0415
+
+        chat = Chat(ears, self._room, self._on_present)
+        await chat.run(self._user, self._model_name)
+
+    def _find_out(self) -> bool:
+        dumb = os.environ.get("TERM", "") in {"dumb", "unknown"}
+        return self._stdin.isatty() and self._stdout.isatty() and not dumb
+
+    async def _run_pipe(self, ears: Ears) -> None:
+        pipe = Pipe(self._stdout)
+        listener = Listener(ears, self._room, pipe, self._on_present)
+        try:
+            await self._answer_lines(listener)
+            if not listener.left:
+                await everything_was_said(self._room, pipe, settle_seconds=self._settle_seconds)
+        finally:
+            words = farewell(len(self._room.going), answering=bool(self._room.replies))
+            if words:
+                pipe.show(Note(words))
+            self._room.leave()
+
+    async def _answer_lines(self, listener: Listener) -> None:
+        await listener.arrive(self._user)
+        async for line in lines_of(self._stdin):
+            replied = self._room.next_reply()
+            if await listener.take(line):
+                await replied()
+            if listener.left:
+                return

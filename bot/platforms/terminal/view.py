@@ -1,0 +1,102 @@
+"""What stays on the screen, as rich renderables (pure)."""
+
+import io
+
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.panel import Panel
+from rich.text import Text
+
+from bot.agent.sanitizer import for_terminal
+from bot.platforms.base import Announcement, CommandReply, Confirmation, RunCard
+from bot.platforms.terminal.cards import ended_lines
+from bot.platforms.terminal.markdown import SafeMarkdown
+from bot.platforms.terminal.surface import Answer, Note, Said, Typed
+from bot.platforms.terminal.texts import (
+    REPEATED,
+    answer_hint,
+    number_of,
+    prompt_of,
+    run_id_in,
+    title_of,
+)
+from bot.values import short
+
+#: A longer result is cut in its panel; the run's log has all of it.
+PANEL_LINES = 200
+
+
+def renderable(said: Said) -> RenderableType:
+    """Return how something looks for good."""
+    match said:
+        case Answer(text) | Note(text):
+            return Group(_markdown(text), "")
+        case Typed(user, text):
+            return Text(for_terminal(prompt_of(user) + text), style="bold")
+        case RunCard():
+            return Group(*ended_lines(said))
+        case Announcement():
+            return _panel(said)
+        case CommandReply():
+            return _command_reply(said)
+        case Confirmation():
+            return _question(said)
+
+
+def to_ansi(shown: RenderableType, width: int) -> str:
+    """Return a renderable as text with colours, in lines of at most `width` columns."""
+    out = io.StringIO()
+    console = Console(file=out, force_terminal=True, width=width, legacy_windows=False)
+    console.print(shown, markup=False, highlight=False, emoji=False)
+    return "\n".join(line.rstrip() for line in out.getvalue().split("\n"))
+
+
+class _Cut:
+    """A renderable of which only the first lines are shown, and a notice below."""
+
+    def __init__(self, whole: RenderableType, lines: int, notice: str) -> None:
+        self._whole = whole
+        self._lines = lines
+        self._notice = notice
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        lines = console.render_lines(self._whole, options, pad=False, new_lines=True)
+        for line in lines[: self._lines]:
+            yield from line
+        if len(lines) > self._lines:
+            yield Text(f"… {len(lines) - self._lines} more lines. {self._notice}", style="yellow")
+
+
+def _markdown(text: str) -> SafeMarkdown:
+    return SafeMarkdown(for_terminal(text))
+
+
+def _panel(announcement: Announcement) -> RenderableType:
+    run_id = run_id_in(announcement.key)
+    body: RenderableType = _markdown(announcement.text)
+    if run_id:
+        body = _Cut(body, PANEL_LINES, f"/subagents log {short(run_id)} shows all.")
+    parts = [body]
+    if announcement.maybe_repeated:
+        parts.append(Text(REPEATED, style="yellow"))
+    if announcement.footer:
+        parts.append(Text(for_terminal(announcement.footer), style="dim"))
+    title = Text(title_of(announcement), style="bold")
+    return Panel(Group(*parts), title=title, title_align="left", border_style="cyan")
+
+
+def _command_reply(reply: CommandReply) -> RenderableType:
+    text = f"✗ {reply.text}" if reply.failed else reply.text
+    parts: list[RenderableType] = [_markdown(text)]
+    if reply.more:
+        parts.append(Text(f"There is more: {for_terminal(reply.more)}", style="dim"))
+    return Group(*parts, "")
+
+
+def _question(confirmation: Confirmation) -> RenderableType:
+    hint = Text(answer_hint(confirmation), style="dim")
+    return Panel(
+        Group(_markdown(confirmation.text), hint),
+        title=Text(f"Question {number_of(confirmation)}", style="bold"),
+        title_align="left",
+        border_style="yellow",
+    )

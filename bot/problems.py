@@ -1,0 +1,158 @@
+"""What is wrong with a configuration, in words: what it is, and what would be right."""
+
+from collections.abc import Iterator
+from difflib import get_close_matches
+from types import UnionType
+from typing import Any, Union, get_args, get_origin
+
+from pydantic import ValidationError
+from pydantic.fields import FieldInfo
+
+from bot.document import written
+from bot.interpolation import Key
+from bot.values import Settings
+
+#: Sections that people may expect, and what becomes of them.
+_LATER = {
+    "discord": "Discord comes with the next version; remove this section for now",
+    "slack": "Slack comes with the next version; remove this section for now",
+    "agents_folders": "agents as Markdown files come with a later version; remove this key for now",
+}
+
+#: The kinds of error that pydantic knows, as people know them; `{…}` is filled in by pydantic.
+_MUST = {
+    "bool": "must be `true` or `false`",
+    "dict": "must be a section with keys of its own below it",
+    "enum": "must be one of {expected}",
+    "finite": "must be a number",
+    "float": "must be a number",
+    "greater_than": "must be more than {gt:g}",
+    "greater_than_equal": "must be at least {ge:g}",
+    "int": "must be a whole number",
+    "less_than": "must be less than {lt:g}",
+    "less_than_equal": "must be at most {le:g}",
+    "list": "must be a list, like [a, b]",
+    "literal": "must be {expected}",
+    "model": "must be a section with keys of its own below it",
+    "string": "must be text; put it in quotes",
+    "string_too_long": "must have at most {max_length} characters",
+    "string_too_short": "must have at least {min_length} characters",
+    "tuple": "must be a list, like [a, b]",
+}
+
+
+def explain(error: ValidationError, root: type[Settings]) -> dict[Key, str]:
+    """Return what is wrong with each key."""
+    problems: dict[Key, str] = {}
+    for item in error.errors(include_url=False, include_input=False):
+        key, field = _find(root, item["loc"])
+        if item["type"] == "extra_forbidden":
+            problems[item["loc"]] = _unknown(root, item["loc"])
+        else:
+            wrong = _wrong(item["type"], item["msg"], item.get("ctx", {}))
+            problems.setdefault(key, wrong + _right(field))
+    return problems
+
+
+def name(key: Key) -> str:
+    """Return a key as people write it: `access.admins[0]`."""
+    parts = [f"[{part}]" if isinstance(part, int) else f".{part}" for part in key]
+    return "".join(parts).removeprefix(".")
+
+
+def section(field: FieldInfo) -> type[Settings] | None:
+    """Return the section that a key stands for, if it does."""
+    kind = field.annotation
+    return kind if isinstance(kind, type) and issubclass(kind, Settings) else None
+
+
+def all_keys(root: type[Settings], above: Key = ()) -> Iterator[tuple[Key, FieldInfo]]:
+    """Give every key below a section, sections among them, in the order of the file."""
+    for part, field in root.model_fields.items():
+        key = (*above, part)
+        yield key, field
+        if below := section(field):
+            yield from all_keys(below, key)
+
+
+def _find(root: type[Settings], location: Key) -> tuple[Key, FieldInfo | None]:
+    """Return the key that an error is about, without what pydantic adds to it, and its field."""
+    kind: object = root
+    field: FieldInfo | None = None
+    for index, part in enumerate(location):
+        kind, field = _step(kind, part)
+        if kind is None:
+            return location[:index], _find(root, location[:index])[1]
+    return location, field
+
+
+def _step(kind: object, part: str | int) -> tuple[object, FieldInfo | None]:
+    for option in _options(kind):
+        if isinstance(option, type) and issubclass(option, Settings):
+            field = option.model_fields.get(str(part))
+            if field is not None:
+                return field.annotation, field
+        elif get_origin(option) is dict:
+            return get_args(option)[1], None
+        elif get_origin(option) in (tuple, list):
+            return get_args(option)[0], None
+    return None, None
+
+
+def _options(kind: object) -> tuple[object, ...]:
+    return get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
+
+
+def _wrong(kind: str, message: str, context: dict[str, Any]) -> str:
+    if kind == "missing":
+        return "must be given"
+    if kind == "value_error":
+        return str(context["error"])
+    # `int_type`, `int_parsing`, `int_from_float` … all say the same to a person.
+    text = _MUST.get(kind) or _MUST.get(kind.partition("_")[0])
+    return text.format(**context) if text else message
+
+
+def _right(field: FieldInfo | None) -> str:
+    default = field.default if field else None
+    if not isinstance(default, bool | int | float | str) or default == "":
+        return ""
+    return f"; the default is {written(default)}"
+
+
+def _unknown(root: type[Settings], location: Key) -> str:
+    last = str(location[-1])
+    if len(location) == 1 and last in _LATER:
+        return _LATER[last]
+    siblings = _keys_of(root, location[:-1])
+    everywhere = [key for key, _ in all_keys(root)]
+    elsewhere = [name(key) for key in everywhere if _bare(str(key[-1])) == _bare(last)]
+    near = _near(last, siblings)
+    if near and (not elsewhere or _bare(near) == _bare(last)):
+        return f"there is no such key; did you mean `{near}`?"
+    if elsewhere:
+        return f"there is no such key here; it belongs to `{'` or `'.join(elsewhere)}`"
+    if far := _near(last, [str(key[-1]) for key in everywhere]):
+        places = [name(key) for key in everywhere if key[-1] == far]
+        return f"there is no such key; did you mean `{'` or `'.join(places)}`?"
+    return f"there is no such key; here you can set {', '.join(siblings)}"
+
+
+def _keys_of(root: type[Settings], key: Key) -> list[str]:
+    kind: object = root
+    for part in key:
+        kind, _ = _step(kind, part)
+    for option in _options(kind):
+        if isinstance(option, type) and issubclass(option, Settings):
+            return list(option.model_fields)
+    return []
+
+
+def _near(typed: str, known: list[str]) -> str | None:
+    bare = {_bare(each): each for each in known}
+    found = get_close_matches(_bare(typed), bare, n=1, cutoff=0.7)
+    return bare[found[0]] if found else None
+
+
+def _bare(word: str) -> str:
+    return word.lower().replace("_", "").replace("-", "")

@@ -1,0 +1,105 @@
+"""What `check` says about a configuration that is right: what is on, what is off, and why."""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from textwrap import fill
+
+from bot.config import FILE_VARIABLE, Config
+from bot.interpolation import overrides
+from bot.models.catalog import ModelSettings
+from bot.subagents.limits import SubagentSettings, spoken
+
+_INDENT = 15
+_COLUMNS = 100
+
+
+def report(config: Config, file: Path | None, environ: Mapping[str, str]) -> str:
+    """Return a few lines about a configuration, without its secrets.
+
+    Args:
+        config: What was loaded.
+        file: Where from, if from a file.
+        environ: The variables that may have set keys.
+    """
+    sections = {
+        "Configuration": _source(file, environ),
+        "Models": _models(config.models),
+        "Subagents": _subagents(config.subagents),
+        "Access": _access(config),
+        "Database": _database(config),
+        "Log": iter([f"{config.logging.level} as {config.logging.form}, to {_log_file(config)}"]),
+        "Terminal": iter(["on: `python -m bot chat`"]),
+        "Discord": iter(["off: comes with the next version"]),
+        "Slack": iter(["off: comes with the next version"]),
+        "Shell tool": iter(["off: comes, with its sandbox, in a later version"]),
+    }
+    return "\n".join(
+        fill(
+            line,
+            _COLUMNS,
+            initial_indent=f"{'' if index else title:<{_INDENT}}",
+            subsequent_indent=" " * _INDENT,
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+        for title, lines in sections.items()
+        for index, line in enumerate(lines)
+    )
+
+
+def _source(file: Path | None, environ: Mapping[str, str]) -> Iterator[str]:
+    yield (
+        str(file) if file else f"all defaults: no config.yaml here, no --config, no {FILE_VARIABLE}"
+    )
+    if set_outside := list(overrides(environ)):
+        yield f"and from the environment: {', '.join(set_outside)}"
+
+
+def _models(models: ModelSettings) -> Iterator[str]:
+    yield from models.describe()
+    if models.provider != "auto":
+        yield f"why: `models.provider` says {models.provider}"
+    elif models.chosen != "offline":
+        yield "why: it is the first that is set up"
+    else:
+        yield "why: no ANTHROPIC_API_KEY, and `models.openai` is not set up"
+
+
+def _subagents(limits: SubagentSettings) -> Iterator[str]:
+    if not limits.enabled:
+        yield "off: `subagents.enabled` is false"
+        return
+    rate = limits.spawn_rate_limit
+    yield (
+        f"on: {limits.max_concurrent_per_user} at once per person, "
+        f"{limits.max_concurrent_global} in all; {limits.max_queued_per_user} more may wait; "
+        f"{rate.max_requests} may start in {spoken(rate.window_seconds)}"
+    )
+    yield (
+        f"each: {limits.default_timeout_minutes:g} min (at most {limits.max_timeout_minutes:g}), "
+        f"{limits.default_token_budget:,} tokens (at most {limits.max_token_budget:,}), "
+        f"{limits.max_tool_calls_per_run} tool calls"
+    )
+    yield (
+        f"nested {limits.max_depth} deep"
+        if limits.max_depth > 1
+        else "a run cannot start runs: `subagents.max_depth` is 1"
+    )
+
+
+def _access(config: Config) -> Iterator[str]:
+    admins, blocked = len(config.access.admins), len(config.access.blocked)
+    yield f"{admins} admins" if admins else "no admins: nobody sees or stops another's runs"
+    if blocked:
+        yield f"{blocked} people are blocked"
+
+
+def _database(config: Config) -> Iterator[str]:
+    if config.database.is_sqlite:
+        yield f"SQLite: {config.database.shown.partition(':///')[2]}, for one bot process"
+    else:
+        yield f"PostgreSQL: {config.database.shown}"
+
+
+def _log_file(config: Config) -> str:
+    return config.logging.file or "standard error"

@@ -1,0 +1,92 @@
+"""The runs at work in this process."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from db import run_messages
+from db.database import Database
+
+
+class Why(StrEnum):
+    """Why this process cancels a run's task."""
+
+    STOPPED = "stopped"
+    DRAINING = "draining"
+
+
+@dataclass(slots=True)
+class ActiveRun:
+    """One run at work here.
+
+    Attributes:
+        why: Set before the task is cancelled; a cancellation without it came from outside.
+        mail: Whether a message may be waiting.
+    """
+
+    task: asyncio.Task[None]
+    why: Why | None = None
+    mail: bool = True
+
+
+@dataclass(slots=True)
+class ActiveRuns:
+    """All runs at work in this process, by id."""
+
+    by_id: dict[str, ActiveRun] = field(default_factory=dict)
+
+    def enter(self, run_id: str) -> ActiveRun:
+        """Enter the current task as the one that works on a run."""
+        task = asyncio.current_task()
+        if task is None:
+            raise RuntimeError("a run is worked on in a task")
+        self.by_id[run_id] = active = ActiveRun(task)
+        return active
+
+    def leave(self, run_id: str, active: ActiveRun) -> None:
+        """Take a run out again."""
+        if self.by_id.get(run_id) is active:
+            del self.by_id[run_id]
+
+    def stop(self, run_id: str) -> bool:
+        """Cancel a run's model call and tools at once; `False` when it is not at work here."""
+        return self._cancel(run_id, Why.STOPPED)
+
+    def drain(self) -> Sequence[asyncio.Task[None]]:
+        """Cancel all runs, to be resumed by another process, and return their tasks."""
+        tasks = [active.task for active in self.by_id.values()]
+        for run_id in list(self.by_id):
+            self._cancel(run_id, Why.DRAINING)
+        return tasks
+
+    def _cancel(self, run_id: str, why: Why) -> bool:
+        active = self.by_id.get(run_id)
+        if active is None:
+            return False
+        if active.why is None:
+            active.why = why
+            active.task.cancel()
+        return True
+
+    def mail_for(self, run_id: str) -> None:
+        """Let a run look for messages before its next step."""
+        if run_id in self.by_id:
+            self.by_id[run_id].mail = True
+
+
+@dataclass(frozen=True, slots=True)
+class RunInbox:
+    """The `Inbox` of one run: it asks the database only when something may have arrived."""
+
+    database: Database
+    run_id: str
+    active: ActiveRun
+
+    async def take(self) -> Sequence[tuple[str, str]]:
+        """Return (id, text) of what has arrived and was not read."""
+        if not self.active.mail:
+            return ()
+        self.active.mail = False
+        async with self.database.snapshot() as tx:
+            return await run_messages.unread(tx, self.run_id)

@@ -1,0 +1,185 @@
+"""The one place where a run ends: status, result and announcement in one transaction."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from bot.agent.plain import plain
+from bot.agent.sanitizer import LARGE, for_model
+from bot.events import EventBus, RunStatusChanged, ended
+from bot.subagents import wording
+from bot.subagents.limits import SubagentSettings
+from bot.subagents.wording import Outcome
+from bot.values import Clock, RunStatus
+from db import conversations, outbox, run_messages, runs, turns, users
+from db.database import Database, Transaction
+from db.runs import Run
+
+
+@dataclass(frozen=True, slots=True)
+class Hooks:
+    """Whom to tell after the commit; each returns at once.
+
+    Attributes:
+        admitted: A run may start: hand it to the engine.
+        announce: An announcement is due under this key.
+        wake: A turn waits in this conversation, on this platform.
+    """
+
+    admitted: Callable[[Run], None]
+    announce: Callable[[str], None]
+    wake: Callable[[str, str], None]
+
+
+class Endings:
+    """Ends runs. Whoever ends one first has ended it; every later end changes nothing."""
+
+    def __init__(
+        self,
+        database: Database,
+        settings: SubagentSettings,
+        events: EventBus,
+        hooks: Hooks,
+        *,
+        now: Clock,
+    ) -> None:
+        self._database = database
+        self._settings = settings
+        self._events = events
+        self._hooks = hooks
+        self._now = now
+
+    async def end(self, run: Run, outcome: Outcome, *, attempt: int | None) -> Run | None:
+        """Write the outcome, with its announcement, and let the next run in.
+
+        Args:
+            run: The run as it was last read.
+            outcome: What it came to.
+            attempt: Write only if this attempt still has the run; `None` in any case.
+
+        Returns:
+            The run as it ended, or `None` if it had ended before.
+        """
+        text = plain(outcome.text, limit=None)
+        wrapped = await wrap(run, outcome.status, text or outcome.error)
+        async with self._database.transaction() as tx:
+            await runs.lock_admission(tx)
+            over = await runs.finish(
+                tx, run.id, self._values(run, outcome, text), attempt=attempt, now=self._now()
+            )
+            if over is None:
+                return None
+            woken = over.mode == "async" and await self._announce(tx, over, wrapped)
+            promoted = await self._promote(tx)
+        self._tell(run.status, over)
+        self._let_in(promoted)
+        if over.mode == "async":
+            if woken:
+                self._hooks.wake(over.conversation_id, over.place.platform)
+            else:
+                self._hooks.announce(over.id)
+        return over
+
+    def _values(self, run: Run, outcome: Outcome, text: str) -> dict[str, object]:
+        values: dict[str, object] = {
+            "status": str(outcome.status),
+            "result": text or None,
+            "error": wording.reason(run, outcome) or None,
+            "transcript": list(outcome.transcript),
+        }
+        measured = {
+            "input_tokens": outcome.input_tokens,
+            "output_tokens": outcome.output_tokens,
+            "tool_call_count": outcome.tool_calls,
+            "seconds_used": outcome.seconds_used,
+            "model": outcome.model or None,
+        }
+        return values | {name: value for name, value in measured.items() if value is not None}
+
+    async def _announce(self, tx: Transaction, run: Run, wrapped: str) -> bool:
+        """Put the announcement into the outbox; return whether the main agent will word it."""
+        unread = len(await run_messages.unread(tx, run.id))
+        message_id = ""
+        if run.conversation_id:
+            message_id = await conversations.say(
+                tx,
+                run.conversation_id,
+                role="result",
+                text=wrapped,
+                run_id=run.id,
+                now=self._now(),
+            )
+        if run.announce == "silent":
+            return False
+        held = run.announce == "summary" and bool(message_id)
+        held = held and run.status is RunStatus.COMPLETED
+        item = outbox.NewItem(
+            key=run.id,
+            user_id=run.user_id,
+            place=run.place,
+            run_id=run.id,
+            title=wording.title(run),
+            text=wording.report(run, unread=unread),
+            footer=wording.footer(run),
+        )
+        await outbox.put(tx, item, self._now(), status="held" if held else "pending")
+        if not held or await runs.unfinished_in_batch(tx, run):
+            return held
+        user = await users.get(tx, run.user_id)
+        if user is None:
+            raise LookupError(f"run {run.id} belongs to nobody")
+        await turns.add(
+            tx,
+            run.conversation_id,
+            user=user.identity,
+            place=run.place,
+            message_id=message_id,
+            now=self._now(),
+            kind="summary",
+        )
+        return True
+
+    async def _promote(self, tx: Transaction) -> Sequence[Run]:
+        return await runs.promote(
+            tx,
+            per_user=self._settings.max_concurrent_per_user,
+            everyone=self._settings.max_concurrent_global,
+            now=self._now(),
+        )
+
+    async def promote(self) -> None:
+        """Let waiting runs in, if slots are free: after a change of the caps, or a crash."""
+        async with self._database.transaction() as tx:
+            await runs.lock_admission(tx)
+            promoted = await self._promote(tx)
+        self._let_in(promoted)
+
+    def _let_in(self, promoted: Sequence[Run]) -> None:
+        for run in promoted:
+            known = {"run_id": run.id, "user_id": run.user_id}
+            self._events.publish(
+                RunStatusChanged(old=RunStatus.QUEUED, new=RunStatus.ACCEPTED, **known)
+            )
+            self._hooks.admitted(run)
+
+    def _tell(self, old: RunStatus, run: Run) -> None:
+        publish = self._events.publish
+        publish(RunStatusChanged(run_id=run.id, user_id=run.user_id, old=old, new=run.status))
+        publish(
+            ended(
+                run.status,
+                run_id=run.id,
+                user_id=run.user_id,
+                tokens=run.tokens,
+                tool_calls=run.tool_call_count,
+                duration_seconds=run.seconds_used,
+                error=run.error or "",
+            )
+        )
+
+
+async def wrap(run: Run, status: RunStatus, text: str) -> str:
+    """Return a result as the main agent reads it: escaped, wrapped, and marked as data."""
+    if len(text) > LARGE:
+        return await asyncio.to_thread(for_model, text, run_id=run.id, status=str(status))
+    return for_model(text, run_id=run.id, status=str(status))

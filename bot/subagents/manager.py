@@ -1,0 +1,271 @@
+"""The manager of runs: delegate, spawn, list, info, log, send, stop."""
+
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import timedelta
+
+from bot.agent.plain import plain
+from bot.errors import BadRequestError, NotAllowedError
+from bot.events import EventBus, RunSpawned
+from bot.subagents.active import ActiveRuns
+from bot.subagents.endings import Endings, Hooks, wrap
+from bot.subagents.limits import Admission, SubagentSettings, Usage, decide
+from bot.subagents.planning import Plan, Planner
+from bot.subagents.progress import Cards
+from bot.subagents.records import Records
+from bot.subagents.requests import Caller, RunRequest, Spawned
+from bot.subagents.wording import Outcome
+from bot.values import Clock, Role, RunStatus, derived_run_id, new_run_id, short
+from db import run_messages, runs, users, whiteboard, workers
+from db.database import Database, Transaction
+from db.runs import Run
+
+log = logging.getLogger(__name__)
+
+MAX_MESSAGE = 4000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Office:
+    """What the manager works with.
+
+    Attributes:
+        work: Works a run off in place: for a delegated task, whose caller waits.
+    """
+
+    database: Database
+    settings: SubagentSettings
+    planner: Planner
+    records: Records
+    endings: Endings
+    active: ActiveRuns
+    events: EventBus
+    cards: Cards
+    hooks: Hooks
+    work: Callable[[str], Awaitable[None]]
+    now: Clock
+
+
+class SubagentManager:
+    """Lets runs in, and lets their owners see, reach and stop them."""
+
+    def __init__(self, office: Office) -> None:
+        self._office = office
+
+    @property
+    def sync_seconds(self) -> float:
+        """How long a delegated task may take."""
+        return self._office.settings.sync_timeout_seconds
+
+    # -- letting in ------------------------------------------------------------------------------
+
+    async def spawn(self, request: RunRequest, caller: Caller) -> Spawned:
+        """Let a background run in, or into the queue; its result will be announced.
+
+        Raises:
+            LimitReachedError: A cap refuses it.
+            NotAllowedError: Subagents are off, or a run asks.
+            BadRequestError: The request makes no sense.
+        """
+        spawned = await self._let_in(request, caller, mode="async")
+        if spawned.new and spawned.position is None:
+            self._office.hooks.admitted(spawned.run)
+        return spawned
+
+    async def delegate(self, request: RunRequest, caller: Caller) -> str:
+        """Work a task off within the turn and return its wrapped result.
+
+        Raises:
+            LimitReachedError: A cap refuses it; a delegated task never queues.
+            NotAllowedError: Subagents are off, or a run asks.
+            BadRequestError: The request makes no sense.
+        """
+        spawned = await self._let_in(request, caller, mode="sync")
+        await self._office.work(spawned.run.id)
+        async with self._office.database.snapshot() as tx:
+            over = await runs.get(tx, spawned.run.id)
+        if over is None or not over.status.final:
+            raise BadRequestError("The delegated task was interrupted. Delegate it again.")
+        text = over.result or ""
+        if over.error:
+            text = f"{over.error}\n\n{text}".strip()
+        notes = "".join(f"{note}\n" for note in spawned.notes)
+        return notes + await wrap(over, over.status, text)
+
+    async def _let_in(self, request: RunRequest, caller: Caller, *, mode: str) -> Spawned:
+        self._guard(caller)
+        plan = self._office.planner.plan(request, caller, mode=mode)
+        async with self._office.database.transaction() as tx:
+            await runs.lock_admission(tx)
+            known = await self._known(tx, plan)
+            if known is not None:
+                return await self._again(tx, known, plan)
+            spawned = await self._admit(tx, plan, may_queue=mode == "async")
+            for key, value in request.whiteboard.items():
+                cleaned = plain(key, limit=None), plain(value, limit=None)
+                await whiteboard.write(tx, spawned.run.id, *cleaned, self._office.now())
+        self._tell(spawned.run, caller)
+        return spawned
+
+    def _guard(self, caller: Caller) -> None:
+        """Refuse a run that wants to start runs, though it should not even see the tool."""
+        if not self._office.settings.enabled:
+            raise NotAllowedError("Subagents are switched off here (`subagents.enabled`).")
+        if caller.depth >= self._office.settings.max_depth or (
+            caller.run_id is not None and caller.depth == 0
+        ):
+            log.warning("Run %s tried to start a run", caller.run_id)
+            raise NotAllowedError("A subagent cannot start subagents. Do the task yourself.")
+
+    async def _known(self, tx: Transaction, plan: Plan) -> Run | None:
+        """Return the run that this request is a repetition of, if it is one."""
+        return await runs.get(tx, plan.values["id"]) or await runs.identical_in_batch(
+            tx, plan.values
+        )
+
+    async def _again(self, tx: Transaction, run: Run, plan: Plan) -> Spawned:
+        position = None
+        if run.status is RunStatus.QUEUED:
+            position = await runs.queue_position(tx, run)
+        return Spawned(run=run, position=position, notes=tuple(plan.notes), new=False)
+
+    async def _admit(self, tx: Transaction, plan: Plan, *, may_queue: bool) -> Spawned:
+        now, settings = self._office.now(), self._office.settings
+        window = now - timedelta(seconds=settings.spawn_rate_limit.window_seconds)
+        counts = await runs.counts(tx, plan.values["user_id"], window)
+        usage = Usage(
+            started_in_window=counts.started_in_window,
+            oldest_in_window=counts.oldest_in_window,
+            running=counts.running,
+            queued=counts.queued,
+            running_global=counts.running_global,
+            queued_ahead=counts.queued_ahead,
+        )
+        admission = decide(settings, usage, now, may_queue=may_queue)
+        waits = admission is Admission.QUEUED
+        status = RunStatus.QUEUED if waits else RunStatus.ACCEPTED
+        run = await runs.insert_run(tx, plan.values | {"status": str(status)}, now)
+        position = await runs.queue_position(tx, run) if waits else None
+        return Spawned(run=run, position=position, notes=tuple(plan.notes))
+
+    def _tell(self, run: Run, caller: Caller) -> None:
+        self._office.cards.track(run, caller.user)
+        self._office.events.publish(
+            RunSpawned(
+                run_id=run.id,
+                user_id=run.user_id,
+                agent=run.agent,
+                label=run.label,
+                place=run.place,
+                status=run.status,
+                conversation_id=run.conversation_id,
+                mode=run.mode,
+                token_budget=run.token_budget,
+            )
+        )
+
+    # -- reaching and stopping -------------------------------------------------------------------
+
+    async def send(self, handle: str, text: str, caller: Caller) -> str:
+        """Leave a message for a run; it is read at the run's next step.
+
+        Raises:
+            NotFoundError: There is no such run, or it is someone else's.
+            AmbiguousError: Several fit the handle.
+            BadRequestError: The message is empty or too long.
+        """
+        cleaned = plain(text, limit=None).strip()
+        if not cleaned or len(cleaned) > MAX_MESSAGE:
+            raise BadRequestError(f"A message to a run has 1 to {MAX_MESSAGE:,} characters.")
+        run = await self._office.records.find(handle, caller, action="send")
+        message_id = derived_run_id(*caller.call_key) if caller.call_key else new_run_id()
+        async with self._office.database.transaction() as tx:
+            current = await runs.get(tx, run.id)
+            if current is None or current.status.final:
+                over = current.status if current else "gone"
+                return f"“{run.label}” ({short(run.id)}) is over ({over}): it cannot read this."
+            await run_messages.add(
+                tx, message_id=message_id, run_id=run.id, text=cleaned, now=self._office.now()
+            )
+        self._office.active.mail_for(run.id)
+        return f"Queued for “{run.label}” ({short(run.id)}): it reads this at its next step."
+
+    async def stop(self, handle: str, caller: Caller) -> list[Run]:
+        """Stop a run, or `all` of one's own, and return the runs that were told to.
+
+        What has begun is cancelled at once in this process and within 2 s in another; what has
+        not is over when this returns.
+
+        Raises:
+            NotFoundError: There is no such run, or it is someone else's.
+            AmbiguousError: Several fit the handle.
+        """
+        if handle.strip().lower() == "all":
+            async with self._office.database.snapshot() as tx:
+                wanted = await runs.active(tx, caller.user.key)
+        else:
+            wanted = [await self._office.records.find(handle, caller, action="stop")]
+        stopped = [await self._stop(run, caller) for run in wanted]
+        return [run for run in stopped if run is not None]
+
+    async def _stop(self, run: Run, caller: Caller) -> Run | None:
+        async with self._office.database.transaction() as tx:
+            asked = await runs.request_cancel(
+                tx, run.id, by=caller.user.key, now=self._office.now()
+            )
+            if asked is not None and caller.user.key != asked.user_id:
+                await workers.note(
+                    tx,
+                    user_id=caller.user.key,
+                    action="stop",
+                    subject=asked.id,
+                    detail=f"run of {asked.user_id}",
+                    now=self._office.now(),
+                )
+        if asked is None:
+            return None
+        if not self._office.active.stop(asked.id) and asked.status in _NOT_BEGUN:
+            outcome = Outcome(status=RunStatus.CANCELLED)
+            over = await self._office.endings.end(asked, outcome, attempt=asked.attempt)
+            return over or asked
+        return asked
+
+    async def usage(self, caller: Caller) -> "UsageReport":
+        """Return what a person has used of what they may use."""
+        office = self._office
+        now = office.now()
+        window = now - timedelta(seconds=office.settings.spawn_rate_limit.window_seconds)
+        async with office.database.snapshot() as tx:
+            counts = await runs.counts(tx, caller.user.key, window)
+            tokens, cost_runs = await runs.tokens_since(
+                tx, caller.user.key, now - timedelta(days=1)
+            )
+            everyone = await users.count(tx) if caller.role is Role.ADMIN else None
+        return UsageReport(
+            settings=office.settings,
+            started=counts.started_in_window,
+            running=counts.running,
+            queued=counts.queued,
+            running_global=counts.running_global,
+            tokens_today=tokens,
+            runs_today=cost_runs,
+            people=everyone,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UsageReport:
+    """What a person has used: runs in the rate window, slots, and tokens of the last 24 hours."""
+
+    settings: SubagentSettings
+    started: int
+    running: int
+    queued: int
+    running_global: int
+    tokens_today: int
+    runs_today: int
+    people: int | None = None
+
+
+_NOT_BEGUN = {RunStatus.QUEUED, RunStatus.ACCEPTED}

@@ -1,0 +1,179 @@
+"""From what was asked to the row of a run: checked, clamped, and told so (pure)."""
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from bot.agent.definition import AgentDefinition, Agents
+from bot.agent.plain import plain
+from bot.agent.sanitizer import one_line
+from bot.errors import BadRequestError
+from bot.subagents.limits import SubagentSettings, clamp
+from bot.subagents.requests import Caller, RunRequest
+from bot.values import Json, derived_run_id, new_run_id
+from db.runs import place_columns
+
+MAX_TASK = 20_000
+MAX_LABEL = 60
+MAX_STEPS = 50
+MAX_BOARD = (100, 200, 20_000)  # entries, characters of a key, characters of a value
+ANNOUNCE = ("result", "summary", "silent")
+
+#: (asked provider, asked model, definition) → (provider, model); raises when it is not allowed.
+Choose = Callable[[str | None, str | None, AgentDefinition], tuple[str, str]]
+#: Names of tools or skills → names of tools; raises for unknown ones.
+Resolve = Callable[[Sequence[str]], frozenset[str]]
+
+
+@dataclass(slots=True)
+class Plan:
+    """The row of a run that may be let in.
+
+    Attributes:
+        values: Its columns, but for status, number and times.
+        notes: What is not as it was asked for.
+    """
+
+    values: Json
+    notes: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Planner:
+    """Turns requests into rows."""
+
+    settings: SubagentSettings
+    agents: Agents
+    choose: Choose
+    resolve: Resolve
+    main_agent_only: Callable[[], frozenset[str]]
+
+    def plan(self, request: RunRequest, caller: Caller, *, mode: str) -> Plan:
+        """Return the row for a request.
+
+        Raises:
+            BadRequestError: It makes no sense; the text says what would.
+        """
+        task = plain(request.task, limit=None).strip()
+        _check(task, request)
+        definition, known = self.agents.find(request.agent)
+        provider, model = self.choose(request.provider, request.model, definition)
+        plan = Plan({})
+        if not known:
+            plan.notes.append(
+                f"There is no agent “{one_line(request.agent, 60)}”; `{definition.name}` took it."
+            )
+        plan.values = {
+            "id": derived_run_id(*caller.call_key) if caller.call_key else new_run_id(),
+            "user_id": caller.user.key,
+            "conversation_id": caller.conversation_id,
+            "parent_message_id": caller.message_id,
+            "parent_run_id": caller.run_id,
+            "batch_id": caller.batch_id,
+            "label": label_for(request.label, task),
+            "agent": definition.name,
+            "task": task,
+            "context": plain(request.context, limit=None).strip(),
+            "instructions": plain(request.instructions, limit=None).strip(),
+            "mode": mode,
+            "depth": caller.depth + 1,
+            "announce": request.announce or definition.announce,
+            "provider": provider,
+            "model": model,
+            "timeout_ms": self._timeout_ms(request, definition, plan, mode),
+            "token_budget": self._budget(request, definition, plan),
+            "max_steps": self._steps(request, definition, plan),
+            "allowed_tools": self._allowed(request, definition, plan),
+            "blocked_tools": sorted(self.resolve([*request.blocked_tools, *definition.disallowed])),
+            **place_columns(caller.place),
+        }
+        return plan
+
+    def _timeout_ms(
+        self, request: RunRequest, definition: AgentDefinition, plan: Plan, mode: str
+    ) -> int:
+        if mode == "sync":
+            return round(self.settings.sync_timeout_seconds * 1000)
+        default = definition.timeout_minutes or self.settings.default_timeout_minutes
+        cap = self.settings.max_timeout_minutes
+        minutes, clamped = clamp(request.timeout_minutes, min(default, cap), cap)
+        if clamped:
+            plan.notes.append(
+                f"You asked for {request.timeout_minutes:g} minutes; a run gets {cap:g} at most."
+            )
+        return round(minutes * 60_000)
+
+    def _budget(self, request: RunRequest, definition: AgentDefinition, plan: Plan) -> int:
+        default = definition.token_budget or self.settings.default_token_budget
+        cap = self.settings.max_token_budget
+        tokens, clamped = clamp(request.token_budget, min(default, cap), cap)
+        if clamped:
+            plan.notes.append(
+                f"You asked for {request.token_budget:,} tokens; a run gets {cap:,} at most."
+            )
+        return int(tokens)
+
+    def _steps(self, request: RunRequest, definition: AgentDefinition, plan: Plan) -> int:
+        cap = max(MAX_STEPS, definition.max_steps)
+        steps, clamped = clamp(request.max_turns, definition.max_steps, cap)
+        if clamped:
+            plan.notes.append(f"You asked for {request.max_turns} steps; a run gets {cap} at most.")
+        return int(steps)
+
+    def _allowed(
+        self, request: RunRequest, definition: AgentDefinition, plan: Plan
+    ) -> list[str] | None:
+        """Return what the run may use: what is asked for, within what its definition may have."""
+        if request.allowed_tools is None:
+            return None if definition.tools is None else sorted(self.resolve(definition.tools))
+        asked = self.resolve(request.allowed_tools)
+        if definition.tools is not None:
+            asked &= self.resolve(definition.tools)
+        reserved = self.main_agent_only()
+        refused = sorted(asked & reserved)
+        if refused:
+            plan.notes.append(f"Only the main agent may use {', '.join(refused)}; left out.")
+        return sorted(asked - reserved)
+
+
+def _check(task: str, request: RunRequest) -> None:
+    if not task:
+        raise BadRequestError("There is no task: say what the run should do.")
+    if len(task) + len(request.context) + len(request.instructions) > MAX_TASK:
+        raise BadRequestError(
+            f"Task, context and instructions together may have {MAX_TASK:,} characters. Shorten "
+            "them, or put the material on the run's whiteboard."
+        )
+    numbers = {
+        "timeout_minutes": request.timeout_minutes,
+        "token_budget": request.token_budget,
+        "max_turns": request.max_turns,
+    }
+    for name, value in numbers.items():
+        if value is not None and not 0 < value < float("inf"):
+            raise BadRequestError(f"`{name}` must be more than 0; leave it out for the default.")
+    if request.token_budget is not None and request.token_budget < 100:
+        raise BadRequestError("`token_budget` must be at least 100 tokens.")
+    if request.announce not in {None, *ANNOUNCE}:
+        raise BadRequestError(f"`announce` must be one of {', '.join(ANNOUNCE)}.")
+    _check_board(request.whiteboard)
+
+
+def _check_board(board: dict[str, str]) -> None:
+    entries, key_length, value_length = MAX_BOARD
+    if len(board) > entries or any(
+        len(key) > key_length or len(value) > value_length for key, value in board.items()
+    ):
+        raise BadRequestError(
+            f"A whiteboard holds {entries} entries of {value_length:,} characters, with keys of "
+            f"at most {key_length}."
+        )
+
+
+def label_for(label: str, task: str) -> str:
+    """Return what people call the run: as given, or the first words of its task."""
+    given = one_line(label, MAX_LABEL)
+    if given:
+        return given
+    words = re.sub(r"\s+", " ", one_line(task, 200)).strip()
+    return words if len(words) <= 40 else words[:40].rsplit(" ", 1)[0] + "…"

@@ -1,0 +1,140 @@
+"""How a run moves: from the agent's reports to events, and from events to run cards."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+from bot.agent.protocols import Counters
+from bot.agent.sanitizer import one_line
+from bot.events import EventBus, RunEnded, RunEvent, RunProgress, RunSpawned, RunStatusChanged
+from bot.platforms.base import RunCard
+from bot.subagents.clock import WorkClock
+from bot.values import Identity
+from db.runs import Run
+
+
+@dataclass(frozen=True, slots=True)
+class RunReporter:
+    """The `Reporter` of one run: publishes its progress."""
+
+    events: EventBus
+    run: Run
+    clock: WorkClock
+
+    def moved(self, *, part: str, content: str, tool: str, counters: Counters) -> None:
+        """Publish where the run is."""
+        self.events.publish(
+            RunProgress(
+                run_id=self.run.id,
+                user_id=self.run.user_id,
+                part=part,
+                content=one_line(content) if part == "error" else "",
+                tool=tool,
+                tool_calls=counters.tool_calls,
+                tokens=counters.usage.total,
+                elapsed_seconds=self.clock.used(),
+            )
+        )
+
+    async def report(self, message: str) -> None:
+        """Publish what the run itself says about its progress."""
+        self.events.publish(
+            RunProgress(
+                run_id=self.run.id,
+                user_id=self.run.user_id,
+                part="text",
+                content=one_line(message),
+                elapsed_seconds=self.clock.used(),
+            )
+        )
+
+
+@dataclass(slots=True)
+class Cards:
+    """Keeps the card of every run that this process spawned or works on.
+
+    Attributes:
+        show: Shows a card in its place; the newest state wins. Never waits.
+    """
+
+    show: Callable[[RunCard], None]
+    _cards: dict[str, RunCard] = field(default_factory=dict)
+
+    def track(self, run: Run, owner: Identity) -> None:
+        """Begin a card, unless there is one."""
+        if run.mode == "async" and run.id not in self._cards:
+            self._cards[run.id] = RunCard(
+                run_id=run.id,
+                owner=owner,
+                place=run.place,
+                label=run.label,
+                agent=run.agent,
+                status=run.status,
+                elapsed_seconds=run.seconds_used,
+                tool_calls=run.tool_call_count,
+                tokens=run.tokens,
+                token_budget=run.token_budget,
+            )
+            self.show(self._cards[run.id])
+
+    def watched(self, at_work: Sequence[str]) -> list[str]:
+        """Return the runs whose cards are shown here while another process works on them."""
+        return [run_id for run_id in self._cards if run_id not in at_work]
+
+    def refresh(self, run: Run) -> None:
+        """Move a card to what the run's row says."""
+        card = self._cards.get(run.id)
+        if card is None:
+            return
+        moved = replace(
+            card,
+            status=run.status,
+            elapsed_seconds=run.seconds_used,
+            tool_calls=run.tool_call_count,
+            tokens=run.tokens,
+        )
+        self._keep(card, moved)
+
+    def hear(self, event: RunEvent) -> None:
+        """Move the card that an event is about."""
+        card = self._cards.get(event.run_id)
+        if card is None:
+            return
+        self._keep(card, _moved(card, event))
+
+    def _keep(self, card: RunCard, moved: RunCard) -> None:
+        if moved == card:
+            return
+        self._cards[card.run_id] = moved
+        self.show(moved)
+        if moved.status.final:
+            del self._cards[card.run_id]
+
+
+def _moved(card: RunCard, event: RunEvent) -> RunCard:
+    match event:
+        case RunSpawned():
+            return card
+        case RunStatusChanged(new=status) if not status.final:
+            return replace(card, status=status)
+        case RunProgress(part="text"):
+            return replace(card, line=event.content, elapsed_seconds=event.elapsed_seconds)
+        case RunProgress():
+            return replace(
+                card,
+                tool=event.tool,
+                tool_calls=event.tool_calls,
+                tokens=event.tokens,
+                elapsed_seconds=event.elapsed_seconds,
+                line=event.content or card.line,
+            )
+        case RunEnded():
+            return replace(
+                card,
+                status=event.status,
+                tool="",
+                tool_calls=event.tool_calls,
+                tokens=event.tokens,
+                elapsed_seconds=event.duration_seconds,
+            )
+        case _:
+            return card

@@ -1,0 +1,189 @@
+"""What people may know about runs: their own, and for admins, audited, everyone's."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+
+from bot.agent.messages import Answer, ToolResults, UserMessage, from_json
+from bot.agent.sanitizer import one_line
+from bot.errors import AmbiguousError, NotFoundError
+from bot.subagents.requests import Caller
+from bot.values import Clock, Json, Role, short
+from db import run_messages, runs, steps, workers
+from db.database import Database
+from db.run_messages import RunMessage
+from db.runs import Run
+
+LINE = 300
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunDetails:
+    """All about one run.
+
+    Attributes:
+        steps: Answers of the model so far.
+        position: Its place among its owner's waiting runs; `None` when it does not wait.
+    """
+
+    run: Run
+    steps: int
+    messages: Sequence[RunMessage]
+    position: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogPage:
+    """One page of a run's transcript, counted from 1."""
+
+    run: Run
+    lines: tuple[str, ...]
+    page: int
+    pages: int
+
+
+@dataclass(frozen=True, slots=True)
+class Records:
+    """Finds runs and tells about them. A foreign run and a missing one answer alike."""
+
+    database: Database
+    now: Clock
+
+    async def find(self, handle: str, caller: Caller, *, action: str) -> Run:
+        """Return the one run that a handle means.
+
+        Args:
+            handle: A unique beginning of its id, its label, `#n`, or `last`.
+            caller: Who asks.
+            action: For the audit, when an admin reaches for another person's run.
+
+        Raises:
+            NotFoundError: There is no such run, or it is someone else's.
+            AmbiguousError: Several fit; the text lists them.
+        """
+        typed = handle.strip().strip("\"'“”`")
+        async with self.database.snapshot() as tx:
+            found = await runs.find(tx, typed, user_id=caller.user.key) if typed else []
+            if not found and typed and caller.role is Role.ADMIN and typed != "last":
+                found = await runs.find(tx, typed, user_id=None)
+        if caller.run_id is not None:
+            found = [run for run in found if run.parent_run_id == caller.run_id]
+        if not found:
+            raise NotFoundError(
+                f"You have no run “{one_line(typed, 60)}”. /subagents list shows yours."
+            )
+        if len(found) > 1:
+            lines = "\n".join(f"- {short(run.id)} “{run.label}” ({run.status})" for run in found)
+            raise AmbiguousError(f"“{one_line(typed, 60)}” fits several runs:\n{lines}")
+        run = found[0]
+        if run.user_id != caller.user.key:
+            await self._audit(run, caller, action)
+        return run
+
+    async def _audit(self, run: Run, caller: Caller, action: str) -> None:
+        async with self.database.transaction() as tx:
+            await workers.note(
+                tx,
+                user_id=caller.user.key,
+                action=action,
+                subject=run.id,
+                detail=f"run of {run.user_id}",
+                now=self.now(),
+            )
+
+    async def list(self, caller: Caller, *, everyone: bool = False) -> tuple[list[Run], list[Run]]:
+        """Return (active, ended within the last half hour) runs, newest first.
+
+        Args:
+            caller: Who asks.
+            everyone: All people's; for admins only, and audited.
+        """
+        whose = None if everyone and caller.role is Role.ADMIN else caller.user.key
+        async with self.database.snapshot() as tx:
+            active = await runs.active(tx, whose)
+            since = self.now() - timedelta(minutes=30)
+            ended = await runs.ended_since(tx, whose, since, limit=8)
+        if caller.run_id is not None:
+            active = [run for run in active if run.parent_run_id == caller.run_id]
+            ended = [run for run in ended if run.parent_run_id == caller.run_id]
+        if whose is None:
+            async with self.database.transaction() as tx:
+                await workers.note(
+                    tx,
+                    user_id=caller.user.key,
+                    action="list",
+                    subject="all",
+                    detail="",
+                    now=self.now(),
+                )
+        return active, ended
+
+    async def info(self, handle: str, caller: Caller) -> RunDetails:
+        """Return all about one run.
+
+        Raises:
+            NotFoundError: There is no such run, or it is someone else's.
+            AmbiguousError: Several fit.
+        """
+        run = await self.find(handle, caller, action="info")
+        async with self.database.snapshot() as tx:
+            position = None
+            if run.status == "queued":
+                position = await runs.queue_position(tx, run)
+            return RunDetails(
+                run=run,
+                steps=await steps.count(tx, run.id),
+                messages=await run_messages.of_run(tx, run.id),
+                position=position,
+            )
+
+    async def log(
+        self, handle: str, caller: Caller, *, page: int = 1, per_page: int = 20
+    ) -> LogPage:
+        """Return one page of what a run said and did; the last page for one beyond it.
+
+        Raises:
+            NotFoundError: There is no such run, or it is someone else's.
+            AmbiguousError: Several fit.
+        """
+        run = await self.find(handle, caller, action="log")
+        async with self.database.snapshot() as tx:
+            transcript = await runs.transcript(tx, run.id)
+            if not transcript:
+                transcript = _from_steps(await steps.load(tx, run.id))
+        lines = [f"task: {one_line(run.task, LINE)}"]
+        for document in transcript:
+            lines += _lines(document)
+        pages = max(1, -(-len(lines) // per_page))
+        page = min(max(1, page), pages)
+        shown = lines[(page - 1) * per_page : page * per_page]
+        return LogPage(run=run, lines=tuple(shown), page=page, pages=pages)
+
+
+def _from_steps(rows: Sequence[tuple[int, str, Json]]) -> list[Json]:
+    """Return the transcript so far of a run that is not over."""
+    documents: list[Json] = []
+    for _, kind, body in rows:
+        if kind == "answer":
+            documents += [body["received"]] if body["received"] else []
+            documents.append(body["answer"])
+    return documents
+
+
+def _lines(document: Json) -> list[str]:
+    """Return a message of the transcript in lines for people."""
+    match from_json(document):
+        case UserMessage(text):
+            return [f"told: {one_line(text, LINE)}"]
+        case ToolResults(results, note):
+            told = [f"told: {one_line(note, LINE)}"] if note else []
+            signs = [("✗" if result.failed else "←") for result in results]
+            texts = [one_line(result.text, LINE) for result in results]
+            return [f"{sign} {text}" for sign, text in zip(signs, texts, strict=True)] + told
+        case Answer() as answer:
+            said = [f"said: {one_line(answer.text, LINE)}"] if answer.text.strip() else []
+            calls = [
+                f"→ {one_line(call.name, 60)}({one_line(str(call.arguments), LINE)})"
+                for call in answer.calls
+            ]
+            return said + calls

@@ -1,0 +1,87 @@
+"""What is asked of the manager, and what it answers."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from bot.values import Identity, Place, Role
+from db.runs import Run
+from skills.base import ToolContext
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Caller:
+    """Who asks, where, and in which piece of work.
+
+    Attributes:
+        message_id: The message of the turn that asks; empty for a command.
+        batch_id: The turn: runs asked for in one turn share it.
+        call_key: (work, call) when a tool asks: asked again after a crash, it means the same run.
+        run_id: The run that asks; `None` for the main agent and for commands.
+        depth: 0 for the main agent and for commands.
+    """
+
+    user: Identity
+    role: Role
+    place: Place
+    conversation_id: str = ""
+    message_id: str = ""
+    batch_id: str = ""
+    call_key: tuple[str, str] | None = None
+    run_id: str | None = None
+    depth: int = 0
+
+    @classmethod
+    def of(cls, context: ToolContext) -> "Caller":
+        """Return the caller that a tool's context speaks of."""
+        return cls(
+            user=context.user,
+            role=context.role,
+            place=context.place,
+            conversation_id=context.conversation_id,
+            message_id=context.message_id,
+            batch_id=context.work_id,
+            call_key=(context.work_id, context.call_id),
+            run_id=context.run_id,
+            depth=context.depth,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunRequest:
+    """A run that someone wants.
+
+    Attributes:
+        allowed_tools: `None` for all that the agent may have, empty for none.
+        instructions: Appended below the fixed preamble, never in its place.
+    """
+
+    task: str
+    label: str = ""
+    agent: str = ""
+    context: str = ""
+    instructions: str = ""
+    provider: str | None = None
+    model: str | None = None
+    timeout_minutes: float | None = None
+    allowed_tools: Sequence[str] | None = None
+    blocked_tools: Sequence[str] = ()
+    max_turns: int | None = None
+    token_budget: int | None = None
+    announce: str | None = None
+    whiteboard: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spawned:
+    """A run that was let in.
+
+    Attributes:
+        position: Its place among its owner's waiting runs; `None` when it may start.
+        notes: What is not as it was asked for (clamped, unknown agent), in sentences.
+        new: `False` when the very same run had been asked for already.
+    """
+
+    run: Run
+    position: int | None = None
+    notes: tuple[str, ...] = ()
+    new: bool = True

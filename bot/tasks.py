@@ -1,0 +1,57 @@
+"""An owner for tasks that outlive the call that starts them."""
+
+import asyncio
+import contextvars
+import logging
+from collections.abc import Coroutine
+from typing import Any
+
+log = logging.getLogger(__name__)
+
+
+class Tasks:
+    """Starts tasks, logs what goes wrong in them, and cancels what is left at the end.
+
+    A TaskGroup would end all its tasks when one fails; here each fails alone.
+    """
+
+    def __init__(self) -> None:
+        self._tasks: set[asyncio.Task[Any]] = set()
+
+    def start(
+        self, work: Coroutine[Any, Any, Any], *, name: str, fresh_context: bool = False
+    ) -> asyncio.Task[Any]:
+        """Run `work` in a task of its own.
+
+        Args:
+            work: What to do.
+            name: Shown in logs and debuggers.
+            fresh_context: Carry no context variables over (the engine looks at them).
+        """
+        context = contextvars.Context() if fresh_context else None
+        task = asyncio.create_task(work, name=name, context=context)  # noqa: TID251
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+        return task
+
+    def _ended(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            log.error("The task %s failed", task.get_name(), exc_info=task.exception())
+
+    def __len__(self) -> int:
+        return len(self._tasks)
+
+    async def settle(self, seconds: float) -> None:
+        """Wait until every task has ended, at most so long."""
+        pending = set(self._tasks)
+        if pending:
+            await asyncio.wait(pending, timeout=seconds)
+
+    async def close(self, seconds: float = 5.0) -> None:
+        """Cancel what is left and wait for it, at most so long."""
+        for task in set(self._tasks):
+            task.cancel()
+        await self.settle(seconds)
+        for task in self._tasks:
+            log.error("The task %s ignores being cancelled; it is left behind", task.get_name())

@@ -1,0 +1,101 @@
+"""Queries on confirmations: asked, answered once, expired."""
+
+from dataclasses import dataclass, fields
+from datetime import datetime
+
+from sqlalchemy import insert, select, update
+
+from bot.values import Json, Place
+from db.database import Transaction
+from db.runs import place_columns
+from db.tables import approvals
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Approval:
+    """A question that waits for its owner's yes or no.
+
+    Attributes:
+        arguments: What will be run, exactly as it was shown.
+        fingerprint: A hash over person, tool and arguments.
+        context: What the tool is told about who asks.
+    """
+
+    id: str
+    user_id: str
+    run_id: str | None
+    tool: str
+    arguments: Json
+    fingerprint: str
+    context: Json
+    status: str
+    expires_at: datetime
+
+
+_COLUMNS = [approvals.c[field.name] for field in fields(Approval)]
+
+
+async def put(
+    tx: Transaction,
+    approval: Approval,
+    *,
+    place: Place,
+    conversation_id: str,
+    now: datetime,
+) -> None:
+    """Store a question."""
+    values = {field.name: getattr(approval, field.name) for field in fields(Approval)}
+    await tx.execute(
+        insert(approvals).values(
+            **values, conversation_id=conversation_id, created_at=now, **place_columns(place)
+        )
+    )
+
+
+async def get(tx: Transaction, approval_id: str) -> Approval | None:
+    """Return one question."""
+    query = select(*_COLUMNS).where(approvals.c.id == approval_id)
+    row = (await tx.execute(query)).mappings().first()
+    return Approval(**row) if row else None
+
+
+async def open_for(tx: Transaction, user_id: str, place: Place, now: datetime) -> list[Approval]:
+    """Return the questions that wait for this person in this place, newest first."""
+    where = place_columns(place)
+    rows = await tx.execute(
+        select(*_COLUMNS)
+        .where(
+            approvals.c.user_id == user_id,
+            approvals.c.status == "open",
+            approvals.c.expires_at > now,
+            approvals.c.channel == where["channel"],
+            approvals.c.place_channel == where["place_channel"],
+            approvals.c.place_thread == where["place_thread"],
+        )
+        .order_by(approvals.c.created_at.desc())
+    )
+    return [Approval(**row) for row in rows.mappings()]
+
+
+async def answer(tx: Transaction, approval_id: str, *, status: str, by: str, now: datetime) -> bool:
+    """Answer a question that is still open; `False` when it is not: nothing is run twice."""
+    done = await tx.execute(
+        update(approvals)
+        .where(
+            approvals.c.id == approval_id,
+            approvals.c.status == "open",
+            approvals.c.expires_at > now,
+        )
+        .values(status=status, answered_by=by, answered_at=now)
+    )
+    return done.rowcount > 0
+
+
+async def expire(tx: Transaction, now: datetime) -> int:
+    """Close every question whose time is over."""
+    done = await tx.execute(
+        update(approvals)
+        .where(approvals.c.status == "open", approvals.c.expires_at <= now)
+        .values(status="expired")
+    )
+    return done.rowcount

@@ -1,0 +1,133 @@
+"""Queries on conversations and what is said in them."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from sqlalchemy import delete, insert, select, update
+
+from bot.values import Identity, Place, new_sortable_id
+from db.database import Transaction
+from db.runs import place_columns
+from db.tables import conversations, messages, seen_events
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredMessage:
+    """Something said.
+
+    Attributes:
+        role: `user`, `assistant`, `result`, or `reset`: forget what is above.
+    """
+
+    id: str
+    role: str
+    text: str
+    run_id: str | None
+
+
+async def is_new_event(tx: Transaction, platform: str, event_id: str, now: datetime) -> bool:
+    """Remember an event; `False` when it was delivered before."""
+    seen = await tx.scalar(
+        select(seen_events.c.event_id).where(
+            seen_events.c.platform == platform, seen_events.c.event_id == event_id
+        )
+    )
+    if seen is not None:
+        return False
+    await tx.execute(
+        insert(seen_events).values(platform=platform, event_id=event_id, created_at=now)
+    )
+    return True
+
+
+async def forget_events_before(tx: Transaction, moment: datetime) -> int:
+    """Delete ids of events that no platform will deliver again."""
+    return (await tx.execute(delete(seen_events).where(seen_events.c.created_at < moment))).rowcount
+
+
+async def find(tx: Transaction, user: Identity, place: Place) -> str | None:
+    """Return the id of the open conversation of a person in a place."""
+    found: str | None = await tx.scalar(
+        select(conversations.c.id).where(
+            conversations.c.user_id == user.key,
+            conversations.c.channel == place.platform,
+            conversations.c.place_workspace == place.workspace,
+            conversations.c.place_channel == place.channel,
+            conversations.c.place_thread == place.thread,
+            conversations.c.closed_at.is_(None),
+        )
+    )
+    return found
+
+
+async def find_or_open(tx: Transaction, user: Identity, place: Place, now: datetime) -> str:
+    """Return the id of the open conversation of a person in a place, a new one if need be."""
+    found = await find(tx, user, place)
+    if found:
+        return found
+    conversation_id = new_sortable_id()
+    await tx.execute(
+        insert(conversations).values(
+            id=conversation_id, user_id=user.key, created_at=now, **place_columns(place)
+        )
+    )
+    return conversation_id
+
+
+async def close(tx: Transaction, conversation_id: str, now: datetime) -> None:
+    """End a conversation; its runs go on."""
+    await tx.execute(
+        update(conversations)
+        .where(conversations.c.id == conversation_id, conversations.c.closed_at.is_(None))
+        .values(closed_at=now)
+    )
+
+
+async def say(
+    tx: Transaction,
+    conversation_id: str,
+    *,
+    role: str,
+    text: str,
+    now: datetime,
+    turn_id: str | None = None,
+    run_id: str | None = None,
+) -> str:
+    """Store a message and return its id."""
+    message_id = new_sortable_id()
+    await tx.execute(
+        insert(messages).values(
+            id=message_id,
+            conversation_id=conversation_id,
+            role=role,
+            text=text,
+            turn_id=turn_id,
+            run_id=run_id,
+            created_at=now,
+        )
+    )
+    return message_id
+
+
+async def history(
+    tx: Transaction, conversation_id: str, *, before: str, limit: int = 200
+) -> list[StoredMessage]:
+    """Return what was said before a message, oldest first, since the last reset."""
+    rows = await tx.execute(
+        select(messages.c.id, messages.c.role, messages.c.text, messages.c.run_id)
+        .where(messages.c.conversation_id == conversation_id, messages.c.id < before)
+        .order_by(messages.c.id.desc())
+        .limit(limit)
+    )
+    kept: list[StoredMessage] = []
+    for row in rows:
+        if row.role == "reset":
+            break
+        kept.append(StoredMessage(id=row.id, role=row.role, text=row.text, run_id=row.run_id))
+    return kept[::-1]
+
+
+async def text_of(tx: Transaction, message_id: str) -> str:
+    """Return the text of a message; empty if there is none."""
+    found: str | None = await tx.scalar(select(messages.c.text).where(messages.c.id == message_id))
+    return found or ""

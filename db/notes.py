@@ -1,0 +1,78 @@
+"""Notes: what people asked the bot to remember. `db.search` finds them by their words."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import ColumnElement, Row, delete, func, insert, select
+
+from db.database import Transaction
+from db.tables import notes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Note:
+    """A note of one person.
+
+    Attributes:
+        number: What the person calls it.
+    """
+
+    id: str
+    number: int
+    title: str
+    text: str
+    created_at: datetime
+
+
+async def add(
+    tx: Transaction, user: str, *, note_id: str, title: str, text: str, now: datetime
+) -> Note:
+    """Store a note under the person's next number; the caller has locked the person's row."""
+    newest = select(func.max(notes.c.number)).where(notes.c.user_id == user)
+    number = (await tx.scalar(newest) or 0) + 1
+    note = Note(id=note_id, number=number, title=title, text=text, created_at=now)
+    values = {"id": note_id, "number": number, "title": title, "text": text, "created_at": now}
+    await tx.execute(insert(notes).values(user_id=user, **values))
+    return note
+
+
+async def find(tx: Transaction, user: str, note_id: str) -> Note | None:
+    """Return a person's note by its id."""
+    return await _one(tx, user, notes.c.id == note_id)
+
+
+async def get(tx: Transaction, user: str, number: int) -> Note | None:
+    """Return a person's note by its number."""
+    return await _one(tx, user, notes.c.number == number)
+
+
+async def count(tx: Transaction, user: str) -> int:
+    """Return how many notes a person has."""
+    query = select(func.count()).select_from(notes).where(notes.c.user_id == user)
+    return await tx.scalar(query) or 0
+
+
+async def page(tx: Transaction, user: str, *, limit: int, offset: int = 0) -> list[Note]:
+    """Return some of a person's notes, newest first."""
+    query = select(notes).where(notes.c.user_id == user).order_by(notes.c.number.desc())
+    return [from_row(row) for row in await tx.execute(query.limit(limit).offset(offset))]
+
+
+async def remove(tx: Transaction, user: str, number: int) -> bool:
+    """Delete a person's note and return whether it was there."""
+    query = delete(notes).where(notes.c.user_id == user, notes.c.number == number)
+    return (await tx.execute(query)).rowcount > 0
+
+
+def from_row(row: Row[Any]) -> Note:
+    """Return the note that a row of the table holds."""
+    return Note(
+        id=row.id, number=row.number, title=row.title, text=row.text, created_at=row.created_at
+    )
+
+
+async def _one(tx: Transaction, user: str, condition: ColumnElement[bool]) -> Note | None:
+    query = select(notes).where(notes.c.user_id == user, condition)
+    row = (await tx.execute(query)).one_or_none()
+    return None if row is None else from_row(row)

@@ -1,0 +1,285 @@
+"""Queries on the outbox: what the bot has to say about runs, until it is said."""
+
+from dataclasses import dataclass, fields
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import ColumnElement, Row, delete, func, or_, select, update
+from sqlalchemy.dialects import postgresql, sqlite
+
+from bot.values import Identity, Place
+from db.database import Transaction
+from db.runs import place_columns
+from db.tables import outbox, subagent_runs, users
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Item:
+    """Something to be said once.
+
+    Attributes:
+        key: The run's id, or the turn's.
+        status: See the table.
+    """
+
+    key: str
+    user: Identity
+    place: Place
+    run_id: str | None
+    title: str
+    text: str
+    footer: str
+    status: str
+    attempts: int
+    maybe_repeated: bool
+    created_at: datetime
+    due_at: datetime
+    first_tried_at: datetime | None
+
+
+_PLACE = ("channel", "place_workspace", "place_channel", "place_thread", "place_message")
+_PLAIN = [field.name for field in fields(Item) if field.name not in {"user", "place"}]
+_COLUMNS = [
+    *(outbox.c[name] for name in (*_PLAIN, *_PLACE)),
+    users.c.platform,
+    users.c.workspace,
+    users.c.account,
+]
+
+
+def _item(row: Row[Any]) -> Item:
+    return Item(
+        user=Identity(row.platform, row.workspace, row.account),
+        place=Place(*(getattr(row, name) for name in _PLACE)),
+        **{name: getattr(row, name) for name in _PLAIN},
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewItem:
+    """Something to be said: its title and footer are one line each, its text Markdown."""
+
+    key: str
+    user_id: str
+    place: Place
+    run_id: str | None
+    title: str
+    text: str
+    footer: str = ""
+
+
+async def put(tx: Transaction, item: NewItem, now: datetime, *, status: str = "pending") -> bool:
+    """Store something to be said; `False` when it is stored already under this key."""
+    kind = postgresql if tx.dialect.name == "postgresql" else sqlite
+    values = {field.name: getattr(item, field.name) for field in fields(item)}
+    place = place_columns(values.pop("place"))
+    done = await tx.execute(
+        kind.insert(outbox)
+        .values(status=status, created_at=now, due_at=now, **values, **place)
+        .on_conflict_do_nothing()
+    )
+    return done.rowcount > 0
+
+
+async def get(tx: Transaction, key: str) -> Item | None:
+    """Return one item."""
+    found = await _items(tx, outbox.c.key == key, limit=1)
+    return found[0] if found else None
+
+
+async def _items(tx: Transaction, *conditions: ColumnElement[bool], limit: int) -> list[Item]:
+    rows = await tx.execute(
+        select(*_COLUMNS)
+        .join(users, users.c.id == outbox.c.user_id)
+        .where(*conditions)
+        .order_by(outbox.c.created_at, outbox.c.key)
+        .limit(limit)
+    )
+    return [_item(row) for row in rows]
+
+
+async def claim(tx: Transaction, key: str, worker_id: str, now: datetime) -> Item | None:
+    """Take an item for sending; `None` when it is not due, or someone else sends it."""
+    done = await tx.execute(
+        update(outbox)
+        .where(
+            outbox.c.key == key,
+            outbox.c.status.in_(("pending", "waiting")),
+            outbox.c.due_at <= now,
+        )
+        .values(
+            status="sending",
+            worker_id=worker_id,
+            attempts=outbox.c.attempts + 1,
+            first_tried_at=func.coalesce(outbox.c.first_tried_at, now),
+        )
+    )
+    return await get(tx, key) if done.rowcount else None
+
+
+async def delivered(tx: Transaction, key: str, message_ids: list[str], now: datetime) -> None:
+    """Book an item as said."""
+    await _set(
+        tx, key, status="delivered", message_ids=message_ids, delivered_at=now, last_error=""
+    )
+
+
+async def wait(tx: Transaction, key: str) -> None:
+    """Keep an item until its person is there; such an attempt does not count."""
+    await _set(tx, key, status="waiting", attempts=outbox.c.attempts - 1, first_tried_at=None)
+
+
+async def retry(
+    tx: Transaction, key: str, *, due_at: datetime, error: str, maybe_repeated: bool
+) -> None:
+    """Try again later."""
+    values: dict[str, Any] = {"status": "pending", "due_at": due_at, "last_error": error}
+    if maybe_repeated:
+        values["maybe_repeated"] = True
+    await _set(tx, key, **values)
+
+
+async def block(tx: Transaction, key: str, *, error: str) -> None:
+    """Give up for now; the item is kept and can be retried or dismissed."""
+    await _set(tx, key, status="blocked", last_error=error)
+
+
+async def _set(tx: Transaction, key: str, **values: Any) -> None:
+    await tx.execute(
+        update(outbox).where(outbox.c.key == key, outbox.c.status == "sending").values(**values)
+    )
+
+
+async def release_held(
+    tx: Transaction, conversation_id: str, text: str | None, now: datetime
+) -> list[str]:
+    """Let what is held for a conversation go, and return the keys to deliver.
+
+    Args:
+        tx: The transaction.
+        conversation_id: Where the runs were asked for.
+        text: One text for all of them, said once; `None` lets each go in its own words.
+        now: The time.
+    """
+    asked_there = select(subagent_runs.c.id).where(
+        subagent_runs.c.conversation_id == conversation_id
+    )
+    held = await tx.scalars(
+        select(outbox.c.key)
+        .where(outbox.c.status == "held", outbox.c.run_id.in_(asked_there))
+        .order_by(outbox.c.created_at)
+    )
+    keys = list(held)
+    if text is not None and keys:
+        await tx.execute(
+            update(outbox).where(outbox.c.key.in_(keys[:-1])).values(status="dismissed")
+        )
+        keys = keys[-1:]
+        await tx.execute(update(outbox).where(outbox.c.key.in_(keys)).values(text=text))
+    await tx.execute(
+        update(outbox).where(outbox.c.key.in_(keys)).values(status="pending", due_at=now)
+    )
+    return keys
+
+
+async def release_held_before(tx: Transaction, moment: datetime, now: datetime) -> list[str]:
+    """Let what has been held since before then go in its own words; return the keys."""
+    released = await tx.scalars(
+        update(outbox)
+        .where(outbox.c.status == "held", outbox.c.created_at < moment)
+        .values(status="pending", due_at=now)
+        .returning(outbox.c.key)
+    )
+    return list(released)
+
+
+async def retry_blocked(tx: Transaction, key: str, user_id: str, now: datetime) -> bool:
+    """Try a blocked item of this person again, from the start."""
+    done = await tx.execute(
+        update(outbox)
+        .where(outbox.c.key == key, outbox.c.user_id == user_id, outbox.c.status == "blocked")
+        .values(status="pending", due_at=now, attempts=0, first_tried_at=None)
+    )
+    return done.rowcount > 0
+
+
+async def dismiss(tx: Transaction, key: str, user_id: str) -> bool:
+    """Drop an undelivered item of this person."""
+    done = await tx.execute(
+        update(outbox)
+        .where(
+            outbox.c.key == key,
+            outbox.c.user_id == user_id,
+            outbox.c.status.in_(("held", "pending", "waiting", "blocked")),
+        )
+        .values(status="dismissed")
+    )
+    return done.rowcount > 0
+
+
+async def due(
+    tx: Transaction, platforms: list[str], now: datetime, *, limit: int = 100
+) -> list[str]:
+    """Return the keys of what should be sent now on these platforms, oldest first."""
+    found = await tx.scalars(
+        select(outbox.c.key)
+        .where(
+            outbox.c.status == "pending", outbox.c.due_at <= now, outbox.c.channel.in_(platforms)
+        )
+        .order_by(outbox.c.due_at)
+        .limit(limit)
+    )
+    return list(found)
+
+
+async def waiting_for(tx: Transaction, user_id: str) -> list[str]:
+    """Return the keys of what waits for a person to be there, oldest first."""
+    found = await tx.scalars(
+        select(outbox.c.key)
+        .where(outbox.c.status == "waiting", outbox.c.user_id == user_id)
+        .order_by(outbox.c.created_at)
+    )
+    return list(found)
+
+
+async def undelivered(tx: Transaction, user_id: str, *, limit: int) -> list[Item]:
+    """Return what this person has not been told yet, oldest first."""
+    states = ("pending", "sending", "waiting", "blocked")
+    return await _items(tx, outbox.c.user_id == user_id, outbox.c.status.in_(states), limit=limit)
+
+
+async def recover(tx: Transaction, alive: list[str]) -> int:
+    """Put back what processes that died were sending: nobody knows whether it got through.
+
+    Each is sent at most once more, marked as a possible duplicate; what was marked already is
+    blocked instead.
+
+    Args:
+        tx: The transaction.
+        alive: The workers that are at work.
+    """
+    stuck = (outbox.c.status == "sending", outbox.c.worker_id.not_in(alive))
+    error = "The process ended while it was sending this; it may have arrived."
+    await tx.execute(
+        update(outbox)
+        .where(*stuck, outbox.c.maybe_repeated.is_(True))
+        .values(status="blocked", last_error=error)
+    )
+    done = await tx.execute(
+        update(outbox).where(*stuck).values(status="pending", maybe_repeated=True, last_error=error)
+    )
+    return done.rowcount
+
+
+async def delete_before(tx: Transaction, moment: datetime, undelivered: datetime) -> int:
+    """Delete what was said before `moment`, and what could not be said before `undelivered`."""
+    done = await tx.execute(
+        delete(outbox).where(
+            or_(
+                outbox.c.delivered_at < moment,
+                (outbox.c.status == "dismissed") & (outbox.c.created_at < moment),
+                (outbox.c.status == "blocked") & (outbox.c.created_at < undelivered),
+            )
+        )
+    )
+    return done.rowcount

@@ -1,0 +1,57 @@
+"""Queries on messages that people send to a run."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from sqlalchemy import insert, select
+
+from db.database import Transaction
+from db.tables import run_messages as sent
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunMessage:
+    """A message to a run; `read_at_step` is `None` while it waits."""
+
+    id: str
+    run_id: str
+    text: str
+    read_at_step: int | None
+
+
+async def add(tx: Transaction, *, message_id: str, run_id: str, text: str, now: datetime) -> bool:
+    """Store a message; `False` if this very one is there already."""
+    known = await tx.scalar(select(sent.c.id).where(sent.c.id == message_id))
+    if known:
+        return False
+    await tx.execute(insert(sent).values(id=message_id, run_id=run_id, text=text, created_at=now))
+    return True
+
+
+async def unread(tx: Transaction, run_id: str) -> list[tuple[str, str]]:
+    """Return (id, text) of what the run has not read, oldest first."""
+    rows = await tx.execute(
+        select(sent.c.id, sent.c.text)
+        .where(sent.c.run_id == run_id, sent.c.read_at_step.is_(None))
+        .order_by(sent.c.created_at, sent.c.id)
+    )
+    return [(row.id, row.text) for row in rows]
+
+
+async def having_unread(tx: Transaction, run_ids: Sequence[str]) -> set[str]:
+    """Return which of these runs have a message waiting."""
+    rows = await tx.scalars(
+        select(sent.c.run_id).where(sent.c.run_id.in_(run_ids), sent.c.read_at_step.is_(None))
+    )
+    return set(rows)
+
+
+async def of_run(tx: Transaction, run_id: str) -> list[RunMessage]:
+    """Return every message to a run, oldest first."""
+    rows = await tx.execute(
+        select(sent.c.id, sent.c.run_id, sent.c.text, sent.c.read_at_step)
+        .where(sent.c.run_id == run_id)
+        .order_by(sent.c.created_at, sent.c.id)
+    )
+    return [RunMessage(**row) for row in rows.mappings()]

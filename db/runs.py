@@ -1,0 +1,500 @@
+"""Queries on runs."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import (
+    ColumnElement,
+    Row,
+    Text,
+    and_,
+    case,
+    cast,
+    func,
+    insert,
+    or_,
+    select,
+    text,
+    update,
+)
+
+from bot.values import HOLDING_A_SLOT, UNFINISHED, Json, Place, RunStatus
+from db.database import ADMISSION_LOCK, Transaction
+from db.tables import subagent_runs, users
+
+_UNFINISHED = [str(status) for status in UNFINISHED]
+_HOLDING = [str(status) for status in HOLDING_A_SLOT]
+
+runs = subagent_runs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """A run as its row tells it, without its transcript.
+
+    Attributes:
+        number: `#n`: a counter per person.
+        depth: 1 for a run of the main agent.
+        seconds_used: Working time so far; waiting for a person is not counted.
+    """
+
+    id: str
+    user_id: str
+    place: Place
+    conversation_id: str
+    parent_message_id: str
+    parent_run_id: str | None
+    batch_id: str
+    number: int
+    label: str
+    agent: str
+    task: str
+    context: str
+    instructions: str
+    status: RunStatus
+    mode: str
+    depth: int
+    announce: str
+    model: str | None
+    provider: str | None
+    result: str | None
+    error: str | None
+    input_tokens: int
+    output_tokens: int
+    token_budget: int
+    reserved_tokens: int
+    tool_call_count: int
+    max_steps: int
+    timeout_ms: int
+    seconds_used: float
+    metadata: Json
+    allowed_tools: tuple[str, ...] | None
+    blocked_tools: tuple[str, ...]
+    attempt: int
+    crashes: int
+    worker_id: str
+    cancel_requested_at: datetime | None
+    created_at: datetime
+    started_at: datetime | None
+    updated_at: datetime
+    completed_at: datetime | None
+
+    @property
+    def tokens(self) -> int:
+        """What the run has cost so far."""
+        return self.input_tokens + self.output_tokens
+
+
+_PLACE = ("channel", "place_workspace", "place_channel", "place_thread", "place_message")
+_PLAIN = [field.name for field in fields(Run) if field.name != "place"]
+_COLUMNS = [runs.c[name] for name in (*_PLAIN, *_PLACE)]
+
+
+def _run(row: Row[Any]) -> Run:
+    values = {name: getattr(row, name) for name in _PLAIN}
+    values["status"] = RunStatus(row.status)
+    allowed = row.allowed_tools
+    values["allowed_tools"] = None if allowed is None else tuple(allowed)
+    values["blocked_tools"] = tuple(row.blocked_tools or ())
+    return Run(place=Place(*(getattr(row, name) for name in _PLACE)), **values)
+
+
+def place_columns(place: Place) -> dict[str, str]:
+    """Return a place as the columns that hold it in every table."""
+    return dict(
+        zip(
+            _PLACE,
+            (place.platform, place.workspace, place.channel, place.thread, place.message),
+            strict=True,
+        )
+    )
+
+
+# -- admission ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counts:
+    """What is going on, counted inside the transaction that decides."""
+
+    started_in_window: int
+    oldest_in_window: datetime | None
+    running: int
+    queued: int
+    running_global: int
+    queued_ahead: int
+
+
+async def lock_admission(tx: Transaction) -> None:
+    """Let no other transaction admit a run until this one ends.
+
+    One lock for everyone, since the global cap is everyone's; SQLite has one writer anyway.
+    """
+    if tx.dialect.name == "postgresql":
+        await tx.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": ADMISSION_LOCK})
+
+
+async def counts(tx: Transaction, user_id: str, window_start: datetime) -> Counts:
+    """Count what the limits look at. Call `lock_admission` before."""
+    mine = runs.c.user_id == user_id
+    holding = runs.c.status.in_(_HOLDING)
+    waiting = runs.c.status == "queued"
+    going = await tx.execute(
+        select(
+            func.count(case((and_(mine, holding), 1))),
+            func.count(case((and_(mine, waiting), 1))),
+            func.count(case((holding, 1))),
+            func.count(case((waiting, 1))),
+        ).where(runs.c.status.in_(_UNFINISHED))
+    )
+    running, queued, running_global, ahead = going.one()
+    window = await tx.execute(
+        select(func.count(), func.min(runs.c.created_at)).where(
+            mine, runs.c.created_at > window_start
+        )
+    )
+    started, oldest = window.one()
+    return Counts(
+        started_in_window=started,
+        oldest_in_window=oldest,
+        running=running,
+        queued=queued,
+        running_global=running_global,
+        queued_ahead=ahead,
+    )
+
+
+async def insert_run(tx: Transaction, values: Json, now: datetime) -> Run:
+    """Insert a run under the next number of its owner."""
+    number = await tx.scalar(
+        update(users)
+        .where(users.c.id == values["user_id"])
+        .values(run_counter=users.c.run_counter + 1)
+        .returning(users.c.run_counter)
+    )
+    row = values | {"number": number, "created_at": now, "updated_at": now}
+    result = await tx.execute(insert(runs).values(row).returning(*_COLUMNS))
+    run = _run(result.one())
+    if run.status is not RunStatus.QUEUED:
+        await _mark_admitted(tx, run.user_id, now)
+    return run
+
+
+async def _mark_admitted(tx: Transaction, user_id: str, now: datetime) -> None:
+    await tx.execute(update(users).where(users.c.id == user_id).values(last_admitted_at=now))
+
+
+async def promote(tx: Transaction, *, per_user: int, everyone: int, now: datetime) -> list[Run]:
+    """Admit queued runs while slots are free, and return them.
+
+    The oldest of a person first; between people, whoever was let in longest ago.
+    """
+    promoted: list[Run] = []
+    while run_id := await _next_queued(tx, per_user, everyone):
+        result = await tx.execute(
+            update(runs)
+            .where(runs.c.id == run_id)
+            .values(status="accepted", updated_at=now)
+            .returning(*_COLUMNS)
+        )
+        run = _run(result.one())
+        await _mark_admitted(tx, run.user_id, now)
+        promoted.append(run)
+    return promoted
+
+
+async def _next_queued(tx: Transaction, per_user: int, everyone: int) -> str | None:
+    holding = (
+        select(runs.c.user_id, func.count().label("held"))
+        .where(runs.c.status.in_(_HOLDING))
+        .group_by(runs.c.user_id)
+        .subquery()
+    )
+    total = await tx.scalar(select(func.count()).where(runs.c.status.in_(_HOLDING))) or 0
+    if total >= everyone:
+        return None
+    found: str | None = await tx.scalar(
+        select(runs.c.id)
+        .join(users, users.c.id == runs.c.user_id)
+        .outerjoin(holding, holding.c.user_id == runs.c.user_id)
+        .where(runs.c.status == "queued", func.coalesce(holding.c.held, 0) < per_user)
+        .order_by(
+            users.c.last_admitted_at.is_not(None),
+            users.c.last_admitted_at,
+            runs.c.created_at,
+            runs.c.number,
+        )
+        .limit(1)
+    )
+    return found
+
+
+async def queue_position(tx: Transaction, run: Run) -> int:
+    """Return how many queued runs of this person stand before it, plus one."""
+    before = await tx.scalar(
+        select(func.count()).where(
+            runs.c.status == "queued", runs.c.user_id == run.user_id, runs.c.number < run.number
+        )
+    )
+    return (before or 0) + 1
+
+
+# -- one run -------------------------------------------------------------------------------------
+
+
+async def get(tx: Transaction, run_id: str) -> Run | None:
+    """Return a run by its whole id."""
+    row = (await tx.execute(select(*_COLUMNS).where(runs.c.id == run_id))).first()
+    return _run(row) if row else None
+
+
+async def transcript(tx: Transaction, run_id: str) -> list[Json]:
+    """Return the transcript, which is filled once, at the end."""
+    found: list[Json] | None = await tx.scalar(select(runs.c.transcript).where(runs.c.id == run_id))
+    return found or []
+
+
+async def claim(
+    tx: Transaction, run_id: str, *, worker_id: str, reserve: int, now: datetime
+) -> Run | None:
+    """Begin an attempt and return the run; `None` if it is over or not admitted.
+
+    What an interrupted attempt had reserved is charged: the call may have been paid for.
+    """
+    startable = [str(s) for s in UNFINISHED if s is not RunStatus.QUEUED]
+    result = await tx.execute(
+        update(runs)
+        .where(runs.c.id == run_id, runs.c.status.in_(startable))
+        .values(
+            status="running",
+            attempt=runs.c.attempt + 1,
+            crashes=case((runs.c.attempt > 0, runs.c.crashes + 1), else_=0),
+            input_tokens=runs.c.input_tokens + runs.c.reserved_tokens,
+            reserved_tokens=reserve,
+            worker_id=worker_id,
+            started_at=func.coalesce(runs.c.started_at, now),
+            updated_at=now,
+        )
+        .returning(*_COLUMNS)
+    )
+    row = result.first()
+    return _run(row) if row else None
+
+
+async def release(tx: Transaction, run_id: str, attempt: int, now: datetime) -> None:
+    """Leave a run for another process: it was not this run's fault, so no crash is counted."""
+    await tx.execute(
+        update(runs)
+        .where(runs.c.id == run_id, runs.c.attempt == attempt, runs.c.status == "running")
+        .values(crashes=-1, reserved_tokens=0, worker_id="", updated_at=now)
+    )
+
+
+async def finish(
+    tx: Transaction, run_id: str, values: Json, *, attempt: int | None, now: datetime
+) -> Run | None:
+    """Write the final status, once, and return the run; `None` when it has one already.
+
+    Args:
+        tx: The transaction.
+        run_id: Which run.
+        values: `status`, `result`, `error`, counts …
+        attempt: Only if this attempt still has the work; `None` for whoever has it.
+        now: The time.
+    """
+    query = update(runs).where(runs.c.id == run_id, runs.c.status.in_(_UNFINISHED))
+    if attempt is not None:
+        query = query.where(runs.c.attempt == attempt)
+    result = await tx.execute(
+        query.values(reserved_tokens=0, completed_at=now, updated_at=now, **values).returning(
+            *_COLUMNS
+        )
+    )
+    row = result.first()
+    return _run(row) if row else None
+
+
+async def request_cancel(tx: Transaction, run_id: str, *, by: str, now: datetime) -> Run | None:
+    """Ask whoever works on a run to stop; return it, or `None` when it is over."""
+    result = await tx.execute(
+        update(runs)
+        .where(runs.c.id == run_id, runs.c.status.in_(_UNFINISHED))
+        .values(cancel_requested_at=now, cancelled_by=by)
+        .returning(*_COLUMNS)
+    )
+    row = result.first()
+    return _run(row) if row else None
+
+
+async def cancel_requested(tx: Transaction, run_ids: Sequence[str]) -> list[str]:
+    """Return which of these runs someone wants stopped."""
+    found = await tx.scalars(
+        select(runs.c.id).where(
+            runs.c.id.in_(run_ids),
+            runs.c.cancel_requested_at.is_not(None),
+            runs.c.status.in_(_UNFINISHED),
+        )
+    )
+    return list(found)
+
+
+async def identical_in_batch(tx: Transaction, values: Json) -> Run | None:
+    """Return a run that is going on, asked for in the same turn with the same task."""
+    same = ("user_id", "batch_id", "agent", "task", "context", "mode")
+    row = (
+        await tx.execute(
+            select(*_COLUMNS).where(
+                runs.c.status.in_(_UNFINISHED), *(runs.c[name] == values[name] for name in same)
+            )
+        )
+    ).first()
+    return _run(row) if row and values["batch_id"] else None
+
+
+async def unfinished_in_batch(tx: Transaction, run: Run) -> int:
+    """Return how many runs asked for in the same turn, to be told of together, are going on."""
+    others = await tx.scalar(
+        select(func.count()).where(
+            runs.c.batch_id == run.batch_id,
+            runs.c.announce == "summary",
+            runs.c.mode == "async",
+            runs.c.status.in_(_UNFINISHED),
+        )
+    )
+    return others or 0 if run.batch_id else 0
+
+
+# -- many runs -----------------------------------------------------------------------------------
+
+
+def _newest(*conditions: ColumnElement[bool], limit: int) -> Any:
+    return (
+        select(*_COLUMNS)
+        .where(*conditions)
+        .order_by(runs.c.created_at.desc(), runs.c.number.desc())
+        .limit(limit)
+    )
+
+
+async def active(tx: Transaction, user_id: str | None, *, limit: int = 100) -> list[Run]:
+    """Return runs that are not over, newest first; everyone's for `None`."""
+    conditions: list[ColumnElement[bool]] = [runs.c.status.in_(_UNFINISHED)]
+    if user_id is not None:
+        conditions.append(runs.c.user_id == user_id)
+    return [_run(row) for row in await tx.execute(_newest(*conditions, limit=limit))]
+
+
+async def ended_since(
+    tx: Transaction, user_id: str | None, since: datetime, *, limit: int
+) -> list[Run]:
+    """Return runs that ended lately, newest first; everyone's for `None`."""
+    conditions: list[ColumnElement[bool]] = [runs.c.completed_at > since]
+    if user_id is not None:
+        conditions.append(runs.c.user_id == user_id)
+    return [_run(row) for row in await tx.execute(_newest(*conditions, limit=limit))]
+
+
+async def find(tx: Transaction, handle: str, *, user_id: str | None, limit: int = 6) -> list[Run]:
+    """Return the runs that a typed handle can mean, newest first.
+
+    Args:
+        tx: The transaction.
+        handle: `#n`, `last`, a label, or the beginning of an id.
+        user_id: Whose; `None` for everyone's.
+        limit: The most to return; two already mean that it is ambiguous.
+    """
+    whose = [] if user_id is None else [runs.c.user_id == user_id]
+    if handle == "last":
+        rows = await tx.execute(_newest(*whose, limit=1))
+        return [_run(row) for row in rows]
+    if handle.startswith("#") and handle[1:].isdecimal():
+        number = min(int(handle[1:]), 2**31 - 1)
+        rows = await tx.execute(_newest(*whose, runs.c.number == number, limit=limit))
+        return [_run(row) for row in rows]
+    prefix = handle.lower().replace("-", "")
+    found: list[ColumnElement[bool]] = [func.lower(runs.c.label) == handle.lower()]
+    if prefix and all(character in "0123456789abcdef" for character in prefix):
+        bare = func.replace(cast(runs.c.id, Text), "-", "")
+        found.append(bare.startswith(prefix, autoescape=True))
+    rows = await tx.execute(_newest(*whose, or_(*found), limit=limit))
+    matches = [_run(row) for row in rows]
+    going = [run for run in matches if not run.status.final]
+    return going if len(going) == 1 else matches
+
+
+async def admitted(tx: Transaction, *, before: datetime, limit: int = 200) -> list[Run]:
+    """Return background runs that are admitted and, so long after, still not at work."""
+    rows = await tx.execute(
+        _newest(
+            runs.c.status == "accepted",
+            runs.c.mode == "async",
+            runs.c.updated_at < before,
+            limit=limit,
+        )
+    )
+    return [_run(row) for row in rows]
+
+
+async def unfinished(tx: Transaction, *, limit: int = 1000) -> list[Run]:
+    """Return every run that has begun and is not over."""
+    rows = await tx.execute(
+        _newest(runs.c.status.in_(["running", "waiting_approval", "waiting_input"]), limit=limit)
+    )
+    return [_run(row) for row in rows]
+
+
+async def archive_before(tx: Transaction, moment: datetime, now: datetime) -> int:
+    """Mark runs that ended before as archived: short lists leave them out."""
+    done = await tx.execute(
+        update(runs)
+        .where(runs.c.completed_at < moment, runs.c.archived_at.is_(None))
+        .values(archived_at=now)
+    )
+    return done.rowcount
+
+
+async def delete_before(tx: Transaction, moment: datetime) -> int:
+    """Delete runs that ended before; what hangs on them goes too."""
+    done = await tx.execute(runs.delete().where(runs.c.completed_at < moment))
+    return done.rowcount
+
+
+async def tokens_since(tx: Transaction, user_id: str, since: datetime) -> tuple[int, int]:
+    """Return (tokens, runs) of what a person started since then."""
+    row = await tx.execute(
+        select(
+            func.coalesce(func.sum(runs.c.input_tokens + runs.c.output_tokens), 0), func.count()
+        ).where(runs.c.user_id == user_id, runs.c.created_at > since)
+    )
+    tokens, number = row.one()
+    return int(tokens), int(number)
+
+
+async def newest(tx: Transaction, user_id: str, *, limit: int) -> list[Run]:
+    """Return a person's newest runs that are not archived, those going on first."""
+    going = await active(tx, user_id, limit=limit)
+    ended = await tx.execute(
+        _newest(
+            runs.c.user_id == user_id,
+            runs.c.status.not_in(_UNFINISHED),
+            runs.c.archived_at.is_(None),
+            limit=limit,
+        )
+    )
+    return [*going, *(_run(row) for row in ended)][:limit]
+
+
+async def get_many(tx: Transaction, run_ids: Sequence[str]) -> list[Run]:
+    """Return the runs with these ids, in no order."""
+    if not run_ids:
+        return []
+    rows = await tx.execute(select(*_COLUMNS).where(runs.c.id.in_(run_ids)))
+    return [_run(row) for row in rows]
+
+
+async def admitted_sync(tx: Transaction) -> list[Run]:
+    """Return delegated tasks that have not begun."""
+    rows = await tx.execute(_newest(runs.c.status == "accepted", runs.c.mode == "sync", limit=100))
+    return [_run(row) for row in rows]

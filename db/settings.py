@@ -1,0 +1,67 @@
+"""Which database, told apart from connecting to it: to read this costs next to nothing."""
+
+import re
+from urllib.parse import unquote
+
+from pydantic import Field, field_validator
+
+from bot.values import Settings
+
+_KINDS = re.compile(r"sqlite(\+aiosqlite)?:///[^?]|postgres(ql)?(\+asyncpg)?://")
+_PASSWORDS_IN_QUERY = re.compile(r"([?&]\w*password=)([^&]*)", re.IGNORECASE)
+
+MASK = "[secret]"
+
+
+class DatabaseSettings(Settings):
+    """Where the data is kept."""
+
+    url: str = Field(
+        "sqlite:///data/retinue.db",
+        repr=False,
+        description="`sqlite:///` and a file, or `postgresql://user:password@host/name`.",
+    )
+    pool_size: int = Field(
+        10, ge=1, description="Connections to PostgreSQL that one process opens."
+    )
+
+    @field_validator("url")
+    @classmethod
+    def _is_a_kind_we_know(cls, value: str) -> str:
+        if ":memory:" in value or not _KINDS.match(value):
+            raise ValueError(
+                "write `sqlite:///` and the path of a file (`sqlite:////` and the rest for a path "
+                "from the root), or `postgresql://user:password@host/name`"
+            )
+        return value
+
+    @property
+    def is_sqlite(self) -> bool:
+        """Whether all data is in one file on this machine."""
+        return self.url.startswith("sqlite")
+
+    @property
+    def shown(self) -> str:
+        """The URL as it may be shown: without its password."""
+        scheme, account, place = self._parts
+        user, colon, password = account.partition(":")
+        account = f"{user}{colon}{MASK if password else ''}"
+        place = _PASSWORDS_IN_QUERY.sub(rf"\g<1>{MASK}", place)
+        return f"{scheme}://{account}{'@' if account else ''}{place}"
+
+    @property
+    def passwords(self) -> tuple[str, ...]:
+        """The passwords in the URL, as written and as meant."""
+        _, account, place = self._parts
+        written = [account.partition(":")[2]]
+        written += [match[2] for match in _PASSWORDS_IN_QUERY.finditer(place)]
+        return tuple({form for each in written for form in (each, unquote(each)) if form})
+
+    @property
+    def _parts(self) -> tuple[str, str, str]:
+        scheme, _, rest = self.url.partition("://")
+        if self.is_sqlite:
+            return scheme, "", rest
+        # The last `@`, since a password that was not quoted may hold one too.
+        account, _, place = rest.rpartition("@")
+        return scheme, account, place

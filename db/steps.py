@@ -1,0 +1,244 @@
+"""The steps of turns and runs: the truth that work resumes from."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+
+from sqlalchemy import bindparam, delete, func, insert, select, update
+from sqlalchemy.exc import IntegrityError
+
+from bot.errors import FencedError
+from bot.tasks import Tasks
+from bot.values import UNFINISHED, Json
+from db.database import Database, Transaction
+from db.tables import run_messages, steps, subagent_runs, turns
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One row, with all that is stored along with it.
+
+    Attributes:
+        table: Where the work stands: `runs` or `turns`.
+        attempt: The attempt that writes it; a stale one writes nothing.
+        seconds_used: Working time so far (runs).
+        read: Ids of the messages to the run that this step has read.
+        number: Which answer this is, for these messages.
+    """
+
+    table: Literal["runs", "turns"]
+    work_id: str
+    attempt: int
+    seq: int
+    kind: str
+    body: Json
+    now: datetime
+    input_tokens: int = 0
+    output_tokens: int = 0
+    reserved_tokens: int = 0
+    tool_calls: int = 0
+    seconds_used: float = 0.0
+    read: tuple[str, ...] = ()
+    number: int = 0
+
+
+async def load(tx: Transaction, work_id: str) -> list[tuple[int, str, Json]]:
+    """Return (seq, kind, body) of every step of a piece of work, in order."""
+    rows = await tx.execute(
+        select(steps.c.seq, steps.c.kind, steps.c.body)
+        .where(steps.c.work_id == work_id)
+        .order_by(steps.c.seq)
+    )
+    return [(row.seq, row.kind, row.body) for row in rows]
+
+
+async def count(tx: Transaction, work_id: str) -> int:
+    """Return how many answers a piece of work has so far."""
+    query = select(func.count()).where(steps.c.work_id == work_id, steps.c.kind == "answer")
+    return await tx.scalar(query) or 0
+
+
+async def forget_before(tx: Transaction, moment: datetime) -> int:
+    """Delete the steps of work that ended before, and return how many there were."""
+    runs = await tx.scalars(
+        select(subagent_runs.c.id).where(subagent_runs.c.status.in_(_UNFINISHED))
+    )
+    going = await tx.scalars(select(turns.c.id).where(turns.c.status.in_(("queued", "running"))))
+    kept = [*runs, *going]
+    done = await tx.execute(
+        delete(steps).where(steps.c.created_at < moment, steps.c.work_id.not_in(kept))
+    )
+    return done.rowcount
+
+
+class StepWriter:
+    """Stores steps; those that come together are committed together.
+
+    One flush at a time: what arrives while it waits for the database goes into the same
+    transaction, so that a hundred runs cost little more than one.
+    """
+
+    def __init__(self, database: Database, tasks: Tasks) -> None:
+        self._database = database
+        self._tasks = tasks
+        self._waiting: list[tuple[Step, asyncio.Future[None]]] = []
+        self._flushing = False
+
+    async def write(self, step: Step) -> None:
+        """Return once the step is committed.
+
+        Raises:
+            FencedError: Another attempt has the work, or it is over.
+        """
+        stored: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append((step, stored))
+        if not self._flushing:
+            self._flushing = True
+            self._tasks.start(self._flush(), name="step writer", fresh_context=True)
+        await stored
+
+    async def _flush(self) -> None:
+        try:
+            while self._waiting:
+                await self._flush_once()
+        finally:
+            self._flushing = False
+
+    async def _flush_once(self) -> None:
+        batch: list[tuple[Step, asyncio.Future[None]]] = []
+        try:
+            async with self._database.transaction() as tx:
+                batch, self._waiting = self._waiting, []
+                fenced = await _store(tx, [step for step, _ in batch])
+        except IntegrityError:
+            await self._one_by_one(batch)
+            return
+        except BaseException as error:
+            batch = batch or self._waiting
+            self._waiting = [] if batch is self._waiting else self._waiting
+            for _, stored in batch:
+                if not stored.done():
+                    stored.set_exception(error)
+            if not isinstance(error, Exception):
+                raise
+            return
+        for step, stored in batch:
+            _tell(stored, fenced=(step.work_id, step.seq) in fenced)
+
+    async def _one_by_one(self, batch: Sequence[tuple[Step, asyncio.Future[None]]]) -> None:
+        """Find out which step of a refused batch was there already."""
+        for step, stored in batch:
+            try:
+                async with self._database.transaction() as tx:
+                    fenced = await _store(tx, [step])
+            except IntegrityError:
+                _tell(stored, fenced=True)
+            else:
+                _tell(stored, fenced=bool(fenced))
+
+
+def _tell(stored: "asyncio.Future[None]", *, fenced: bool) -> None:
+    if stored.done():
+        return
+    if fenced:
+        stored.set_exception(FencedError("this work has been taken over"))
+    else:
+        stored.set_result(None)
+
+
+_UNFINISHED = [str(status) for status in UNFINISHED]
+
+_INSERT = insert(steps)
+
+_UPDATE_RUN = (
+    update(subagent_runs)
+    .where(subagent_runs.c.id == bindparam("b_id"))
+    .values(
+        input_tokens=bindparam("b_input"),
+        output_tokens=bindparam("b_output"),
+        reserved_tokens=bindparam("b_reserved"),
+        tool_call_count=bindparam("b_calls"),
+        seconds_used=bindparam("b_seconds"),
+        updated_at=bindparam("b_now"),
+        crashes=0,
+    )
+)
+
+_UPDATE_TURN = (
+    update(turns)
+    .where(turns.c.id == bindparam("b_id"))
+    .values(input_tokens=bindparam("b_input"), output_tokens=bindparam("b_output"), crashes=0)
+)
+
+_READ = (
+    update(run_messages)
+    .where(run_messages.c.id == bindparam("b_id"))
+    .values(read_at_step=bindparam("b_step"))
+)
+
+_RUN_ATTEMPTS = (
+    select(subagent_runs.c.id, subagent_runs.c.attempt)
+    .where(
+        subagent_runs.c.id.in_(bindparam("ids", expanding=True)),
+        subagent_runs.c.status.in_(_UNFINISHED),
+    )
+    .order_by(subagent_runs.c.id)
+    .with_for_update()
+)
+
+_TURN_ATTEMPTS = (
+    select(turns.c.id, turns.c.attempt)
+    .where(turns.c.id.in_(bindparam("ids", expanding=True)), turns.c.status == "running")
+    .order_by(turns.c.id)
+    .with_for_update()
+)
+
+
+async def _store(tx: Transaction, batch: Sequence[Step]) -> set[tuple[str, int]]:
+    """Write what is still owned and return (work_id, seq) of what is not."""
+    owned: set[tuple[str, int]] = set()
+    for table, query in (("runs", _RUN_ATTEMPTS), ("turns", _TURN_ATTEMPTS)):
+        ids = [step.work_id for step in batch if step.table == table]
+        if ids:
+            owned |= {(row.id, row.attempt) for row in await tx.execute(query, {"ids": ids})}
+    mine = [step for step in batch if (step.work_id, step.attempt) in owned]
+    if mine:
+        await tx.execute(_INSERT, [_row(step) for step in mine])
+        await _update(tx, mine)
+    return {(step.work_id, step.seq) for step in batch} - {(s.work_id, s.seq) for s in mine}
+
+
+async def _update(tx: Transaction, mine: Sequence[Step]) -> None:
+    of_runs = [_counts(step) for step in mine if step.table == "runs"]
+    if of_runs:
+        await tx.execute(_UPDATE_RUN, of_runs)
+    of_turns = [_counts(step) for step in mine if step.table == "turns"]
+    if of_turns:
+        await tx.execute(_UPDATE_TURN, of_turns)
+    read = [{"b_id": key, "b_step": step.number} for step in mine for key in step.read]
+    if read:
+        await tx.execute(_READ, read)
+
+
+def _row(step: Step) -> Json:
+    return {
+        "work_id": step.work_id,
+        "seq": step.seq,
+        "kind": step.kind,
+        "body": step.body,
+        "created_at": step.now,
+    }
+
+
+def _counts(step: Step) -> Json:
+    counts = {"b_id": step.work_id, "b_input": step.input_tokens, "b_output": step.output_tokens}
+    if step.table == "runs":
+        counts |= {
+            "b_reserved": step.reserved_tokens,
+            "b_calls": step.tool_calls,
+            "b_seconds": step.seconds_used,
+            "b_now": step.now,
+        }
+    return counts

@@ -1,0 +1,210 @@
+"""Queries on turns: one message answered."""
+
+from dataclasses import dataclass, fields
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Row, case, insert, select, update
+
+from bot.values import Identity, Place, new_sortable_id
+from db.database import Transaction
+from db.runs import place_columns
+from db.tables import conversations, turns, users
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Turn:
+    """One message that is answered, or was.
+
+    Attributes:
+        kind: `message`: a person spoke. `summary`: results of runs are put into words.
+        reply_message_id: The platform's id of the reply that has begun; empty for none.
+    """
+
+    id: str
+    conversation_id: str
+    user: Identity
+    user_name: str
+    place: Place
+    message_id: str
+    status: str
+    kind: str
+    attempt: int
+    crashes: int
+    reply_message_id: str
+    stop_requested_at: datetime | None
+    created_at: datetime
+
+
+_OWN = {"user", "user_name", "place"}
+_PLAIN = [field.name for field in fields(Turn) if field.name not in _OWN]
+_PLACE = ("channel", "place_workspace", "place_channel", "place_thread", "place_message")
+_COLUMNS = [
+    *(turns.c[name] for name in (*_PLAIN, *_PLACE)),
+    users.c.platform,
+    users.c.workspace,
+    users.c.account,
+    users.c.name,
+]
+
+
+def _turn(row: Row[Any]) -> Turn:
+    return Turn(
+        user=Identity(row.platform, row.workspace, row.account),
+        user_name=row.name,
+        place=Place(*(getattr(row, name) for name in _PLACE)),
+        **{name: getattr(row, name) for name in _PLAIN},
+    )
+
+
+async def add(
+    tx: Transaction,
+    conversation_id: str,
+    *,
+    user: Identity,
+    place: Place,
+    message_id: str,
+    now: datetime,
+    kind: str = "message",
+    turn_id: str | None = None,
+) -> str:
+    """Store a turn that waits for its conversation to be free, and return its id."""
+    turn_id = turn_id or new_sortable_id()
+    await tx.execute(
+        insert(turns).values(
+            id=turn_id,
+            conversation_id=conversation_id,
+            user_id=user.key,
+            message_id=message_id,
+            kind=kind,
+            created_at=now,
+            **place_columns(place),
+        )
+    )
+    return turn_id
+
+
+async def claim_next(tx: Transaction, conversation_id: str) -> str | None:
+    """Give the conversation to its oldest waiting turn and return that; `None` if it is busy."""
+    waiting = await tx.scalar(
+        select(turns.c.id)
+        .where(turns.c.conversation_id == conversation_id, turns.c.status == "queued")
+        .order_by(turns.c.id)
+        .limit(1)
+    )
+    if waiting is None:
+        return None
+    claimed = await tx.execute(
+        update(conversations)
+        .where(conversations.c.id == conversation_id, conversations.c.active_turn_id.is_(None))
+        .values(active_turn_id=waiting)
+    )
+    if claimed.rowcount == 0:
+        return None
+    await tx.execute(update(turns).where(turns.c.id == waiting).values(status="running"))
+    return str(waiting)
+
+
+async def begin(tx: Transaction, turn_id: str) -> Turn | None:
+    """Begin an attempt and return the turn; `None` when it is over."""
+    done = await tx.execute(
+        update(turns)
+        .where(turns.c.id == turn_id, turns.c.status == "running")
+        .values(
+            attempt=turns.c.attempt + 1,
+            crashes=case((turns.c.attempt > 0, turns.c.crashes + 1), else_=0),
+        )
+    )
+    return await get(tx, turn_id) if done.rowcount else None
+
+
+async def get(tx: Transaction, turn_id: str) -> Turn | None:
+    """Return a turn."""
+    query = select(*_COLUMNS).join(users, users.c.id == turns.c.user_id)
+    row = (await tx.execute(query.where(turns.c.id == turn_id))).first()
+    return _turn(row) if row else None
+
+
+async def active(tx: Transaction, conversation_id: str) -> Turn | None:
+    """Return the turn that a conversation is busy with."""
+    active_id = await tx.scalar(
+        select(conversations.c.active_turn_id).where(conversations.c.id == conversation_id)
+    )
+    return await get(tx, active_id) if active_id else None
+
+
+async def release(tx: Transaction, turn_id: str, attempt: int) -> None:
+    """Leave a turn for another process, without counting a crash."""
+    await tx.execute(
+        update(turns)
+        .where(turns.c.id == turn_id, turns.c.attempt == attempt, turns.c.status == "running")
+        .values(crashes=-1)
+    )
+
+
+async def end(tx: Transaction, turn: Turn, *, status: str, now: datetime) -> bool:
+    """End a turn and free its conversation; `False` if another attempt has it, or it is over."""
+    ended = await tx.execute(
+        update(turns)
+        .where(turns.c.id == turn.id, turns.c.attempt == turn.attempt, turns.c.status == "running")
+        .values(status=status, ended_at=now)
+    )
+    if ended.rowcount == 0:
+        return False
+    await tx.execute(
+        update(conversations)
+        .where(
+            conversations.c.id == turn.conversation_id,
+            conversations.c.active_turn_id == turn.id,
+        )
+        .values(active_turn_id=None)
+    )
+    return True
+
+
+async def keep_reply(tx: Transaction, turn_id: str, message_id: str) -> None:
+    """Remember the platform's id of the reply that has begun."""
+    await tx.execute(update(turns).where(turns.c.id == turn_id).values(reply_message_id=message_id))
+
+
+async def request_stop(tx: Transaction, turn_id: str, now: datetime) -> bool:
+    """Ask whoever works on a turn to stop; `False` when it is over."""
+    done = await tx.execute(
+        update(turns)
+        .where(turns.c.id == turn_id, turns.c.status == "running")
+        .values(stop_requested_at=now)
+    )
+    return done.rowcount > 0
+
+
+async def stop_requested(tx: Transaction, turn_ids: list[str]) -> list[str]:
+    """Return which of these turns their person wants stopped."""
+    found = await tx.scalars(
+        select(turns.c.id).where(
+            turns.c.id.in_(turn_ids),
+            turns.c.stop_requested_at.is_not(None),
+            turns.c.status == "running",
+        )
+    )
+    return list(found)
+
+
+async def waiting_conversations(tx: Transaction) -> list[tuple[str, str]]:
+    """Return (conversation, platform) where a turn waits and nothing is being answered."""
+    rows = await tx.execute(
+        select(conversations.c.id, conversations.c.channel)
+        .join(turns, turns.c.conversation_id == conversations.c.id)
+        .where(turns.c.status == "queued", conversations.c.active_turn_id.is_(None))
+        .distinct()
+    )
+    return [(row.id, row.channel) for row in rows]
+
+
+async def running(tx: Transaction, *, before: datetime) -> list[tuple[str, str]]:
+    """Return (turn, platform) of what is being answered and came in before."""
+    rows = await tx.execute(
+        select(turns.c.id, turns.c.channel).where(
+            turns.c.status == "running", turns.c.created_at < before
+        )
+    )
+    return [(row.id, row.channel) for row in rows]

@@ -1,0 +1,70 @@
+"""The people whom the bot has met."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from sqlalchemy import func, select
+
+from bot.values import Identity
+from db.database import Transaction
+from db.tables import users
+from db.upsert import insert_into
+
+_NAME_LENGTH = 255
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class User:
+    """A person, as last seen.
+
+    Attributes:
+        name: What the platform calls this person now; shown, and never trusted.
+        run_counter: The number of this person's newest run.
+    """
+
+    identity: Identity
+    name: str
+    run_counter: int
+    created_at: datetime
+
+
+async def ensure_user(tx: Transaction, user: Identity, name: str, now: datetime) -> None:
+    """Store a person who is new, and the new name of one who has changed it."""
+    platform, workspace, account = user.parts
+    insert = insert_into(tx, users).values(
+        id=user.key,
+        platform=platform,
+        workspace=workspace,
+        account=account,
+        name=name[:_NAME_LENGTH],
+        created_at=now,
+    )
+    changed = users.c.name != insert.excluded.name
+    await tx.execute(
+        insert.on_conflict_do_update(
+            index_elements=[users.c.id], set_={"name": insert.excluded.name}, where=changed
+        )
+    )
+
+
+async def get(tx: Transaction, key: str) -> User | None:
+    """Return the person with this `Identity.key`."""
+    row = (await tx.execute(select(users).where(users.c.id == key))).one_or_none()
+    if row is None:
+        return None
+    return User(
+        identity=Identity(row.platform, row.workspace, row.account),
+        name=row.name,
+        run_counter=row.run_counter,
+        created_at=row.created_at,
+    )
+
+
+async def count(tx: Transaction) -> int:
+    """Return how many people the bot has met."""
+    return await tx.scalar(select(func.count()).select_from(users)) or 0
+
+
+async def lock(tx: Transaction, key: str) -> None:
+    """Let nobody else count or number this person's things until the transaction ends."""
+    await tx.execute(select(users.c.id).where(users.c.id == key).with_for_update())

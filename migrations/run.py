@@ -1,0 +1,115 @@
+"""Bring a database to the tables of this version of the bot."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection, NullPool, event, inspect, text
+from sqlalchemy.engine import make_url
+from sqlalchemy.ext.asyncio import AsyncConnection, create_async_engine
+
+from bot.errors import ConfigError
+from db.database import Database, DatabaseSettings
+from db.tables import SCHEMA_VERSION
+
+#: Held by the one process that upgrades; the others wait for it and find nothing left to do.
+UPGRADE_LOCK = 0x5EC1_0E02
+
+
+async def ensure_current(database: Database, settings: DatabaseSettings) -> None:
+    """Upgrade the database if it is older than this bot; cost one query if it is not.
+
+    Raises:
+        ConfigError: The database belongs to a newer bot.
+    """
+    if await current_version(database) != SCHEMA_VERSION:
+        await upgrade(settings.url)
+
+
+async def current_version(database: Database) -> str | None:
+    """Return the version of the database's tables; `None` when there are none yet."""
+    async with database.snapshot() as tx:
+        return await tx.run_sync(_version)
+
+
+async def upgrade(url: str) -> None:
+    """Bring a database to the newest version, all or nothing; safe to repeat, and to do at once.
+
+    Raises:
+        ConfigError: The database belongs to a newer bot.
+    """
+    async with connection_for_versions(url) as connection:
+        await connection.run_sync(_upgrade)
+
+
+@asynccontextmanager
+async def connection_for_versions(url: str) -> AsyncIterator[AsyncConnection]:
+    """Give a connection inside one transaction that no other upgrade shares."""
+    parsed = make_url(url)
+    is_sqlite = parsed.get_backend_name() == "sqlite"
+    if is_sqlite:
+        _prepare_file(Path(parsed.database or ""))
+    driver = "sqlite+aiosqlite" if is_sqlite else "postgresql+asyncpg"
+    engine = create_async_engine(parsed.set(drivername=driver), poolclass=NullPool)
+    if is_sqlite:
+        event.listen(engine.sync_engine, "connect", _prepare_sqlite)
+        event.listen(engine.sync_engine, "begin", _begin_sqlite)
+    try:
+        async with engine.begin() as connection:
+            if not is_sqlite:
+                await connection.execute(text(f"SELECT pg_advisory_xact_lock({UPGRADE_LOCK})"))
+                # A table that is in use for long makes the upgrade fail, not the bot stand still.
+                await connection.execute(text("SET LOCAL lock_timeout = '10s'"))
+            yield connection
+            if is_sqlite:
+                await _check_references(connection)
+    finally:
+        await engine.dispose()
+
+
+def _upgrade(connection: Connection) -> None:
+    version = _version(connection)
+    if version is not None and version > SCHEMA_VERSION:
+        raise ConfigError(
+            f"The database is of version {version}, which is newer than this bot: it knows "
+            f"{SCHEMA_VERSION}. Install a newer bot, or name another database in `database.url`."
+        )
+    # Alembic takes longer to import than everything else that a start without an upgrade does.
+    from alembic import command  # noqa: PLC0415
+    from alembic.config import Config  # noqa: PLC0415
+
+    config = Config()
+    config.set_main_option("script_location", str(Path(__file__).parent).replace("%", "%%"))
+    config.attributes["connection"] = connection
+    command.upgrade(config, "head")
+
+
+def _version(connection: Connection) -> str | None:
+    if not inspect(connection).has_table("alembic_version"):
+        return None
+    return connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
+
+
+def _prepare_file(path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.touch(mode=0o600, exist_ok=True)
+
+
+def _prepare_sqlite(connection: Any, _: object) -> None:
+    connection.isolation_level = None
+    cursor = connection.cursor()
+    # A table that is rebuilt is dropped in between, and that must not delete what refers to it.
+    cursor.execute("PRAGMA foreign_keys=OFF")
+    cursor.execute("PRAGMA busy_timeout=30000")
+    cursor.close()
+
+
+def _begin_sqlite(connection: Connection) -> None:
+    connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+
+async def _check_references(connection: AsyncConnection) -> None:
+    broken = (await connection.execute(text("PRAGMA foreign_key_check"))).first()
+    if broken is not None:
+        raise RuntimeError(f"The upgrade would leave rows that refer to nothing: {broken}")

@@ -1,0 +1,28 @@
+"""The time, in any zone."""
+
+from typing import Annotated
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from skills.base import Skill, ToolContext, ToolError, tool
+
+
+def build(zone: str) -> Skill:
+    """Return the skill that tells the time, in this zone when no other is asked for."""
+    default = zone
+
+    @tool()
+    async def current_time(
+        context: ToolContext,
+        zone: Annotated[str, "An IANA time zone, such as Europe/Paris"] = default,
+    ) -> str:
+        """Return the current date and time in a time zone."""
+        try:
+            local = context.now().astimezone(ZoneInfo(zone))
+        # A name like `../x` is a ValueError, and one like `Europe` an OSError: it is a folder.
+        except (ZoneInfoNotFoundError, ValueError, OSError):
+            raise ToolError(
+                f"There is no time zone {zone[:100]!r}; use a name like Asia/Tokyo."
+            ) from None
+        return f"{local:%A %d %B %Y, %H:%M} in {zone}"
+
+    return Skill(name="clock", description="The current date and time.", tools=(current_time,))

@@ -1,0 +1,20 @@
+"""What a run says about its progress; given to each run, and to no one else."""
+
+from typing import Annotated
+
+from skills.base import Effects, Skill, ToolContext, tool
+
+
+@tool(effects=Effects.REPEATABLE)
+async def report_progress(
+    context: ToolContext,
+    message: Annotated[str, "One short sentence: what is done, or what comes next."],
+) -> str:
+    """Tell your person how far you are. Call it after a significant step, not every tool call."""
+    await context.report(message)
+    return "Progress reported."
+
+
+def build() -> Skill:
+    """Return the skill."""
+    return Skill(name="progress", description="Reports progress.", tools=(report_progress,))

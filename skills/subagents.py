@@ -1,0 +1,216 @@
+"""Handing work to subagents: the seven tools of the main agent."""
+
+import json
+from dataclasses import replace
+from typing import Annotated
+
+from bot.agent.sanitizer import escape_for_model, one_line
+from bot.subagents.limits import spoken
+from bot.subagents.manager import SubagentManager
+from bot.subagents.records import Records
+from bot.subagents.requests import Caller, RunRequest, Spawned
+from bot.values import short
+from db.runs import Run
+from skills.base import Effects, Skill, Tool, ToolContext, tool
+
+GUIDE = """\
+Handing over work:
+- `delegate_to_subagent` for a quick task of one to three tool calls whose result you need now: \
+it comes back in this same turn, inside <subagent_result>. Name exactly the tools it needs.
+- `sessions_spawn` for longer research or analysis: it returns at once. Tell the person that it \
+has started, with its short id, and that the result will be announced here. For several \
+independent things, spawn several runs in one answer.
+- `sessions_list`, `sessions_info` and `sessions_log` when the person asks how it is going; \
+`sessions_send` to pass a message on to a run; `sessions_stop` to stop one, which the person must \
+confirm.
+- Nothing of this conversation reaches a subagent but what you write into `task` and `context`.
+- When a call is refused, tell the person which limit it was and when to try again."""
+
+RunId = Annotated[str, "Its id or a unique beginning of it, its label, `#n`, or `last`."]
+
+
+def build(manager: SubagentManager, records: Records, *, nested: bool = False) -> Skill:
+    """Return the skill.
+
+    Args:
+        manager: Lets runs in and stops them.
+        records: Tells about them.
+        nested: Whether subagents may have these tools too (`subagents.max_depth` above 1).
+    """
+    tools = (*_starting(manager), *_watching(records), *_steering(manager))
+    if nested:
+        tools = tuple(_for_subagents(item) for item in tools)
+    return Skill(
+        name="subagents",
+        description="Hands work to subagents and manages their runs.",
+        tools=tools,
+        guide=GUIDE,
+    )
+
+
+def _for_subagents(item: Tool) -> Tool:
+    """Return the tool as a subagent may have it too; what needs a person's yes it never may."""
+    return item if item.needs_confirmation else replace(item, main_agent_only=False)
+
+
+def _starting(manager: SubagentManager) -> tuple[Tool, ...]:
+    limit = manager.sync_seconds + 30
+
+    @tool(main_agent_only=True, effects=Effects.REPEATABLE, timeout_seconds=limit)
+    async def delegate_to_subagent(
+        context: ToolContext,
+        task: Annotated[str, "What to do, with everything needed to do it."],
+        tools_needed: Annotated[list[str], "Names of the tools it needs; [] for none."],
+        worker_name: Annotated[str | None, "What to call it."] = None,
+        worker_instructions: Annotated[str | None, "How to go about it."] = None,
+        agent: Annotated[str | None, "Which agent; `general` if left out."] = None,
+    ) -> str:
+        """Have a quick task done now and get the result in this same turn."""
+        request = RunRequest(
+            task=task,
+            label=worker_name or "",
+            agent=agent or "",
+            instructions=worker_instructions or "",
+            allowed_tools=tools_needed,
+        )
+        return await manager.delegate(request, Caller.of(context))
+
+    @tool(main_agent_only=True, effects=Effects.REPEATABLE)
+    async def sessions_spawn(  # noqa: PLR0913, PLR0917 - what a model may say about a run
+        call: ToolContext,
+        task: Annotated[str, "What to do, with everything needed to do it."],
+        label: Annotated[str | None, "Two to five words that people will call it by."] = None,
+        agent: Annotated[str | None, "Which agent; `general` if left out."] = None,
+        context: Annotated[str | None, "Background that it should know."] = None,
+        model: Annotated[str | None, "Another model, if the person asked for one."] = None,
+        provider: Annotated[str | None, "The provider of that model."] = None,
+        timeout_minutes: Annotated[float | None, "Its time; 5 if left out, 10 at most."] = None,
+        allowed_tools: Annotated[
+            list[str] | None, "Names of tools or skills; all if left out, [] for none."
+        ] = None,
+        blocked_tools: Annotated[list[str] | None, "Names it must not use."] = None,
+        max_turns: Annotated[int | None, "How many steps it may take."] = None,
+        token_budget: Annotated[int | None, "Tokens, input and output together."] = None,
+        announce: Annotated[
+            str | None,
+            "`result` announces its report; `summary` lets you word it; `silent` says nothing.",
+        ] = None,
+        whiteboard: Annotated[
+            dict[str, str] | None, "Entries for its whiteboard, to read when it begins."
+        ] = None,
+    ) -> str:
+        """Start a longer task in the background; the result is announced here when it is done."""
+        request = RunRequest(
+            task=task,
+            label=label or "",
+            agent=agent or "",
+            context=context or "",
+            model=model,
+            provider=provider,
+            timeout_minutes=timeout_minutes,
+            allowed_tools=allowed_tools,
+            blocked_tools=blocked_tools or (),
+            max_turns=max_turns,
+            token_budget=token_budget,
+            announce=announce,
+            whiteboard=whiteboard or {},
+        )
+        return _accepted(await manager.spawn(request, Caller.of(call)))
+
+    return delegate_to_subagent, sessions_spawn
+
+
+def _watching(records: Records) -> tuple[Tool, ...]:
+    @tool(main_agent_only=True)
+    async def sessions_list(context: ToolContext) -> str:
+        """List the person's runs: those going on, and those that ended in the last half hour."""
+        active, ended = await records.list(Caller.of(context))
+        if not active and not ended:
+            return "No runs are going on, and none ended in the last half hour."
+        lines = [f"Going on ({len(active)}):", *(_line(run) for run in active)]
+        if ended:
+            lines += ["Ended lately:", *(_line(run) for run in ended)]
+        return "\n".join(lines)
+
+    @tool(main_agent_only=True)
+    async def sessions_log(
+        context: ToolContext,
+        run_id: RunId,
+        page: Annotated[int, "Which page, from 1."] = 1,
+    ) -> str:
+        """Show what a run said and did, step by step."""
+        found = await records.log(run_id, Caller.of(context), page=page)
+        head = f"Log of {_name(found.run)}, page {found.page} of {found.pages}:"
+        return escape_for_model("\n".join([head, *found.lines]))
+
+    @tool(main_agent_only=True)
+    async def sessions_info(context: ToolContext, run_id: RunId) -> str:
+        """Show a run's status, tokens, timing, and the beginning of its result."""
+        details = await records.info(run_id, Caller.of(context))
+        run = details.run
+        document = {
+            "run_id": run.id,
+            "label": run.label,
+            "agent": run.agent,
+            "status": str(run.status),
+            "tokens": run.tokens,
+            "token_budget": run.token_budget,
+            "steps": details.steps,
+            "tool_calls": run.tool_call_count,
+            "working_time": spoken(run.seconds_used),
+            "model": run.model,
+            "unread_messages": sum(item.read_at_step is None for item in details.messages),
+            "error": run.error,
+            "result_preview": (run.result or "")[:500] or None,
+        }
+        return escape_for_model(json.dumps(document, ensure_ascii=False))
+
+    return sessions_list, sessions_log, sessions_info
+
+
+def _steering(manager: SubagentManager) -> tuple[Tool, ...]:
+    @tool(main_agent_only=True, effects=Effects.REPEATABLE)
+    async def sessions_send(
+        context: ToolContext, run_id: RunId, message: Annotated[str, "What to tell it."]
+    ) -> str:
+        """Leave a message for a run; it reads it at its next step."""
+        return escape_for_model(await manager.send(run_id, message, Caller.of(context)))
+
+    @tool(main_agent_only=True, needs_confirmation=True, effects=Effects.REPEATABLE)
+    async def sessions_stop(context: ToolContext, run_id: RunId) -> str:
+        """Stop a run. The person is asked first."""
+        stopped = await manager.stop(run_id, Caller.of(context))
+        if not stopped:
+            return "It is over already; nothing was stopped."
+        return f"Stopped: {', '.join(_name(run) for run in stopped)}."
+
+    return sessions_send, sessions_stop
+
+
+def _accepted(spawned: Spawned) -> str:
+    run = spawned.run
+    document: dict[str, object] = {
+        "status": "queued" if spawned.position is not None else "accepted",
+        "run_id": run.id,
+        "short_id": short(run.id),
+        "label": run.label,
+        "agent": run.agent,
+    }
+    if spawned.position is not None:
+        document["position"] = spawned.position
+    if not spawned.new:
+        document["note"] = "This very run was asked for already; it is not started twice."
+    if spawned.notes:
+        document["changed"] = list(spawned.notes)
+    return escape_for_model(json.dumps(document, ensure_ascii=False))
+
+
+def _name(run: Run) -> str:
+    return escape_for_model(f"“{one_line(run.label, 60)}” ({short(run.id)})")
+
+
+def _line(run: Run) -> str:
+    return escape_for_model(
+        f"- {short(run.id)} #{run.number} “{one_line(run.label, 60)}” ({run.agent}): {run.status}, "
+        f"{spoken(run.seconds_used)}, {run.tokens:,} of {run.token_budget:,} tokens"
+    )

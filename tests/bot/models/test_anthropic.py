@@ -1,0 +1,474 @@
+"""Claude, through the real SDK against a fake API."""
+
+import asyncio
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+
+import pytest
+
+from bot.agent.messages import (
+    Answer,
+    Message,
+    StopReason,
+    ToolCall,
+    ToolResult,
+    ToolResults,
+    UserMessage,
+    from_json,
+    to_json,
+)
+from bot.errors import ContextTooLongError, ModelError, ModelUnavailableError
+from bot.models.anthropic import AnthropicModel, AnthropicSettings
+from bot.models.base import Question, ToolDescription
+from bot.values import Json
+from tests.fakes.anthropic_server import FakeAnthropic
+from tests.fakes.model_server import KEY, Call, Reply, in_order
+
+SONNET, HAIKU, OLD = "claude-sonnet-5-5", "claude-haiku-5-5", "claude-haiku-4-5"
+TOOL = ToolDescription("look", "Look something up.", {"type": "object", "properties": {}})
+THOUGHT: Json = {"type": "thinking", "thinking": "Let me see.", "signature": "c2lnbmVk"}
+SEALED: Json = {"type": "redacted_thinking", "data": "c2VhbGVk"}
+
+Opener = Callable[..., AbstractAsyncContextManager[AnthropicModel]]
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[FakeAnthropic]:
+    async with FakeAnthropic(in_order(Reply(text="Hello."))) as opened:
+        yield opened
+
+
+@pytest.fixture
+def opened(server: FakeAnthropic) -> Opener:
+    @asynccontextmanager
+    async def open_model(**settings: object) -> AsyncIterator[AnthropicModel]:
+        given = {"api_key": KEY, "base_url": server.url, "timeout_seconds": 20, **settings}
+        async with AnthropicModel.open(AnthropicSettings.model_validate(given)) as model:
+            yield model
+
+    return open_model
+
+
+@pytest.fixture
+async def model(opened: Opener) -> AsyncIterator[AnthropicModel]:
+    async with opened() as given:
+        yield given
+
+
+def ask(*messages: Message, model: str = SONNET, **fields: object) -> Question:
+    said = messages or (UserMessage("Hi"),)
+    return Question(model=model, prompt="You are a bot.", messages=said, tools=(TOOL,), **fields)  # type: ignore[arg-type]
+
+
+def unheard(_: str) -> None:
+    """Take a streamed text that the test does not look at."""
+
+
+# -- what is sent --------------------------------------------------------------------------------
+
+
+async def test_prompt_and_history_are_both_cached(
+    server: FakeAnthropic, model: AnthropicModel
+) -> None:
+    await model.ask(ask())
+
+    body = server.requests[0].body
+    assert body["system"] == [
+        {"type": "text", "text": "You are a bot.", "cache_control": {"type": "ephemeral"}}
+    ]
+    assert body["cache_control"] == {"type": "ephemeral"}
+
+
+async def test_the_person_is_known_to_the_provider_as_a_hash_only(
+    server: FakeAnthropic, model: AnthropicModel
+) -> None:
+    await model.ask(ask(person="5e884898"))
+    await model.ask(ask())
+
+    assert server.requests[0].body["metadata"] == {"user_id": "5e884898"}
+    assert "metadata" not in server.requests[1].body
+
+
+async def test_tools_are_sent_even_where_they_may_not_be_used(
+    server: FakeAnthropic, model: AnthropicModel
+) -> None:
+    await model.ask(ask(tools_allowed=False))
+
+    body = server.requests[0].body
+    assert [tool["name"] for tool in body["tools"]] == ["look"]
+    assert body["tool_choice"] == {"type": "none"}
+
+
+async def test_all_results_and_the_note_go_into_one_user_message(
+    server: FakeAnthropic, model: AnthropicModel
+) -> None:
+    calls = (ToolCall("a", "look", {"at": 1}), ToolCall("b", "look"))
+    results = ToolResults((ToolResult("a", "Found."), ToolResult("b", "", failed=True)), "Hurry.")
+
+    await model.ask(ask(UserMessage("Hi"), Answer("", calls), results))
+
+    sent = server.requests[0].body["messages"]
+    assert sent[1]["content"] == [
+        {"type": "tool_use", "id": "a", "name": "look", "input": {"at": 1}},
+        {"type": "tool_use", "id": "b", "name": "look", "input": {}},
+    ]
+    assert sent[2] == {
+        "role": "user",
+        "content": [
+            {"type": "tool_result", "tool_use_id": "a", "content": "Found."},
+            {"type": "tool_result", "tool_use_id": "b", "content": "It failed.", "is_error": True},
+            {"type": "text", "text": "Hurry."},
+        ],
+    }
+    assert len(sent) == 3
+
+
+async def test_an_empty_answer_and_an_empty_message_do_not_break_the_history(
+    model: AnthropicModel,
+) -> None:
+    answer = await model.ask(ask(UserMessage("Hi"), Answer(" \n"), UserMessage("  ")))
+
+    assert answer.text == "Hello."
+
+
+@pytest.mark.parametrize(
+    ("setting", "name", "streamed", "sent"),
+    [
+        ("adaptive", SONNET, True, {"type": "adaptive", "display": "summarized"}),
+        ("adaptive", HAIKU, True, {"type": "adaptive", "display": "summarized"}),
+        ("adaptive", OLD, True, None),
+        ("adaptive", SONNET, False, None),
+        ("between_tools", SONNET, True, {"type": "between_tools"}),
+        ("between_tools", HAIKU, True, {"type": "adaptive", "display": "summarized"}),
+        ("off", SONNET, True, None),
+    ],
+)
+async def test_thinking_is_asked_for_where_a_stream_would_look_dead(
+    server: FakeAnthropic,
+    opened: Opener,
+    setting: str,
+    name: str,
+    sent: Json | None,
+    *,
+    streamed: bool,
+) -> None:
+    async with opened(thinking=setting) as model:
+        await model.ask(ask(model=name), unheard if streamed else None)
+
+    assert server.requests[0].body.get("thinking") == sent
+
+
+# -- what comes back -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+@pytest.mark.parametrize(
+    ("stop", "expected"),
+    [
+        ("end_turn", StopReason.END),
+        ("stop_sequence", StopReason.END),
+        ("max_tokens", StopReason.MAX_TOKENS),
+        ("pause_turn", StopReason.PAUSE),
+        ("refusal", StopReason.REFUSAL),
+        ("model_context_window_exceeded", StopReason.CONTEXT_FULL),
+        ("something_new", StopReason.END),
+    ],
+)
+async def test_every_reason_to_stop_is_known(
+    server: FakeAnthropic,
+    model: AnthropicModel,
+    stop: str,
+    expected: StopReason,
+    *,
+    streamed: bool,
+) -> None:
+    server.script = in_order(Reply(text="So far.", stop=stop))
+
+    answer = await model.ask(ask(), unheard if streamed else None)
+
+    assert answer.stop is expected
+    assert answer.text == "So far."
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+@pytest.mark.parametrize("stop", ["max_tokens", "refusal", "model_context_window_exceeded"])
+async def test_a_call_of_an_answer_that_was_cut_is_not_made(
+    server: FakeAnthropic, model: AnthropicModel, stop: str, *, streamed: bool
+) -> None:
+    blocks = (THOUGHT, {"type": "text", "text": "I will"}, use("a", {}))
+    server.script = in_order(Reply(blocks=blocks, stop=stop), Reply(text="Then."))
+
+    answer = await model.ask(ask(), unheard if streamed else None)
+    again = await model.ask(ask(UserMessage("Hi"), answer, UserMessage("Go on.")))
+
+    assert (answer.text, answer.calls) == ("I will", ())
+    assert again.text == "Then."
+
+
+async def test_a_refusal_without_words_is_explained(
+    server: FakeAnthropic, model: AnthropicModel
+) -> None:
+    details = {"stop_details": {"type": "refusal", "explanation": "That would be dangerous."}}
+    server.script = in_order(Reply(stop="refusal", details=details))
+
+    answer = await model.ask(ask())
+
+    assert answer.stop is StopReason.REFUSAL
+    assert answer.text == "That would be dangerous."
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+@pytest.mark.parametrize("raw", ['{"at": ', "[1, 2]", '"text"'])
+async def test_arguments_that_are_no_object_are_kept_as_text(
+    server: FakeAnthropic, model: AnthropicModel, raw: str, *, streamed: bool
+) -> None:
+    server.script = in_order(Reply(calls=(Call("look", raw, "a"),)), Reply(text="Sorry."))
+
+    answer = await model.ask(ask(), unheard if streamed else None)
+    results = ToolResults((ToolResult("a", "That was no JSON object.", failed=True),))
+    again = await model.ask(ask(UserMessage("Hi"), answer, results))
+
+    assert answer.calls[0].arguments == {}
+    assert answer.calls[0].malformed.strip('"') == raw.strip('"')
+    assert again.text == "Sorry."
+
+
+def use(call_id: str, given: object) -> Json:
+    return {"type": "tool_use", "id": call_id, "name": "look", "input": given}
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+async def test_thoughts_go_back_unchanged_to_the_model_that_had_them(
+    server: FakeAnthropic, model: AnthropicModel, *, streamed: bool
+) -> None:
+    blocks = (THOUGHT, SEALED, {"type": "text", "text": "Looking."}, use("a", {"at": "x"}))
+    server.script = in_order(Reply(blocks=blocks), Reply(text="Done."))
+    answer = await model.ask(ask(), unheard if streamed else None)
+    stored = from_json(to_json(answer))
+
+    await model.ask(ask(UserMessage("Hi"), stored, ToolResults((ToolResult("a", "Found."),))))
+
+    assert server.requests[1].body["messages"][1]["content"] == list(blocks)
+
+
+async def test_thoughts_are_left_out_for_another_model(
+    server: FakeAnthropic, model: AnthropicModel
+) -> None:
+    server.script = in_order(Reply(blocks=(THOUGHT, {"type": "text", "text": "Hello."})))
+    answer = await model.ask(ask())
+
+    await model.ask(ask(UserMessage("Hi"), answer, UserMessage("And?"), model=HAIKU))
+
+    sent = server.requests[1].body["messages"][1]["content"]
+    assert sent == [{"type": "text", "text": "Hello."}]
+
+
+async def test_a_dated_name_is_the_same_model(server: FakeAnthropic, model: AnthropicModel) -> None:
+    said = (THOUGHT, {"type": "text", "text": "Hello."})
+    server.script = in_order(Reply(blocks=said, model="claude-haiku-4-5-20251001"))
+    answer = await model.ask(ask(model=OLD))
+
+    await model.ask(ask(UserMessage("Hi"), answer, UserMessage("And?"), model=OLD))
+
+    assert answer.model == "claude-haiku-4-5-20251001"
+    assert server.requests[1].body["messages"][1]["content"] == list(said)
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+async def test_an_answer_of_text_and_calls_has_nothing_native(
+    server: FakeAnthropic, model: AnthropicModel, *, streamed: bool
+) -> None:
+    server.script = in_order(Reply(text="Looking.", calls=(Call("look"),)))
+
+    answer = await model.ask(ask(), unheard if streamed else None)
+
+    assert answer.native is None
+
+
+async def test_thoughts_are_shown_until_there_is_a_text(
+    server: FakeAnthropic, model: AnthropicModel
+) -> None:
+    blocks = (THOUGHT, {"type": "text", "text": "Hello."})
+    server.script = in_order(Reply(blocks=blocks, gap_seconds=0.06))
+    heard: list[str] = []
+
+    answer = await model.ask(ask(), heard.append)
+
+    assert "💭 Let me see." in heard
+    assert heard[-1] == answer.text == "Hello."
+
+
+async def test_a_fast_stream_redraws_the_message_seldom(
+    server: FakeAnthropic, model: AnthropicModel
+) -> None:
+    server.script = in_order(Reply(text="word " * 2000))
+    heard: list[str] = []
+
+    answer = await model.ask(ask(), heard.append)
+
+    assert len(heard) < 200  # of 834 pieces, on a machine ten times slower than usual
+    assert heard[-1] == answer.text
+
+
+# -- what goes wrong -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("status", "kind", "text", "expected"),
+    [
+        (408, "timeout_error", "", ModelUnavailableError),
+        (409, "conflict_error", "", ModelUnavailableError),
+        (429, "rate_limit_error", "", ModelUnavailableError),
+        (500, "api_error", "", ModelUnavailableError),
+        (503, "api_error", "", ModelUnavailableError),
+        (529, "overloaded_error", "", ModelUnavailableError),
+        (400, "invalid_request_error", "prompt is too long: 3 > 2", ContextTooLongError),
+        (413, "request_too_large", "", ContextTooLongError),
+        (401, "authentication_error", "", ModelError),
+        (403, "permission_error", "", ModelError),
+        (402, "billing_error", "", ModelError),
+        (404, "not_found_error", "", ModelError),
+        (400, "invalid_request_error", "Your credit balance is too low", ModelError),
+        (422, "invalid_request_error", "", ModelError),
+    ],
+)
+@pytest.mark.parametrize("streamed", [False, True])
+async def test_every_error_says_whether_asking_again_helps(
+    server: FakeAnthropic,
+    model: AnthropicModel,
+    status: int,
+    kind: str,
+    text: str,
+    expected: type[ModelError],
+    *,
+    streamed: bool,
+) -> None:
+    server.script = in_order(Reply(status=status, kind=kind, text=text))
+
+    with pytest.raises(ModelError) as caught:
+        await model.ask(ask(), unheard if streamed else None)
+
+    assert type(caught.value) is expected
+    assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize("kind", ["overloaded_error", "api_error", "rate_limit_error"])
+async def test_an_error_inside_a_stream_may_be_asked_again(
+    server: FakeAnthropic, model: AnthropicModel, kind: str
+) -> None:
+    server.script = in_order(Reply(text="So far", kind=kind, fault="error", after_events=4))
+
+    with pytest.raises(ModelUnavailableError, match="busy"):
+        await model.ask(ask(), unheard)
+
+
+async def test_a_refused_request_inside_a_stream_is_not_asked_again(
+    server: FakeAnthropic, model: AnthropicModel
+) -> None:
+    server.script = in_order(Reply(text="So", kind="invalid_request_error", fault="error"))
+
+    with pytest.raises(ModelError) as caught:
+        await model.ask(ask(), unheard)
+
+    assert not isinstance(caught.value, ModelUnavailableError)
+
+
+@pytest.mark.parametrize(("fault", "after"), [("drop", 0), ("drop", 5), ("end", 5), ("garbage", 3)])
+async def test_a_stream_that_breaks_is_no_answer(
+    server: FakeAnthropic, model: AnthropicModel, fault: str, after: int
+) -> None:
+    broken = Reply(text="So far", calls=(Call("look"),), fault=fault, after_events=after)  # type: ignore[arg-type]
+    server.script = in_order(broken)
+
+    with pytest.raises(ModelUnavailableError):
+        await model.ask(ask(), unheard)
+
+
+@pytest.mark.parametrize("fault", ["drop", "garbage"])
+async def test_a_broken_answer_may_be_asked_again(
+    server: FakeAnthropic, model: AnthropicModel, fault: str
+) -> None:
+    server.script = in_order(Reply(text="Hello.", fault=fault))  # type: ignore[arg-type]
+
+    with pytest.raises(ModelUnavailableError):
+        await model.ask(ask())
+
+
+async def test_a_document_that_is_no_message_may_be_asked_again(
+    server: FakeAnthropic, model: AnthropicModel
+) -> None:
+    server.script = in_order(Reply(text="Hello.", details={"content": None}))
+
+    with pytest.raises(ModelUnavailableError, match="cannot be read"):
+        await model.ask(ask())
+
+
+async def test_a_provider_that_stays_silent_is_given_up(
+    server: FakeAnthropic, opened: Opener
+) -> None:
+    server.script = in_order(Reply(text="Never", fault="hang"))
+    async with asyncio.timeout(20), opened(timeout_seconds=0.1) as model:
+        with pytest.raises(ModelUnavailableError, match="in time"):
+            await model.ask(ask())
+
+        await server.disconnected.wait()
+
+
+@pytest.mark.parametrize("after", [0, 5])
+async def test_a_stream_that_falls_silent_is_given_up(
+    server: FakeAnthropic, opened: Opener, after: int
+) -> None:
+    server.script = in_order(Reply(text="Never ends", fault="hang", after_events=after))
+    async with asyncio.timeout(20), opened(idle_timeout_seconds=0.2) as model:
+        with pytest.raises(ModelUnavailableError):
+            await model.ask(ask(), unheard)
+
+        await server.disconnected.wait()
+
+
+async def test_nobody_listening_means_out_of_reach() -> None:
+    settings = AnthropicSettings(api_key=KEY, base_url="http://127.0.0.1:1")
+    async with AnthropicModel.open(settings) as model:
+        with pytest.raises(ModelUnavailableError, match="out of reach"):
+            await model.ask(ask())
+
+
+@pytest.mark.parametrize("key", [None, "  "])
+async def test_without_a_key_nothing_is_sent(
+    server: FakeAnthropic, opened: Opener, key: str | None
+) -> None:
+    async with opened(api_key=key) as model:
+        with pytest.raises(ModelError, match=r"models\.anthropic\.api_key"):
+            await model.ask(ask())
+
+    assert server.requests == []
+
+
+async def test_many_calls_at_once_share_one_client(
+    server: FakeAnthropic, model: AnthropicModel
+) -> None:
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(model.ask(ask())) for _ in range(50)]
+
+    assert [task.result().text for task in tasks] == ["Hello."] * 50
+    assert len(server.requests) == 50
+
+
+def test_the_sdk_is_imported_only_when_it_is_needed() -> None:
+    program = """
+import asyncio, sys
+from bot.models.anthropic import AnthropicModel, AnthropicSettings
+async def main():
+    async with AnthropicModel.open(AnthropicSettings(api_key="sk-x")) as model:
+        print("anthropic" in sys.modules)
+        await model.warm()
+        print("anthropic.resources.messages" in sys.modules)
+asyncio.run(main())
+"""
+    printed = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=50
+    ).stdout
+
+    assert printed.split() == ["False", "True"]

@@ -1,0 +1,149 @@
+"""Which model answers whom."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+from pydantic import ValidationError
+
+from bot.agent.messages import UserMessage
+from bot.errors import BadRequestError
+from bot.models.base import Question
+from bot.models.catalog import Choice, Models, ModelSettings
+from bot.values import Json
+from tests.fakes.anthropic_server import FakeAnthropic
+from tests.fakes.model_server import KEY, Reply, in_order
+from tests.fakes.openai_server import FakeOpenAI
+
+CLAUDE: Json = {"anthropic": {"api_key": KEY}}
+OLLAMA: Json = {"openai": {"base_url": "http://localhost:11434/v1", "main_model": "meta/llama"}}
+BOTH: Json = {**CLAUDE, **OLLAMA, "allowed": ["openai/meta/llama", "claude-opus-5-5"]}
+
+MAIN = Choice("anthropic", "claude-sonnet-5-5")
+RUNS = Choice("anthropic", "claude-haiku-5-5")
+
+
+def settings(**given: object) -> ModelSettings:
+    return ModelSettings.model_validate(given)
+
+
+@pytest.fixture
+async def models() -> AsyncIterator[Models]:
+    async with Models.open(settings(**BOTH)) as opened:
+        yield opened
+
+
+@pytest.mark.parametrize(
+    ("given", "main", "runs"),
+    [
+        ({}, "offline/offline-demo", "offline/offline-demo"),
+        (CLAUDE, str(MAIN), str(RUNS)),
+        (OLLAMA, "openai/meta/llama", "openai/meta/llama"),
+        ({**CLAUDE, **OLLAMA}, str(MAIN), str(RUNS)),
+        ({**CLAUDE, **OLLAMA, "provider": "openai"}, "openai/meta/llama", "openai/meta/llama"),
+        ({**CLAUDE, "provider": "offline"}, "offline/offline-demo", "offline/offline-demo"),
+        ({"anthropic": {"api_key": " "}}, "offline/offline-demo", "offline/offline-demo"),
+    ],
+)
+def test_the_first_provider_that_is_set_up_answers(given: Json, main: str, runs: str) -> None:
+    chosen = settings(**given)
+
+    assert (str(chosen.main), str(chosen.subagent)) == (main, runs)
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"provider": "anthropic"}, r"models\.anthropic\.api_key"),
+        ({"provider": "openai"}, r"models\.openai\.api_key"),
+        ({"openai": {"api_key": "sk-x"}}, r"models\.openai\.main_model"),
+        ({**CLAUDE, "allowed": ["openai/gpt-6-luna"]}, r"openai/gpt-6-luna needs"),
+    ],
+)
+def test_a_model_that_cannot_be_asked_is_an_error_of_the_configuration(
+    given: Json, words: str
+) -> None:
+    with pytest.raises(ValidationError, match=words):
+        settings(**given)
+
+
+@pytest.mark.parametrize(
+    ("provider", "model", "expected"),
+    [
+        (None, None, RUNS),
+        ("", "", RUNS),
+        ("anthropic", None, RUNS),
+        ("openai", None, Choice("openai", "meta/llama")),
+        (None, "meta/llama", Choice("openai", "meta/llama")),
+        (None, "openai/meta/llama", Choice("openai", "meta/llama")),
+        (None, "claude-sonnet-5-5", MAIN),
+        ("anthropic", "claude-opus-5-5", Choice("anthropic", "claude-opus-5-5")),
+        (None, "opus", Choice("anthropic", "claude-opus-5-5")),
+        (None, "haiku", RUNS),
+    ],
+)
+async def test_an_allowed_model_is_found_by_its_names(
+    models: Models, provider: str | None, model: str | None, expected: Choice
+) -> None:
+    assert models.choose(provider, model, models.subagent()) == expected
+
+
+@pytest.mark.parametrize(
+    ("provider", "model"),
+    [(None, "gpt-6-luna"), ("openai", "claude-haiku-5-5"), ("offline", None), ("nobody", None)],
+)
+async def test_any_other_model_is_refused_with_a_list(
+    models: Models, provider: str | None, model: str | None
+) -> None:
+    with pytest.raises(BadRequestError) as caught:
+        models.choose(provider, model, models.main())
+
+    assert "anthropic/claude-opus-5-5" in str(caught.value)
+    assert "openai/meta/llama" in str(caught.value)
+
+
+async def test_each_choice_is_asked_at_its_own_provider() -> None:
+    claude, other = in_order(Reply(text="Claude here.")), in_order(Reply(text="Llama here."))
+    async with FakeAnthropic(claude) as anthropic, FakeOpenAI(other) as openai:
+        given = settings(
+            anthropic={"api_key": KEY, "base_url": anthropic.url},
+            openai={"api_key": KEY, "base_url": f"{openai.url}/v1", "main_model": "llama"},
+            offline={"pace_seconds": 0},
+            allowed=["openai/llama"],
+        )
+        async with Models.open(given) as models:
+            await models.warm()
+            choices = (models.main(), Choice("openai", "llama"), Choice("offline", "offline-demo"))
+            texts = [await text_of(models, choice) for choice in choices]
+
+    assert texts[:2] == ["Claude here.", "Llama here."]
+    assert "offline demo" in texts[2]
+
+
+async def text_of(models: Models, choice: Choice) -> str:
+    said = (UserMessage("Hello"),)
+    answer = await models.of(choice).ask(Question(model=choice.model, prompt="", messages=said))
+    return answer.text
+
+
+async def test_a_busy_provider_is_asked_again() -> None:
+    script = in_order(Reply(status=529, kind="overloaded_error"), Reply(text="Now."))
+    async with FakeAnthropic(script) as server:
+        at_once = {"wait_initial_seconds": 0, "wait_jitter_seconds": 0}
+        given = settings(anthropic={"api_key": KEY, "base_url": server.url}, retry=at_once)
+        async with Models.open(given) as models:
+            text = await text_of(models, models.main())
+
+    assert text == "Now."
+
+
+def test_the_models_describe_themselves_to_an_admin() -> None:
+    both = "\n".join(settings(**BOTH).describe())
+    none = "\n".join(settings().describe())
+
+    assert both.splitlines() == [
+        f"main agent: {MAIN}",
+        f"runs: {RUNS}",
+        "runs may also ask for: openai/meta/llama, anthropic/claude-opus-5-5",
+    ]
+    assert "ANTHROPIC_API_KEY" in none
+    assert KEY not in both

@@ -1,0 +1,118 @@
+import re
+import uuid
+
+from bot.platforms.terminal.live import TAIL_CHARACTERS, answer_lines, live_region, tail_of
+from bot.platforms.terminal.people import place_of
+from bot.platforms.terminal.room import Room
+from bot.values import RunStatus
+from tests.bot.platforms.terminal.things import card, person, question
+
+COLOURS = re.compile("\x1b\\[[0-9;]*m")
+
+
+class Watch:
+    """A clock in seconds that a test turns."""
+
+    def __init__(self) -> None:
+        self.seconds = 100.0
+
+    def __call__(self) -> float:
+        return self.seconds
+
+
+def region(room: Room, name: str = "alice", *, width: int = 100, height: int = 12) -> str:
+    return COLOURS.sub("", live_region(room, person(name), width=width, height=height))
+
+
+def test_nothing_is_drawn_when_nothing_goes_on() -> None:
+    assert region(Room()) == ""
+
+
+def test_a_running_card_ticks_and_a_waiting_one_does_not() -> None:
+    watch = Watch()
+    room = Room(monotonic=watch)
+    room.move_card(card())
+    room.move_card(card(run_id=str(uuid.uuid4()), status=RunStatus.WAITING_APPROVAL))
+
+    watch.seconds += 10
+
+    first, second = region(room).split("\n")
+    assert "· 0:52 ·" in first
+    assert "· 0:42 ·" in second
+
+
+def test_thinking_and_answering_are_shown_with_the_time_they_take() -> None:
+    watch = Watch()
+    room = Room(monotonic=watch)
+    room.hear(place_of(person()))
+    watch.seconds += 2
+    assert region(room) == "thinking… 2 s (Ctrl-C stops it)"
+
+    reply = room.open_reply(person(), place_of(person()))
+    reply.text, reply.drawn = "It is", ("It is",)
+    watch.seconds += 1
+
+    assert region(room) == "It is\nanswering… 3 s (Ctrl-C stops it)"
+
+
+def test_an_open_question_is_kept_in_sight_until_it_expires() -> None:
+    watch = Watch()
+    room = Room(monotonic=watch)
+    room.add_question(question(seconds=60))
+    assert "waits for you: yes or no" in region(room)
+
+    watch.seconds += 61
+
+    assert region(room) == ""
+
+
+def test_nobody_sees_what_goes_on_for_others() -> None:
+    room = Room()
+    room.move_card(card("alice"))
+    room.hear(place_of(person("alice")))
+    room.open_reply(person("alice"), place_of(person("alice"))).drawn = ("secret",)
+    room.add_question(question("alice"))
+
+    assert region(room, "bob") == ""
+
+
+def test_the_region_keeps_to_its_height_and_shows_the_end_of_the_answer() -> None:
+    room = Room()
+    for number in range(20):
+        room.move_card(card(run_id=str(uuid.uuid4()), label=f"run{number}", line="going"))
+    reply = room.open_reply(person(), place_of(person()))
+    reply.text, reply.drawn = "…", tuple(f"line{number}" for number in range(50))
+
+    lines = region(room, height=12).split("\n")
+
+    assert len(lines) == 12
+    assert "line49" in lines
+    assert any(re.search(r"… and \d+ more: /subagents list", line) for line in lines)
+
+
+def test_a_line_that_is_too_long_is_cut_and_not_wrapped() -> None:
+    room = Room()
+    room.move_card(card(line="x" * 90))
+
+    lines = region(room, width=40).split("\n")
+
+    assert len(lines) == 2
+    assert all(len(line) <= 40 for line in lines)
+
+
+def test_only_the_end_of_a_growing_answer_is_laid_out() -> None:
+    text = "word\n" * 5000 + "the end"
+
+    lines = answer_lines(text, 80)
+
+    assert "the end" in lines[-1]
+    assert len("\n".join(lines)) < 2 * TAIL_CHARACTERS
+
+
+def test_the_end_of_an_answer_keeps_an_open_fence_open() -> None:
+    code = "```python\n" + "x = 1\n" * 1000
+
+    assert tail_of(code).startswith("```\nx = 1")
+    assert tail_of(code + "```\nprose" * 1).startswith("```\nx = 1")
+    assert not tail_of(code + "```\n" + "prose\n" * 1000).startswith("```")
+    assert tail_of("short") == "short"

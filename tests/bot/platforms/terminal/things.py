@@ -1,0 +1,73 @@
+"""Things that the tests of the terminal say and show."""
+
+import uuid
+
+from bot.platforms.base import Announcement, Confirmation, RunCard
+from bot.platforms.terminal.people import identity_of, place_of
+from bot.values import Identity, RunStatus
+
+RUN = "1a2b3c4d-0000-4000-8000-000000000001"
+
+
+def card(
+    name: str = "alice",
+    *,
+    run_id: str = RUN,
+    label: str = "news",
+    status: RunStatus = RunStatus.RUNNING,
+    line: str = "",
+    tool: str = "",
+) -> RunCard:
+    owner = identity_of(name)
+    return RunCard(
+        run_id=run_id,
+        owner=owner,
+        place=place_of(owner),
+        label=label,
+        agent="general",
+        status=status,
+        elapsed_seconds=42,
+        tool=tool,
+        tool_calls=5,
+        tokens=12_345,
+        token_budget=50_000,
+        line=line,
+    )
+
+
+def announcement(
+    name: str = "alice",
+    *,
+    key: str = RUN,
+    title: str = "news completed",
+    text: str = "There is some.",
+    footer: str = "",
+    maybe_repeated: bool = False,
+) -> Announcement:
+    owner = identity_of(name)
+    return Announcement(
+        key=key,
+        place=place_of(owner),
+        owner=owner,
+        title=title,
+        text=text,
+        footer=footer,
+        maybe_repeated=maybe_repeated,
+    )
+
+
+def question(
+    name: str = "alice", *, text: str = "Shall I delete it?", seconds: float = 600
+) -> Confirmation:
+    owner = identity_of(name)
+    return Confirmation(
+        id=str(uuid.uuid4()),
+        owner=owner,
+        place=place_of(owner),
+        text=text,
+        expires_in_seconds=seconds,
+    )
+
+
+def person(name: str = "alice") -> Identity:
+    return identity_of(name)

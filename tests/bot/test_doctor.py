@@ -1,0 +1,173 @@
+"""What the doctor finds: the database, who holds it, the keys, and what is not there yet."""
+
+import os
+import socket
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pydantic import SecretStr
+
+from bot.config import Config
+from bot.doctor import Finding, Mark, examine
+from bot.models.anthropic import AnthropicSettings
+from bot.models.catalog import ModelSettings
+from db.database import DatabaseSettings, hold
+from tests.fakes.anthropic_server import KEY, FakeAnthropic, Reply
+from tests.fakes.model_server import in_order
+
+
+def configured(url: str) -> Config:
+    return Config(database=DatabaseSettings(url=url))
+
+
+async def finding(config: Config, subject: str) -> Finding:
+    found = {each.subject: each for each in await examine(config)}
+    return found[subject]
+
+
+@pytest.fixture
+def closed_port() -> Iterator[int]:
+    """A port that is taken, so that no other process listens on it, and answers nobody."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        yield taken.getsockname()[1]
+
+
+async def test_a_database_with_all_tables_is_good(database_url: str) -> None:
+    found = await finding(configured(database_url), "Database")
+
+    assert (found.mark, found.bad) == (Mark.GOOD, False)
+    assert "current" in found.text
+
+
+async def test_a_file_that_is_not_there_is_no_fault_and_is_not_made(tmp_path: Path) -> None:
+    file = tmp_path / "data" / "retinue.db"
+
+    found = await examine(configured(f"sqlite:///{file}"))
+
+    assert not any(each.bad for each in found)
+    assert "does not exist yet" in found[0].text
+    assert not file.parent.exists()
+
+
+async def test_a_file_that_cannot_be_made_is_bad(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("no folder")
+
+    found = await finding(configured(f"sqlite:///{tmp_path}/file/retinue.db"), "Database")
+
+    assert found.bad
+    assert "cannot be written" in found.text
+
+
+async def test_a_database_without_tables_is_sent_to_migrate(empty_postgres_url: str) -> None:
+    found = await finding(configured(empty_postgres_url), "Database")
+
+    assert found.mark is Mark.OFF
+    assert "has no tables yet: `python -m bot migrate`" in found.text
+
+
+@pytest.mark.parametrize(
+    ("version", "mark", "advice"),
+    [("2000010101", Mark.OFF, "migrate"), ("2999010101", Mark.BAD, "install a newer bot")],
+)
+async def test_tables_of_another_version_are_told_with_what_to_do(
+    sqlite_url: str, version: str, mark: Mark, advice: str
+) -> None:
+    with sqlite3.connect(sqlite_url.removeprefix("sqlite:///")) as connection:
+        connection.execute("UPDATE alembic_version SET version_num = ?", (version,))
+    connection.close()
+
+    found = await finding(configured(sqlite_url), "Database")
+
+    assert found.mark is mark
+    assert version in found.text
+    assert advice in found.text
+
+
+async def test_a_file_that_is_no_database_is_bad(tmp_path: Path) -> None:
+    file = tmp_path / "retinue.db"
+    file.write_text("a letter, or something like it" * 100)
+
+    found = await finding(configured(f"sqlite:///{file}"), "Database")
+
+    assert found.bad
+    assert "file is not a database. Check `database.url`" in found.text
+
+
+async def test_a_server_that_does_not_answer_is_bad_and_its_password_is_not_shown(
+    closed_port: int,
+) -> None:
+    url = f"postgresql://bot:hunter22@127.0.0.1:{closed_port}/retinue"
+
+    found = await finding(configured(url), "Database")
+
+    assert found.bad
+    assert "hunter22" not in found.text
+    assert "bot:[secret]@127.0.0.1" in found.text
+
+
+async def test_the_process_that_holds_the_file_is_named_and_not_disturbed(sqlite_url: str) -> None:
+    file = Path(sqlite_url.removeprefix("sqlite:///"))
+    assert (await finding(configured(sqlite_url), "Bot")).mark is Mark.OFF
+    assert not file.with_name("retinue.db.lock").exists()
+
+    lock = hold(file)
+    held = await finding(configured(sqlite_url), "Bot")
+    os.close(lock)
+    free = await finding(configured(sqlite_url), "Bot")
+
+    assert held == Finding(Mark.GOOD, "Bot", f"process {os.getpid()} is running and holds {file}.")
+    assert free.mark is Mark.OFF
+    os.close(hold(file))
+
+
+async def test_search_is_looked_at_and_what_comes_later_says_so(sqlite_url: str) -> None:
+    found = {each.subject: each for each in await examine(configured(sqlite_url))}
+
+    assert "FTS5" in found["Search"].text
+    for subject in ("Discord", "Slack", "Sandbox"):
+        assert found[subject].mark is Mark.OFF
+        assert "version" in found[subject].text
+    assert str(found["Terminal"]).startswith("✓ Terminal")
+
+
+async def test_without_a_key_the_demo_answers_and_that_is_no_fault(tmp_path: Path) -> None:
+    found = await examine(configured(f"sqlite:///{tmp_path}/retinue.db"), online=True)
+
+    model, answer = (each for each in found if each.subject in {"Model", "Answer"})
+    assert (model.mark, answer.mark) == (Mark.OFF, Mark.GOOD)
+    assert "offline demo" in model.text
+
+
+def with_model(url: str, key: str, tmp_path: Path) -> Config:
+    settings = AnthropicSettings(api_key=SecretStr(key), base_url=url)
+    return Config(
+        models=ModelSettings(anthropic=settings),
+        database=DatabaseSettings(url=f"sqlite:///{tmp_path}/retinue.db"),
+    )
+
+
+async def test_both_models_are_asked_only_when_that_is_wanted(tmp_path: Path) -> None:
+    async with FakeAnthropic(in_order(Reply(text="Yes."))) as server:
+        config = with_model(server.url, KEY, tmp_path)
+
+        silent = [each for each in await examine(config) if each.subject == "Answer"]
+        asked = [each for each in await examine(config, online=True) if each.subject == "Answer"]
+
+    models = [config.models.anthropic.main_model, config.models.anthropic.subagent_model]
+    assert silent == []
+    assert [each.mark for each in asked] == [Mark.GOOD, Mark.GOOD]
+    assert [request.body["model"] for request in server.requests] == models
+
+
+async def test_a_key_that_is_refused_is_bad_and_not_shown(tmp_path: Path) -> None:
+    async with FakeAnthropic(in_order(Reply(text="Yes."))) as server:
+        config = with_model(server.url, "not-the-key-of-the-tests", tmp_path)
+
+        found = await examine(config, online=True)
+
+    answer = next(each for each in found if each.subject == "Answer")
+    assert answer.bad
+    assert "not-the-key-of-the-tests" not in "".join(map(str, found))

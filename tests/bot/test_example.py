@@ -1,0 +1,85 @@
+"""The example and the schema are written from the settings, and are up to date."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bot.config import Config, load
+from bot.example import EXAMPLE_FILE, SCHEMA_FILE, example, schema, write
+from bot.problems import all_keys, name, section
+
+ROOT = Path(__file__).parents[2]
+
+#: Features G1–G13, and what the seeds say of them.
+SUBAGENTS = {
+    "enabled": True,
+    "default_timeout_minutes": 5,
+    "max_timeout_minutes": 10,
+    "sync_timeout_seconds": 120,
+    "max_concurrent_per_user": 3,
+    "max_concurrent_global": 10,
+    "archive_ttl_minutes": 60,
+    "max_tool_calls_per_run": 25,
+    "default_token_budget": 50_000,
+    "max_token_budget": 200_000,
+    "spawn_rate_limit": {"max_requests": 10, "window_seconds": 3600},
+    "cleanup_interval_seconds": 60,
+}
+
+
+@pytest.mark.parametrize(("file", "made"), [(EXAMPLE_FILE, example), (SCHEMA_FILE, schema)])
+def test_the_file_in_the_repository_is_the_one_that_is_made(file: Path, made: Any) -> None:
+    in_repository = (ROOT / file).read_text(encoding="utf-8")
+
+    assert in_repository == made(), "Write it anew: python -m bot config-docs"
+
+
+def test_the_example_loads_and_changes_nothing(tmp_path: Path) -> None:
+    file = tmp_path / "config.yaml"
+    file.write_text(example(), encoding="utf-8")
+
+    assert load(file, {}) == Config()
+
+
+def test_the_example_says_of_every_key_what_it_is_for() -> None:
+    lines = example().splitlines()
+    for key, field in all_keys(Config):
+        indent = "  " * (len(key) - 1)
+        starts = (f"{indent}{key[-1]}:", f"{indent}# {key[-1]}: ${{")
+        places = [index for index, line in enumerate(lines) if line.startswith(starts)]
+
+        assert places, name(key)
+        assert all(lines[place - 1].startswith(f"{indent}# ") for place in places), name(key)
+        assert field.description or section(field), name(key)
+
+
+def test_subagents_have_the_defaults_that_were_asked_for() -> None:
+    defaults = Config().subagents.model_dump()
+
+    assert {key: defaults[key] for key in SUBAGENTS} == SUBAGENTS
+
+
+def test_the_schema_names_every_key_and_allows_no_other() -> None:
+    described = json.loads(schema())
+    subagents = described["$defs"]["SubagentSettings"]
+
+    assert set(described["properties"]) == set(Config.model_fields)
+    assert set(SUBAGENTS) <= set(subagents["properties"])
+    assert described["additionalProperties"] is False
+    assert subagents["additionalProperties"] is False
+
+
+def test_the_schema_lets_a_variable_stand_for_a_number() -> None:
+    depth = json.loads(schema())["$defs"]["SubagentSettings"]["properties"]["max_depth"]
+
+    assert {"type": "string", "pattern": r"\$\{"} in depth["anyOf"]
+    assert depth["default"] == 1
+
+
+def test_both_files_are_written_where_they_belong(tmp_path: Path) -> None:
+    files = write(tmp_path)
+
+    assert files == (tmp_path / "config.example.yaml", tmp_path / "docs" / "config.schema.json")
+    assert files[0].read_text(encoding="utf-8") == example()

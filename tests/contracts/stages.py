@@ -1,0 +1,126 @@
+"""Where the contract of the `Outlet` port is played: one stage for each outlet.
+
+A new platform adds its stage here and nothing to the suite.
+"""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Protocol
+
+from bot.agent.sanitizer import for_terminal
+from bot.platforms.base import Outlet
+from bot.platforms.terminal.people import identity_of, place_of
+from bot.values import Identity, Place
+from tests.fakes.outlet import FakeOutlet
+from tests.fakes.terminal import Sitting, sit_down
+
+
+class Stage(Protocol):
+    """An outlet, and the eyes of the person it talks to.
+
+    Attributes:
+        owner: The person who reads.
+        place: Where they read.
+    """
+
+    outlet: Outlet
+    owner: Identity
+    place: Place
+
+    def seen(self) -> str:
+        """Return what the person can read there now, without the platform's own markup."""
+        ...
+
+    async def shows(self, part: str) -> None:
+        """Wait until they can read something."""
+        ...
+
+    def dangers(self) -> list[str]:
+        """Return what of all that was sent would do something: ping, move a cursor, run."""
+        ...
+
+    async def leave(self) -> bool:
+        """Let the person go away; return whether this platform knows about that."""
+        ...
+
+
+class FakeStage:
+    """The fake outlet, read through its lists."""
+
+    def __init__(self) -> None:
+        self.fake = FakeOutlet()
+        self.outlet: Outlet = self.fake
+        self.owner = Identity("fake", "", "alice")
+        self.place = Place("fake", channel="alice")
+
+    def seen(self) -> str:
+        """Return all texts in one."""
+        fake = self.fake
+        replies = [reply.final or "".join(reply.updates[-1:]) for reply in fake.replies]
+        cards = [f"{cards[-1].label} {cards[-1].status}" for cards in fake.cards.values()]
+        said = [
+            f"{item.title} {item.text} {item.footer} {'repetition' * item.maybe_repeated}"
+            for item in fake.announcements
+        ]
+        others = [item.text for item in fake.questions] + [item.text for item in fake.told]
+        return for_terminal("\n".join(replies + cards + said + others))
+
+    async def shows(self, part: str) -> None:
+        """Wait until it was recorded."""
+        await self.fake.until(lambda: part in self.seen(), part)
+
+    def dangers(self) -> list[str]:
+        """Return nothing: lists do nothing."""
+        return []
+
+    async def leave(self) -> bool:
+        """Let its only reader be absent."""
+        self.fake.absent.add(self.owner)
+        return True
+
+
+class TerminalStage:
+    """A person at a terminal of paper."""
+
+    def __init__(self, sitting: Sitting) -> None:
+        self.sitting = sitting
+        self.outlet: Outlet = sitting.terminal.outlet
+        self.owner = identity_of("alice")
+        self.place = place_of(self.owner)
+
+    def seen(self) -> str:
+        """Return the whole paper."""
+        return self.sitting.screen.text
+
+    async def shows(self, part: str) -> None:
+        """Wait until it is on the paper."""
+        await self.sitting.screen.shows(part)
+
+    def dangers(self) -> list[str]:
+        """Return the control characters that came through."""
+        return self.sitting.screen.intruders
+
+    async def leave(self) -> bool:
+        """Let somebody else take the prompt."""
+        self.sitting.send("/as bob")
+        await self.sitting.screen.until(lambda: self.sitting.screen.last_line == "bob>", "bob>")
+        return True
+
+
+@asynccontextmanager
+async def fake_stage() -> AsyncIterator[Stage]:
+    """Set up the fake outlet."""
+    yield FakeStage()
+
+
+@asynccontextmanager
+async def terminal_stage() -> AsyncIterator[Stage]:
+    """Set up a chat at a terminal."""
+    async with sit_down("alice") as sitting:
+        yield TerminalStage(sitting)
+
+
+STAGES: dict[str, Callable[[], AbstractAsyncContextManager[Stage]]] = {
+    "fake": fake_stage,
+    "terminal": terminal_stage,
+}

@@ -1,0 +1,184 @@
+"""What every outlet promises, on the fake and on every platform."""
+
+import re
+import uuid
+from collections.abc import AsyncIterator
+
+import pytest
+
+from bot.errors import DeliveryError, NotPresentError
+from bot.platforms.base import Announcement, Confirmation, RunCard
+from bot.values import Place, RunStatus
+from tests.contracts.stages import STAGES, Stage
+
+HOSTILE = (
+    "before \x1b[2J\x1b]0;title\x07 \x9b31m \x00 [red]markup[/red] [bold "
+    "@everyone <!channel> <@1> after"
+)
+
+
+@pytest.fixture(params=list(STAGES))
+async def stage(request: pytest.FixtureRequest) -> AsyncIterator[Stage]:
+    async with STAGES[request.param]() as opened:
+        yield opened
+
+
+def announcement(stage: Stage, **changes: object) -> Announcement:
+    values: dict[str, object] = {
+        "key": str(uuid.uuid4()),
+        "place": stage.place,
+        "owner": stage.owner,
+        "title": "news completed",
+        "text": "There is some.",
+        "footer": "12,345 tokens",
+    }
+    return Announcement(**(values | changes))  # type: ignore[arg-type]
+
+
+def card(stage: Stage, status: RunStatus, run_id: str, label: str = "news") -> RunCard:
+    return RunCard(
+        run_id=run_id,
+        owner=stage.owner,
+        place=stage.place,
+        label=label,
+        agent="general",
+        status=status,
+    )
+
+
+def question(stage: Stage) -> Confirmation:
+    return Confirmation(
+        id=str(uuid.uuid4()),
+        owner=stage.owner,
+        place=stage.place,
+        text="Shall I delete the list?",
+        expires_in_seconds=600,
+    )
+
+
+def long_text() -> tuple[str, list[str]]:
+    """Return more than 10,000 characters with code in fences, and its words in order."""
+    words = [f"word{number:04}" for number in range(1200)]
+    parts = []
+    for start in range(0, len(words), 60):
+        prose, code = words[start : start + 30], words[start + 30 : start + 60]
+        parts += [" ".join(prose), "```python\n" + "\n".join(code) + "\n```"]
+    return "\n\n".join(parts), words
+
+
+async def test_the_final_text_of_a_reply_is_shown_whole(stage: Stage) -> None:
+    reply = stage.outlet.open_reply(stage.place, stage.owner)
+    reply.update("The answer")
+    reply.update("The answer is forty-two, I th")
+
+    delivered = await reply.finish("The answer is forty-two, I am sure.")
+
+    assert "The answer is forty-two, I am sure." in stage.seen()
+    assert len(delivered.message_ids) == 1
+
+
+async def test_a_long_text_loses_nothing(stage: Stage) -> None:
+    text, words = long_text()
+    assert len(text) > 10_000
+    reply = stage.outlet.open_reply(stage.place, stage.owner)
+    reply.update(text[:5000])
+
+    await reply.finish(text)
+
+    assert re.findall(r"word\d{4}", stage.seen()) == words
+
+
+async def test_a_reply_that_is_gone_on_with_ends_whole(stage: Stage) -> None:
+    first = stage.outlet.open_reply(stage.place, stage.owner)
+    first.update("The answer is")
+    await first.abandon()
+
+    again = stage.outlet.open_reply(stage.place, stage.owner, "some message")
+    await again.finish("The answer is forty-two.")
+
+    assert "The answer is forty-two." in stage.seen()
+
+
+async def test_an_announcement_shows_title_text_and_footer(stage: Stage) -> None:
+    await stage.outlet.announce(announcement(stage))
+
+    seen = stage.seen()
+    assert "news completed" in seen
+    assert "There is some." in seen
+    assert "12,345 tokens" in seen
+    assert "repetition" not in seen
+
+
+async def test_an_announcement_that_may_be_a_repetition_says_so(stage: Stage) -> None:
+    await stage.outlet.announce(announcement(stage, maybe_repeated=True))
+
+    assert "repetition" in stage.seen()
+
+
+async def test_the_newest_state_of_a_card_wins_and_the_final_one_stays(stage: Stage) -> None:
+    run_id = str(uuid.uuid4())
+    stage.outlet.show_card(card(stage, RunStatus.QUEUED, run_id))
+    stage.outlet.show_card(card(stage, RunStatus.RUNNING, run_id))
+    await stage.shows("running")
+    assert "queued" not in stage.seen()
+
+    stage.outlet.show_card(card(stage, RunStatus.COMPLETED, run_id))
+    await stage.shows("completed")
+    await stage.outlet.announce(announcement(stage, title="something else"))
+
+    assert "running" not in stage.seen()
+    assert "completed" in stage.seen()
+
+
+async def test_hostile_text_is_harmless_wherever_it_stands(stage: Stage) -> None:
+    outlet = stage.outlet
+    run_id = str(uuid.uuid4())
+    reply = outlet.open_reply(stage.place, stage.owner)
+    reply.update(HOSTILE)
+    outlet.show_card(card(stage, RunStatus.RUNNING, run_id, label=HOSTILE))
+    await reply.finish(HOSTILE)
+    await outlet.announce(announcement(stage, title=HOSTILE, text=HOSTILE, footer=HOSTILE))
+    outlet.show_card(card(stage, RunStatus.FAILED, run_id, label=HOSTILE))
+    await outlet.tell(stage.place, stage.owner, HOSTILE)
+    await stage.shows("failed")
+
+    assert stage.dangers() == []
+    assert stage.seen().count("[red]markup[/red]") >= 4
+
+
+async def test_a_question_is_shown_to_its_owner(stage: Stage) -> None:
+    await stage.outlet.ask(question(stage))
+
+    assert "Shall I delete the list?" in stage.seen()
+
+
+async def test_a_short_thing_is_told(stage: Stage) -> None:
+    await stage.outlet.tell(stage.place, stage.owner, "Your run was stopped.")
+
+    await stage.shows("Your run was stopped.")
+
+
+async def test_nothing_is_delivered_to_someone_who_is_not_there(stage: Stage) -> None:
+    reply = stage.outlet.open_reply(stage.place, stage.owner)
+    if not await stage.leave():
+        return
+
+    with pytest.raises(NotPresentError):
+        await reply.finish("A secret answer.")
+    with pytest.raises(NotPresentError):
+        await stage.outlet.announce(announcement(stage, text="A secret result."))
+    with pytest.raises(DeliveryError):
+        await stage.outlet.ask(question(stage))
+    await stage.outlet.tell(stage.place, stage.owner, "A secret word.")
+
+    assert "secret" not in stage.seen()
+    assert "Shall I" not in stage.seen()
+
+
+async def test_acknowledging_and_telling_never_raise(stage: Stage) -> None:
+    nowhere = Place(stage.place.platform, channel="nowhere at all")
+    await stage.leave()
+
+    await stage.outlet.acknowledge(nowhere)
+    await stage.outlet.acknowledge(stage.place)
+    await stage.outlet.tell(nowhere, stage.owner, "Hello?")

@@ -1,0 +1,35 @@
+"""Calls of tools, as the toolbox makes them."""
+
+from bot.values import Clock, Identity, Place, Role
+from skills.base import Skill, ToolContext
+
+
+class Caller:
+    """Calls the tools of a skill for one person, from the main agent or from inside a run."""
+
+    def __init__(self, skill: Skill, user: Identity, now: Clock, run_id: str | None = None) -> None:
+        self._tools = {tool.name: tool for tool in skill.tools}
+        self._user = user
+        self._now = now
+        self._run_id = run_id
+        self._calls = 0
+
+    async def call(self, tool: str, /, *, call_id: str | None = None, **arguments: object) -> str:
+        """Make a new call, or with `call_id` the same one again."""
+        self._calls += 1
+        return await self._tools[tool].run(
+            self._context(call_id or f"{self._user.key}/{self._calls}"), arguments
+        )
+
+    def _context(self, call_id: str) -> ToolContext:
+        return ToolContext(
+            user=self._user,
+            role=Role.USER,
+            place=Place(self._user.platform),
+            conversation_id="c1",
+            work_id=self._run_id or "turn-1",
+            call_id=call_id,
+            run_id=self._run_id,
+            now=self._now,
+            depth=0 if self._run_id is None else 1,
+        )

@@ -1,0 +1,99 @@
+"""A fake `Ears`: records what it hears and answers as the test says."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from bot.errors import BotError
+from bot.platforms.base import CommandReply, Incoming
+from bot.values import Identity, Place
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """One answer to a confirmation."""
+
+    user: Identity
+    confirmation_id: str
+    yes: bool
+
+
+class FakeEars:
+    """Ears of an orchestrator that is not there.
+
+    Args:
+        patience: How long `until` waits, in seconds, before it fails the test.
+
+    Attributes:
+        commands: What each command answers; every other text is a message, answered with nothing.
+        on_message: Called with each message; the reply goes out through an outlet from there.
+        runs: What `run_choices` picks from: (id, label) for each person.
+        failure: Raised by the next call.
+    """
+
+    def __init__(self, *, patience: float = 5.0) -> None:
+        self.commands: dict[str, CommandReply] = {}
+        self.on_message: Callable[[Incoming], Awaitable[None]] | None = None
+        self.runs: dict[Identity, list[tuple[str, str]]] = {}
+        self.failure: BotError | Exception | None = None
+        self.heard: list[Incoming] = []
+        self.stopped: list[tuple[Identity, Place]] = []
+        self.answered: list[Answered] = []
+        self._patience = patience
+        self._changed = asyncio.Event()
+
+    async def hear(self, incoming: Incoming) -> CommandReply | None:
+        """Remember it; answer a known command, and hand a message on."""
+        self.heard.append(incoming)
+        self._changed.set()
+        self._fail_if_told()
+        if incoming.text in self.commands:
+            return self.commands[incoming.text]
+        if self.on_message is not None:
+            await self.on_message(incoming)
+        return None
+
+    async def stop_turn(self, user: Identity, place: Place) -> CommandReply:
+        """Remember who stopped what."""
+        self.stopped.append((user, place))
+        self._changed.set()
+        self._fail_if_told()
+        return CommandReply(text="Stopped.")
+
+    async def answer(self, user: Identity, confirmation_id: str, *, yes: bool) -> CommandReply:
+        """Remember the answer."""
+        self.answered.append(Answered(user, confirmation_id, yes))
+        self._changed.set()
+        self._fail_if_told()
+        return CommandReply(text="Done." if yes else "Not done.")
+
+    async def run_choices(self, user: Identity, typed: str) -> list[tuple[str, str]]:
+        """Return this person's runs whose id or label begins with what was typed."""
+        return [
+            (run_id, label)
+            for run_id, label in self.runs.get(user, [])
+            if run_id.startswith(typed) or label.startswith(typed)
+        ]
+
+    def texts(self) -> list[str]:
+        """Return the texts heard, in order."""
+        return [incoming.text for incoming in self.heard]
+
+    async def until(self, condition: Callable[[], bool], what: str = "the condition") -> None:
+        """Wait until something about these ears holds.
+
+        Raises:
+            AssertionError: It did not happen in time.
+        """
+        try:
+            async with asyncio.timeout(self._patience):
+                while not condition():
+                    self._changed.clear()
+                    await self._changed.wait()
+        except TimeoutError:
+            raise AssertionError(f"The ears waited in vain for {what}.") from None
+
+    def _fail_if_told(self) -> None:
+        if self.failure is not None:
+            failure, self.failure = self.failure, None
+            raise failure

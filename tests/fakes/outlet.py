@@ -1,0 +1,228 @@
+"""A fake `Outlet`: records what is said, can fail, and can be waited on."""
+
+import asyncio
+from collections import defaultdict, deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Literal
+
+from bot.errors import DeliveryError, NotPresentError
+from bot.platforms.base import Announcement, Confirmation, Delivered, RunCard
+from bot.values import Identity, Place, RunStatus
+
+Kind = Literal["reply", "announcement", "question"]
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """One `Outlet.tell`."""
+
+    place: Place
+    user: Identity
+    text: str
+
+
+@dataclass(slots=True)
+class FakeReply:
+    """One reply.
+
+    Attributes:
+        message_id: The id of its message: given when it was opened, or new.
+        updates: Every text that was shown while it grew.
+        final: The text it ended with; `None` until then.
+    """
+
+    outlet: "FakeOutlet"
+    place: Place
+    owner: Identity
+    message_id: str
+    updates: list[str] = field(default_factory=list)
+    final: str | None = None
+    abandoned: bool = False
+
+    def update(self, text: str) -> None:
+        """Remember the text so far."""
+        self.updates.append(text)
+        self.outlet.stir()
+
+    async def finish(self, text: str) -> Delivered:
+        """Take the final text, unless this send is to fail."""
+        with self.outlet.sending("reply", self.owner) as taken:
+            if taken:
+                self.final = text
+                self.outlet.finished.append(self)
+        return Delivered((self.message_id,))
+
+    async def abandon(self) -> None:
+        """Remember that the turn stopped here."""
+        self.abandoned = True
+        self.outlet.stir()
+
+
+@dataclass(slots=True)
+class _Failure:
+    error: DeliveryError
+    taken: bool
+
+
+class _Send:
+    """One send: says whether the platform took it, and raises afterwards if it is to fail."""
+
+    def __init__(self, outlet: "FakeOutlet", failure: _Failure | None) -> None:
+        self._outlet = outlet
+        self._failure = failure
+
+    def __enter__(self) -> bool:
+        return self._failure is None or self._failure.taken
+
+    def __exit__(self, *_: object) -> None:
+        self._outlet.stir()
+        if self._failure is not None:
+            raise self._failure.error
+
+
+class FakeOutlet:
+    """An outlet whose platform is a few lists.
+
+    Args:
+        platform: The name it answers to.
+        patience: How long the waiting methods wait, in seconds, before they fail the test.
+
+    Attributes:
+        replies: Every reply that was opened, in order.
+        finished: The replies that have their final text, in the order in which they ended.
+        announcements: Everything announced, in order, a repeated key included.
+        cards: For each run, the states its card was given, in order.
+        absent: The people who are not there: everything for them raises `NotPresentError`.
+    """
+
+    def __init__(self, platform: str = "fake", *, patience: float = 5.0) -> None:
+        self.platform = platform
+        self.acknowledged: list[Place] = []
+        self.replies: list[FakeReply] = []
+        self.finished: list[FakeReply] = []
+        self.announcements: list[Announcement] = []
+        self.cards: defaultdict[str, list[RunCard]] = defaultdict(list)
+        self.questions: list[Confirmation] = []
+        self.told: list[Told] = []
+        self.absent: set[Identity] = set()
+        self._patience = patience
+        self._failures: defaultdict[Kind, deque[_Failure]] = defaultdict(deque)
+        self._changed = asyncio.Event()
+
+    # --- the port -------------------------------------------------------------------------------
+
+    async def acknowledge(self, place: Place) -> None:
+        """Remember the place."""
+        self.acknowledged.append(place)
+        self.stir()
+
+    def open_reply(self, place: Place, owner: Identity, message_id: str = "") -> FakeReply:
+        """Begin a reply, or go on with the message whose id is given."""
+        new_id = message_id or f"message-{len(self.replies) + 1}"
+        reply = FakeReply(self, place, owner, new_id)
+        self.replies.append(reply)
+        self.stir()
+        return reply
+
+    async def announce(self, announcement: Announcement) -> Delivered:
+        """Take an announcement, unless this send is to fail."""
+        with self.sending("announcement", announcement.owner) as taken:
+            if taken:
+                self.announcements.append(announcement)
+        return Delivered((f"announcement-{len(self.announcements)}",))
+
+    def show_card(self, card: RunCard) -> None:
+        """Remember the card's newest state."""
+        self.cards[card.run_id].append(card)
+        self.stir()
+
+    async def ask(self, confirmation: Confirmation) -> None:
+        """Take a question, unless this send is to fail."""
+        with self.sending("question", confirmation.owner) as taken:
+            if taken:
+                self.questions.append(confirmation)
+
+    async def tell(self, place: Place, user: Identity, text: str) -> None:
+        """Remember what was said."""
+        if user not in self.absent:
+            self.told.append(Told(place, user, text))
+        self.stir()
+
+    # --- what a test arranges -------------------------------------------------------------------
+
+    def fail_next(self, kind: Kind, error: DeliveryError, *, taken: bool = False) -> None:
+        """Let the next send of this kind raise `error`; call it again for the one after that.
+
+        Args:
+            kind: `reply` (its `finish`), `announcement` or `question`.
+            error: What is raised.
+            taken: The platform took the text all the same (for `fate_unknown`).
+        """
+        self._failures[kind].append(_Failure(error, taken))
+
+    # --- what a test reads ----------------------------------------------------------------------
+
+    def texts(self) -> list[str]:
+        """Return the final texts of the replies, in the order in which they ended."""
+        return [reply.final for reply in self.finished if reply.final is not None]
+
+    def card(self, run_id: str) -> RunCard:
+        """Return the newest state of a run's card."""
+        return self.cards[run_id][-1]
+
+    # --- what a test waits on -------------------------------------------------------------------
+
+    async def replied(self, count: int = 1) -> FakeReply:
+        """Wait until that many replies are finished, and return the last of these."""
+        await self.until(lambda: len(self.finished) >= count, f"{count} finished replies")
+        return self.finished[count - 1]
+
+    async def announced(self, key: str, times: int = 1) -> Announcement:
+        """Wait until something was announced under a key, so many times."""
+        await self.until(lambda: len(self._under(key)) >= times, f"announcement {key!r}")
+        return self._under(key)[times - 1]
+
+    async def asked(self, count: int = 1) -> Confirmation:
+        """Wait until that many questions were asked, and return the last of them."""
+        await self.until(lambda: len(self.questions) >= count, f"{count} questions")
+        return self.questions[count - 1]
+
+    async def card_shows(self, run_id: str, status: RunStatus) -> RunCard:
+        """Wait until a run's card was in this state."""
+        await self.until(lambda: bool(self._in_state(run_id, status)), f"{run_id} {status}")
+        return self._in_state(run_id, status)[-1]
+
+    async def until(self, condition: Callable[[], bool], what: str = "the condition") -> None:
+        """Wait until something about this outlet holds.
+
+        Raises:
+            AssertionError: It did not happen in time.
+        """
+        try:
+            async with asyncio.timeout(self._patience):
+                while not condition():
+                    self._changed.clear()
+                    await self._changed.wait()
+        except TimeoutError:
+            raise AssertionError(f"The outlet waited in vain for {what}.") from None
+
+    # --- for the reply it opens -----------------------------------------------------------------
+
+    def stir(self) -> None:
+        """Wake who waits: something happened."""
+        self._changed.set()
+
+    def sending(self, kind: Kind, owner: Identity) -> _Send:
+        """Begin a send, which may be one that is to fail."""
+        if owner in self.absent:
+            error = NotPresentError("Nobody is there to read this; it waits until they are back.")
+            return _Send(self, _Failure(error, taken=False))
+        failures = self._failures[kind]
+        return _Send(self, failures.popleft() if failures else None)
+
+    def _under(self, key: str) -> list[Announcement]:
+        return [said for said in self.announcements if said.key == key]
+
+    def _in_state(self, run_id: str, status: RunStatus) -> list[RunCard]:
+        return [card for card in self.cards[run_id] if card.status is status]

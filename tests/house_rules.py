@@ -1,0 +1,111 @@
+"""The rules of `test_architecture` as tables: a new module, or an exception, is a line here."""
+
+#: The line on which a module stands; it imports only from lines with a higher number. A module that
+#: is not listed stands where the longest listed beginning of its name does.
+LINES = {
+    "bot.__main__": 1,
+    "bot.app": 2,
+    "bot.doctor": 2,
+    "bot.report": 2,
+    "bot": 3,
+    "bot.config": 3,
+    "bot.models": 3,
+    "bot.platforms": 3,
+    "bot.web": 3,
+    "migrations": 3,
+    "skills": 3,
+    "bot.conversations": 4,
+    "bot.subagents": 5,
+    "bot.agent": 6,
+    "bot.engine": 7,
+    "bot.models.base": 7,
+    "bot.models.client": 7,
+    "bot.models.failures": 7,
+    "bot.models.lazy": 7,
+    "bot.platforms.base": 7,
+    "db": 7,
+    "bot.agent.context": 8,
+    "bot.agent.definition": 8,
+    "bot.agent.defusing": 8,
+    "bot.agent.messages": 8,
+    "bot.agent.permissions": 8,
+    "bot.agent.plain": 8,
+    "bot.agent.sanitizer": 8,
+    "bot.agent.settings": 8,
+    "bot.conversations.access": 8,
+    "bot.document": 8,
+    "bot.interpolation": 8,
+    "bot.platforms.splitting": 8,
+    "bot.problems": 8,
+    "bot.subagents.limits": 8,
+    "bot.subagents.retention": 8,
+    "skills.base": 8,
+    "bot.errors": 9,
+    "bot.events": 9,
+    "bot.logs": 9,
+    "bot.tasks": 9,
+    "bot.values": 9,
+}
+EDGE, PURE, VALUES = 3, 8, 9
+
+#: Every module (with those named after it: `anthropic`, `anthropic_wire`) or package in these is an
+#: adapter, and adapters never see one another.
+ADAPTERS = ("bot.models", "bot.platforms", "skills")
+
+#: Who may see others on its own line: the configuration gathers everyone's settings, and the
+#: catalog knows every provider.
+SEES_ITS_LINE = {
+    "bot.config": ("bot", "db", "skills"),
+    "bot.example": ("bot.config",),
+    "bot.models.catalog": ("bot.models",),
+}
+
+#: SDKs that are slow to import, and the one place that may, inside a function.
+HEAVY = {
+    "anthropic": "bot.models.anthropic",
+    "openai": "bot.models.openai",
+    "discord": "bot.platforms.discord",
+    "slack_bolt": "bot.platforms.slack",
+    "slack_sdk": "bot.platforms.slack",
+    "dbos": "bot.engine",
+}
+
+#: Who may import what inside a function, besides the SDKs above: the start must be quick.
+LATE = {
+    "bot.__main__": ("bot", "db", "migrations", "skills"),
+    "bot.models.anthropic": ("aiohttp", "httpx2"),
+    "bot.models.openai": ("aiohttp", "httpx2"),
+    "bot.platforms.terminal": ("rich", "prompt_toolkit", "bot.platforms.terminal"),
+    "migrations.run": ("alembic",),
+}
+
+#: Where `except Exception` may stand, and what is bounded there.
+BOUNDARIES = {
+    "bot.agent.toolbox": "a tool call",
+    "bot.conversations.announcements": "a delivery",
+    "bot.conversations.approvals": "an action that was confirmed",
+    "bot.conversations.turns": "a turn",
+    "bot.doctor": "a check",
+    "bot.events": "a subscriber",
+    "bot.platforms.terminal.listener": "a line that was typed",
+    "bot.platforms.terminal.printer": "a text on the screen",
+    "bot.subagents.runner": "a run",
+    "db.steps": "a group commit: whoever waits for it gets the error",
+}
+
+#: Classes of ours of which a module may hold an instance after all, by their full name.
+INSTANCES: set[str] = set()
+#: Bases whose instances are values.
+VALUE_BASES = {
+    "BaseModel",
+    "Enum",
+    "IntEnum",
+    "NamedTuple",
+    "StrEnum",
+    "TypeDecorator",
+    "Exception",
+}
+
+MAX_FILE, MAX_FUNCTION = 400, 50
+#: A migration is a list of what happens to tables, in order: nothing is gained by cutting it up.
+MAY_BE_LONG = ("migrations.versions",)

@@ -1,0 +1,152 @@
+"""The registry gives every agent its tools, and never more."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bot.errors import BadRequestError, ConfigError
+from skills.base import Skill, Tool, ToolContext
+from skills.registry import SkillRegistry
+
+
+async def nothing(_: ToolContext, __: object) -> str:
+    return ""
+
+
+def a_tool(name: str, *, main_only: bool = False, confirm: bool = False) -> Tool:
+    return Tool(
+        name=name,
+        description=name,
+        schema={"type": "object"},
+        run=nothing,
+        main_agent_only=main_only,
+        needs_confirmation=confirm,
+    )
+
+
+def a_skill(name: str, *tools: Tool) -> Skill:
+    return Skill(name=name, description=name, tools=tools)
+
+
+NOTES = a_skill("notes", a_tool("note_search"), a_tool("note_save", main_only=True))
+CLOCK = a_skill("clock", a_tool("current_time"))
+RUNS = a_skill("runs", a_tool("sessions_spawn", main_only=True))
+REGISTRY = SkillRegistry([NOTES, CLOCK, RUNS])
+TOOLS = ["note_search", "note_save", "current_time", "sessions_spawn"]
+MAIN_ONLY = {"note_save", "sessions_spawn"}
+
+names = st.lists(st.sampled_from([*TOOLS, "notes", "clock", "runs"]))
+
+
+def given_to(
+    *, is_subagent: bool = False, allowed: list[str] | None = None, blocked: tuple[str, ...] = ()
+) -> list[str]:
+    tools = REGISTRY.tools_for(is_subagent=is_subagent, allowed=allowed, blocked=blocked)
+    return [tool.name for tool in tools]
+
+
+def test_the_main_agent_has_everything_unless_told_otherwise() -> None:
+    assert given_to() == TOOLS
+
+
+def test_a_subagent_has_everything_but_what_is_for_the_main_agent() -> None:
+    assert given_to(is_subagent=True) == ["note_search", "current_time"]
+
+
+def test_an_empty_list_allows_nothing() -> None:
+    assert given_to(allowed=[]) == []
+
+
+def test_a_tool_alone_does_not_bring_the_rest_of_its_skill() -> None:
+    assert given_to(allowed=["note_search"]) == ["note_search"]
+
+
+def test_a_skill_stands_for_all_its_tools() -> None:
+    assert REGISTRY.resolve(["notes", "current_time"]) == {
+        "note_search",
+        "note_save",
+        "current_time",
+    }
+    assert given_to(blocked=("notes",)) == ["current_time", "sessions_spawn"]
+
+
+def test_blocked_wins_over_allowed() -> None:
+    assert given_to(allowed=["notes", "clock"], blocked=("note_search",)) == [
+        "note_save",
+        "current_time",
+    ]
+
+
+def test_an_unknown_name_is_refused_with_the_closest_ones() -> None:
+    with pytest.raises(BadRequestError, match=r"'note_serch'\. Did you mean note_search"):
+        REGISTRY.resolve(["current_time", "note_serch"])
+
+    with pytest.raises(BadRequestError, match=r"'xyz'\. There are: clock, current_time"):
+        REGISTRY.resolve(["xyz"])
+
+
+def test_an_unknown_name_blocks_or_allows_nothing_silently() -> None:
+    with pytest.raises(BadRequestError):
+        given_to(allowed=["note_serch"])
+    with pytest.raises(BadRequestError):
+        given_to(blocked=("note_serch",))
+
+
+@given(is_subagent=st.booleans(), allowed=st.none() | names, blocked=names)
+def test_the_three_filters_each_take_away_and_nothing_comes_back(
+    is_subagent: bool, allowed: list[str] | None, blocked: list[str]
+) -> None:
+    found = given_to(is_subagent=is_subagent, allowed=allowed, blocked=tuple(blocked))
+
+    first = TOOLS if allowed is None else [t for t in TOOLS if t in REGISTRY.resolve(allowed)]
+    second = [tool for tool in first if tool not in REGISTRY.resolve(blocked)]
+    third = [tool for tool in second if not (is_subagent and tool in MAIN_ONLY)]
+    assert found == third
+
+
+@given(allowed=st.none() | names, blocked=names)
+def test_nothing_brings_a_main_agent_tool_to_a_subagent(
+    allowed: list[str] | None, blocked: list[str]
+) -> None:
+    found = given_to(is_subagent=True, allowed=allowed, blocked=tuple(blocked))
+
+    assert not set(found) & MAIN_ONLY
+
+
+@given(wanted=names)
+def test_resolving_what_is_resolved_changes_nothing(wanted: list[str]) -> None:
+    resolved = REGISTRY.resolve(wanted)
+
+    assert resolved <= set(TOOLS)
+    assert REGISTRY.resolve(resolved) == resolved
+
+
+@pytest.mark.parametrize(
+    ("skills", "complaint"),
+    [
+        (
+            [NOTES, a_skill("more", a_tool("note_save"))],
+            "'notes' and 'more' both have .*'note_save'",
+        ),
+        ([a_skill("twice", a_tool("x"), a_tool("x"))], "'twice' and 'twice' both have"),
+        ([NOTES, a_skill("notes")], "Two skills are called 'notes'"),
+        ([NOTES, a_skill("other", a_tool("notes"))], "called like a skill"),
+        ([a_skill("both", a_tool("both"), a_tool("x"))], "called like a skill"),
+        ([a_skill("mail", a_tool("send", confirm=True))], "'send' needs a confirmation"),
+    ],
+)
+def test_the_bot_does_not_start_with_names_or_tools_that_cannot_be(
+    skills: list[Skill], complaint: str
+) -> None:
+    with pytest.raises(ConfigError, match=complaint):
+        SkillRegistry(skills)
+
+
+def test_a_confirmed_tool_of_the_main_agent_is_fine() -> None:
+    mail = a_skill("mail", a_tool("send", main_only=True, confirm=True))
+
+    assert SkillRegistry([mail]).resolve(["mail"]) == {"send"}
+
+
+def test_a_skill_may_be_called_like_its_only_tool() -> None:
+    assert SkillRegistry([a_skill("dice", a_tool("dice"))]).resolve(["dice"]) == {"dice"}

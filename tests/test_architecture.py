@@ -1,0 +1,331 @@
+"""The rules of the house, kept by a machine. The tables are in `house_rules`, the reasons in
+`docs/decisions/0005-layering.md`.
+"""
+
+import ast
+from collections.abc import Callable, Iterator
+from graphlib import CycleError, TopologicalSorter
+
+import pytest
+
+from tests.house import BESIDE, Classes, House, Source, begins, calls_when_imported, length_of
+from tests.house_rules import (
+    ADAPTERS,
+    BOUNDARIES,
+    EDGE,
+    HEAVY,
+    INSTANCES,
+    LATE,
+    LINES,
+    MAX_FILE,
+    MAX_FUNCTION,
+    MAY_BE_LONG,
+    PURE,
+    SEES_ITS_LINE,
+    VALUE_BASES,
+    VALUES,
+)
+
+Rule = Callable[[House], Iterator[str]]
+
+
+def line_of(module: str) -> int:
+    return LINES[max((name for name in LINES if begins(module, name)), key=len)]
+
+
+def part_of(module: str) -> str:
+    """Return the adapter, package or top-level module that a module belongs to."""
+    home = next((home for home in ADAPTERS if module.startswith(home + ".")), None)
+    if home and line_of(module) == EDGE:
+        name = module.removeprefix(home + ".").partition(".")[0]
+        return f"{home}.{name.partition('_')[0]}"
+    return ".".join(module.split(".")[: 2 if module.startswith("bot.") else 1])
+
+
+def broken_line(module: str, target: str) -> str:
+    """Return which rule it breaks that `module` imports `target`; empty for none."""
+    if begins(target, BESIDE):
+        return "that is for tests and benchmarks only"
+    mine, theirs = line_of(module), line_of(target)
+    if begins(module, "db") and not begins(target, "db") and theirs != VALUES:
+        return f"db sees itself and line {VALUES} only"
+    if theirs < mine:
+        return f"it stands on line {mine} and imports only from below, and that is on line {theirs}"
+    if theirs > mine or mine >= PURE or part_of(module) == part_of(target):
+        return ""
+    if begins(target, SEES_ITS_LINE.get(module, ())):
+        return ""
+    return f"both stand on line {mine}, and {part_of(module)} does not see {part_of(target)}"
+
+
+def imports_against_the_lines(house: House) -> Iterator[str]:
+    for source in house.inside:
+        for found, target in house.own_imports(source):
+            if rule := broken_line(source.module, target):
+                yield f"{source.at(found)} imports {target}: {rule}."
+
+
+def skills_of_two_services(house: House) -> Iterator[str]:
+    for source in house.inside:
+        if begins(source.module, "skills") and line_of(source.module) == EDGE:
+            targets = [target for _, target in house.own_imports(source)]
+            services = {part_of(target) for target in targets if EDGE < line_of(target) < PURE}
+            if len(services) > 1:
+                both = " and ".join(sorted(services))
+                yield f"{source.path} imports {both}: a skill sees the one service that it wraps."
+
+
+def heavy_imports(house: House) -> Iterator[str]:
+    for source in house.inside:
+        for found in source.imported:
+            home = HEAVY.get(found.target.split(".")[0])
+            if home is None:
+                continue
+            at_home = begins(source.module, home) or source.module.startswith(home + "_")
+            if not (at_home and (found.late or found.typing)):
+                yield (
+                    f"{source.at(found)} imports {found.target}: only {home} may, inside the "
+                    "function that opens it."
+                )
+
+
+def late_imports(house: House) -> Iterator[str]:
+    for source in house.inside:
+        own = (what for who, what in LATE.items() if begins(source.module, who))
+        allowed = (*HEAVY, *(name for names in own for name in names))
+        for found in source.imported:
+            if found.late and not begins(found.target, allowed):
+                yield (
+                    f"{source.at(found)} imports {found.target} inside a function: move it to the "
+                    "top, or name the exception in LATE."
+                )
+
+
+def import_circles(house: House) -> Iterator[str]:
+    graph = {
+        source.module: {target for _, target in house.own_imports(source)} - {source.module}
+        for source in house.inside
+    }
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        yield f"These import one another in a circle: {' <- '.join(error.args[1])}."
+
+
+def filled_packages(house: House) -> Iterator[str]:
+    for source in house.all:
+        if source.path.endswith("__init__.py") and source.text.strip():
+            yield f"{source.path} is not empty: import from the modules themselves."
+
+
+def mocks(house: House) -> Iterator[str]:
+    for source in house.all:
+        for found in source.imported:
+            if begins(found.target, ("unittest.mock", "mock", "pytest_mock")):
+                yield f"{source.at(found)} imports {found.target}: write a fake in tests/fakes/."
+
+
+def long_files(house: House) -> Iterator[str]:
+    for source in house.inside:
+        length = len(source.text.splitlines())
+        if length > MAX_FILE and not begins(source.module, MAY_BE_LONG):
+            yield f"{source.path} has {length} lines, {MAX_FILE} is the most: split it."
+
+
+def long_functions(house: House) -> Iterator[str]:
+    for source in house.all:
+        if begins(source.module, MAY_BE_LONG):
+            continue
+        for function in source.functions:
+            if (length := length_of(function)) > MAX_FUNCTION:
+                yield (
+                    f"{source.at(function)} {function.name}() has {length} lines without its "
+                    f"docstring, {MAX_FUNCTION} is the most: split it."
+                )
+
+
+def broad_excepts(house: House) -> Iterator[str]:
+    for source in house.inside:
+        if source.module not in BOUNDARIES:
+            for node in swallowers(source):
+                yield (
+                    f"{source.at(node)} catches everything: name what can go wrong, or name the "
+                    "boundary in BOUNDARIES."
+                )
+
+
+def exceptions_without_need(house: House) -> Iterator[str]:
+    for module in BOUNDARIES:
+        source = house.sources.get(module)
+        if source is None or not swallowers(source):
+            yield f"BOUNDARIES names {module}, where nothing catches everything: take it out."
+    for module in LATE:
+        sources = [source for source in house.inside if begins(source.module, module)]
+        if not any(found.late for source in sources for found in source.imported):
+            yield f"LATE names {module}, where nothing is imported late: take it out."
+
+
+def swallowers(source: Source) -> list[ast.ExceptHandler | ast.Call]:
+    nodes = (n for n in ast.walk(source.tree) if isinstance(n, ast.ExceptHandler | ast.Call))
+    return [node for node in nodes if swallows_everything(node)]
+
+
+def swallows_everything(node: ast.ExceptHandler | ast.Call) -> bool:
+    """Whether any error ends here; a handler whose last word is `raise` only cleans up."""
+    if isinstance(node, ast.Call):
+        caught = node.args if ast.unparse(node.func).endswith("suppress") else []
+    else:
+        last = node.body[-1]
+        if isinstance(last, ast.Raise) and last.exc is None:
+            return False
+        kinds = node.type or ast.Name("BaseException")
+        caught = kinds.elts if isinstance(kinds, ast.Tuple) else [kinds]
+    return any(ast.unparse(kind) in {"Exception", "BaseException"} for kind in caught)
+
+
+def shared_instances(house: House) -> Iterator[str]:
+    classes = house.classes
+    for source in house.inside:
+        for call in calls_when_imported(source.tree):
+            maker = call.func.value if isinstance(call.func, ast.Attribute) else call.func
+            name = full_name(source, ast.unparse(maker))
+            if name in classes and name not in INSTANCES and not is_value(classes, name):
+                yield (
+                    f"{source.at(call)} makes a {name} when it is imported: make it in bot.app and "
+                    "pass it on."
+                )
+
+
+def full_name(source: Source, name: str) -> str:
+    return source.origins.get(name, f"{source.module}.{name}")
+
+
+def is_value(classes: Classes, name: str) -> bool:
+    """Whether objects of this class never change: frozen, or of a base that sees to it."""
+    if name not in classes:
+        return name.rpartition(".")[2] in VALUE_BASES
+    source, node = classes[name]
+    if any("frozen=True" in ast.unparse(decorator) for decorator in node.decorator_list):
+        return True
+    bases = (full_name(source, ast.unparse(base)) for base in node.bases)
+    return any(is_value(classes, base) for base in bases)
+
+
+def check(house: House, rule: Rule) -> None:
+    if complaints := dict.fromkeys(rule(house)):
+        pytest.fail("\n".join(complaints), pytrace=False)
+
+
+@pytest.fixture(scope="module")
+def house() -> House:
+    return House()
+
+
+def test_a_module_imports_only_from_below(house: House) -> None:
+    check(house, imports_against_the_lines)
+
+
+def test_a_skill_sees_one_service(house: House) -> None:
+    check(house, skills_of_two_services)
+
+
+def test_no_modules_import_one_another_in_a_circle(house: House) -> None:
+    check(house, import_circles)
+
+
+def test_slow_sdks_are_imported_by_their_adapter_when_it_opens(house: House) -> None:
+    check(house, heavy_imports)
+
+
+def test_other_imports_stand_at_the_top_of_the_file(house: House) -> None:
+    check(house, late_imports)
+
+
+def test_packages_are_empty(house: House) -> None:
+    check(house, filled_packages)
+
+
+def test_nothing_of_ours_is_made_at_import(house: House) -> None:
+    check(house, shared_instances)
+
+
+def test_only_boundaries_catch_everything(house: House) -> None:
+    check(house, broad_excepts)
+
+
+def test_every_exception_is_still_needed(house: House) -> None:
+    check(house, exceptions_without_need)
+
+
+def test_tests_use_fakes_and_no_mocks(house: House) -> None:
+    check(house, mocks)
+
+
+def test_a_file_can_be_read_in_one_sitting(house: House) -> None:
+    check(house, long_files)
+
+
+def test_a_function_fits_a_screen(house: House) -> None:
+    check(house, long_functions)
+
+
+BROKEN: list[tuple[Rule, str, str, str]] = [
+    (imports_against_the_lines, "bot/agent/bad.py", "import bot.app", "bot.app"),
+    (imports_against_the_lines, "db/bad.py", "from bot.agent import messages", "db sees itself"),
+    (
+        imports_against_the_lines,
+        "bot/subagents/bad.py",
+        "def f():\n    from bot.conversations import orchestrator",
+        "bot.conversations",
+    ),
+    (
+        imports_against_the_lines,
+        "bot/values.py",
+        "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from db.tables import runs",
+        "db.tables",
+    ),
+    (
+        imports_against_the_lines,
+        "bot/models/bad.py",
+        "from bot.models.anthropic import AnthropicModel",
+        "does not see bot.models.anthropic",
+    ),
+    (imports_against_the_lines, "skills/bad.py", "import skills.notes", "does not see skills"),
+    (imports_against_the_lines, "bot/engine.py", "import tests.fakes.clock", "for tests"),
+    (
+        skills_of_two_services,
+        "skills/bad.py",
+        "from bot.subagents.manager import SubagentManager\nfrom db.notes import Notes",
+        "the one service",
+    ),
+    (import_circles, "bot/values.py", "import bot.events", "circle"),
+    (heavy_imports, "bot/engine.py", "import dbos", "dbos"),
+    (heavy_imports, "bot/app.py", "def f():\n    import anthropic", "anthropic"),
+    (late_imports, "bot/app.py", "def f():\n    import bot.values", "LATE"),
+    (filled_packages, "bot/agent/__init__.py", "from bot.agent.messages import Answer", "empty"),
+    (
+        shared_instances,
+        "bot/bad.py",
+        "from bot.events import EventBus\nBUS = EventBus()",
+        "EventBus",
+    ),
+    (shared_instances, "bot/bad.py", "class A:\n    x = 1\n\n\nALL = [A()]", "bad.A"),
+    (broad_excepts, "bot/bad.py", "try:\n    x = 1\nexcept Exception:\n    pass", "BOUNDARIES"),
+    (broad_excepts, "db/bad.py", "with contextlib.suppress(Exception):\n    pass", "everything"),
+    (exceptions_without_need, "bot/events.py", "", "BOUNDARIES names bot.events"),
+    (exceptions_without_need, "migrations/run.py", "", "LATE names migrations.run"),
+    (mocks, "tests/bad.py", "from unittest import mock", "unittest.mock"),
+    (mocks, "tests/bad.py", "from unittest.mock import AsyncMock", "unittest.mock"),
+    (long_files, "bot/bad.py", "x = 1\n" * 401, "401 lines"),
+    (long_functions, "bot/bad.py", "def f():\n" + "    x = 1\n" * 50, "51 lines"),
+]
+
+
+@pytest.mark.parametrize(("rule", "path", "text", "said"), BROKEN)
+def test_who_breaks_a_rule_is_named(rule: Rule, path: str, text: str, said: str) -> None:
+    house = House()
+    house.add(path, text)
+
+    found = list(rule(house))
+
+    assert any(said in line for line in found), found
