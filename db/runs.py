@@ -401,7 +401,8 @@ async def find(tx: Transaction, handle: str, *, user_id: str | None, limit: int 
 
     Args:
         tx: The transaction.
-        handle: `#n`, `last`, a label, or the beginning of an id.
+        handle: `#n`, `last`, a label or a part of one, or the beginning of an id. Runs that are
+            going on come before ended ones.
         user_id: Whose; `None` for everyone's.
         limit: The most to return; two already mean that it is ambiguous.
     """
@@ -418,8 +419,11 @@ async def find(tx: Transaction, handle: str, *, user_id: str | None, limit: int 
     if prefix and all(character in "0123456789abcdef" for character in prefix):
         bare = func.replace(cast(runs.c.id, Text), "-", "")
         found.append(bare.startswith(prefix, autoescape=True))
-    rows = await tx.execute(_newest(*whose, or_(*found), limit=limit))
-    matches = [_run(row) for row in rows]
+    for condition in (or_(*found), runs.c.label.icontains(handle, autoescape=True)):
+        rows = await tx.execute(_newest(*whose, condition, limit=limit))
+        matches = [_run(row) for row in rows]
+        if matches:
+            break
     going = [run for run in matches if not run.status.final]
     return going if len(going) == 1 else matches
 

@@ -40,7 +40,7 @@ _EMOJI = (
     "\U0001f000-\U0001faff]"
 )
 # Arabic, Persian and the Indic scripts cannot be written without joiners.
-_JOINING_SCRIPT = "[\u0600-\u08ff\u0900-\u0dff\u1000-\u109f\u1780-\u18af]"
+_JOINING_SCRIPT = "[\u0600-\u08ff\u0900-\u0dff\u1000-\u109f\u1780-\u180a\u1810-\u18af]"
 _KEPT_JOINER = (
     f"(?:(?<={_EMOJI})|(?<={_EMOJI}\ufe0f))\u200d(?={_EMOJI})"
     f"|(?<={_JOINING_SCRIPT})[{_JOINERS}](?={_JOINING_SCRIPT})(?=\\w)"

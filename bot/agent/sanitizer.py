@@ -47,7 +47,7 @@ _SLACK_PING = re.compile(r"@(?=everyone|here|channel)", re.IGNORECASE)
 _DISCORD_MARKUP = re.compile(r"<(?=@|#\d|/[^<>\n]{1,120}:\d|id:)")
 
 _INLINE_CODE_OR_URL = re.compile(
-    r"`[^`\n]+`|(?P<open><?)(?P<url>https?://[^\s<>`]+)(?P<close>>?)",
+    r"`[^`\n]+`|(?P<escape>\\?)(?P<open><?)(?P<url>https?://[^\s<>`]+)(?P<close>>?)",
     re.IGNORECASE,
 )
 _AFTER_A_URL = ".,;:!?)]}'\"*_~|"
@@ -175,12 +175,16 @@ def _unmasked(prose: str) -> str:
 
 def _without_preview(match: re.Match[str]) -> str:
     """Put an address in `<>`, less the punctuation of the sentence around it."""
-    if match["url"] is None or (match["open"] and match["close"]):
+    if match["url"] is None:
         return match.group()
+    # A backslash would take the bracket's meaning away.
+    before = "\\ " if match["escape"] else ""
+    if match["open"] and match["close"]:
+        return f"{before}<{match['url']}>"
     url = match["url"].rstrip(_AFTER_A_URL)
     tail = match["url"][len(url) :]
     closing = min(max(url.count("(") - url.count(")"), 0), len(tail) - len(tail.lstrip(")")))
-    return f"{match['open']}<{url}{tail[:closing]}>{tail[closing:]}{match['close']}"
+    return f"{before}{match['open']}<{url}{tail[:closing]}>{tail[closing:]}{match['close']}"
 
 
 def _outside_fences(text: str, change: Callable[[str], str]) -> str:

@@ -5,11 +5,22 @@ from dataclasses import dataclass, field, replace
 
 from bot.agent.protocols import Counters
 from bot.agent.sanitizer import one_line
-from bot.events import EventBus, RunEnded, RunEvent, RunProgress, RunSpawned, RunStatusChanged
+from bot.events import (
+    EventBus,
+    RunEnded,
+    RunEvent,
+    RunProgress,
+    RunSpawned,
+    RunStarted,
+    RunStatusChanged,
+)
 from bot.platforms.base import RunCard
 from bot.subagents.clock import WorkClock
 from bot.values import Identity
 from db.runs import Run
+
+
+RESUMED = "Going on after an interruption."
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +125,8 @@ def _moved(card: RunCard, event: RunEvent) -> RunCard:
     match event:
         case RunSpawned():
             return card
+        case RunStarted(resumed=True):
+            return replace(card, line=RESUMED)
         case RunStatusChanged(new=status) if not status.final:
             return replace(card, status=status)
         case RunProgress(part="text"):

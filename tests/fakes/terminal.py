@@ -26,12 +26,14 @@ class FakeScreen(DummyOutput):
 
     Attributes:
         intruders: Control characters that would have done something to a real terminal.
+        frames: How often something was drawn.
     """
 
     def __init__(self, *, columns: int = 120, rows: int = 40, patience: float = 5.0) -> None:
         self.columns = columns
         self.rows = rows
         self.intruders: list[str] = []
+        self.frames = 0
         self._lines: list[list[str]] = [[]]
         self._row = self._column = 0
         self._patience = patience
@@ -87,6 +89,7 @@ class FakeScreen(DummyOutput):
 
     def flush(self) -> None:
         """Wake who waits for something to appear."""
+        self.frames += 1
         self._changed.set()
 
     def erase_end_of_line(self) -> None:

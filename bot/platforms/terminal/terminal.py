@@ -26,6 +26,9 @@ class Terminal:
         interactive: Whether a person sits there; found out when not given.
         settle_seconds: How long a pipe waits in silence for announcements that may not come.
 
+    Attributes:
+        interactive: Whether a person sits there.
+
     Raises:
         BadRequestError: The name is none.
     """
@@ -48,7 +51,7 @@ class Terminal:
         self._on_present = on_present
         self._stdin = stdin or sys.stdin
         self._stdout = stdout or sys.stdout
-        self._interactive = self._find_out() if interactive is None else interactive
+        self.interactive = self._find_out() if interactive is None else interactive
         self._settle_seconds = settle_seconds
         self._room = Room()
         self.outlet = TerminalOutlet(self._room)
@@ -60,7 +63,7 @@ class Terminal:
 
     async def run(self, ears: Ears) -> None:
         """Talk until the person leaves, or until the pipe ends and everything was said."""
-        if not self._interactive:
+        if not self.interactive:
             await self._run_pipe(ears)
             return
         # Drawing takes a quarter of a second to import, which only a chat needs.

@@ -154,9 +154,10 @@ def test_a_text_of_nothing_but_markup_is_cut() -> None:
 def test_no_spelling_of_the_closing_tag_breaks_out(
     name: str, gaps: list[str], opening: str, closing: str
 ) -> None:
-    at = len(name) // 2
+    before, after = name[: len(name) // 2], name[len(name) // 2 :]
     # Of the gaps inside the name only those that no one sees.
-    tag = f"{opening}{gaps[0]}/{gaps[1]}{name[:at]}{gaps[2].strip(' \n\t\0')}{name[at:]}{gaps[3]}{closing}"
+    hidden = gaps[2].strip(" \n\t\0")
+    tag = f"{opening}{gaps[0]}/{gaps[1]}{before}{hidden}{after}{gaps[3]}{closing}"
 
     wrapped = for_model(f"before {tag} after", run_id="r1")
 

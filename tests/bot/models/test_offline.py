@@ -97,14 +97,17 @@ async def test_words_become_a_call(words: str, name: str, arguments: Json) -> No
     ("words", "tasks"),
     [
         ("research tea and coffee in the background", ["research tea", "research coffee"]),
-        ("In the background, research tea, coffee and milk", ["research tea", "research coffee", "research milk"]),
+        (
+            "In the background, research tea, milk and honey",
+            ["research tea", "research milk", "research honey"],
+        ),
         ("research tea and write a poem in the background", ["research tea", "write a poem"]),
         ("research tea", ["research tea"]),
         ("spawn two runs: count sheep; count goats", ["count sheep", "count goats"]),
         ("start a run on the moons of Jupiter and Saturn", ["the moons of Jupiter and Saturn"]),
         ("tidy up my notes in the background please", ["tidy up my notes"]),
     ],
-)  # fmt: skip
+)
 async def test_work_for_the_background_becomes_runs(words: str, tasks: list[str]) -> None:
     calls = await calls_for(words)
 

@@ -1,0 +1,56 @@
+"""The floor: a bare loop on the anthropic SDK that stores nothing."""
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import anthropic
+
+from bench.server import CALLS
+from bench.stage import KEY, Server, look_up, meaning
+
+if TYPE_CHECKING:
+    from anthropic.types import MessageParam, ToolParam
+
+
+def open_client(server: Server, *, aiohttp: bool) -> anthropic.AsyncAnthropic:
+    """Return a client for all runs, on the SDK's default transport or on aiohttp."""
+    given: dict[str, Any] = {"http_client": anthropic.DefaultAioHttpClient()} if aiohttp else {}
+    return anthropic.AsyncAnthropic(api_key=KEY, base_url=server.url, max_retries=0, **given)
+
+
+async def run(client: anthropic.AsyncAnthropic, number: int) -> str:
+    """Do what a run does: ask, call the tool, and repeat until there is a text."""
+    tool: ToolParam = {
+        "name": look_up.name,
+        "description": look_up.description,
+        "input_schema": look_up.schema,
+    }
+    task = f"Look up five words, the {number}th time."
+    messages: list[MessageParam] = [{"role": "user", "content": task}]
+    for _ in range(CALLS):
+        answer = await client.messages.create(
+            model="claude-haiku-5-5", max_tokens=4096, messages=messages, tools=[tool]
+        )
+        messages.append({"role": "assistant", "content": answer.content})
+        calls = [block for block in answer.content if block.type == "tool_use"]
+        if not calls:
+            return "".join(block.text for block in answer.content if block.type == "text")
+        call = calls[0]
+        result = meaning(str(call.input["word"]))
+        messages.append(
+            {
+                "role": "user",
+                "content": [{"type": "tool_result", "tool_use_id": call.id, "content": result}],
+            }
+        )
+    raise RuntimeError("The fake server did not come to an end.")
+
+
+async def run_many(client: anthropic.AsyncAnthropic, server: Server, count: int) -> None:
+    """Do so many runs, all of them at once."""
+    await server.hold()
+    async with asyncio.TaskGroup() as group:
+        for number in range(count):
+            group.create_task(run(client, number))
+        await server.full(count)
+        await server.go()

@@ -1,0 +1,249 @@
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from bot.errors import DeliveryError
+from bot.platforms.base import CommandReply, Incoming
+from bot.platforms.terminal.people import place_of
+from bot.platforms.terminal.plain import plain_text
+from bot.platforms.terminal.surface import Answer
+from bot.platforms.terminal.terminal import Terminal
+from bot.values import RunStatus
+from tests.bot.platforms.terminal.pipes import Output, Piped, from_file, piped
+from tests.bot.platforms.terminal.things import announcement, card, person, question
+from tests.fakes.ears import FakeEars
+from tests.fakes.terminal import nothing_waits
+
+
+async def reply(chat: Piped, text: str) -> None:
+    stream = chat.terminal.outlet.open_reply(place_of(person()), person())
+    stream.update(text[:3])
+    await stream.finish(text)
+
+
+async def test_a_message_is_answered_as_it_was_written_and_the_chat_ends_with_the_pipe() -> None:
+    async with piped(FakeEars()) as chat:
+        chat.send("What is `x`?\n")
+        chat.end()
+        await chat.ears.until(lambda: len(chat.ears.heard) == 1)
+        assert not chat.chat.done()
+
+        await reply(chat, "**x** is [a](http://b)")
+
+        assert await chat.ended() == "**x** is [a](http://b)\n"
+        [heard] = chat.ears.heard
+        assert (heard.text, heard.user, heard.place) == (
+            "What is `x`?",
+            person(),
+            place_of(person()),
+        )
+        assert heard.private
+
+
+async def test_the_next_line_is_heard_when_the_reply_is_there() -> None:
+    async with piped(FakeEars()) as chat:
+        chat.send("first\nsecond\n")
+        await chat.ears.until(lambda: len(chat.ears.heard) == 1)
+        await chat.terminal.outlet.acknowledge(place_of(person()))
+        stream = chat.terminal.outlet.open_reply(place_of(person()), person())
+        assert chat.ears.texts() == ["first"]
+
+        await stream.finish("one")
+
+        await chat.ears.until(lambda: chat.ears.texts() == ["first", "second"])
+        assert chat.written.getvalue() == "one\n"
+
+
+async def test_a_last_line_without_an_end_and_letters_cut_in_two_are_understood() -> None:
+    async with piped(FakeEars()) as chat:
+        chat.ears.commands["żółw"] = CommandReply(text="a tortoise")
+        whole = "żółw".encode()
+        chat.send_bytes(whole[:3])
+        chat.send_bytes(whole[3:])
+        chat.end()
+
+        assert await chat.ended() == "a tortoise\n"
+
+
+async def test_lines_can_come_from_a_file(tmp_path: Path) -> None:
+    ears = FakeEars()
+    ears.commands["/new"] = CommandReply(text="A new conversation.")
+    path = tmp_path / "lines.txt"
+    path.write_text("/new\n\n/new")
+
+    assert await from_file(path, ears) == "A new conversation.\n" * 2
+
+
+async def test_help_tells_the_terminals_own_commands_too() -> None:
+    ears = FakeEars()
+    ears.commands["/help"] = CommandReply(text="Everyone's commands.", more="/help 2")
+    async with piped(ears) as chat:
+        chat.send("/help\n")
+        chat.end()
+
+        text = await chat.ended()
+
+    assert text.startswith("Everyone's commands.\n\n**At this terminal**")
+    assert "/as NAME" in text
+    assert "There is more: /help 2" in text
+
+
+async def test_each_new_state_of_a_run_is_one_line() -> None:
+    async with piped(FakeEars()) as chat:
+        chat.send("/as alice\n")
+        await chat.written.shows("You are alice already.")
+        for state in (RunStatus.QUEUED, RunStatus.RUNNING, RunStatus.RUNNING, RunStatus.FAILED):
+            chat.terminal.outlet.show_card(card(status=state, line="page 7"))
+
+        assert chat.written.getvalue().split("\n")[1:] == [
+            "… news 1a2b3c4d: queued",
+            "● news 1a2b3c4d: running",
+            "✗ Subagent failed: news 1a2b3c4d after 0:42",
+            "↳ Subagent: page 7",
+            "",
+        ]
+
+
+async def test_the_chat_ends_only_when_its_runs_have_ended_and_are_announced() -> None:
+    async with piped(FakeEars()) as chat:
+
+        async def spawn(_: Incoming) -> None:
+            chat.terminal.outlet.show_card(card(status=RunStatus.ACCEPTED))
+            await reply(chat, "It is under way.")
+
+        chat.ears.on_message = spawn
+        chat.send("Find news in the background.\n")
+        chat.end()
+        await chat.written.shows("It is under way.")
+        chat.terminal.outlet.show_card(card(status=RunStatus.COMPLETED))
+        await chat.written.shows("Subagent completed")
+        assert not chat.chat.done()
+
+        await chat.terminal.outlet.announce(announcement(footer="12,345 tokens"))
+
+        text = await chat.ended()
+    assert text.endswith(
+        "Subagent Result: news completed (1a2b3c4d)\nThere is some.\n12,345 tokens\n"
+    )
+
+
+async def test_a_run_whose_result_is_in_the_reply_is_not_waited_for_long() -> None:
+    async with piped(FakeEars(), settle_seconds=0.05) as chat:
+
+        async def delegate(_: Incoming) -> None:
+            chat.terminal.outlet.show_card(card(status=RunStatus.RUNNING))
+            chat.terminal.outlet.show_card(card(status=RunStatus.COMPLETED))
+            await reply(chat, "It says so.")
+
+        chat.ears.on_message = delegate
+        chat.send("Delegate it.\n")
+        chat.end()
+
+        assert (await chat.ended()).endswith("It says so.\n")
+
+
+async def test_a_reply_that_comes_by_itself_is_waited_for() -> None:
+    async with piped(FakeEars(), settle_seconds=0) as chat:
+
+        async def spawn(_: Incoming) -> None:
+            chat.terminal.outlet.show_card(card(status=RunStatus.COMPLETED))
+            await reply(chat, "It is done.")
+            await chat.terminal.outlet.acknowledge(place_of(person()))
+
+        chat.ears.on_message = spawn
+        chat.send("Find news, and sum them up.\n")
+        chat.end()
+        await chat.written.shows("It is done.")
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert not chat.chat.done()
+
+        await reply(chat, "The sum of it.")
+
+        assert (await chat.ended()).endswith("The sum of it.\n")
+
+
+async def test_leaving_does_not_wait_and_says_what_goes_on() -> None:
+    async with piped(FakeEars()) as chat:
+        chat.send("/as alice\n")
+        await chat.written.shows("already")
+        chat.terminal.outlet.show_card(card())
+
+        chat.send("/quit\n")
+
+        assert "1 run is still going: resumed at the next start" in await chat.ended()
+
+
+async def test_being_interrupted_says_what_goes_on() -> None:
+    async with piped(FakeEars()) as chat:
+        chat.send("/as alice\n")
+        await chat.written.shows("already")
+        chat.terminal.outlet.show_card(card())
+
+        chat.chat.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await chat.chat
+
+        assert "1 run is still going: resumed at the next start" in chat.written.getvalue()
+
+
+async def test_nobody_can_be_asked_through_a_pipe() -> None:
+    async with piped(FakeEars()) as chat:
+        chat.send("/as alice\n")
+        await chat.written.shows("already")
+
+        with pytest.raises(DeliveryError, match="nobody to ask") as refused:
+            await chat.terminal.outlet.ask(question())
+
+        assert refused.value.permanent
+        assert "Shall I" not in chat.written.getvalue()
+
+
+async def test_another_person_takes_over_in_the_middle_of_a_pipe() -> None:
+    ears = FakeEars()
+    ears.commands["/subagents list"] = CommandReply(text="None.")
+    async with piped(ears) as chat:
+        chat.send("/subagents list\n/as bob\n/as b@d\n/subagents list\n")
+        chat.end()
+
+        text = await chat.ended()
+
+    assert [heard.user for heard in ears.heard] == [person("alice"), person("bob")]
+    assert "A name is 1 to 64 letters" in text
+
+
+async def test_a_reader_that_has_gone_is_told_to_whoever_speaks() -> None:
+    class Closed(Output):
+        def write(self, text: str) -> int:
+            raise BrokenPipeError
+
+    async with piped(FakeEars(), written=Closed()) as chat:
+        chat.send("first\n")
+        await chat.ears.until(lambda: len(chat.ears.heard) == 1)
+
+        with pytest.raises(DeliveryError, match="Nobody reads") as refused:
+            await reply(chat, "one")
+
+        assert refused.value.permanent
+        chat.end()
+        await chat.ended()
+
+
+@pytest.mark.parametrize("end", ["stdin", "stdout"])
+def test_a_pipe_at_either_end_is_no_person(end: str) -> None:
+    class Screen(Output):
+        def isatty(self) -> bool:
+            return True
+
+    streams = {"stdin": Screen(), "stdout": Screen()} | {end: Output()}
+
+    terminal = Terminal(model_name="", on_present=nothing_waits, **streams)  # type: ignore[arg-type]
+
+    assert not terminal.interactive
+
+
+def test_hostile_text_does_nothing_to_whatever_reads_it() -> None:
+    text = plain_text(Answer("a \x1b]0;title\x07 \x1b[2J \x9b31m \x00 [red]b[/red]"))
+
+    assert text.split() == ["a", "\ufffd", "[red]b[/red]"]

@@ -1,0 +1,200 @@
+"""The whole bot on a stage: real engine, real database, real anthropic SDK, a scripted model."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from pydantic import SecretStr
+
+from bot.app import Bot, open_bot
+from bot.config import Config
+from bot.models.anthropic import AnthropicSettings
+from bot.models.catalog import ModelSettings
+from bot.models.retrying import RetrySettings
+from bot.platforms.base import CommandReply, Incoming
+from bot.values import Identity, Json, Place, RunStatus, new_run_id
+from db import runs
+from db.runs import Run
+from db.settings import DatabaseSettings
+from skills.base import Effects, Skill, ToolContext, tool
+from tests.fakes.anthropic_server import KEY, Call, FakeAnthropic, Reply
+from tests.fakes.outlet import FakeOutlet
+
+PLATFORM = "fake"
+ALICE = Identity(PLATFORM, "", "alice")
+BOB = Identity(PLATFORM, "", "bob")
+ADMIN = Identity(PLATFORM, "", "root")
+ROOM = Place(PLATFORM, "guild", "room")
+
+
+@dataclass
+class Play:
+    """What the model says: to the main agent in order, to each run by a word of its task."""
+
+    main: list[Reply] = field(default_factory=list)
+    runs: dict[str, list[Reply]] = field(default_factory=dict)
+    asked: list[Json] = field(default_factory=list)
+
+    def __call__(self, body: Json) -> Reply:
+        self.asked.append(body)
+        return self._next(self.lines_for(body))
+
+    def lines_for(self, body: Json) -> list[Reply]:
+        if not is_run(body):
+            return self.main
+        task = said(body["messages"][0])
+        return next(lines for word, lines in self.runs.items() if word in task)
+
+    @staticmethod
+    def _next(lines: list[Reply]) -> Reply:
+        return lines.pop(0) if lines else Reply(text="Done.")
+
+
+def is_run(body: Json) -> bool:
+    """Whether a request comes from a subagent."""
+    return "You are a subagent" in json.dumps(body["system"])
+
+
+def said(message: Json) -> str:
+    """Return all text of one message of a request, results of tools included."""
+    content = message["content"]
+    if isinstance(content, str):
+        return content
+    texts = []
+    for block in content:
+        inner = block.get("content", block.get("text", ""))
+        texts.append(inner if isinstance(inner, str) else " ".join(b["text"] for b in inner))
+    return "\n".join(texts)
+
+
+class Gate:
+    """A tool `wait_here` that lets nobody through until the test opens it."""
+
+    def __init__(self) -> None:
+        self.reached = asyncio.Event()
+        self.opened = asyncio.Event()
+        self.waiting = 0
+        self._changed = asyncio.Condition()
+
+    @property
+    def skill(self) -> Skill:
+        gate = self
+
+        @tool(effects=Effects.NONE, timeout_seconds=50)
+        async def wait_here(context: ToolContext) -> str:
+            """Wait."""
+            gate.waiting += 1
+            gate.reached.set()
+            async with gate._changed:
+                gate._changed.notify_all()
+            try:
+                await gate.opened.wait()
+            finally:
+                gate.waiting -= 1
+            return "You may pass."
+
+        return Skill(name="gate", description="A gate.", tools=(wait_here,))
+
+    async def held(self, count: int) -> None:
+        """Wait until so many runs stand at the gate."""
+        async with asyncio.timeout(10), self._changed:
+            await self._changed.wait_for(lambda: self.waiting >= count)
+
+
+@dataclass
+class Stage:
+    """A running bot, its platform, and its model."""
+
+    bot: Bot
+    outlet: FakeOutlet
+    server: FakeAnthropic
+    play: Play
+    gate: Gate
+
+    async def say(self, user: Identity, text: str, place: Place = ROOM) -> CommandReply | None:
+        """Let a person say something."""
+        incoming = Incoming(
+            event_id=new_run_id(),
+            user=user,
+            user_name=user.account.title(),
+            place=place,
+            text=text,
+        )
+        return await self.bot.orchestrator.hear(incoming)
+
+    async def command(self, user: Identity, text: str, place: Place = ROOM) -> CommandReply:
+        """Let a person type a command, which is answered at once."""
+        reply = await self.say(user, text, place)
+        assert reply is not None
+        return reply
+
+    async def run_of(self, word: str) -> Run:
+        """Return the newest run whose task holds a word."""
+        async with self.bot.database.snapshot() as tx:
+            found = [*await runs.active(tx, None), *await self._ended(tx)]
+        return next(run for run in found if word in run.task)
+
+    async def _ended(self, tx: Any) -> list[Run]:
+        from datetime import timedelta
+
+        since = self.bot.upkeep.now() - timedelta(days=1)
+        return await runs.ended_since(tx, None, since, limit=100)
+
+    async def ended(self, word: str, status: RunStatus) -> Run:
+        """Wait until a run's card shows this final state, and return the run."""
+        run = await self.run_of(word)
+        await self.outlet.card_shows(run.id, status)
+        return await self.run_of(word)
+
+    def told(self) -> str:
+        """Return everything that people have read."""
+        return "\n".join(
+            [
+                *self.outlet.texts(),
+                *(f"{said.title}\n{said.text}\n{said.footer}" for said in self.outlet.announcements),
+            ]
+        )
+
+
+def call(name: str, **arguments: Any) -> Reply:
+    """Return a reply that calls one tool."""
+    return Reply(calls=(Call(name, arguments),))
+
+
+def calls(*wanted: tuple[str, Json]) -> Reply:
+    """Return a reply that calls several tools at once."""
+    return Reply(calls=tuple(Call(name, arguments) for name, arguments in wanted))
+
+
+def config_for(database_url: str, model_url: str, **sections: Any) -> Config:
+    """Return a configuration whose model is the fake server."""
+    models = ModelSettings(
+        anthropic=AnthropicSettings(api_key=SecretStr(KEY), base_url=model_url),
+        retry=RetrySettings(
+            wait_initial_seconds=0.01, wait_max_seconds=0.02, wait_jitter_seconds=0.01
+        ),
+    )
+    return Config(database=DatabaseSettings(url=database_url), models=models, **sections)
+
+
+@asynccontextmanager
+async def stage(
+    database_url: str,
+    play: Play,
+    *,
+    outlet: FakeOutlet | None = None,
+    further_skills: Sequence[Skill] = (),
+    script: Callable[[Json], Reply] | None = None,
+    **sections: Any,
+) -> AsyncIterator[Stage]:
+    """Open the whole bot with a scripted model; `sections` go into its configuration."""
+    outlet = outlet or FakeOutlet(PLATFORM, patience=15.0)
+    gate = Gate()
+    async with FakeAnthropic(script or play) as server:
+        config = config_for(database_url, server.url, **sections)
+        skills = [gate.skill, *further_skills]
+        async with open_bot(config, {PLATFORM: outlet}, further_skills=skills) as bot:
+            yield Stage(bot, outlet, server, play, gate)
