@@ -22,7 +22,7 @@ help: ## Show this list
 
 chat: $(VENV)/.installed ## Set everything up and talk to the bot in this terminal
 	@env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m compileall -q bot db skills migrations
-	@$(BIN)/python -m bot migrate
+	@# It brings the database up to date itself; `bot migrate` before it would cost a second start.
 	@$(BIN)/python -m bot chat $(ARGS)
 
 test: $(VENV)/.installed-dev ## Run every test, on SQLite and on a real PostgreSQL

@@ -200,15 +200,19 @@ def _length(head: bytes) -> int:
 
 
 async def serve(latency_seconds: float) -> None:
-    """Serve until the process is stopped; the first line of the output is the address."""
+    """Serve until standard input ends, as it does with whoever started this process.
+
+    The first line of the output is the address.
+    """
     service = Service(latency_seconds)
     loop = asyncio.get_running_loop()
-    server = await loop.create_server(
-        lambda: Connection(service), "127.0.0.1", 0, backlog=4096
-    )
+    server = await loop.create_server(lambda: Connection(service), "127.0.0.1", 0, backlog=4096)
     sys.stdout.write(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}\n")
     sys.stdout.flush()
-    await server.serve_forever()
+    over = asyncio.Event()
+    loop.add_reader(sys.stdin, over.set)
+    await over.wait()
+    server.close()
 
 
 def main() -> None:

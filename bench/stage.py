@@ -62,15 +62,21 @@ class Server:
 async def open_server() -> AsyncIterator[Server]:
     """Start the fake model server in a process of its own."""
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "bench.server", stdout=asyncio.subprocess.PIPE, cwd=ROOT
+        sys.executable,
+        "-m",
+        "bench.server",
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        cwd=ROOT,
     )
+    assert process.stdin is not None
     assert process.stdout is not None
     try:
         url = (await process.stdout.readline()).decode().strip()
         async with aiohttp.ClientSession() as session:
             yield Server(url, session)
     finally:
-        process.terminate()
+        process.stdin.close()
         await process.wait()
 
 

@@ -25,6 +25,8 @@ _HINTS = (
     ("", "check quotes, brackets and the spaces at the beginning of the lines"),
 )
 
+_ENDLESS = 1_000_000
+
 #: What YAML quotes from the file may be a secret; single characters and its own words are not.
 _QUOTED = re.compile(r" '(?!<)[^']{2,}'| \"[^\"]{2,}\"")
 
@@ -177,5 +179,8 @@ def written(value: object) -> str:
     """Return a value as YAML writes it on one line."""
     if isinstance(value, float) and value.is_integer():
         value = int(value)
-    text = yaml.safe_dump(value, default_flow_style=True, allow_unicode=True, width=10_000)
-    return str(text).removesuffix("...\n").strip()
+    text = yaml.safe_dump(value, default_flow_style=True, allow_unicode=True, width=_ENDLESS)
+    if len(text.removesuffix("...\n").splitlines()) > 1:
+        # Between plain quotes YAML writes a line break as a line break.
+        text = yaml.safe_dump(value, default_flow_style=True, default_style='"', width=_ENDLESS)
+    return str(text).removesuffix("...\n").removesuffix("\n")

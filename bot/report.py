@@ -89,9 +89,12 @@ def _subagents(limits: SubagentSettings) -> Iterator[str]:
 
 def _access(config: Config) -> Iterator[str]:
     admins, blocked = len(config.access.admins), len(config.access.blocked)
-    yield f"{admins} admins" if admins else "no admins: nobody sees or stops another's runs"
+    if not admins:
+        yield "no admins: nobody sees or stops another's runs (`access.admins`)"
+    else:
+        yield "1 admin" if admins == 1 else f"{admins} admins"
     if blocked:
-        yield f"{blocked} people are blocked"
+        yield "1 person is blocked" if blocked == 1 else f"{blocked} people are blocked"
 
 
 def _database(config: Config) -> Iterator[str]:

@@ -8,7 +8,7 @@ from bot.values import new_sortable_id
 from db.database import Transaction
 from db.tables import audit, workers
 
-TAKE_OVER_LOCK = 0x5EC1_0E02
+TAKE_OVER_LOCK = 0x5EC1_0E03
 
 
 async def start(tx: Transaction, worker_id: str, platforms: list[str], now: datetime) -> None:

@@ -85,6 +85,7 @@ BOUNDARIES = {
     "bot.conversations.announcements": "a delivery",
     "bot.conversations.approvals": "an action that was confirmed",
     "bot.conversations.turns": "a turn",
+    "bot.conversations.upkeep": "a regular duty",
     "bot.doctor": "a check",
     "bot.events": "a subscriber",
     "bot.platforms.terminal.listener": "a line that was typed",

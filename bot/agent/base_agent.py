@@ -105,6 +105,8 @@ class BaseAgent:
         self._toolbox = toolbox
         self._around = around
         self.progress = progress or Progress()
+        tools = "".join(f"{tool.description}{tool.schema}" for tool in toolbox.descriptions)
+        self._always_sent = estimate_tokens(config.prompt) + estimate_tokens(tools)
 
     async def run(
         self, messages: Sequence[Message], *, on_text: OnText | None = None
@@ -120,6 +122,7 @@ class BaseAgent:
         """
         progress = self.progress
         progress.begin(messages, await self._around.journal.load())
+        progress.tool_calls = min(progress.tool_calls, self._config.max_tool_calls)
         progress.charge(self._around.spent_before)
         self._around.meter.settle(progress.usage)
         while progress.halt is None:
@@ -181,7 +184,7 @@ class BaseAgent:
         history = estimate_tokens(progress.messages)
         if received is not None:
             history += estimate_tokens([shorten(received, config.tool_result_characters)])
-        return min(history, config.context_tokens) + estimate_tokens(config.prompt)
+        return min(history, config.context_tokens) + self._always_sent
 
     def _next_cost(self) -> int:
         estimate = self._input_estimate(self.progress)
@@ -236,37 +239,49 @@ class BaseAgent:
             return None
         except ModelError as error:
             log.warning("The model gave no answer: %s", error)
-            return Halt(limit or RunStatus.FAILED, str(error))
+            return Halt(limit) if limit else Halt(RunStatus.FAILED, str(error))
 
     async def _ask_within(self, question: Question, on_text: OnText | None) -> Answer:
         """Ask; when the messages do not fit the model, once more with half of them."""
+        answer = await self._ask_once(question, on_text)
+        if answer is None:
+            half = estimate_tokens(question.messages) // 2
+            shorter = fit(question.messages, tokens=half, result_characters=2_000)
+            answer = await self._ask_once(replace(question, messages=shorter), on_text)
+        if answer is None:
+            raise ContextTooLongError(
+                "This is too long for the model, even without its older half. Start a new "
+                "conversation with /new, or make the task shorter."
+            )
+        calls = with_unique_ids(answer.calls)
+        # The provider's own blocks still have the ids as they were.
+        native = answer.native if calls == answer.calls else None
+        return replace(answer, calls=calls, native=native)
+
+    async def _ask_once(self, question: Question, on_text: OnText | None) -> Answer | None:
+        """Return the answer; `None` when the messages, or the answer too, do not fit the model."""
         try:
             answer = await self._model.ask(question, on_text)
         except ContextTooLongError:
-            answer = None
-        if answer is None or answer.stop is StopReason.CONTEXT_FULL:
-            half = estimate_tokens(question.messages) // 2
-            shorter = fit(question.messages, tokens=half, result_characters=2_000)
-            answer = await self._model.ask(replace(question, messages=shorter), on_text)
-            if answer.stop is StopReason.CONTEXT_FULL:
-                raise ContextTooLongError(
-                    "The conversation is too long for the model. Start a new one with /new."
-                )
+            return None
         self._around.meter.settle(answer.usage)
-        return replace(answer, calls=with_unique_ids(answer.calls))
+        if answer.stop is StopReason.CONTEXT_FULL:
+            # Nothing of it is kept, but it was paid for.
+            self.progress.extra += answer.usage
+            return None
+        return answer
 
     def _question(self, messages: Sequence[Message], limit: RunStatus | None) -> Question | None:
         config, meter = self._config, self._around.meter
         room, output = config.context_tokens, config.max_response_tokens
-        prompt_tokens = estimate_tokens(config.prompt)
         if limit:
             allowed = meter.allow_last(output)
-            if allowed is None or allowed[0] <= prompt_tokens:
+            if allowed is None or allowed[0] <= self._always_sent:
                 return None
-            room, output = min(room, allowed[0] - prompt_tokens), allowed[1]
+            room, output = min(room, allowed[0] - self._always_sent), allowed[1]
         shown = fit(messages, tokens=room, result_characters=config.tool_result_characters)
         if not limit:
-            output = meter.allow(estimate_tokens(shown) + prompt_tokens, output) or LEAST_OUTPUT
+            output = meter.allow(estimate_tokens(shown) + self._always_sent, output) or LEAST_OUTPUT
         return Question(
             model=config.model,
             prompt=config.prompt,

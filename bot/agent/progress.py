@@ -158,7 +158,7 @@ class Progress:
         """Return why the work is over after this step, if it is."""
         answer = entry.answer
         if entry.limit:
-            return Halt(entry.limit)
+            return Halt(entry.limit, refused=answer.stop is StopReason.REFUSAL)
         if answer.stop is StopReason.REFUSAL:
             return Halt(RunStatus.FAILED, REFUSED, refused=True)
         if answer.calls:

@@ -9,6 +9,8 @@ from bot.values import Json
 if TYPE_CHECKING:
     from anthropic.types import RawContentBlockDelta, RawMessageStreamEvent
 
+LONGEST_THOUGHT = 200
+
 
 class Arriving:
     """A streamed message, put together from its events.
@@ -30,11 +32,17 @@ class Arriving:
 
     @property
     def shown(self) -> str:
-        """What a person may see of it: the text, or the thoughts as long as there is none."""
-        if text := text_of(self._blocks):
-            return text
+        """What a person may see of it: the text, or until there is one a line of thought."""
+        return text_of(self._blocks) or self._thought()
+
+    def _thought(self) -> str:
+        """Return the newest line of the thoughts: a sign of life, and never a message long."""
         thoughts = [block["thinking"] for block in self._blocks if block.get("thinking")]
-        return f"💭 {thoughts[-1]}" if thoughts else ""
+        lines = thoughts[-1].strip().splitlines() if thoughts else []
+        if not lines:
+            return ""
+        line = lines[-1]
+        return f"💭 {line if len(line) <= LONGEST_THOUGHT else '…' + line[-LONGEST_THOUGHT:]}"
 
     def take(self, event: "RawMessageStreamEvent") -> None:
         """Add one event.

@@ -14,7 +14,8 @@ _FENCE = re.compile(
     re.DOTALL,
 )
 _SENTENCE_END = re.compile(r"[.!?…][\"')\]*_]*(?=\s)|[。！？]")
-_LINE_ENDS = re.compile(r"(?:[ \t]*\n)+|[ \t]*")
+_BLANK_LINES = re.compile(r"(?:[ \t]*\n)+")
+_SPACE_AT_A_CUT = re.compile(r"(?:[ \t]*\n)+|[ \t]+")
 _ENTITY = re.compile(r"&(?:amp|lt|gt);")
 _PARTS_OF_A_CHARACTER = re.compile(
     "[\u200d\ufe00-\ufe0f\U0001f3fb-\U0001f3ff\U000e0020-\U000e007f]"
@@ -50,7 +51,7 @@ def split(
         raise ValueError(f"A limit of {limit} is too small: use at least 64.")
     splitter = _Splitter(text, limit // 4, length)
     parts: list[str] = []
-    at, fence = splitter.after_line_ends(0), None
+    at, fence = _past(_BLANK_LINES, text, 0), None
     while at < len(text):
         part = splitter.part(at, fence, limit)
         if len(parts) + 1 == max_parts and text[part.next :].strip():
@@ -146,16 +147,11 @@ class _Splitter:
         end, fence = self._choose(window)
         body = self.text[start:end]
         if fence is None:
-            return _Part(head + body.rstrip(), self.after_line_ends(end), None)
+            return _Part(head + body.rstrip(), _past(_SPACE_AT_A_CUT, self.text, end), None)
         if body.endswith("\n"):
             return _Part(head + body[:-1] + fence.closing, end, fence)
         following = end + self.text.startswith("\n", end)
         return _Part(head + body + fence.closing, following, fence)
-
-    def after_line_ends(self, at: int) -> int:
-        """Return the start of the next line that is not blank, or of the next word."""
-        match = _LINE_ENDS.match(self.text, at)
-        return match.end() if match else at
 
     def _window(self, start: int, fence: _Fence | None, room: int) -> _Window:
         stop = self._reach(start, room)
@@ -275,3 +271,8 @@ class _Splitter:
         prefix = re.sub(r"[^\s>]", " ", match["prefix"])
         info = match["info"] if self.length(line) <= self.longest_fence else ""
         return _Fence(prefix, match["marker"], info)
+
+
+def _past(pattern: re.Pattern[str], text: str, at: int) -> int:
+    match = pattern.match(text, at)
+    return match.end() if match else at

@@ -13,6 +13,8 @@ from bot.problems import all_keys, name, section
 from db.settings import DatabaseSettings
 
 KEY = "sk-ant-api03-1234567890abcdefghij"
+#: A secret that does not look like one.
+WORD = "sesame-open"
 
 Load = Callable[..., Config]
 
@@ -282,20 +284,23 @@ def test_no_error_shows_what_a_variable_of_the_environment_holds(
 @pytest.mark.parametrize(
     "text",
     [
-        f"models: {{anthropic: {{api_key: [{KEY}]}}}}",
-        f"models:\n  anthropic:\n    api_key: !{KEY}",
-        f"models:\n  anthropic:\n    api_key: !x!{KEY}",
-        f"models:\n  anthropic:\n    api_key: *{KEY}",
-        f"models:\n  anthropic:\n    api_key: &{KEY} 1\n    base_url: &{KEY} 2",
-        f"models:\n  anthropic:\n    api_key: '{KEY}\n",
-        f"models:\n  anthropic:\n    api_key: {KEY}: x",
+        f"models: {{anthropic: {{api_key: [{WORD}]}}}}",
+        f"models:\n  anthropic:\n    api_key: !{WORD}",
+        f"models:\n  anthropic:\n    api_key: !x!{WORD}",
+        f"models:\n  anthropic:\n    api_key: *{WORD}",
+        f"models:\n  anthropic:\n    api_key: &{WORD} 1\n    base_url: &{WORD} 2",
+        f"models:\n  anthropic:\n    api_key: '{WORD}\n",
+        f"models:\n  anthropic:\n    api_key: {WORD}: x",
         f"agent: {{timezone: {KEY}}}",
     ],
 )
 def test_no_error_shows_a_key_that_stands_in_the_file(
     refused: Callable[..., str], text: str
 ) -> None:
-    assert KEY not in refused(text)
+    told = refused(text)
+
+    assert KEY not in told
+    assert WORD not in told
 
 
 def test_secrets_are_known_wherever_they_stand_and_never_part_of_a_text(loaded: Load) -> None:

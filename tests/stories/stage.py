@@ -5,9 +5,11 @@ import json
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Any
 
 from pydantic import SecretStr
+from sqlalchemy import ColumnElement, Table, update
 
 from bot.app import Bot, open_bot
 from bot.config import Config
@@ -16,7 +18,7 @@ from bot.models.catalog import ModelSettings
 from bot.models.retrying import RetrySettings
 from bot.platforms.base import CommandReply, Incoming
 from bot.values import Identity, Json, Place, RunStatus, new_run_id
-from db import runs
+from db import outbox, runs, tables
 from db.runs import Run
 from db.settings import DatabaseSettings
 from skills.base import Effects, Skill, ToolContext, tool
@@ -138,8 +140,6 @@ class Stage:
         return next(run for run in found if word in run.task)
 
     async def _ended(self, tx: Any) -> list[Run]:
-        from datetime import timedelta
-
         since = self.bot.upkeep.now() - timedelta(days=1)
         return await runs.ended_since(tx, None, since, limit=100)
 
@@ -149,14 +149,33 @@ class Stage:
         await self.outlet.card_shows(run.id, status)
         return await self.run_of(word)
 
-    def told(self) -> str:
-        """Return everything that people have read."""
-        return "\n".join(
-            [
-                *self.outlet.texts(),
-                *(f"{said.title}\n{said.text}\n{said.footer}" for said in self.outlet.announcements),
-            ]
-        )
+    async def settled(self, key: str, status: str) -> None:
+        """Wait until an item of the outbox has this status."""
+        async with asyncio.timeout(10):
+            while True:
+                async with self.bot.database.snapshot() as tx:
+                    item = await outbox.get(tx, key)
+                if item is not None and item.status == status and item.attempts:
+                    return
+                await asyncio.sleep(0.01)
+
+    async def make_due(self, key: str) -> None:
+        """Let the waiting time of an item be over."""
+        await self._change(tables.outbox, tables.outbox.c.key == key, due_at=self.bot.upkeep.now())
+
+    async def expire(self, approval_id: str) -> None:
+        """Let the time of a question be over."""
+        where = tables.approvals.c.id == approval_id
+        await self._change(tables.approvals, where, expires_at=self.bot.upkeep.now())
+
+    async def tamper(self, approval_id: str) -> None:
+        """Change what a question would run, behind the bot's back."""
+        where = tables.approvals.c.id == approval_id
+        await self._change(tables.approvals, where, arguments={"run_id": "all"})
+
+    async def _change(self, table: Table, where: ColumnElement[bool], **values: Any) -> None:
+        async with self.bot.database.transaction() as tx:
+            await tx.execute(update(table).where(where).values(**values))
 
 
 def call(name: str, **arguments: Any) -> Reply:

@@ -114,9 +114,10 @@ class Screen:
 
     def clear_line(self) -> bool:
         """Drop the line being typed; return whether there was one."""
-        buffer = self._opened_session.default_buffer
-        had_text = bool(buffer.text)
-        buffer.reset()
+        session = self._opened_session
+        had_text = bool(session.default_buffer.text)
+        session.default_buffer.reset()
+        session.app.invalidate()
         return had_text
 
     @property

@@ -1,0 +1,146 @@
+"""Agents at work and tools in their hands, as the tests of the loop need them."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TypedDict, Unpack
+
+from bot.agent.base_agent import AgentConfig, BaseAgent, Surroundings
+from bot.agent.messages import ToolResult, ToolResults, UserMessage
+from bot.agent.progress import AgentResult
+from bot.agent.protocols import AnswerEntry, Entry
+from bot.agent.toolbox import Toolbox
+from bot.models.base import Model, OnText, Question
+from bot.tasks import Tasks
+from bot.values import Json
+from skills.base import Effects, Tool, ToolContext
+from tests.fakes.around import surroundings
+
+TASK = [UserMessage("Count the sheep.")]
+
+
+class Numbers(TypedDict, total=False):
+    """What an agent may be short of."""
+
+    max_steps: int
+    max_tool_calls: int
+    context_tokens: int
+    tool_result_characters: int
+    max_response_tokens: int
+
+
+def an_agent(
+    model: Model,
+    *tools: Tool,
+    tasks: Tasks,
+    around: Surroundings | None = None,
+    **numbers: Unpack[Numbers],
+) -> BaseAgent:
+    """Return an agent that has plenty of everything, unless it is said otherwise."""
+    plenty: Numbers = {"max_steps": 20, "max_tool_calls": 25}
+    config = AgentConfig(prompt="You count.", model="some-model", **(plenty | numbers))
+    box = Toolbox(tools, is_subagent=True, tasks=tasks, timeout_seconds=30)
+    return BaseAgent(config, model, box, around or surroundings())
+
+
+@dataclass(slots=True)
+class Office:
+    """Lets agents work; a test that never ends is cut off."""
+
+    tasks: Tasks
+
+    async def work(
+        self,
+        model: Model,
+        *tools: Tool,
+        around: Surroundings | None = None,
+        on_text: OnText | None = None,
+        **numbers: Unpack[Numbers],
+    ) -> AgentResult:
+        agent = an_agent(model, *tools, tasks=self.tasks, around=around, **numbers)
+        async with asyncio.timeout(20):
+            return await agent.run(TASK, on_text=on_text)
+
+
+Run = Callable[[ToolContext, Json], Awaitable[str]]
+
+
+def a_tool(
+    name: str,
+    run: Run | None = None,
+    *,
+    effects: Effects = Effects.NONE,
+    seconds: float | None = None,
+    main_agent_only: bool = False,
+    needs_confirmation: bool = False,
+) -> Tool:
+    """Return a tool; without a function it tells what it was called with."""
+    return Tool(
+        name=name,
+        description=f"Does {name}.",
+        schema={"type": "object", "properties": {}},
+        run=run or echo,
+        effects=effects,
+        timeout_seconds=seconds,
+        main_agent_only=main_agent_only,
+        needs_confirmation=needs_confirmation,
+    )
+
+
+async def echo(_: ToolContext, arguments: Json) -> str:
+    await asyncio.sleep(0)
+    return f"done {arguments}" if arguments else "done"
+
+
+@dataclass(slots=True)
+class Hung:
+    """The function of a tool that never answers of its own accord.
+
+    Attributes:
+        begun: Set once it is called.
+        cancelled: Set when it was told to stop.
+        stubborn: Whether it goes on all the same, until it is released.
+    """
+
+    stubborn: bool = False
+    begun: asyncio.Event = field(default_factory=asyncio.Event)
+    cancelled: asyncio.Event = field(default_factory=asyncio.Event)
+    released: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def __call__(self, _: ToolContext, __: Json) -> str:
+        self.begun.set()
+        while True:
+            try:
+                await self.released.wait()
+            except asyncio.CancelledError:
+                self.cancelled.set()
+                if not self.stubborn:
+                    raise
+            else:
+                return "At last."
+
+
+def results_shown(question: Question) -> ToolResults:
+    """Return the results that a question ends with."""
+    newest = question.messages[-1]
+    assert isinstance(newest, ToolResults)
+    return newest
+
+
+def texts_of(results: Sequence[ToolResult]) -> list[str]:
+    return [result.text for result in results]
+
+
+def told(question: Question) -> str:
+    """Return what the runtime and people say at the end of a question."""
+    match question.messages[-1]:
+        case ToolResults(note=note):
+            return note
+        case UserMessage(text):
+            return text
+        case other:
+            raise AssertionError(f"The question ends with {other!r}")
+
+
+def answers_in(entries: Sequence[Entry]) -> list[AnswerEntry]:
+    return [entry for entry in entries if isinstance(entry, AnswerEntry)]

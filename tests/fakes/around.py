@@ -1,0 +1,159 @@
+"""What an agent is given by whoever lets it work, in memory: see `bot.agent.protocols`."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+
+from bot.agent.base_agent import Surroundings
+from bot.agent.messages import Usage
+from bot.agent.protocols import Counters, Entry, Inbox, Journal, Meter, Reporter, Timer
+from bot.errors import FencedError
+from bot.subagents.budget import Unlimited
+from bot.values import Identity, Place, Role
+from skills.base import ToolContext
+from tests.fakes.clock import FakeClock
+
+
+async def _go_on(entry: Entry) -> None:
+    await asyncio.sleep(0)
+
+
+@dataclass(slots=True)
+class Shelf:
+    """Where the steps of one piece of work stand, whoever writes them.
+
+    Attributes:
+        attempt: The attempt that has the work; all others are refused.
+    """
+
+    attempt: int = 1
+    rows: dict[int, Entry] = field(default_factory=dict)
+    counters: list[Counters] = field(default_factory=list)
+
+    @property
+    def entries(self) -> list[Entry]:
+        """What is stored, in order."""
+        return [self.rows[seq] for seq in sorted(self.rows)]
+
+
+@dataclass(slots=True)
+class MemoryJournal:
+    """A `Journal` on a shelf in memory.
+
+    Attributes:
+        before: Awaited before an entry is stored, where a test can hold it up or end the process.
+        after: Awaited once it is stored.
+    """
+
+    shelf: Shelf = field(default_factory=Shelf)
+    attempt: int = 1
+    before: Callable[[Entry], Awaitable[None]] = _go_on
+    after: Callable[[Entry], Awaitable[None]] = _go_on
+    _next: int = 0
+
+    async def load(self) -> list[Entry]:
+        await asyncio.sleep(0)
+        self._next = max(self.shelf.rows, default=-1) + 1
+        return self.shelf.entries
+
+    async def write(self, entry: Entry, counters: Counters) -> None:
+        seq, self._next = self._next, self._next + 1
+        await self.before(entry)
+        if self.attempt != self.shelf.attempt or seq in self.shelf.rows:
+            raise FencedError("this work has been taken over")
+        self.shelf.rows[seq] = entry
+        self.shelf.counters.append(counters)
+        await self.after(entry)
+
+
+@dataclass(slots=True)
+class FakeTimer:
+    """A `Timer` that stands where the test puts it."""
+
+    fraction: float = 0.0
+    seconds: float | None = None
+
+    def left(self) -> float | None:
+        return self.seconds
+
+
+@dataclass(slots=True)
+class FakeMeter:
+    """A `Meter` without a budget that remembers what it was told."""
+
+    fraction: float = 0.0
+    settled: list[Usage] = field(default_factory=list)
+    asked: list[int] = field(default_factory=list)
+
+    def allow(self, input_tokens: int, max_output: int) -> int | None:
+        self.asked.append(input_tokens)
+        return max_output
+
+    def allow_last(self, max_output: int) -> tuple[int, int] | None:
+        return 10**9, max_output
+
+    def settle(self, usage: Usage) -> None:
+        self.settled.append(usage)
+
+    def reservation(self, input_tokens: int, max_output: int) -> int:
+        return input_tokens + max_output
+
+
+@dataclass(slots=True)
+class FakeInbox:
+    """An `Inbox` into which a test puts messages; each is taken once."""
+
+    waiting: list[tuple[str, str]] = field(default_factory=list)
+
+    async def take(self) -> Sequence[tuple[str, str]]:
+        await asyncio.sleep(0)
+        taken, self.waiting = self.waiting, []
+        return taken
+
+
+@dataclass(slots=True)
+class FakeReporter:
+    """A `Reporter` that remembers what it heard, as (part, content, tool)."""
+
+    heard: list[tuple[str, str, str]] = field(default_factory=list)
+    counters: list[Counters] = field(default_factory=list)
+
+    def moved(self, *, part: str, content: str, tool: str, counters: Counters) -> None:
+        self.heard.append((part, content, tool))
+        self.counters.append(counters)
+
+
+def caller(*, run_id: str | None = "run-1", clock: FakeClock | None = None) -> ToolContext:
+    """Return who a run's tools act for; with `run_id=None`, the main agent's."""
+    return ToolContext(
+        user=Identity("discord", "", "1001"),
+        role=Role.USER,
+        place=Place("discord", channel="general"),
+        conversation_id="c1",
+        work_id=run_id or "turn-1",
+        call_id="",
+        run_id=run_id,
+        now=clock or FakeClock(),
+        depth=0 if run_id is None else 1,
+    )
+
+
+def surroundings(
+    *,
+    journal: Journal | None = None,
+    meter: Meter | None = None,
+    timer: Timer | None = None,
+    inbox: Inbox | None = None,
+    reporter: Reporter | None = None,
+    spent_before: int = 0,
+) -> Surroundings:
+    """Return what a run is given: no limit of any kind, unless one is named."""
+    return Surroundings(
+        journal=journal or MemoryJournal(),
+        meter=meter or Unlimited(),
+        timer=timer or FakeTimer(),
+        inbox=inbox or FakeInbox(),
+        reporter=reporter or FakeReporter(),
+        caller=caller(),
+        spent_before=spent_before,
+    )

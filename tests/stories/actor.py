@@ -1,0 +1,104 @@
+"""The test's side of a bot in a process of its own."""
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+Line = dict[str, Any]
+
+
+@dataclass
+class Actor:
+    """A bot's process: what it said, and what can be done to it."""
+
+    process: asyncio.subprocess.Process
+    heard: list[Line] = field(default_factory=list)
+    changed: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def listen(self) -> None:
+        """Keep every line that the process writes."""
+        assert self.process.stdout is not None
+        while line := await self.process.stdout.readline():
+            self.heard.append(json.loads(line))
+            self.changed.set()
+        self.heard.append({"event": "gone"})
+        self.changed.set()
+
+    async def until(self, wanted: Callable[[Line], bool], *, seconds: float = 40) -> Line:
+        """Wait for a line, and return it."""
+        async with asyncio.timeout(seconds):
+            while True:
+                self.changed.clear()
+                for line in self.heard:
+                    if wanted(line):
+                        return line
+                await self.changed.wait()
+
+    async def event(self, kind: str, **fields: Any) -> Line:
+        """Wait for an event with these fields."""
+        wanted = {"event": kind, **fields}
+        return await self.until(lambda line: all(line.get(k) == v for k, v in wanted.items()))
+
+    def events(self, name: str) -> list[Line]:
+        """Return all events of a kind so far."""
+        return [line for line in self.heard if line["event"] == name]
+
+    def say(self, user: str, text: str, **fields: Any) -> None:
+        """Let a person say something."""
+        assert self.process.stdin is not None
+        document = {"user": user, "text": text, **fields}
+        self.process.stdin.write(json.dumps(document).encode() + b"\n")
+
+    async def kill(self) -> None:
+        """Kill the process as `kill -9` does."""
+        self.signal(signal.SIGKILL)
+        await self.gone()
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send the process a signal."""
+        os.kill(self.process.pid, number)
+
+    async def gone(self) -> None:
+        """Wait until the process is no more."""
+        await self.event("gone")
+        await self.process.wait()
+
+
+@asynccontextmanager
+async def actor(
+    database_url: str,
+    model_url: str,
+    *,
+    crash_at: str = "",
+    drain_seconds: float = 0.2,
+    **sections: Any,
+) -> AsyncIterator[Actor]:
+    """Start a bot in a process of its own, and kill what is left of it at the end."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-m",
+        "tests.stories.process",
+        f"--database={database_url}",
+        f"--model={model_url}",
+        f"--sections={json.dumps(sections)}",
+        f"--crash-at={crash_at}",
+        f"--drain-seconds={drain_seconds}",
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+    )
+    bot = Actor(process)
+    listening = asyncio.ensure_future(bot.listen())
+    try:
+        await bot.event("ready")
+        yield bot
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.wait()
+        await listening

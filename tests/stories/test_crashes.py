@@ -1,0 +1,210 @@
+"""What survives when a process dies: rows of `faults.md`, with real processes and real kills."""
+
+import json
+import signal
+
+import pytest
+
+from tests.fakes.anthropic_server import FakeAnthropic, Reply
+from tests.stories.actor import actor
+from tests.stories.stage import Play, call, is_run, said
+
+pytestmark = pytest.mark.timeout(120)
+
+SPAWN = "/subagents spawn --label work Work on it"
+
+
+def requests_of_runs(server: FakeAnthropic) -> list[str]:
+    """Return what each request of a run ended with: two alike are one step asked for twice."""
+    return [
+        json.dumps(asked.body["messages"], sort_keys=True)
+        for asked in server.requests
+        if is_run(asked.body)
+    ]
+
+
+async def test_a_run_killed_in_a_model_call_goes_on_from_its_steps_and_pays_none_twice(
+    database_url: str,
+) -> None:
+    play = Play(
+        runs={
+            "Work": [
+                call("look", at="left"),
+                call("look", at="right"),
+                Reply(text="never read", fault="hang"),
+                call("look", at="up"),
+                Reply(text="Finished."),
+            ]
+        }
+    )
+    async with FakeAnthropic(play) as server:
+        async with actor(database_url, server.url) as first:
+            first.say("alice", SPAWN)
+            await server.received(3)
+            await first.kill()
+        async with actor(database_url, server.url) as second:
+            told = await second.event("announcement")
+            second.say("alice", "/subagents info work")
+            info = await second.event("answer")
+
+    asked = requests_of_runs(server)
+    assert told["text"] == "Finished."
+    assert told["repeated"] is False
+    assert len(second.events("announcement")) == 1
+    assert [asked.count(one) for one in dict.fromkeys(asked)] == [1, 1, 2, 1]
+    # The second result was not stored when the process died: that reading tool is called again.
+    assert [line["at"] for line in first.events("tool")] == ["left", "right"]
+    assert [line["at"] for line in second.events("tool")] == ["right", "up"]
+    assert "completed" in info["text"]
+
+
+async def test_a_tool_that_only_reads_is_repeated_after_a_crash(database_url: str) -> None:
+    play = Play(runs={"Work": [call("look", wait=True), Reply(text="Finished.")]})
+    async with FakeAnthropic(play) as server:
+        async with actor(database_url, server.url) as first:
+            first.say("alice", SPAWN)
+            await first.event("tool", name="look")
+            await first.kill()
+        play.runs["Work"] = [Reply(text="Finished.")]
+        async with actor(database_url, server.url) as second:
+            await second.event("tool", name="look")
+
+
+async def test_a_tool_with_side_effects_is_never_repeated_and_the_model_is_told(
+    database_url: str,
+) -> None:
+    play = Play(runs={"Work": [call("launch", wait=True), Reply(text="I will check.")]})
+    async with FakeAnthropic(play) as server:
+        async with actor(database_url, server.url) as first:
+            first.say("alice", SPAWN)
+            await first.event("tool", name="launch")
+            await first.kill()
+        async with actor(database_url, server.url) as second:
+            await second.event("announcement")
+
+    assert second.events("tool") == []
+    assert "may have run" in said(server.requests[-1].body["messages"][-1])
+
+
+async def test_killed_between_the_end_and_the_message_a_result_is_announced_once(
+    database_url: str,
+) -> None:
+    play = Play(runs={"Work": [Reply(text="Finished.")]})
+    async with FakeAnthropic(play) as server:
+        async with actor(database_url, server.url, crash_at="before-send") as first:
+            first.say("alice", SPAWN)
+            await first.gone()
+        async with actor(database_url, server.url) as second:
+            told = await second.event("announcement")
+            second.say("alice", "/subagents list")
+            await second.event("answer")
+
+    assert told["text"] == "Finished."
+    assert len(second.events("announcement")) == 1
+    assert len(requests_of_runs(server)) == 1
+
+
+async def test_killed_after_the_send_a_result_is_sent_once_more_and_marked(
+    database_url: str,
+) -> None:
+    play = Play(runs={"Work": [Reply(text="Finished.")]})
+    async with FakeAnthropic(play) as server:
+        async with actor(database_url, server.url, crash_at="after-send") as first:
+            first.say("alice", SPAWN)
+            await first.gone()
+        async with actor(database_url, server.url, crash_at="after-send") as second:
+            await second.gone()
+        async with actor(database_url, server.url) as third:
+            third.say("alice", "/subagents list")
+            listed = await third.event("answer")
+
+    assert [line["repeated"] for line in first.events("announcement")] == [False]
+    assert [line["repeated"] for line in second.events("announcement")] == [True]
+    assert third.events("announcement") == []
+    assert "Could not be delivered" in listed["text"]
+
+
+async def test_a_turn_killed_while_it_is_answered_is_answered_after_the_restart(
+    database_url: str,
+) -> None:
+    play = Play(main=[call("look"), Reply(text="lost", fault="hang"), Reply(text="Here I am.")])
+    async with FakeAnthropic(play) as server:
+        async with actor(database_url, server.url) as first:
+            first.say("alice", "Are you there?")
+            await server.received(2)
+            await first.kill()
+        async with actor(database_url, server.url) as second:
+            reply = await second.event("reply")
+
+    assert reply["text"] == "Here I am."
+    assert len(server.requests) == 3
+
+
+async def test_a_delegated_task_goes_on_with_its_turn_after_a_crash(database_url: str) -> None:
+    play = Play(
+        main=[
+            call("delegate_to_subagent", task="Work now", tools_needed=["look"]),
+            Reply(text="It says: fine."),
+        ],
+        runs={"Work now": [call("look"), Reply(text="x", fault="hang"), Reply(text="Fine.")]},
+    )
+    async with FakeAnthropic(play) as server:
+        async with actor(database_url, server.url) as first:
+            first.say("alice", "Do it.")
+            await server.received(3)
+            await first.kill()
+        async with actor(database_url, server.url) as second:
+            reply = await second.event("reply")
+            second.say("alice", "/subagents list")
+            listed = await second.event("answer")
+
+    assert reply["text"] == "It says: fine."
+    assert len(server.requests) == 5
+    assert "#1 **Work now**" in listed["text"]
+    assert "#2" not in listed["text"]
+
+
+async def test_a_run_that_takes_its_process_down_each_time_is_given_up_after_three(
+    database_url: str,
+) -> None:
+    play = Play(runs={"Work": [call("explode")]})
+    async with FakeAnthropic(play) as server:
+        async with actor(database_url, server.url) as first:
+            first.say("alice", SPAWN)
+            await first.gone()
+        for _ in range(2):
+            async with actor(database_url, server.url) as again:
+                await again.event("tool", name="explode")
+                await again.gone()
+        async with actor(database_url, server.url) as last:
+            told = await last.event("announcement")
+
+    assert "failed" in told["title"]
+    assert "3 times" in told["text"]
+    assert last.events("tool") == []
+
+
+async def test_a_process_asked_to_end_leaves_its_runs_to_the_next_one(database_url: str) -> None:
+    play = Play(runs={"Work": [call("look"), Reply(text="x", fault="hang"), Reply(text="Done.")]})
+    async with FakeAnthropic(play) as server:
+        async with actor(database_url, server.url) as first:
+            first.say("alice", SPAWN)
+            await server.received(2)
+            first.signal(signal.SIGTERM)
+            await first.event("drained")
+            await first.gone()
+        async with actor(database_url, server.url) as second:
+            told = await second.event("announcement")
+
+    assert first.process.returncode == 0
+    assert told["text"] == "Done."
+
+
+async def test_a_second_bot_on_the_same_file_is_told_who_has_it(sqlite_url: str) -> None:
+    async with FakeAnthropic(Play()) as server, actor(sqlite_url, server.url) as first:
+        with pytest.raises(TimeoutError):
+            async with actor(sqlite_url, server.url) as second:
+                await second.event("ready")
+        assert first.process.returncode is None
+
+
