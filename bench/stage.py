@@ -27,7 +27,7 @@ PLATFORM = "bench"
 KEY = "sk-fake-key-of-the-bench"
 RUNS_PER_PERSON = 10
 PATIENCE_SECONDS = 60.0
-ROOT = Path(__file__).parent.parent
+ROOT = Path.cwd()
 
 
 class Server:

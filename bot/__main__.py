@@ -107,7 +107,7 @@ def migrate(config: ConfigFile = None) -> None:
 
     All or nothing; it may be repeated, and nothing happens when the tables are in place.
     """
-    database = _prepare(config).database
+    database = _prepare(config, quiet=True).database
     from migrations import run  # noqa: PLC0415
 
     asyncio.run(run.upgrade(database.url))

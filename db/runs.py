@@ -9,20 +9,17 @@ from sqlalchemy import (
     ColumnElement,
     Row,
     Text,
-    and_,
     case,
     cast,
     func,
-    insert,
     or_,
     select,
-    text,
     update,
 )
 
 from bot.values import HOLDING_A_SLOT, UNFINISHED, Json, Place, RunStatus
-from db.database import ADMISSION_LOCK, Transaction
-from db.tables import subagent_runs, users
+from db.database import Transaction
+from db.tables import subagent_runs
 
 _UNFINISHED = [str(status) for status in UNFINISHED]
 _HOLDING = [str(status) for status in HOLDING_A_SLOT]
@@ -89,10 +86,12 @@ class Run:
 
 _PLACE = ("channel", "place_workspace", "place_channel", "place_thread", "place_message")
 _PLAIN = [field.name for field in fields(Run) if field.name != "place"]
-_COLUMNS = [runs.c[name] for name in (*_PLAIN, *_PLACE)]
+#: What a query selects to read whole runs.
+COLUMNS = [runs.c[name] for name in (*_PLAIN, *_PLACE)]
 
 
-def _run(row: Row[Any]) -> Run:
+def run_of(row: Row[Any]) -> Run:
+    """Return the run that a row of `COLUMNS` holds."""
     values = {name: getattr(row, name) for name in _PLAIN}
     values["status"] = RunStatus(row.status)
     allowed = row.allowed_tools
@@ -112,142 +111,13 @@ def place_columns(place: Place) -> dict[str, str]:
     )
 
 
-# -- admission ---------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Counts:
-    """What is going on, counted inside the transaction that decides."""
-
-    started_in_window: int
-    oldest_in_window: datetime | None
-    running: int
-    queued: int
-    running_global: int
-    queued_ahead: int
-
-
-async def lock_admission(tx: Transaction) -> None:
-    """Let no other transaction admit a run until this one ends.
-
-    One lock for everyone, since the global cap is everyone's; SQLite has one writer anyway.
-    """
-    if tx.dialect.name == "postgresql":
-        await tx.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": ADMISSION_LOCK})
-
-
-async def counts(tx: Transaction, user_id: str, window_start: datetime) -> Counts:
-    """Count what the limits look at. Call `lock_admission` before."""
-    mine = runs.c.user_id == user_id
-    holding = runs.c.status.in_(_HOLDING)
-    waiting = runs.c.status == "queued"
-    going = await tx.execute(
-        select(
-            func.count(case((and_(mine, holding), 1))),
-            func.count(case((and_(mine, waiting), 1))),
-            func.count(case((holding, 1))),
-            func.count(case((waiting, 1))),
-        ).where(runs.c.status.in_(_UNFINISHED))
-    )
-    running, queued, running_global, ahead = going.one()
-    window = await tx.execute(
-        select(func.count(), func.min(runs.c.created_at)).where(
-            mine, runs.c.created_at > window_start
-        )
-    )
-    started, oldest = window.one()
-    return Counts(
-        started_in_window=started,
-        oldest_in_window=oldest,
-        running=running,
-        queued=queued,
-        running_global=running_global,
-        queued_ahead=ahead,
-    )
-
-
-async def insert_run(tx: Transaction, values: Json, now: datetime) -> Run:
-    """Insert a run under the next number of its owner."""
-    number = await tx.scalar(
-        update(users)
-        .where(users.c.id == values["user_id"])
-        .values(run_counter=users.c.run_counter + 1)
-        .returning(users.c.run_counter)
-    )
-    row = values | {"number": number, "created_at": now, "updated_at": now}
-    result = await tx.execute(insert(runs).values(row).returning(*_COLUMNS))
-    run = _run(result.one())
-    if run.status is not RunStatus.QUEUED:
-        await _mark_admitted(tx, run.user_id, now)
-    return run
-
-
-async def _mark_admitted(tx: Transaction, user_id: str, now: datetime) -> None:
-    await tx.execute(update(users).where(users.c.id == user_id).values(last_admitted_at=now))
-
-
-async def promote(tx: Transaction, *, per_user: int, everyone: int, now: datetime) -> list[Run]:
-    """Admit queued runs while slots are free, and return them.
-
-    The oldest of a person first; between people, whoever was let in longest ago.
-    """
-    promoted: list[Run] = []
-    while run_id := await _next_queued(tx, per_user, everyone):
-        result = await tx.execute(
-            update(runs)
-            .where(runs.c.id == run_id)
-            .values(status="accepted", updated_at=now)
-            .returning(*_COLUMNS)
-        )
-        run = _run(result.one())
-        await _mark_admitted(tx, run.user_id, now)
-        promoted.append(run)
-    return promoted
-
-
-async def _next_queued(tx: Transaction, per_user: int, everyone: int) -> str | None:
-    holding = (
-        select(runs.c.user_id, func.count().label("held"))
-        .where(runs.c.status.in_(_HOLDING))
-        .group_by(runs.c.user_id)
-        .subquery()
-    )
-    total = await tx.scalar(select(func.count()).where(runs.c.status.in_(_HOLDING))) or 0
-    if total >= everyone:
-        return None
-    found: str | None = await tx.scalar(
-        select(runs.c.id)
-        .join(users, users.c.id == runs.c.user_id)
-        .outerjoin(holding, holding.c.user_id == runs.c.user_id)
-        .where(runs.c.status == "queued", func.coalesce(holding.c.held, 0) < per_user)
-        .order_by(
-            users.c.last_admitted_at.is_not(None),
-            users.c.last_admitted_at,
-            runs.c.created_at,
-            runs.c.number,
-        )
-        .limit(1)
-    )
-    return found
-
-
-async def queue_position(tx: Transaction, run: Run) -> int:
-    """Return how many queued runs of this person stand before it, plus one."""
-    before = await tx.scalar(
-        select(func.count()).where(
-            runs.c.status == "queued", runs.c.user_id == run.user_id, runs.c.number < run.number
-        )
-    )
-    return (before or 0) + 1
-
-
 # -- one run -------------------------------------------------------------------------------------
 
 
 async def get(tx: Transaction, run_id: str) -> Run | None:
     """Return a run by its whole id."""
-    row = (await tx.execute(select(*_COLUMNS).where(runs.c.id == run_id))).first()
-    return _run(row) if row else None
+    row = (await tx.execute(select(*COLUMNS).where(runs.c.id == run_id))).first()
+    return run_of(row) if row else None
 
 
 async def transcript(tx: Transaction, run_id: str) -> list[Json]:
@@ -277,10 +147,10 @@ async def claim(
             started_at=func.coalesce(runs.c.started_at, now),
             updated_at=now,
         )
-        .returning(*_COLUMNS)
+        .returning(*COLUMNS)
     )
     row = result.first()
-    return _run(row) if row else None
+    return run_of(row) if row else None
 
 
 async def release(tx: Transaction, run_id: str, attempt: int, now: datetime) -> None:
@@ -309,11 +179,11 @@ async def finish(
         query = query.where(runs.c.attempt == attempt)
     result = await tx.execute(
         query.values(reserved_tokens=0, completed_at=now, updated_at=now, **values).returning(
-            *_COLUMNS
+            *COLUMNS
         )
     )
     row = result.first()
-    return _run(row) if row else None
+    return run_of(row) if row else None
 
 
 async def request_cancel(tx: Transaction, run_id: str, *, by: str, now: datetime) -> Run | None:
@@ -322,10 +192,10 @@ async def request_cancel(tx: Transaction, run_id: str, *, by: str, now: datetime
         update(runs)
         .where(runs.c.id == run_id, runs.c.status.in_(_UNFINISHED))
         .values(cancel_requested_at=now, cancelled_by=by)
-        .returning(*_COLUMNS)
+        .returning(*COLUMNS)
     )
     row = result.first()
-    return _run(row) if row else None
+    return run_of(row) if row else None
 
 
 async def cancel_requested(tx: Transaction, run_ids: Sequence[str]) -> list[str]:
@@ -345,12 +215,12 @@ async def identical_in_batch(tx: Transaction, values: Json) -> Run | None:
     same = ("user_id", "batch_id", "agent", "task", "context", "mode")
     row = (
         await tx.execute(
-            select(*_COLUMNS).where(
+            select(*COLUMNS).where(
                 runs.c.status.in_(_UNFINISHED), *(runs.c[name] == values[name] for name in same)
             )
         )
     ).first()
-    return _run(row) if row and values["batch_id"] else None
+    return run_of(row) if row and values["batch_id"] else None
 
 
 async def unfinished_in_batch(tx: Transaction, run: Run) -> int:
@@ -371,7 +241,7 @@ async def unfinished_in_batch(tx: Transaction, run: Run) -> int:
 
 def _newest(*conditions: ColumnElement[bool], limit: int) -> Any:
     return (
-        select(*_COLUMNS)
+        select(*COLUMNS)
         .where(*conditions)
         .order_by(runs.c.created_at.desc(), runs.c.number.desc())
         .limit(limit)
@@ -383,7 +253,7 @@ async def active(tx: Transaction, user_id: str | None, *, limit: int = 100) -> l
     conditions: list[ColumnElement[bool]] = [runs.c.status.in_(_UNFINISHED)]
     if user_id is not None:
         conditions.append(runs.c.user_id == user_id)
-    return [_run(row) for row in await tx.execute(_newest(*conditions, limit=limit))]
+    return [run_of(row) for row in await tx.execute(_newest(*conditions, limit=limit))]
 
 
 async def ended_since(
@@ -393,7 +263,7 @@ async def ended_since(
     conditions: list[ColumnElement[bool]] = [runs.c.completed_at > since]
     if user_id is not None:
         conditions.append(runs.c.user_id == user_id)
-    return [_run(row) for row in await tx.execute(_newest(*conditions, limit=limit))]
+    return [run_of(row) for row in await tx.execute(_newest(*conditions, limit=limit))]
 
 
 async def find(tx: Transaction, handle: str, *, user_id: str | None, limit: int = 6) -> list[Run]:
@@ -409,11 +279,11 @@ async def find(tx: Transaction, handle: str, *, user_id: str | None, limit: int 
     whose = [] if user_id is None else [runs.c.user_id == user_id]
     if handle == "last":
         rows = await tx.execute(_newest(*whose, limit=1))
-        return [_run(row) for row in rows]
+        return [run_of(row) for row in rows]
     if handle.startswith("#") and handle[1:].isdecimal():
         number = min(int(handle[1:]), 2**31 - 1)
         rows = await tx.execute(_newest(*whose, runs.c.number == number, limit=limit))
-        return [_run(row) for row in rows]
+        return [run_of(row) for row in rows]
     prefix = handle.lower().replace("-", "")
     found: list[ColumnElement[bool]] = [func.lower(runs.c.label) == handle.lower()]
     if prefix and all(character in "0123456789abcdef" for character in prefix):
@@ -421,7 +291,7 @@ async def find(tx: Transaction, handle: str, *, user_id: str | None, limit: int 
         found.append(bare.startswith(prefix, autoescape=True))
     for condition in (or_(*found), runs.c.label.icontains(handle, autoescape=True)):
         rows = await tx.execute(_newest(*whose, condition, limit=limit))
-        matches = [_run(row) for row in rows]
+        matches = [run_of(row) for row in rows]
         if matches:
             break
     going = [run for run in matches if not run.status.final]
@@ -438,7 +308,7 @@ async def admitted(tx: Transaction, *, before: datetime, limit: int = 200) -> li
             limit=limit,
         )
     )
-    return [_run(row) for row in rows]
+    return [run_of(row) for row in rows]
 
 
 async def unfinished(tx: Transaction, *, limit: int = 1000) -> list[Run]:
@@ -446,7 +316,7 @@ async def unfinished(tx: Transaction, *, limit: int = 1000) -> list[Run]:
     rows = await tx.execute(
         _newest(runs.c.status.in_(["running", "waiting_approval", "waiting_input"]), limit=limit)
     )
-    return [_run(row) for row in rows]
+    return [run_of(row) for row in rows]
 
 
 async def archive_before(tx: Transaction, moment: datetime, now: datetime) -> int:
@@ -487,18 +357,18 @@ async def newest(tx: Transaction, user_id: str, *, limit: int) -> list[Run]:
             limit=limit,
         )
     )
-    return [*going, *(_run(row) for row in ended)][:limit]
+    return [*going, *(run_of(row) for row in ended)][:limit]
 
 
 async def get_many(tx: Transaction, run_ids: Sequence[str]) -> list[Run]:
     """Return the runs with these ids, in no order."""
     if not run_ids:
         return []
-    rows = await tx.execute(select(*_COLUMNS).where(runs.c.id.in_(run_ids)))
-    return [_run(row) for row in rows]
+    rows = await tx.execute(select(*COLUMNS).where(runs.c.id.in_(run_ids)))
+    return [run_of(row) for row in rows]
 
 
 async def admitted_sync(tx: Transaction) -> list[Run]:
     """Return delegated tasks that have not begun."""
     rows = await tx.execute(_newest(runs.c.status == "accepted", runs.c.mode == "sync", limit=100))
-    return [_run(row) for row in rows]
+    return [run_of(row) for row in rows]

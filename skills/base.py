@@ -95,7 +95,7 @@ def tool(
     *,
     main_agent_only: bool = False,
     needs_confirmation: bool = False,
-    effects: Effects = Effects.NONE,
+    effects: Effects = Effects.ONCE,
     timeout_seconds: float | None = None,
     name: str | None = None,
 ) -> Callable[[Callable[..., Awaitable[str]]], Tool]:
@@ -104,6 +104,9 @@ def tool(
     The first parameter is the `ToolContext`; the others are the arguments. A parameter is described
     by `Annotated[str, "what it is"]`. The function returns text, or raises `ToolError` with a
     sentence that tells the agent what to try.
+
+    A tool that says nothing of its effects is taken to act on the world, and is never repeated
+    after a crash; one that only reads should say so.
     """
 
     def decorate(function: Callable[..., Awaitable[str]]) -> Tool:

@@ -3,14 +3,14 @@
 from typing import Annotated
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from skills.base import Skill, ToolContext, ToolError, tool
+from skills.base import Effects, Skill, ToolContext, ToolError, tool
 
 
 def build(zone: str) -> Skill:
     """Return the skill that tells the time, in this zone when no other is asked for."""
     default = zone
 
-    @tool()
+    @tool(effects=Effects.NONE)
     async def current_time(
         context: ToolContext,
         zone: Annotated[str, "An IANA time zone, such as Europe/Paris"] = default,

@@ -75,7 +75,7 @@ def _note_save(database: Database) -> Tool:
 
 
 def _note_search(database: Database) -> Tool:
-    @tool()
+    @tool(effects=Effects.NONE)
     async def note_search(
         context: ToolContext,
         query: Annotated[str, "Words to look for"],
@@ -94,7 +94,7 @@ def _note_search(database: Database) -> Tool:
 
 
 def _note_list(database: Database) -> Tool:
-    @tool()
+    @tool(effects=Effects.NONE)
     async def note_list(
         context: ToolContext, page: Annotated[int, Field(ge=1, le=1000), "From 1"] = 1
     ) -> str:
@@ -112,7 +112,7 @@ def _note_list(database: Database) -> Tool:
 
 
 def _note_read(database: Database) -> Tool:
-    @tool()
+    @tool(effects=Effects.NONE)
     async def note_read(context: ToolContext, number: _Number) -> str:
         """Return the whole text of one note."""
         async with database.snapshot() as tx:

@@ -8,9 +8,8 @@ from bot.agent.sanitizer import escape_for_model, one_line
 from bot.subagents.limits import spoken
 from bot.subagents.manager import SubagentManager
 from bot.subagents.records import Records
-from bot.subagents.requests import Caller, RunRequest, Spawned
+from bot.subagents.requests import Caller, Run, RunRequest, Spawned
 from bot.values import short
-from db.runs import Run
 from skills.base import Effects, Skill, Tool, ToolContext, tool
 
 GUIDE = """\
@@ -121,7 +120,7 @@ def _starting(manager: SubagentManager) -> tuple[Tool, ...]:
 
 
 def _watching(records: Records) -> tuple[Tool, ...]:
-    @tool(main_agent_only=True)
+    @tool(main_agent_only=True, effects=Effects.NONE)
     async def sessions_list(context: ToolContext) -> str:
         """List the person's runs: those going on, and those that ended in the last half hour."""
         active, ended = await records.list(Caller.of(context))
@@ -132,7 +131,7 @@ def _watching(records: Records) -> tuple[Tool, ...]:
             lines += ["Ended lately:", *(_line(run) for run in ended)]
         return "\n".join(lines)
 
-    @tool(main_agent_only=True)
+    @tool(main_agent_only=True, effects=Effects.NONE)
     async def sessions_log(
         context: ToolContext,
         run_id: RunId,
@@ -143,7 +142,7 @@ def _watching(records: Records) -> tuple[Tool, ...]:
         head = f"Log of {_name(found.run)}, page {found.page} of {found.pages}:"
         return escape_for_model("\n".join([head, *found.lines]))
 
-    @tool(main_agent_only=True)
+    @tool(main_agent_only=True, effects=Effects.NONE)
     async def sessions_info(context: ToolContext, run_id: RunId) -> str:
         """Show a run's status, tokens, timing, and the beginning of its result."""
         details = await records.info(run_id, Caller.of(context))

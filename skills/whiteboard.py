@@ -80,13 +80,13 @@ def build_for_runs(database: Database, now: Clock) -> Skill:
         """Put a value on the whiteboard that you share with the agent who gave you the task."""
         return await boards.write(_own(context), key, value)
 
-    @tool()
+    @tool(effects=Effects.NONE)
     async def whiteboard_read(context: ToolContext, key: _Key) -> str:
         """Read a value from the whiteboard; `null` if there is none under this key."""
         value = await boards.read(_own(context), key)
         return MISSING if value is None else value
 
-    @tool()
+    @tool(effects=Effects.NONE)
     async def whiteboard_list(context: ToolContext) -> str:
         """List the keys on the whiteboard with the beginnings of their values."""
         return await boards.listed(_own(context))
@@ -108,13 +108,13 @@ def build_for_main(database: Database, resolve: Resolve, now: Clock) -> Skill:
         """Put a value on the whiteboard that you share with a run."""
         return await boards.write(await resolve(context, run_id), key, value)
 
-    @tool(main_agent_only=True)
+    @tool(main_agent_only=True, effects=Effects.NONE)
     async def whiteboard_read(context: ToolContext, run_id: _Run, key: _Key) -> str:
         """Read a value from a run's whiteboard; `null` if there is none under this key."""
         value = await boards.read(await resolve(context, run_id), key)
         return MISSING if value is None else await asyncio.to_thread(escape_for_model, value)
 
-    @tool(main_agent_only=True)
+    @tool(main_agent_only=True, effects=Effects.NONE)
     async def whiteboard_list(context: ToolContext, run_id: _Run) -> str:
         """List the keys on a run's whiteboard with the beginnings of their values."""
         listed = await boards.listed(await resolve(context, run_id))

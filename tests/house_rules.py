@@ -5,6 +5,7 @@
 LINES = {
     "bot.__main__": 1,
     "bot.app": 2,
+    "bot.parts": 2,
     "bot.doctor": 2,
     "bot.report": 2,
     "bot": 3,
@@ -57,6 +58,7 @@ ADAPTERS = ("bot.models", "bot.platforms", "skills")
 SEES_ITS_LINE = {
     "bot.config": ("bot", "db", "skills"),
     "bot.example": ("bot.config",),
+    "bot.app": ("bot.parts",),
     "bot.models.catalog": ("bot.models",),
 }
 

@@ -314,7 +314,7 @@ class BaseAgent:
         if repeated:
             return Halt(
                 RunStatus.FAILED,
-                f"It made the same call to {repeated} {SAME_CALLS} times in a row and was stopped.",
+                f"It {repeated} {SAME_CALLS} times in a row and was stopped.",
             )
         allowed = max(0, self._config.max_tool_calls - progress.tool_calls)
         progress.tool_calls += min(len(calls), allowed)

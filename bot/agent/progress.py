@@ -29,6 +29,7 @@ TOO_LONG = (
     "Your answer was cut at its greatest length before it said or called anything. "
     "Write less at a time."
 )
+MALFORMED = "wrote arguments that are no JSON object"
 GO_ON = 2
 
 
@@ -112,16 +113,16 @@ class Progress:
         self.messages = list(messages)
         for entry in entries:
             if isinstance(entry, AnswerEntry):
-                self.warned = self.warned or WARNING in _note_of(entry.received)
+                self.warned = self.warned or _warns(entry.received)
                 calls = self.open_calls()
                 self.tool_calls += len(calls)
                 self.repeated(calls, len(calls) + 1)
                 self.add(entry)
+                self.note = ""
                 self.halt = self.halt_after(entry)
             else:
                 self._results[entry.step, entry.index] = entry.result
                 self.entries.append(entry)
-        self.note = ""
         if entries:
             self.resumed_at = self.steps
 
@@ -144,14 +145,16 @@ class Progress:
         return newest.calls if isinstance(newest, Answer) and has_calls(newest) else ()
 
     def repeated(self, calls: Sequence[ToolCall], times: int) -> str:
-        """Return the tool that has been called with the same arguments so often in a row."""
+        """Return what has been done so often in a row: the same call, or one that is no JSON."""
         for call in calls:
-            spelled = json.dumps([call.name, call.arguments, call.malformed], sort_keys=True)
+            spelled = json.dumps([call.name, call.arguments], sort_keys=True)
+            if call.malformed:
+                spelled = MALFORMED
             if self._last_calls and self._last_calls[-1] != spelled:
                 self._last_calls.clear()
             self._last_calls.append(spelled)
             if len(self._last_calls) >= times:
-                return call.name
+                return MALFORMED if call.malformed else f"made the same call to {call.name}"
         return ""
 
     def halt_after(self, entry: AnswerEntry) -> Halt | None:
@@ -220,6 +223,11 @@ class Progress:
                     rows.append(to_json(entry.received))
                 rows.append(to_json(entry.answer))
         return tuple(rows)
+
+
+def _warns(message: Message | None) -> bool:
+    # What a person sends stands below a line of ours: it looks like this only on purpose.
+    return any(part.startswith(WARNING) for part in _note_of(message).split("\n\n"))
 
 
 def _note_of(message: Message | None) -> str:

@@ -7,8 +7,9 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from bot.agent.messages import ToolCall, ToolResult
-from bot.agent.plain import plain
+from bot.agent.plain import cut
 from bot.agent.protocols import Approver
+from bot.agent.sanitizer import stored
 from bot.errors import BotError
 from bot.models.base import ToolDescription
 from bot.tasks import Tasks
@@ -86,7 +87,9 @@ class Toolbox:
             return await self._confirm(tool, call, context)
         limit = tool.timeout_seconds or self._timeout_seconds
         text, failed = await self._run(tool, call.arguments, context, limit, seconds)
-        return ToolResult(call.id, plain(text, limit=MAX_RESULT_CHARACTERS), failed=failed)
+        kept = stored(text[:MAX_RESULT_CHARACTERS])
+        kept = cut(kept, MAX_RESULT_CHARACTERS, more=len(text) > MAX_RESULT_CHARACTERS)
+        return ToolResult(call.id, kept, failed=failed)
 
     def _refuse(self, call: ToolCall, tool: Tool | None, context: ToolContext) -> str:
         if tool is None or not self._may(tool, self._is_subagent or context.run_id is not None):
@@ -110,6 +113,9 @@ class Toolbox:
             told = await self._approver.ask(tool, call, context)
         except BotError as error:
             return ToolResult(call.id, str(error), failed=True)
+        except Exception:
+            log.exception("Asking for %s failed", tool.name)
+            return ToolResult(call.id, f"{tool.name} failed on our side: it was not done.", True)
         return ToolResult(call.id, json.dumps(told, ensure_ascii=False))
 
     async def _run(
@@ -125,6 +131,8 @@ class Toolbox:
         The call has a task of its own, so that one which ignores being cancelled can be left
         behind and reported instead of holding up the work.
         """
+        if left is not None and left <= 0:
+            return TIME_IS_UP, True
         task = self._tasks.start(_guarded(tool, arguments, context), name=f"tool {tool.name}")
         try:
             await asyncio.wait({task}, timeout=limit if left is None else min(limit, left))
@@ -132,7 +140,9 @@ class Toolbox:
             task.cancel()
             await asyncio.wait({task}, timeout=GRACE_SECONDS)
             raise
-        if task.done() and not task.cancelled():
+        if task.cancelled():
+            return f"{tool.name} was cancelled from within. Try another way, or go on.", True
+        if task.done():
             result: tuple[str, bool] = task.result()
             return result
         task.cancel()
@@ -150,7 +160,10 @@ class Toolbox:
 
 async def _guarded(tool: Tool, arguments: Json, context: ToolContext) -> tuple[str, bool]:
     try:
-        return await tool.run(context, arguments), False
+        text = await tool.run(context, arguments)
+        if not isinstance(text, str):
+            raise TypeError(f"{tool.name} returned {text!r:.100}, which is no text")
+        return text, False
     except BotError as error:
         return str(error), True
     except Exception:
@@ -170,10 +183,15 @@ def may_have_run(call: ToolCall) -> ToolResult:
 
 def with_unique_ids(calls: tuple[ToolCall, ...]) -> tuple[ToolCall, ...]:
     """Return the calls, each under an id of its own, as the results refer to them by it."""
+    taken = {call.id for call in calls}
     seen: set[str] = set()
     unique = []
-    for index, call in enumerate(calls):
-        fresh = call if call.id and call.id not in seen else replace(call, id=f"{call.id}_{index}")
+    for call in calls:
+        fresh, number = call, 0
+        while not fresh.id or fresh.id in seen:
+            number += 1
+            fresh_id = f"{call.id}_{number}"
+            fresh = fresh if fresh_id in taken else replace(call, id=fresh_id)
         seen.add(fresh.id)
         unique.append(fresh)
     return tuple(unique)

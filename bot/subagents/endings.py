@@ -4,14 +4,13 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from bot.agent.plain import plain
-from bot.agent.sanitizer import LARGE, for_model
+from bot.agent.sanitizer import LARGE, for_model, stored
 from bot.events import EventBus, RunStatusChanged, ended
 from bot.subagents import wording
 from bot.subagents.limits import SubagentSettings
 from bot.subagents.wording import Outcome
 from bot.values import Clock, RunStatus
-from db import conversations, outbox, run_messages, runs, turns, users
+from db import admission, conversations, outbox, run_messages, runs, turns, users
 from db.database import Database, Transaction
 from db.runs import Run
 
@@ -60,10 +59,10 @@ class Endings:
         Returns:
             The run as it ended, or `None` if it had ended before.
         """
-        text = plain(outcome.text, limit=None)
+        text = stored(outcome.text)
         wrapped = await wrap(run, outcome.status, text or outcome.error)
         async with self._database.transaction() as tx:
-            await runs.lock_admission(tx)
+            await admission.lock(tx)
             over = await runs.finish(
                 tx, run.id, self._values(run, outcome, text), attempt=attempt, now=self._now()
             )
@@ -140,7 +139,7 @@ class Endings:
         return True
 
     async def _promote(self, tx: Transaction) -> Sequence[Run]:
-        return await runs.promote(
+        return await admission.promote(
             tx,
             per_user=self._settings.max_concurrent_per_user,
             everyone=self._settings.max_concurrent_global,
@@ -150,7 +149,7 @@ class Endings:
     async def promote(self) -> None:
         """Let waiting runs in, if slots are free: after a change of the caps, or a crash."""
         async with self._database.transaction() as tx:
-            await runs.lock_admission(tx)
+            await admission.lock(tx)
             promoted = await self._promote(tx)
         self._let_in(promoted)
 

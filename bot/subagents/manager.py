@@ -17,7 +17,7 @@ from bot.subagents.records import Records
 from bot.subagents.requests import Caller, RunRequest, Spawned
 from bot.subagents.wording import Outcome
 from bot.values import Clock, Role, RunStatus, derived_run_id, new_run_id, short
-from db import run_messages, runs, users, whiteboard, workers
+from db import admission, run_messages, runs, users, whiteboard, workers
 from db.database import Database, Transaction
 from db.runs import Run
 
@@ -97,7 +97,7 @@ class SubagentManager:
         self._guard(caller)
         plan = self._office.planner.plan(request, caller, mode=mode)
         async with self._office.database.transaction() as tx:
-            await runs.lock_admission(tx)
+            await admission.lock(tx)
             known = await self._known(tx, plan)
             if known is not None:
                 return await self._again(tx, known, plan)
@@ -127,13 +127,13 @@ class SubagentManager:
     async def _again(self, tx: Transaction, run: Run, plan: Plan) -> Spawned:
         position = None
         if run.status is RunStatus.QUEUED:
-            position = await runs.queue_position(tx, run)
+            position = await admission.queue_position(tx, run)
         return Spawned(run=run, position=position, notes=tuple(plan.notes), new=False)
 
     async def _admit(self, tx: Transaction, plan: Plan, *, may_queue: bool) -> Spawned:
         now, settings = self._office.now(), self._office.settings
         window = now - timedelta(seconds=settings.spawn_rate_limit.window_seconds)
-        counts = await runs.counts(tx, plan.values["user_id"], window)
+        counts = await admission.counts(tx, plan.values["user_id"], window)
         usage = Usage(
             started_in_window=counts.started_in_window,
             oldest_in_window=counts.oldest_in_window,
@@ -142,11 +142,11 @@ class SubagentManager:
             running_global=counts.running_global,
             queued_ahead=counts.queued_ahead,
         )
-        admission = decide(settings, usage, now, may_queue=may_queue)
-        waits = admission is Admission.QUEUED
+        decision = decide(settings, usage, now, may_queue=may_queue)
+        waits = decision is Admission.QUEUED
         status = RunStatus.QUEUED if waits else RunStatus.ACCEPTED
-        run = await runs.insert_run(tx, plan.values | {"status": str(status)}, now)
-        position = await runs.queue_position(tx, run) if waits else None
+        run = await admission.insert_run(tx, plan.values | {"status": str(status)}, now)
+        position = await admission.queue_position(tx, run) if waits else None
         return Spawned(run=run, position=position, notes=tuple(plan.notes))
 
     def _tell(self, run: Run, caller: Caller) -> None:
@@ -237,7 +237,7 @@ class SubagentManager:
         now = office.now()
         window = now - timedelta(seconds=office.settings.spawn_rate_limit.window_seconds)
         async with office.database.snapshot() as tx:
-            counts = await runs.counts(tx, caller.user.key, window)
+            counts = await admission.counts(tx, caller.user.key, window)
             tokens, cost_runs = await runs.tokens_since(
                 tx, caller.user.key, now - timedelta(days=1)
             )

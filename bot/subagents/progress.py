@@ -19,7 +19,6 @@ from bot.subagents.clock import WorkClock
 from bot.values import Identity
 from db.runs import Run
 
-
 RESUMED = "Going on after an interruption."
 
 

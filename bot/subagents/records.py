@@ -9,7 +9,7 @@ from bot.agent.sanitizer import one_line
 from bot.errors import AmbiguousError, NotFoundError
 from bot.subagents.requests import Caller
 from bot.values import Clock, Json, Role, short
-from db import run_messages, runs, steps, workers
+from db import admission, run_messages, runs, steps, workers
 from db.database import Database
 from db.run_messages import RunMessage
 from db.runs import Run
@@ -129,7 +129,7 @@ class Records:
         async with self.database.snapshot() as tx:
             position = None
             if run.status == "queued":
-                position = await runs.queue_position(tx, run)
+                position = await admission.queue_position(tx, run)
             return RunDetails(
                 run=run,
                 steps=await steps.count(tx, run.id),

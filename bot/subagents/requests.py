@@ -7,6 +7,8 @@ from bot.values import Identity, Place, Role
 from db.runs import Run
 from skills.base import ToolContext
 
+__all__ = ["Caller", "Run", "RunRequest", "Spawned"]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:

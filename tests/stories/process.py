@@ -11,7 +11,8 @@ import signal
 import sys
 from typing import Any
 
-from bot.app import Bot, open_bot
+from bot.app import open_bot
+from bot.parts import Bot
 from bot.platforms.base import Announcement, Delivered, Incoming, RunCard
 from bot.values import Identity, Place, new_run_id
 from skills.base import Effects, Skill, ToolContext, tool

@@ -11,11 +11,12 @@ from typing import Any
 from pydantic import SecretStr
 from sqlalchemy import ColumnElement, Table, update
 
-from bot.app import Bot, open_bot
+from bot.app import open_bot
 from bot.config import Config
 from bot.models.anthropic import AnthropicSettings
 from bot.models.catalog import ModelSettings
 from bot.models.retrying import RetrySettings
+from bot.parts import Bot
 from bot.platforms.base import CommandReply, Incoming
 from bot.values import Identity, Json, Place, RunStatus, new_run_id
 from db import outbox, runs, tables

@@ -206,5 +206,3 @@ async def test_a_second_bot_on_the_same_file_is_told_who_has_it(sqlite_url: str)
             async with actor(sqlite_url, server.url) as second:
                 await second.event("ready")
         assert first.process.returncode is None
-
-

@@ -196,7 +196,10 @@ async def test_asking_for_a_safe_tool_of_a_skill_does_not_bring_the_unsafe_ones(
     database_url: str,
 ) -> None:
     play = Play(
-        main=[call("sessions_spawn", task="Search", allowed_tools=["note_search"]), Reply(text="k")],
+        main=[
+            call("sessions_spawn", task="Search", allowed_tools=["note_search"]),
+            Reply(text="k"),
+        ],
         runs={"Search": [Reply(text="Nothing.")]},
     )
     async with stage(database_url, play) as it:

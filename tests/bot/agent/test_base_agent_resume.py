@@ -69,16 +69,19 @@ class Life:
 
     async def _attempt(self, kill: tuple[int, bool] | None) -> AgentResult | None:
         journal = MemoryJournal(self.shelf, self.shelf.attempt)
-        writes = 0
+        writes, dead = 0, False
 
         async def end_before(_: Entry) -> None:
-            nonlocal writes
+            nonlocal writes, dead
             writes += 1
-            if kill == (writes, False):
+            dead = dead or kill == (writes, False)
+            if dead:
                 raise KilledError
 
         async def end_after(_: Entry) -> None:
-            if kill == (writes, True):
+            nonlocal dead
+            dead = dead or kill == (writes, True)
+            if dead:
                 raise KilledError
 
         journal.before, journal.after = end_before, end_after

@@ -421,7 +421,7 @@ async def test_a_provider_that_stays_silent_is_given_up(
     server: FakeAnthropic, opened: Opener
 ) -> None:
     server.script = in_order(Reply(text="Never", fault="hang"))
-    async with asyncio.timeout(20), opened(timeout_seconds=0.1) as model:
+    async with asyncio.timeout(20), opened(timeout_seconds=0.5) as model:
         with pytest.raises(ModelUnavailableError, match="in time"):
             await model.ask(ask())
 
@@ -433,7 +433,7 @@ async def test_a_stream_that_falls_silent_is_given_up(
     server: FakeAnthropic, opened: Opener, after: int
 ) -> None:
     server.script = in_order(Reply(text="Never ends", fault="hang", after_events=after))
-    async with asyncio.timeout(20), opened(idle_timeout_seconds=0.2) as model:
+    async with asyncio.timeout(20), opened(idle_timeout_seconds=0.5) as model:
         with pytest.raises(ModelUnavailableError):
             await model.ask(ask(), unheard)
 

@@ -1,0 +1,369 @@
+"""The parts of a bot, built from below to above and tied together."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, suppress
+from dataclasses import dataclass
+
+from bot.agent.definition import AgentDefinition, Agents
+from bot.config import Config
+from bot.conversations.announcements import Announcements
+from bot.conversations.approvals import Approvals
+from bot.conversations.commands import Commands
+from bot.conversations.orchestrator import Orchestrator
+from bot.conversations.turn_context import TurnContext
+from bot.conversations.turns import Desk, Turns
+from bot.conversations.upkeep import Upkeep
+from bot.engine import Engine
+from bot.events import EventBus, RunEvent
+from bot.models.base import Model
+from bot.models.catalog import PROVIDERS, Choice, Models
+from bot.platforms.base import Outlet, RunCard
+from bot.subagents.active import ActiveRuns
+from bot.subagents.endings import Endings, Hooks
+from bot.subagents.manager import Office, SubagentManager
+from bot.subagents.planning import Planner
+from bot.subagents.progress import Cards
+from bot.subagents.records import Records
+from bot.subagents.requests import Caller
+from bot.subagents.runner import Runner, Workshop
+from bot.tasks import Tasks
+from bot.values import Clock, Identity, Place
+from db.database import Database
+from db.runs import Run
+from db.steps import StepWriter
+from skills import clock, notes, progress, subagents, whiteboard
+from skills.base import Skill, Tool, ToolContext
+from skills.registry import SkillRegistry
+
+log = logging.getLogger(__name__)
+
+DRAIN_SECONDS = 30.0
+
+
+@dataclass(slots=True)
+class Bot:
+    """A running bot: what the edge needs of it."""
+
+    config: Config
+    tasks: Tasks
+    database: Database
+    engine: Engine
+    models: Models
+    events: EventBus
+    manager: SubagentManager
+    orchestrator: Orchestrator
+    announcements: Announcements
+    upkeep: Upkeep
+    registry: SkillRegistry
+
+    async def drain(self, seconds: float = DRAIN_SECONDS) -> None:
+        """Let what is going on come to its end, at most so long; leave the rest resumable."""
+        working = [
+            active.task
+            for group in (self.upkeep.turns, self.upkeep.active)
+            for active in group.by_id.values()
+        ]
+        if working and seconds > 0:
+            await asyncio.wait(working, timeout=seconds)
+        left = [*self.upkeep.turns.drain(), *self.upkeep.active.drain()]
+        if left:
+            log.info("%d pieces of work are left; the next start goes on with them", len(left))
+            await asyncio.wait(left, timeout=5)
+
+
+class Wires:
+    """Ties parts together that must know one another: filled in while they are built."""
+
+    registry: SkillRegistry
+    manager: SubagentManager
+    orchestrator: Orchestrator
+    announcements: Announcements
+    engine: Engine
+    runner: Runner
+
+    def __init__(self, tasks: Tasks) -> None:
+        self._tasks = tasks
+
+    def hooks(self) -> Hooks:
+        """Return what the runs call after a commit."""
+        return Hooks(
+            admitted=self.admitted,
+            announce=self.announce,
+            wake=self.wake,
+        )
+
+    def announce(self, key: str) -> None:
+        """Deliver an announcement."""
+        self.announcements.deliver_soon(key)
+
+    def wake(self, conversation_id: str, platform: str) -> None:
+        """Look whether a turn waits."""
+        self.orchestrator.wake(conversation_id, platform)
+
+    def resolve(self, names: Sequence[str]) -> frozenset[str]:
+        """Return the tools that names of tools and skills mean."""
+        return self.registry.resolve(names)
+
+    def admitted(self, run: Run) -> None:
+        """Hand a run to the engine; delegated tasks are worked off by whoever waits for them."""
+        if run.mode == "async":
+            submit = self.engine.submit("run", run.id, run.place.platform)
+            self._tasks.start(submit, name=f"submit {run.id}", fresh_context=True)
+
+    async def work(self, run_id: str) -> None:
+        """Work a run off in place."""
+        await self.runner.work(run_id)
+
+    async def board_of(self, context: ToolContext, handle: str) -> str:
+        """Return the id of the run whose whiteboard the main agent means."""
+        records = self.records
+        return (await records.find(handle, Caller.of(context), action="whiteboard")).id
+
+    records: Records
+
+
+class Parts:
+    """Builds the parts of a bot, from below to above."""
+
+    def __init__(
+        self,
+        config: Config,
+        database: Database,
+        models: Models,
+        tasks: Tasks,
+        outlets: Mapping[str, Outlet],
+        agents: Agents,
+        worker_id: str,
+        now: Clock,
+    ) -> None:
+        self.config, self.database, self.models, self.tasks = config, database, models, tasks
+        self.outlets, self.agents, self.worker_id, self.now = outlets, agents, worker_id, now
+        self.wires = Wires(tasks)
+        self.events = EventBus()
+        self.events.subscribe(_log_event)
+        self.cards = Cards(self._show_card)
+        self.events.subscribe(self.cards.hear)
+        self.active = ActiveRuns()
+        self.records = self.wires.records = Records(database, now)
+        self.writer = StepWriter(database, tasks)
+        self.announcements = self.wires.announcements = Announcements(
+            database, outlets, tasks=tasks, worker_id=worker_id, now=now
+        )
+        self.endings = Endings(database, config.subagents, self.events, self.wires.hooks(), now=now)
+
+    async def build(
+        self,
+        stack: AsyncExitStack,
+        present: Callable[[], Identity | None],
+        further_skills: Sequence[Skill],
+    ) -> Bot:
+        """Build everything above the database, and start its regular duties."""
+        manager = self.wires.manager = self._manager()
+        registry = self.wires.registry = SkillRegistry([*self._skills(manager), *further_skills])
+        runner = self.wires.runner = Runner(self._workshop(), self.endings, self.active)
+        tools = registry.tools_for(is_subagent=False)
+        approvals = Approvals(
+            self.database, self.outlets, {tool.name: tool for tool in tools}, now=self.now
+        )
+        turns = Turns(self._desk(tools, approvals))
+        engine = self.wires.engine = await stack.enter_async_context(
+            Engine.open(
+                self.config.database.url,
+                {"run": runner.work, "turn": turns.work},
+                tasks=self.tasks,
+                worker_id=self.worker_id,
+                lanes=list(self.outlets),
+                at_once=self.config.subagents.max_concurrent_global,
+            )
+        )
+        orchestrator = self._orchestrator(engine, manager, approvals, turns)
+        upkeep = self._upkeep(engine, turns, approvals, orchestrator, present)
+        bot = Bot(
+            self.config,
+            self.tasks,
+            self.database,
+            engine,
+            self.models,
+            self.events,
+            manager,
+            orchestrator,
+            self.announcements,
+            upkeep,
+            registry,
+        )
+        await self._start(stack, bot)
+        return bot
+
+    def _orchestrator(
+        self, engine: Engine, manager: SubagentManager, approvals: Approvals, turns: Turns
+    ) -> Orchestrator:
+        self.wires.orchestrator = Orchestrator(
+            database=self.database,
+            engine=engine,
+            tasks=self.tasks,
+            access=self.config.access,
+            commands=Commands(self.database, manager, self.records, self.agents, self.now),
+            approvals=approvals,
+            turns=turns,
+            acknowledge=self._acknowledge,
+            now=self.now,
+        )
+        return self.wires.orchestrator
+
+    async def _start(self, stack: AsyncExitStack, bot: Bot) -> None:
+        await bot.upkeep.enter()
+        stack.push_async_callback(bot.upkeep.leave)
+        stack.push_async_callback(bot.drain, 0)
+        duties = self.tasks.start(bot.upkeep.run(), name="upkeep", fresh_context=True)
+
+        async def end_duties() -> None:
+            duties.cancel()
+            with suppress(asyncio.CancelledError):
+                await duties
+
+        stack.push_async_callback(end_duties)
+        self.tasks.start(bot.models.warm(), name="warm up the model")
+
+    def _manager(self) -> SubagentManager:
+        settings = self.config.subagents
+        planner = Planner(
+            settings=settings,
+            agents=self.agents,
+            choose=self._choose,
+            resolve=self.wires.resolve,
+            main_agent_only=lambda: self.wires.registry.main_agent_only,
+        )
+        return SubagentManager(
+            Office(
+                database=self.database,
+                settings=settings,
+                planner=planner,
+                records=self.records,
+                endings=self.endings,
+                active=self.active,
+                events=self.events,
+                cards=self.cards,
+                hooks=self.wires.hooks(),
+                work=self.wires.work,
+                now=self.now,
+            )
+        )
+
+    def _choose(
+        self, provider: str | None, model: str | None, definition: AgentDefinition
+    ) -> tuple[str, str]:
+        """Return provider and model of a run: as asked for, as its agent says, or the default."""
+        default = self.models.subagent()
+        default = self.models.choose(definition.provider, definition.model, default)
+        choice = self.models.choose(provider, model, default)
+        return choice.provider, choice.model
+
+    def _model_of(self, provider: str) -> Model:
+        found = next((name for name in PROVIDERS if name == provider), self.models.main().provider)
+        return self.models.of(Choice(found, ""))
+
+    def _skills(self, manager: SubagentManager) -> list[Skill]:
+        config = self.config
+        found = [
+            notes.build(self.database),
+            clock.build(config.agent.timezone),
+            whiteboard.build_for_main(self.database, self.wires.board_of, self.now),
+        ]
+        if config.subagents.enabled:
+            nested = config.subagents.max_depth > 1
+            found.insert(0, subagents.build(manager, self.records, nested=nested))
+        return found
+
+    def _tools_of(self, run: Run) -> tuple[Tool, ...]:
+        """Return what a run may call: its scope, and the tools that only runs have."""
+        own = (*progress.build().tools, *whiteboard.build_for_runs(self.database, self.now).tools)
+        scope = self.wires.registry.tools_for(
+            is_subagent=True, allowed=run.allowed_tools, blocked=run.blocked_tools
+        )
+        taken = {tool.name for tool in own}
+        return (*own, *(tool for tool in scope if tool.name not in taken))
+
+    def _workshop(self) -> Workshop:
+        return Workshop(
+            database=self.database,
+            writer=self.writer,
+            tasks=self.tasks,
+            events=self.events,
+            agents=self.agents,
+            settings=self.config.subagents,
+            agent_settings=self.config.agent,
+            cards=self.cards,
+            model_of=self._model_of,
+            tools_of=self._tools_of,
+            worker_id=self.worker_id,
+            now=self.now,
+        )
+
+    def _desk(self, tools: tuple[Tool, ...], approvals: Approvals) -> Desk:
+        config = self.config
+        return Desk(
+            database=self.database,
+            writer=self.writer,
+            tasks=self.tasks,
+            outlets=self.outlets,
+            context=TurnContext(
+                database=self.database,
+                settings=config.agent,
+                agents=self.agents,
+                guides=tuple(skill.guide for skill in self.wires.registry.skills),
+                now=self.now,
+            ),
+            settings=config.agent,
+            access=config.access,
+            tools=tools,
+            tool_timeout_seconds=config.subagents.tool_timeout_seconds,
+            approver=approvals,
+            main=lambda: (self.models.of(self.models.main()), self.models.main().model),
+            wake=self.wires.hooks().wake,
+            announce=self.announcements.deliver_soon,
+            now=self.now,
+        )
+
+    def _upkeep(
+        self,
+        engine: Engine,
+        turns: Turns,
+        approvals: Approvals,
+        orchestrator: Orchestrator,
+        present: Callable[[], Identity | None],
+    ) -> Upkeep:
+        return Upkeep(
+            database=self.database,
+            engine=engine,
+            worker_id=self.worker_id,
+            platforms=list(self.outlets),
+            active=self.active,
+            turns=turns.active,
+            cards=self.cards,
+            endings=self.endings,
+            announcements=self.announcements,
+            approvals=approvals,
+            orchestrator=orchestrator,
+            settings=self.config.subagents,
+            retention=self.config.retention,
+            present=present,
+            now=self.now,
+        )
+
+    def _show_card(self, card: RunCard) -> None:
+        outlet = self.outlets.get(card.place.platform)
+        if outlet is not None:
+            outlet.show_card(card)
+
+    def _acknowledge(self, place: Place) -> None:
+        outlet = self.outlets.get(place.platform)
+        if outlet is not None:
+            self.tasks.start(outlet.acknowledge(place), name="acknowledge")
+
+
+def _log_event(event: RunEvent) -> None:
+    level = logging.INFO if event.severity == "low" else logging.WARNING
+    if event.name != "subagent.progress":
+        log.log(level, "%s %s", event.name, event.payload)

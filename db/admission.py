@@ -1,0 +1,142 @@
+"""Queries that let runs in: counted, decided and inserted in one transaction."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from sqlalchemy import and_, case, func, insert, select, text, update
+
+from bot.values import HOLDING_A_SLOT, UNFINISHED, Json, RunStatus
+from db.database import ADMISSION_LOCK, Transaction
+from db.runs import COLUMNS, Run, run_of
+from db.tables import subagent_runs, users
+
+_UNFINISHED = [str(status) for status in UNFINISHED]
+_HOLDING = [str(status) for status in HOLDING_A_SLOT]
+
+runs = subagent_runs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counts:
+    """What is going on, counted inside the transaction that decides."""
+
+    started_in_window: int
+    oldest_in_window: datetime | None
+    running: int
+    queued: int
+    running_global: int
+    queued_ahead: int
+
+
+async def lock(tx: Transaction) -> None:
+    """Let no other transaction admit a run until this one ends.
+
+    One lock for everyone, since the global cap is everyone's; SQLite has one writer anyway.
+    """
+    if tx.dialect.name == "postgresql":
+        await tx.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": ADMISSION_LOCK})
+
+
+async def counts(tx: Transaction, user_id: str, window_start: datetime) -> Counts:
+    """Count what the limits look at. Call `lock` before."""
+    mine = runs.c.user_id == user_id
+    holding = runs.c.status.in_(_HOLDING)
+    waiting = runs.c.status == "queued"
+    going = await tx.execute(
+        select(
+            func.count(case((and_(mine, holding), 1))),
+            func.count(case((and_(mine, waiting), 1))),
+            func.count(case((holding, 1))),
+            func.count(case((waiting, 1))),
+        ).where(runs.c.status.in_(_UNFINISHED))
+    )
+    running, queued, running_global, ahead = going.one()
+    window = await tx.execute(
+        select(func.count(), func.min(runs.c.created_at)).where(
+            mine, runs.c.created_at > window_start
+        )
+    )
+    started, oldest = window.one()
+    return Counts(
+        started_in_window=started,
+        oldest_in_window=oldest,
+        running=running,
+        queued=queued,
+        running_global=running_global,
+        queued_ahead=ahead,
+    )
+
+
+async def insert_run(tx: Transaction, values: Json, now: datetime) -> Run:
+    """Insert a run under the next number of its owner."""
+    number = await tx.scalar(
+        update(users)
+        .where(users.c.id == values["user_id"])
+        .values(run_counter=users.c.run_counter + 1)
+        .returning(users.c.run_counter)
+    )
+    row = values | {"number": number, "created_at": now, "updated_at": now}
+    result = await tx.execute(insert(runs).values(row).returning(*COLUMNS))
+    run = run_of(result.one())
+    if run.status is not RunStatus.QUEUED:
+        await _mark_admitted(tx, run.user_id, now)
+    return run
+
+
+async def _mark_admitted(tx: Transaction, user_id: str, now: datetime) -> None:
+    await tx.execute(update(users).where(users.c.id == user_id).values(last_admitted_at=now))
+
+
+async def promote(tx: Transaction, *, per_user: int, everyone: int, now: datetime) -> list[Run]:
+    """Admit queued runs while slots are free, and return them.
+
+    The oldest of a person first; between people, whoever was let in longest ago.
+    """
+    promoted: list[Run] = []
+    while run_id := await _next_queued(tx, per_user, everyone):
+        result = await tx.execute(
+            update(runs)
+            .where(runs.c.id == run_id)
+            .values(status="accepted", updated_at=now)
+            .returning(*COLUMNS)
+        )
+        run = run_of(result.one())
+        await _mark_admitted(tx, run.user_id, now)
+        promoted.append(run)
+    return promoted
+
+
+async def _next_queued(tx: Transaction, per_user: int, everyone: int) -> str | None:
+    holding = (
+        select(runs.c.user_id, func.count().label("held"))
+        .where(runs.c.status.in_(_HOLDING))
+        .group_by(runs.c.user_id)
+        .subquery()
+    )
+    total = await tx.scalar(select(func.count()).where(runs.c.status.in_(_HOLDING))) or 0
+    if total >= everyone:
+        return None
+    found: str | None = await tx.scalar(
+        select(runs.c.id)
+        .join(users, users.c.id == runs.c.user_id)
+        .outerjoin(holding, holding.c.user_id == runs.c.user_id)
+        .where(runs.c.status == "queued", func.coalesce(holding.c.held, 0) < per_user)
+        .order_by(
+            users.c.last_admitted_at.is_not(None),
+            users.c.last_admitted_at,
+            runs.c.created_at,
+            runs.c.number,
+        )
+        .limit(1)
+    )
+    return found
+
+
+async def queue_position(tx: Transaction, run: Run) -> int:
+    """Return how many queued runs of this person stand before it, plus one."""
+    before = await tx.scalar(
+        select(func.count()).where(
+            runs.c.status == "queued", runs.c.user_id == run.user_id, runs.c.number < run.number
+        )
+    )
+    return (before or 0) + 1
