@@ -108,10 +108,11 @@ def migrate(config: ConfigFile = None) -> None:
     All or nothing; it may be repeated, and nothing happens when the tables are in place.
     """
     database = _prepare(config, quiet=True).database
+    from db.tables import SCHEMA_VERSION  # noqa: PLC0415
     from migrations import run  # noqa: PLC0415
 
     asyncio.run(run.upgrade(database.url))
-    _say(f"{database.shown} is up to date.")
+    _say(f"{database.shown} has the tables of this version, {SCHEMA_VERSION}.")
 
 
 def doctor(

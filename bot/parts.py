@@ -146,6 +146,9 @@ class Parts:
         self.cards = Cards(self._show_card)
         self.events.subscribe(self.cards.hear)
         self.active = ActiveRuns()
+        board = whiteboard.build_for_runs(database, now)
+        #: What only runs have; built once, since a schema takes time to make.
+        self.own_tools = (*progress.build().tools, *board.tools)
         self.records = self.wires.records = Records(database, now)
         self.writer = StepWriter(database, tasks)
         self.announcements = self.wires.announcements = Announcements(
@@ -278,12 +281,11 @@ class Parts:
 
     def _tools_of(self, run: Run) -> tuple[Tool, ...]:
         """Return what a run may call: its scope, and the tools that only runs have."""
-        own = (*progress.build().tools, *whiteboard.build_for_runs(self.database, self.now).tools)
         scope = self.wires.registry.tools_for(
             is_subagent=True, allowed=run.allowed_tools, blocked=run.blocked_tools
         )
-        taken = {tool.name for tool in own}
-        return (*own, *(tool for tool in scope if tool.name not in taken))
+        taken = {tool.name for tool in self.own_tools}
+        return (*self.own_tools, *(tool for tool in scope if tool.name not in taken))
 
     def _workshop(self) -> Workshop:
         return Workshop(

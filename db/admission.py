@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import and_, case, func, insert, select, text, update
+from sqlalchemy import and_, bindparam, case, func, insert, select, text, update
 
 from bot.values import HOLDING_A_SLOT, UNFINISHED, Json, RunStatus
 from db.database import ADMISSION_LOCK, Transaction
@@ -37,25 +37,35 @@ async def lock(tx: Transaction) -> None:
         await tx.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": ADMISSION_LOCK})
 
 
+# Statements of the hot path are built once: building one costs more than running it.
+_MINE = runs.c.user_id == bindparam("b_user")
+_HOLDS = runs.c.status.in_(_HOLDING)
+_WAITS = runs.c.status == "queued"
+_GOING_ON = select(
+    func.count(case((and_(_MINE, _HOLDS), 1))),
+    func.count(case((and_(_MINE, _WAITS), 1))),
+    func.count(case((_HOLDS, 1))),
+    func.count(case((_WAITS, 1))),
+).where(runs.c.status.in_(_UNFINISHED))
+_IN_WINDOW = select(func.count(), func.min(runs.c.created_at)).where(
+    _MINE, runs.c.created_at > bindparam("b_since")
+)
+_NEXT_NUMBER = (
+    update(users)
+    .where(users.c.id == bindparam("b_user"))
+    .values(run_counter=users.c.run_counter + 1)
+    .returning(users.c.run_counter)
+)
+_NEXT_NUMBER_ADMITTED = _NEXT_NUMBER.values(last_admitted_at=bindparam("b_now"))
+_INSERT = insert(runs).returning(*COLUMNS)
+_ONE_WAITS = select(runs.c.id).where(_WAITS).limit(1)
+
+
 async def counts(tx: Transaction, user_id: str, window_start: datetime) -> Counts:
     """Count what the limits look at. Call `lock` before."""
-    mine = runs.c.user_id == user_id
-    holding = runs.c.status.in_(_HOLDING)
-    waiting = runs.c.status == "queued"
-    going = await tx.execute(
-        select(
-            func.count(case((and_(mine, holding), 1))),
-            func.count(case((and_(mine, waiting), 1))),
-            func.count(case((holding, 1))),
-            func.count(case((waiting, 1))),
-        ).where(runs.c.status.in_(_UNFINISHED))
-    )
+    going = await tx.execute(_GOING_ON, {"b_user": user_id})
     running, queued, running_global, ahead = going.one()
-    window = await tx.execute(
-        select(func.count(), func.min(runs.c.created_at)).where(
-            mine, runs.c.created_at > window_start
-        )
-    )
+    window = await tx.execute(_IN_WINDOW, {"b_user": user_id, "b_since": window_start})
     started, oldest = window.one()
     return Counts(
         started_in_window=started,
@@ -69,18 +79,13 @@ async def counts(tx: Transaction, user_id: str, window_start: datetime) -> Count
 
 async def insert_run(tx: Transaction, values: Json, now: datetime) -> Run:
     """Insert a run under the next number of its owner."""
-    number = await tx.scalar(
-        update(users)
-        .where(users.c.id == values["user_id"])
-        .values(run_counter=users.c.run_counter + 1)
-        .returning(users.c.run_counter)
-    )
+    numbered: Json = {"b_user": values["user_id"]}
+    statement = _NEXT_NUMBER
+    if values["status"] != RunStatus.QUEUED:
+        statement, numbered = _NEXT_NUMBER_ADMITTED, numbered | {"b_now": now}
+    number = await tx.scalar(statement, numbered)
     row = values | {"number": number, "created_at": now, "updated_at": now}
-    result = await tx.execute(insert(runs).values(row).returning(*COLUMNS))
-    run = run_of(result.one())
-    if run.status is not RunStatus.QUEUED:
-        await _mark_admitted(tx, run.user_id, now)
-    return run
+    return run_of((await tx.execute(_INSERT, row)).one())
 
 
 async def _mark_admitted(tx: Transaction, user_id: str, now: datetime) -> None:
@@ -93,6 +98,8 @@ async def promote(tx: Transaction, *, per_user: int, everyone: int, now: datetim
     The oldest of a person first; between people, whoever was let in longest ago.
     """
     promoted: list[Run] = []
+    if await tx.scalar(_ONE_WAITS) is None:
+        return promoted
     while run_id := await _next_queued(tx, per_user, everyone):
         result = await tx.execute(
             update(runs)

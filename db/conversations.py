@@ -10,6 +10,8 @@ from db.database import Transaction
 from db.runs import place_columns
 from db.tables import conversations, messages, seen_events
 
+_SAY = insert(messages)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredMessage:
@@ -95,17 +97,16 @@ async def say(
 ) -> str:
     """Store a message and return its id."""
     message_id = new_sortable_id()
-    await tx.execute(
-        insert(messages).values(
-            id=message_id,
-            conversation_id=conversation_id,
-            role=role,
-            text=text,
-            turn_id=turn_id,
-            run_id=run_id,
-            created_at=now,
-        )
-    )
+    row = {
+        "id": message_id,
+        "conversation_id": conversation_id,
+        "role": role,
+        "text": text,
+        "turn_id": turn_id,
+        "run_id": run_id,
+        "created_at": now,
+    }
+    await tx.execute(_SAY, row)
     return message_id
 
 

@@ -4,16 +4,16 @@ import asyncio
 import fcntl
 import os
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
-from sqlalchemy import event
 from sqlalchemy.engine import make_url
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import DBAPIError, OperationalError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
 from bot.errors import DatabaseBusyError
+from db import sqlite
 from db.settings import DatabaseSettings
 
 __all__ = [
@@ -30,6 +30,7 @@ __all__ = [
 Transaction = AsyncConnection
 
 BUSY_TIMEOUT_SECONDS = 5
+ASK_AGAIN_SECONDS = 0.01
 ADMISSION_LOCK = 0x5EC1_0E01
 
 
@@ -69,8 +70,8 @@ class Database:
         if url.get_backend_name() == "sqlite":
             path = Path(url.database or "")
             lock = _prepare_file(path, exclusive=exclusive)
-            writer = _sqlite(path, 1)
-            reader = _sqlite(path, 4)
+            writer = sqlite.open_engine(path, writes=True)
+            reader = sqlite.open_engine(path, writes=False)
         else:
             writer = reader = create_async_engine(
                 url.set(drivername="postgresql+asyncpg"),
@@ -92,11 +93,33 @@ class Database:
     async def transaction(self) -> AsyncIterator[Transaction]:
         """Write: commit when the block ends well, roll back when it raises."""
         if self._one_writer is not None:
-            async with self._one_writer, self._writer.begin() as connection:
+            async with self._one_writer, self._begun() as connection:
                 yield connection
             return
         async with self._writer.begin() as connection:
             yield connection
+
+    @asynccontextmanager
+    async def _begun(self) -> AsyncIterator[Transaction]:
+        """Begin on SQLite; while another process writes, ask again instead of blocking the loop."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + BUSY_TIMEOUT_SECONDS
+        async with AsyncExitStack() as stack:
+            while True:
+                try:
+                    connection = await stack.enter_async_context(self._writer.begin())
+                    break
+                except OperationalError as error:
+                    if "locked" not in str(error) or loop.time() >= deadline:
+                        raise
+                await asyncio.sleep(ASK_AGAIN_SECONDS)
+            yield connection
+
+    async def checkpoint(self) -> None:
+        """Let SQLite tidy its log up; PostgreSQL does so by itself."""
+        if self.is_sqlite:
+            path = Path(self._writer.url.database or "")
+            await asyncio.to_thread(sqlite.checkpoint, path)
 
     @asynccontextmanager
     async def snapshot(self) -> AsyncIterator[Transaction]:
@@ -150,26 +173,3 @@ def _prepare_file(path: Path, *, exclusive: bool) -> int | None:
     lock = hold(path) if exclusive else None
     path.touch(mode=0o600, exist_ok=True)
     return lock
-
-
-def _sqlite(path: Path, size: int) -> AsyncEngine:
-    engine = create_async_engine(
-        f"sqlite+aiosqlite:///{path}", pool_size=size, max_overflow=0, pool_timeout=30
-    )
-    writes = size == 1
-
-    @event.listens_for(engine.sync_engine, "connect")
-    def _prepare(connection: Any, _: object) -> None:
-        connection.isolation_level = None
-        cursor = connection.cursor()
-        cursor.execute("PRAGMA journal_mode=WAL")
-        cursor.execute("PRAGMA synchronous=NORMAL")
-        cursor.execute("PRAGMA foreign_keys=ON")
-        cursor.execute(f"PRAGMA busy_timeout={BUSY_TIMEOUT_SECONDS * 1000}")
-        cursor.close()
-
-    @event.listens_for(engine.sync_engine, "begin")
-    def _begin(connection: Any) -> None:
-        connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
-
-    return engine

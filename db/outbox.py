@@ -4,13 +4,14 @@ from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Row, delete, func, or_, select, update
+from sqlalchemy import ColumnElement, Row, bindparam, delete, func, or_, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
 from bot.values import Identity, Place
 from db.database import Transaction
 from db.runs import place_columns
 from db.tables import outbox, subagent_runs, users
+from db.types import UtcDateTime
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +48,34 @@ _COLUMNS = [
 ]
 
 
+# Statements of the hot path are built once: building one costs more than running it.
+_PUT = {
+    "sqlite": sqlite.insert(outbox).on_conflict_do_nothing(),
+    "postgresql": postgresql.insert(outbox).on_conflict_do_nothing(),
+}
+_GET = (
+    select(*_COLUMNS)
+    .join(users, users.c.id == outbox.c.user_id)
+    .where(outbox.c.key == bindparam("b_key"))
+)
+_NOW = bindparam("b_now", type_=UtcDateTime())
+_CLAIM = (
+    update(outbox)
+    .where(
+        outbox.c.key == bindparam("b_key"),
+        outbox.c.status.in_(("pending", "waiting")),
+        outbox.c.due_at <= _NOW,
+    )
+    .values(
+        status="sending",
+        worker_id=bindparam("b_worker"),
+        attempts=outbox.c.attempts + 1,
+        first_tried_at=func.coalesce(outbox.c.first_tried_at, _NOW),
+    )
+)
+_SENT = update(outbox).where(outbox.c.key == bindparam("b_key"), outbox.c.status == "sending")
+
+
 def _item(row: Row[Any]) -> Item:
     return Item(
         user=Identity(row.platform, row.workspace, row.account),
@@ -70,21 +99,16 @@ class NewItem:
 
 async def put(tx: Transaction, item: NewItem, now: datetime, *, status: str = "pending") -> bool:
     """Store something to be said; `False` when it is stored already under this key."""
-    kind = postgresql if tx.dialect.name == "postgresql" else sqlite
-    values = {field.name: getattr(item, field.name) for field in fields(item)}
-    place = place_columns(values.pop("place"))
-    done = await tx.execute(
-        kind.insert(outbox)
-        .values(status=status, created_at=now, due_at=now, **values, **place)
-        .on_conflict_do_nothing()
-    )
-    return done.rowcount > 0
+    row = {field.name: getattr(item, field.name) for field in fields(item)}
+    row |= place_columns(row.pop("place"))
+    row |= {"status": status, "created_at": now, "due_at": now}
+    return (await tx.execute(_PUT[tx.dialect.name], row)).rowcount > 0
 
 
 async def get(tx: Transaction, key: str) -> Item | None:
     """Return one item."""
-    found = await _items(tx, outbox.c.key == key, limit=1)
-    return found[0] if found else None
+    row = (await tx.execute(_GET, {"b_key": key})).first()
+    return _item(row) if row else None
 
 
 async def _items(tx: Transaction, *conditions: ColumnElement[bool], limit: int) -> list[Item]:
@@ -100,28 +124,14 @@ async def _items(tx: Transaction, *conditions: ColumnElement[bool], limit: int) 
 
 async def claim(tx: Transaction, key: str, worker_id: str, now: datetime) -> Item | None:
     """Take an item for sending; `None` when it is not due, or someone else sends it."""
-    done = await tx.execute(
-        update(outbox)
-        .where(
-            outbox.c.key == key,
-            outbox.c.status.in_(("pending", "waiting")),
-            outbox.c.due_at <= now,
-        )
-        .values(
-            status="sending",
-            worker_id=worker_id,
-            attempts=outbox.c.attempts + 1,
-            first_tried_at=func.coalesce(outbox.c.first_tried_at, now),
-        )
-    )
-    return await get(tx, key) if done.rowcount else None
+    taken = await tx.execute(_CLAIM, {"b_key": key, "b_worker": worker_id, "b_now": now})
+    return await get(tx, key) if taken.rowcount else None
 
 
 async def delivered(tx: Transaction, key: str, message_ids: list[str], now: datetime) -> None:
     """Book an item as said."""
-    await _set(
-        tx, key, status="delivered", message_ids=message_ids, delivered_at=now, last_error=""
-    )
+    said = {"status": "delivered", "message_ids": message_ids, "delivered_at": now}
+    await tx.execute(_SENT, said | {"last_error": "", "b_key": key})
 
 
 async def wait(tx: Transaction, key: str) -> None:

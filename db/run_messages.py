@@ -4,10 +4,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import insert, select
+from sqlalchemy import bindparam, insert, select
 
 from db.database import Transaction
 from db.tables import run_messages as sent
+
+_UNREAD = (
+    select(sent.c.id, sent.c.text)
+    .where(sent.c.run_id == bindparam("b_run"), sent.c.read_at_step.is_(None))
+    .order_by(sent.c.created_at, sent.c.id)
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,11 +37,7 @@ async def add(tx: Transaction, *, message_id: str, run_id: str, text: str, now: 
 
 async def unread(tx: Transaction, run_id: str) -> list[tuple[str, str]]:
     """Return (id, text) of what the run has not read, oldest first."""
-    rows = await tx.execute(
-        select(sent.c.id, sent.c.text)
-        .where(sent.c.run_id == run_id, sent.c.read_at_step.is_(None))
-        .order_by(sent.c.created_at, sent.c.id)
-    )
+    rows = await tx.execute(_UNREAD, {"b_run": run_id})
     return [(row.id, row.text) for row in rows]
 
 

@@ -9,6 +9,7 @@ from sqlalchemy import (
     ColumnElement,
     Row,
     Text,
+    bindparam,
     case,
     cast,
     func,
@@ -20,6 +21,7 @@ from sqlalchemy import (
 from bot.values import HOLDING_A_SLOT, UNFINISHED, Json, Place, RunStatus
 from db.database import Transaction
 from db.tables import subagent_runs
+from db.types import UtcDateTime
 
 _UNFINISHED = [str(status) for status in UNFINISHED]
 _HOLDING = [str(status) for status in HOLDING_A_SLOT]
@@ -100,6 +102,28 @@ def run_of(row: Row[Any]) -> Run:
     return Run(place=Place(*(getattr(row, name) for name in _PLACE)), **values)
 
 
+# Statements of the hot path are built once: building one costs more than running it.
+_THIS = runs.c.id == bindparam("b_id")
+_GET = select(*COLUMNS).where(_THIS)
+_CLAIM = (
+    update(runs)
+    .where(_THIS, runs.c.status.in_([str(s) for s in UNFINISHED if s is not RunStatus.QUEUED]))
+    .values(
+        status="running",
+        attempt=runs.c.attempt + 1,
+        crashes=case((runs.c.attempt > 0, runs.c.crashes + 1), else_=0),
+        input_tokens=runs.c.input_tokens + runs.c.reserved_tokens,
+        reserved_tokens=bindparam("b_reserve"),
+        worker_id=bindparam("b_worker"),
+        started_at=func.coalesce(runs.c.started_at, bindparam("b_now", type_=UtcDateTime())),
+        updated_at=bindparam("b_now", type_=UtcDateTime()),
+    )
+    .returning(*COLUMNS)
+)
+_FINISH = update(runs).where(_THIS, runs.c.status.in_(_UNFINISHED)).returning(*COLUMNS)
+_FINISH_ATTEMPT = _FINISH.where(runs.c.attempt == bindparam("b_attempt"))
+
+
 def place_columns(place: Place) -> dict[str, str]:
     """Return a place as the columns that hold it in every table."""
     return dict(
@@ -116,7 +140,7 @@ def place_columns(place: Place) -> dict[str, str]:
 
 async def get(tx: Transaction, run_id: str) -> Run | None:
     """Return a run by its whole id."""
-    row = (await tx.execute(select(*COLUMNS).where(runs.c.id == run_id))).first()
+    row = (await tx.execute(_GET, {"b_id": run_id})).first()
     return run_of(row) if row else None
 
 
@@ -133,23 +157,8 @@ async def claim(
 
     What an interrupted attempt had reserved is charged: the call may have been paid for.
     """
-    startable = [str(s) for s in UNFINISHED if s is not RunStatus.QUEUED]
-    result = await tx.execute(
-        update(runs)
-        .where(runs.c.id == run_id, runs.c.status.in_(startable))
-        .values(
-            status="running",
-            attempt=runs.c.attempt + 1,
-            crashes=case((runs.c.attempt > 0, runs.c.crashes + 1), else_=0),
-            input_tokens=runs.c.input_tokens + runs.c.reserved_tokens,
-            reserved_tokens=reserve,
-            worker_id=worker_id,
-            started_at=func.coalesce(runs.c.started_at, now),
-            updated_at=now,
-        )
-        .returning(*COLUMNS)
-    )
-    row = result.first()
+    values = {"b_id": run_id, "b_worker": worker_id, "b_reserve": reserve, "b_now": now}
+    row = (await tx.execute(_CLAIM, values)).first()
     return run_of(row) if row else None
 
 
@@ -174,15 +183,12 @@ async def finish(
         attempt: Only if this attempt still has the work; `None` for whoever has it.
         now: The time.
     """
-    query = update(runs).where(runs.c.id == run_id, runs.c.status.in_(_UNFINISHED))
+    written = values | {"reserved_tokens": 0, "completed_at": now, "updated_at": now}
+    written["b_id"] = run_id
+    statement = _FINISH
     if attempt is not None:
-        query = query.where(runs.c.attempt == attempt)
-    result = await tx.execute(
-        query.values(reserved_tokens=0, completed_at=now, updated_at=now, **values).returning(
-            *COLUMNS
-        )
-    )
-    row = result.first()
+        statement, written["b_attempt"] = _FINISH_ATTEMPT, attempt
+    row = (await tx.execute(statement, written)).first()
     return run_of(row) if row else None
 
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import func, select
+from sqlalchemy import bindparam, func, select
 
 from bot.values import Identity
 from db.database import Transaction
@@ -11,6 +11,7 @@ from db.tables import users
 from db.upsert import insert_into
 
 _NAME_LENGTH = 255
+_GET = select(users).where(users.c.id == bindparam("b_key"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +50,7 @@ async def ensure_user(tx: Transaction, user: Identity, name: str, now: datetime)
 
 async def get(tx: Transaction, key: str) -> User | None:
     """Return the person with this `Identity.key`."""
-    row = (await tx.execute(select(users).where(users.c.id == key))).one_or_none()
+    row = (await tx.execute(_GET, {"b_key": key})).one_or_none()
     if row is None:
         return None
     return User(

@@ -128,13 +128,13 @@ def _line(run: RunLine) -> str:
 def fit(messages: Sequence[Message], *, tokens: int, result_characters: int) -> tuple[Message, ...]:
     """Return what the model is shown: long results cut, and old steps left out if need be.
 
-    The first message (a run's task) and the newest unit always stay; an answer with calls and the
-    results of these calls are one unit and stay or go together.
+    The first unit (a run's task) and the newest always stay; an answer with calls and the results
+    of these calls are one unit and stay or go together.
     """
     shown = [shorten(message, result_characters) for message in messages]
     if estimate_tokens(shown) <= tokens:
         return tuple(shown)
-    head, units = shown[:1], _units(shown[1:])
+    head, *units = _units(shown) or [[]]
     room = tokens - estimate_tokens(head)
     kept: list[Message] = []
     while units and (not kept or estimate_tokens(units[-1]) <= room):

@@ -10,6 +10,9 @@ from bot.errors import ConfigError
 
 GENERAL = "general"
 
+#: What becomes of a result: told as it is, worded by the main agent, or kept.
+ANNOUNCE = ("result", "summary", "silent")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentDefinition:
@@ -71,19 +74,18 @@ def read(path: Path) -> AgentDefinition:
     for key in ("name", "description"):
         if not isinstance(head.get(key), str) or not head[key].strip():
             raise ConfigError(f"{path.name}: `{key}` is missing in the front matter.")
-    tools = head.get("tools")
     return AgentDefinition(
         name=head["name"].strip().lower(),
         description=head["description"].strip(),
         prompt=body.strip(),
-        tools=None if tools is None else _names(path, tools),
+        tools=_names(path, head["tools"]) if "tools" in head else None,
         disallowed=_names(path, head.get("disallowedTools") or []),
-        max_steps=int(head.get("maxTurns", 20)),
-        provider=head.get("provider"),
+        max_steps=_whole(path, head, "maxTurns") or 20,
+        provider=None if head.get("provider") is None else str(head["provider"]),
         model=None if head.get("model") in {None, "inherit"} else str(head["model"]),
-        token_budget=head.get("token_budget"),
-        timeout_minutes=head.get("timeout_minutes"),
-        announce=head.get("announce", "result"),
+        token_budget=_whole(path, head, "token_budget"),
+        timeout_minutes=_number(path, head, "timeout_minutes"),
+        announce=_announce(path, head.get("announce")),
     )
 
 
@@ -91,10 +93,14 @@ def read_folder(folder: Path) -> Agents:
     """Return every definition in a folder.
 
     Raises:
-        ConfigError: A file is broken, or `general` is missing.
+        ConfigError: A file is broken, two have one name, or `general` is missing.
     """
-    found = [read(path) for path in sorted(folder.glob("*.md"))]
-    agents = {agent.name: agent for agent in found}
+    agents: dict[str, AgentDefinition] = {}
+    for path in sorted(folder.glob("*.md")):
+        agent = read(path)
+        if agent.name in agents:
+            raise ConfigError(f"{path.name}: there is an agent `{agent.name}` already; rename it.")
+        agents[agent.name] = agent
     if GENERAL not in agents:
         raise ConfigError(f"{folder} has no agent `{GENERAL}`; it is the one that always exists.")
     return Agents(agents)
@@ -118,5 +124,29 @@ def _names(path: Path, value: object) -> tuple[str, ...]:
     if isinstance(value, str):
         value = value.split(",")
     if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
-        raise ConfigError(f"{path.name}: tools must be a list of names.")
+        raise ConfigError(f"{path.name}: tools must be a list of names, `[]` for none.")
     return tuple(name.strip() for name in value if name.strip())
+
+
+def _whole(path: Path, head: dict[str, Any], key: str) -> int | None:
+    number = _number(path, head, key)
+    if number is not None and not isinstance(number, int):
+        raise ConfigError(f"{path.name}: `{key}` must be a whole number.")
+    return number
+
+
+def _number(path: Path, head: dict[str, Any], key: str) -> float | None:
+    value = head.get(key)
+    if value is None:
+        return None
+    if not isinstance(value, int | float) or isinstance(value, bool) or not value > 0:
+        raise ConfigError(f"{path.name}: `{key}` must be a number above 0.")
+    return value
+
+
+def _announce(path: Path, value: object) -> str:
+    if value is None:
+        return ANNOUNCE[0]
+    if value not in ANNOUNCE:
+        raise ConfigError(f"{path.name}: `announce` must be one of {', '.join(ANNOUNCE)}.")
+    return str(value)

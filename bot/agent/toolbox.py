@@ -23,6 +23,7 @@ MAX_ARGUMENT_CHARACTERS = 100_000
 GRACE_SECONDS = 1.0
 
 TIME_IS_UP = "Not finished: the time of this work is up."
+BROKEN = "{} failed on our side. Try another way, or go on without it."
 
 
 class Toolbox:
@@ -115,7 +116,8 @@ class Toolbox:
             return ToolResult(call.id, str(error), failed=True)
         except Exception:
             log.exception("Asking for %s failed", tool.name)
-            return ToolResult(call.id, f"{tool.name} failed on our side: it was not done.", True)
+            text = f"{tool.name} failed on our side: it was not done."
+            return ToolResult(call.id, text, failed=True)
         return ToolResult(call.id, json.dumps(told, ensure_ascii=False))
 
     async def _run(
@@ -161,14 +163,15 @@ class Toolbox:
 async def _guarded(tool: Tool, arguments: Json, context: ToolContext) -> tuple[str, bool]:
     try:
         text = await tool.run(context, arguments)
-        if not isinstance(text, str):
-            raise TypeError(f"{tool.name} returned {text!r:.100}, which is no text")
-        return text, False
     except BotError as error:
         return str(error), True
     except Exception:
         log.exception("The tool %s failed", tool.name)
-        return f"{tool.name} failed on our side. Try another way, or go on without it.", True
+        return BROKEN.format(tool.name), True
+    if not isinstance(text, str):
+        log.error("The tool %s returned %.100r, which is no text", tool.name, text)
+        return BROKEN.format(tool.name), True
+    return text, False
 
 
 def may_have_run(call: ToolCall) -> ToolResult:
@@ -183,15 +186,12 @@ def may_have_run(call: ToolCall) -> ToolResult:
 
 def with_unique_ids(calls: tuple[ToolCall, ...]) -> tuple[ToolCall, ...]:
     """Return the calls, each under an id of its own, as the results refer to them by it."""
-    taken = {call.id for call in calls}
     seen: set[str] = set()
     unique = []
-    for call in calls:
-        fresh, number = call, 0
+    for index, call in enumerate(calls):
+        fresh = call
         while not fresh.id or fresh.id in seen:
-            number += 1
-            fresh_id = f"{call.id}_{number}"
-            fresh = fresh if fresh_id in taken else replace(call, id=fresh_id)
+            fresh = replace(fresh, id=f"{fresh.id}_{index}")
         seen.add(fresh.id)
         unique.append(fresh)
     return tuple(unique)

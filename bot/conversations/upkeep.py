@@ -111,6 +111,7 @@ class Upkeep:
     async def sweep(self) -> None:
         """Take over dead processes' work, deliver what is due, close what has expired."""
         await self.take_over()
+        await self.database.checkpoint()
         await self.announcements.sweep()
         await self.approvals.expire()
         person = self.present()

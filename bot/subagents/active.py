@@ -27,7 +27,7 @@ class ActiveRun:
 
     task: asyncio.Task[None]
     why: Why | None = None
-    mail: bool = True
+    mail: bool = False
 
 
 @dataclass(slots=True)

@@ -136,6 +136,9 @@ def _full(
     if mine:
         cap, key = settings.max_concurrent_per_user, "subagents.max_concurrent_per_user"
         text = f"{usage.running} of your {cap} runs are still going"
+    elif usage.running_global < settings.max_concurrent_global:
+        cap, key = settings.max_queued_per_user, "subagents.max_queued_per_user"
+        text = f"{usage.queued} of your runs are waiting, and {cap} may"
     else:
         cap, key = settings.max_concurrent_global, "subagents.max_concurrent_global"
         text = f"all {cap} slots of this bot are taken"
@@ -145,7 +148,7 @@ def _full(
             "for its turn, or try again when one has ended.",
             limit=key,
         )
-    if settings.max_queued_per_user:
+    if settings.max_queued_per_user and key != "subagents.max_queued_per_user":
         text += f" and {usage.queued} of {settings.max_queued_per_user} are waiting"
         key = "subagents.max_queued_per_user"
     return LimitReachedError(

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from bot.agent.definition import AgentDefinition, Agents
+from bot.agent.definition import ANNOUNCE, AgentDefinition, Agents
 from bot.agent.plain import plain
 from bot.agent.sanitizer import one_line
 from bot.errors import BadRequestError
@@ -16,8 +16,8 @@ from db.runs import place_columns
 MAX_TASK = 20_000
 MAX_LABEL = 60
 MAX_STEPS = 50
+LEAST_MS = 1000
 MAX_BOARD = (100, 200, 20_000)  # entries, characters of a key, characters of a value
-ANNOUNCE = ("result", "summary", "silent")
 
 #: (asked provider, asked model, definition) → (provider, model); raises when it is not allowed.
 Choose = Callable[[str | None, str | None, AgentDefinition], tuple[str, str]]
@@ -101,7 +101,7 @@ class Planner:
             plan.notes.append(
                 f"You asked for {request.timeout_minutes:g} minutes; a run gets {cap:g} at most."
             )
-        return round(minutes * 60_000)
+        return max(LEAST_MS, round(minutes * 60_000))
 
     def _budget(self, request: RunRequest, definition: AgentDefinition, plan: Plan) -> int:
         default = definition.token_budget or self.settings.default_token_budget

@@ -28,7 +28,7 @@ from bot.subagents.progress import Cards, RunReporter
 from bot.subagents.wording import Outcome
 from bot.tasks import Tasks
 from bot.values import Clock, Identity, Role, RunStatus, utc_now
-from db import runs, users
+from db import run_messages, runs, users
 from db.database import Database
 from db.runs import Run
 from db.steps import StepWriter
@@ -77,8 +77,9 @@ class Runner:
         claimed = await self._claim(run_id)
         if claimed is None:
             return
-        run, owner = claimed
+        run, owner, mail = claimed
         active = self._active.enter(run.id)
+        active.mail = mail
         progress = Progress()
         try:
             outcome = await self._attempt(run, owner, active, progress)
@@ -97,7 +98,8 @@ class Runner:
             self._active.leave(run.id, active)
         await self._end(run, outcome)
 
-    async def _claim(self, run_id: str) -> tuple[Run, Identity] | None:
+    async def _claim(self, run_id: str) -> tuple[Run, Identity, bool] | None:
+        """Begin an attempt; return the run, its owner, and whether a message waits for it."""
         shop = self._shop
         async with shop.database.transaction() as tx:
             before = await runs.get(tx, run_id)
@@ -112,6 +114,7 @@ class Runner:
                 now=shop.now(),
             )
             owner = await users.get(tx, before.user_id)
+            mail = await run_messages.unread(tx, run_id)
         if run is None or owner is None:
             return None
         silent_for = (shop.now() - before.updated_at).total_seconds()
@@ -122,7 +125,7 @@ class Runner:
         known = {"run_id": run.id, "user_id": run.user_id}
         shop.events.publish(RunStatusChanged(old=before.status, new=run.status, **known))
         shop.events.publish(RunStarted(resumed=run.attempt > 1, **known))
-        return run, owner.identity
+        return run, owner.identity, bool(mail)
 
     async def _attempt(
         self, run: Run, owner: Identity, active: ActiveRun, progress: Progress

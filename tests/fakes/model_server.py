@@ -252,6 +252,14 @@ def _least(schema: Json) -> object:
     return least.get(schema.get("type", ""), "something")
 
 
+def _numbered(arguments: Json, number: int) -> Json:
+    """Return the arguments a little different each time: a run that repeats itself is stopped."""
+    return {
+        name: f"{value} {number}" if isinstance(value, str) else value
+        for name, value in arguments.items()
+    }
+
+
 def working(body: Json, *, done: int, steps: int = 5) -> Reply:
     """Reply for load tests: the first tool, so many times, and then a final text."""
     tools = body.get("tools") or []
@@ -261,4 +269,6 @@ def working(body: Json, *, done: int, steps: int = 5) -> Reply:
         return Reply(text=f"Done after {done} calls. " + "All of it went well. " * 10)
     tool = tools[0].get("function", tools[0])
     schema = tool.get("input_schema") or tool.get("parameters") or {}
-    return Reply(text="Next step.", calls=(Call(tool["name"], minimal_arguments(schema)),))
+    return Reply(
+        text="Next step.", calls=(Call(tool["name"], _numbered(minimal_arguments(schema), done)),)
+    )

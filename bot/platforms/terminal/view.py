@@ -45,8 +45,16 @@ def renderable(said: Said) -> RenderableType:
 def to_ansi(shown: RenderableType, width: int) -> str:
     """Return a renderable as text with colours, in lines of at most `width` columns."""
     out = io.StringIO()
-    console = Console(file=out, force_terminal=True, width=width, legacy_windows=False)
-    console.print(shown, markup=False, highlight=False, emoji=False)
+    console = Console(
+        file=out,
+        force_terminal=True,
+        width=width,
+        legacy_windows=False,
+        markup=False,
+        emoji=False,
+        highlight=False,
+    )
+    console.print(shown)
     return "\n".join(line.rstrip() for line in out.getvalue().split("\n"))
 
 

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bot import logs
+from bot.agent import sanitizer
 from bot.agent.defusing import QUOTED, defused
 from bot.agent.plain import CUT_MARK, clean, plain
 from bot.agent.sanitizer import (
@@ -136,6 +137,10 @@ def test_an_entity_at_the_edge_of_a_piece_stays_whole(before: int, sign: str, ti
     assert escape_for_model(text) == html.escape(text)
 
 
+def test_bleach_stands_behind_our_own_escaping() -> None:
+    assert sanitizer._bleached("<b>a &amp; b</b>") == "&lt;b&gt;a &amp; b&lt;/b&gt;"
+
+
 def test_a_text_of_nothing_but_markup_is_cut() -> None:
     body = escape_for_model("<" * 32_000)
 
@@ -176,13 +181,13 @@ def test_look_alike_tags_and_forged_speakers_are_defused(text: str) -> None:
         assert "<" in harmless or QUOTED in harmless
 
 
-@given(TEXTS)
+@given(TEXTS.filter(lambda text: QUOTED not in text))
+@settings(max_examples=300)
 def test_defusing_only_replaces_brackets_and_adds_quotation(text: str) -> None:
-    folded = str.maketrans(dict.fromkeys("＜‹⟨", "<"))
+    left = defused(text).replace(QUOTED, "")
 
-    result = defused(text).replace(QUOTED, "").translate(folded)
-
-    assert result == text.replace(QUOTED, "").translate(folded) or "《«〈〈﹤" in text
+    changed = [(old, new) for old, new in zip(text, left, strict=True) if old != new]
+    assert all(not old.isascii() and new == "<" for old, new in changed)
 
 
 @pytest.mark.parametrize(
@@ -210,6 +215,7 @@ def test_what_poses_as_ours_is_told_to_be_a_quotation(text: str, harmless: str) 
         "The system: a view",
         "Systems: two",
         "«Bonjour»",
+        "«Systeme»",
         "《红楼梦》",
         "[systematic] review",
         "x < system and y > human",
@@ -352,6 +358,7 @@ def test_a_log_entry_is_one_line() -> None:
         ("a" * 100, "a" * 100),
         ("a" * 101, "a" * 99 + "…"),
         ("word " * 40, "word " * 19 + "word…"),
+        ("a\u3000\ufe0f\u3000b", "a b"),
         ("", ""),
     ],
 )

@@ -42,6 +42,7 @@ class Piped:
     ears: FakeEars
     written: Output
     chat: asyncio.Task[None]
+    read_end: int
     write_end: int
 
     def send(self, text: str) -> None:
@@ -76,7 +77,7 @@ async def piped(
             settle_seconds=settle_seconds,
         )
         chat = asyncio.ensure_future(_run(terminal, ears))
-        opened = Piped(terminal, ears, out, chat, write_end)
+        opened = Piped(terminal, ears, out, chat, read_end, write_end)
         try:
             yield opened
         finally:
@@ -85,6 +86,12 @@ async def piped(
                 await chat
             if opened.write_end >= 0:
                 opened.end()
+
+
+async def idle() -> None:
+    """Let everything happen that waits for nothing from outside."""
+    for _ in range(20):
+        await asyncio.sleep(0)
 
 
 async def from_file(path: Path, ears: FakeEars) -> str:

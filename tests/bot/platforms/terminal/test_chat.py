@@ -244,12 +244,22 @@ async def test_leaving_says_nothing_when_nothing_goes_on() -> None:
         assert (await left(sitting)).endswith("alice> /quit")
 
 
-async def test_a_line_sent_just_before_leaving_is_heard() -> None:
+async def test_a_line_sent_just_before_leaving_is_heard_to_its_end() -> None:
+    stored: list[str] = []
+    may_store = asyncio.Event()
+
+    async def store(incoming: Incoming) -> None:
+        await may_store.wait()
+        stored.append(incoming.text)
+
     async with sit_down() as sitting:
+        sitting.ears.on_message = store
         sitting.type(f"remember this{ENTER}{CTRL_D}")
+        await sitting.screen.until(lambda: sitting.screen.last_line != ">", "no prompt")
+        may_store.set()
         await left(sitting)
 
-        assert sitting.ears.texts() == ["remember this"]
+        assert stored == ["remember this"]
 
 
 async def test_a_chat_that_is_cancelled_leaves_the_terminal_usable() -> None:

@@ -10,7 +10,7 @@ from bot.platforms.terminal.plain import plain_text
 from bot.platforms.terminal.surface import Answer
 from bot.platforms.terminal.terminal import Terminal
 from bot.values import RunStatus
-from tests.bot.platforms.terminal.pipes import Output, Piped, from_file, piped
+from tests.bot.platforms.terminal.pipes import Output, Piped, from_file, idle, piped
 from tests.bot.platforms.terminal.things import announcement, card, person, question
 from tests.fakes.ears import FakeEars
 from tests.fakes.terminal import nothing_waits
@@ -48,6 +48,8 @@ async def test_the_next_line_is_heard_when_the_reply_is_there() -> None:
         await chat.terminal.outlet.acknowledge(place_of(person()))
         stream = chat.terminal.outlet.open_reply(place_of(person()), person())
         assert chat.ears.texts() == ["first"]
+        watched = asyncio.get_running_loop().remove_reader(chat.read_end)
+        assert not watched, "The loop would turn without end while a line is worked on."
 
         await stream.finish("one")
 
@@ -116,8 +118,11 @@ async def test_the_chat_ends_only_when_its_runs_have_ended_and_are_announced() -
         chat.send("Find news in the background.\n")
         chat.end()
         await chat.written.shows("It is under way.")
+        await idle()
+        assert not chat.chat.done()
         chat.terminal.outlet.show_card(card(status=RunStatus.COMPLETED))
         await chat.written.shows("Subagent completed")
+        await idle()
         assert not chat.chat.done()
 
         await chat.terminal.outlet.announce(announcement(footer="12,345 tokens"))
@@ -155,8 +160,7 @@ async def test_a_reply_that_comes_by_itself_is_waited_for() -> None:
         chat.send("Find news, and sum them up.\n")
         chat.end()
         await chat.written.shows("It is done.")
-        for _ in range(20):
-            await asyncio.sleep(0)
+        await idle()
         assert not chat.chat.done()
 
         await reply(chat, "The sum of it.")

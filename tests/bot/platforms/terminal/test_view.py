@@ -67,6 +67,11 @@ def test_a_result_is_a_rounded_panel_with_label_and_id_in_its_title() -> None:
     assert text.rstrip().endswith("╯")
 
 
+def test_a_title_is_no_markup_of_rich() -> None:
+    assert "[red]news[/red] [bold" in shown(announcement(title="[red]news[/red] [bold"))
+    assert COLOURS.sub("", to_ansi("[red]news[/red]", 80)) == "[red]news[/red]\n"
+
+
 def test_the_id_is_not_said_twice() -> None:
     assert shown(announcement(title="news (1a2b3c4d)")).count("1a2b3c4d") == 1
 

@@ -1,0 +1,150 @@
+"""SQLite without a thread per connection: each statement runs where it is awaited.
+
+A statement on a file in WAL mode takes some ten microseconds; handing it to a thread and waiting
+for the answer costs many times that (measured in `docs/decisions/0003`). Two things could block
+the loop for longer, and are kept out: waiting for another process's lock (`begin` asks without
+waiting, and `db.database` tries again later), and copying the log back into the file, with its
+`fsync` (`checkpoint`, in a thread, from time to time).
+"""
+
+import sqlite3
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import event
+from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
+
+PREPARE = (
+    "PRAGMA journal_mode=WAL",
+    "PRAGMA synchronous=NORMAL",
+    "PRAGMA foreign_keys=ON",
+    "PRAGMA busy_timeout=0",
+    "PRAGMA wal_autocheckpoint=0",
+)
+
+
+class InlineCursor:
+    """A cursor as SQLAlchemy's `aiosqlite` dialect wants it, without the thread."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._cursor = connection.cursor()
+        self.arraysize = 1
+
+    async def __aenter__(self) -> "InlineCursor":
+        return self
+
+    @property
+    def description(self) -> Any:
+        """What the columns of the result are called."""
+        return self._cursor.description
+
+    @property
+    def rowcount(self) -> int:
+        """How many rows were changed."""
+        return self._cursor.rowcount
+
+    @property
+    def lastrowid(self) -> int | None:
+        """The id of the row inserted last."""
+        return self._cursor.lastrowid
+
+    async def execute(self, statement: str, parameters: Sequence[Any] = ()) -> "InlineCursor":
+        """Run a statement."""
+        self._cursor.execute(statement, parameters)
+        return self
+
+    async def executemany(
+        self, statement: str, parameters: Sequence[Sequence[Any]]
+    ) -> "InlineCursor":
+        """Run a statement once for each set of parameters."""
+        self._cursor.executemany(statement, parameters)
+        return self
+
+    async def fetchall(self) -> list[Any]:
+        """Return all rows."""
+        return self._cursor.fetchall()
+
+    async def close(self) -> None:
+        """Close the cursor."""
+        self._cursor.close()
+
+
+class InlineConnection:
+    """A connection as SQLAlchemy's `aiosqlite` dialect wants it, without the thread."""
+
+    def __init__(self, path: Path) -> None:
+        self._connection: sqlite3.Connection | None = sqlite3.connect(
+            path, isolation_level=None, check_same_thread=False
+        )
+        for statement in PREPARE:
+            self._open.execute(statement)
+
+    @property
+    def _open(self) -> sqlite3.Connection:
+        if self._connection is None:
+            raise sqlite3.OperationalError("the connection is closed")
+        return self._connection
+
+    def cursor(self) -> InlineCursor:
+        """Return a new cursor."""
+        return InlineCursor(self._open)
+
+    async def create_function(
+        self,
+        name: str,
+        arguments: int,
+        function: Callable[..., Any],
+        *,
+        deterministic: bool = False,
+    ) -> None:
+        """Let statements call a function."""
+        self._open.create_function(name, arguments, function, deterministic=deterministic)
+
+    async def commit(self) -> None:
+        """End the transaction and keep its changes."""
+        self._open.commit()
+
+    async def rollback(self) -> None:
+        """End the transaction and drop its changes."""
+        self._open.rollback()
+
+    async def close(self) -> None:
+        """Close the connection."""
+        self.stop()
+
+    def stop(self) -> None:
+        """Close the connection, also where nothing can be awaited."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+
+def open_engine(path: Path, *, writes: bool) -> AsyncEngine:
+    """Return a pool on a SQLite file: one connection that writes, or a few that read."""
+
+    async def connect(*_: Any, **__: Any) -> InlineConnection:
+        return InlineConnection(path)
+
+    engine = create_async_engine(
+        f"sqlite+aiosqlite:///{path}",
+        pool_size=1 if writes else 4,
+        max_overflow=0,
+        pool_timeout=30,
+        async_creator=connect,
+    )
+
+    @event.listens_for(engine.sync_engine, "begin")
+    def _begin(connection: Any) -> None:
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+    return engine
+
+
+def checkpoint(path: Path) -> None:
+    """Copy the log back into the file, without waiting for anyone. Call it in a thread."""
+    connection = sqlite3.connect(path, isolation_level=None)
+    try:
+        connection.execute("PRAGMA wal_checkpoint(PASSIVE)")
+    finally:
+        connection.close()

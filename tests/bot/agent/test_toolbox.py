@@ -1,0 +1,346 @@
+"""The toolbox: scoped when listed and when called, and a result whatever goes wrong."""
+
+import asyncio
+import logging
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bot.agent.messages import ToolCall, ToolResult
+from bot.agent.toolbox import (
+    GRACE_SECONDS,
+    MAX_RESULT_CHARACTERS,
+    Toolbox,
+    may_have_run,
+    with_unique_ids,
+)
+from bot.errors import LimitReachedError
+from bot.tasks import Tasks
+from bot.values import Json
+from skills.base import Effects, Tool, ToolContext, ToolError, tool
+from tests.bot.agent.things import Hung, Run, a_tool
+from tests.fakes.around import caller
+from tests.fakes.scripted_model import call
+
+
+class Box:
+    """A toolbox in somebody's hands."""
+
+    def __init__(self, tasks: Tasks, *, is_subagent: bool = True) -> None:
+        self.tasks = tasks
+        self.is_subagent = is_subagent
+
+    def of(self, *tools: Tool, seconds: float = 30) -> Toolbox:
+        return Toolbox(
+            tools, is_subagent=self.is_subagent, tasks=self.tasks, timeout_seconds=seconds
+        )
+
+    async def result(
+        self,
+        run: Run,
+        *,
+        own: float | None = None,
+        all_tools: float = 30,
+        left: float | None = None,
+    ) -> ToolResult:
+        """Call a tool that does this."""
+        box = self.of(a_tool("look", run, seconds=own), seconds=all_tools)
+        async with asyncio.timeout(20):
+            return await box.call(call("look", "id"), caller(), seconds=left)
+
+
+@pytest.fixture
+def box(tasks: Tasks) -> Box:
+    return Box(tasks)
+
+
+async def test_a_tool_is_listed_as_the_model_reads_it_and_called(box: Box) -> None:
+    @tool()
+    async def add(_: ToolContext, a: int, b: int = 1) -> str:
+        """Add two numbers."""
+        return str(a + b)
+
+    tools = box.of(add)
+
+    (described,) = tools.descriptions
+    assert (described.name, described.description) == ("add", "Add two numbers.")
+    assert described.schema["required"] == ["a"]
+    assert await tools.call(call("add", "id", a=2), caller()) == ToolResult("id", "3")
+
+
+async def test_an_unknown_tool_is_refused_with_the_names_of_those_there_are(
+    box: Box, caplog: pytest.LogCaptureFixture
+) -> None:
+    tools = box.of(a_tool("look"), a_tool("listen"))
+
+    result = await tools.call(call("fly", "id"), caller())
+
+    assert result.failed
+    assert result.text == "You have no tool 'fly'. Your tools: look, listen."
+    assert "Refused the tool fly" in caplog.text
+
+
+async def test_a_subagent_never_has_what_is_for_the_main_agent_only(box: Box) -> None:
+    tools = box.of(a_tool("look"), a_tool("boss", main_agent_only=True))
+
+    assert tools.names == ("look",)
+    assert [item.name for item in tools.descriptions] == ["look"]
+    result = await tools.call(call("boss"), caller())
+    assert result.failed
+    assert "You have no tool 'boss'" in result.text
+
+
+async def test_even_from_the_main_agents_box_a_run_cannot_call_it(tasks: Tasks) -> None:
+    made: list[str | None] = []
+
+    async def run(context: ToolContext, _: Json) -> str:
+        made.append(context.run_id)
+        return "done"
+
+    tools = Box(tasks, is_subagent=False).of(a_tool("boss", run, main_agent_only=True))
+    assert tools.names == ("boss",)
+
+    refused = await tools.call(call("boss"), caller(run_id="run-1"))
+    allowed = await tools.call(call("boss"), caller(run_id=None))
+
+    assert (refused.failed, allowed.failed) == (True, False)
+    assert made == [None]
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        (ToolCall("id", "look", malformed='{"a": '), "no JSON object"),
+        (call("look", "id", text="x" * 100_001), "too long"),
+        (call("look", "id", **{f"a{n}": 1 for n in range(101)}), "too long"),
+    ],
+)
+async def test_arguments_that_make_no_sense_are_refused_and_nothing_is_called(
+    box: Box, asked: ToolCall, said: str
+) -> None:
+    hung = Hung()
+
+    result = await box.of(a_tool("look", hung)).call(asked, caller())
+
+    assert (result.call_id, result.failed) == ("id", True)
+    assert said in result.text
+    assert not hung.begun.is_set()
+
+
+@pytest.mark.parametrize(
+    "error",
+    [ToolError("Give a shorter word."), LimitReachedError("You have 3 of 3 runs.", limit="x")],
+)
+async def test_what_a_tool_says_about_its_failure_reaches_the_model(
+    box: Box, error: Exception
+) -> None:
+    async def fail(_: ToolContext, __: Json) -> str:
+        raise error
+
+    assert await box.result(fail) == ToolResult("id", str(error), failed=True)
+
+
+async def test_a_broken_tool_is_logged_and_its_cause_is_kept_from_the_model(
+    box: Box, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def fail(_: ToolContext, __: Json) -> str:
+        raise RuntimeError("password is hunter2")
+
+    result = await box.result(fail)
+
+    assert result.failed
+    assert "failed on our side" in result.text
+    assert "hunter2" not in result.text
+    assert "hunter2" in caplog.text
+
+
+async def test_a_tool_that_returns_no_text_is_a_broken_tool(box: Box) -> None:
+    async def forget(_: ToolContext, __: Json) -> str:
+        return None  # type: ignore[return-value]
+
+    result = await box.result(forget)
+
+    assert result.failed
+    assert "failed on our side" in result.text
+
+
+async def test_a_tool_whose_own_work_was_cancelled_is_no_cancelled_work(box: Box) -> None:
+    async def fail(_: ToolContext, __: Json) -> str:
+        raise asyncio.CancelledError
+
+    result = await box.result(fail)
+
+    assert result.failed
+    assert "cancelled" in result.text
+    assert "seconds" not in result.text
+
+
+@pytest.mark.parametrize(("own", "all_tools"), [(0.01, 30), (None, 0.01)])
+async def test_a_tool_that_hangs_is_stopped_at_its_own_time_or_at_that_of_all(
+    box: Box, own: float | None, all_tools: float
+) -> None:
+    hung = Hung()
+
+    result = await box.result(hung, own=own, all_tools=all_tools)
+
+    assert result.failed
+    assert "did not answer within 0.01 seconds" in result.text
+    assert hung.cancelled.is_set()
+    assert len(box.tasks) == 0
+
+
+async def test_a_tool_gets_no_more_time_than_the_work_has_left(box: Box) -> None:
+    hung = Hung()
+
+    result = await box.result(hung, left=0.01)
+
+    assert result.failed
+    assert "the time of this work is up" in result.text
+    assert hung.cancelled.is_set()
+
+
+async def test_a_tool_is_not_begun_when_no_time_is_left(box: Box) -> None:
+    hung = Hung()
+
+    result = await box.result(hung, left=-1)
+
+    assert result.failed
+    assert "the time of this work is up" in result.text
+    assert not hung.begun.is_set()
+
+
+async def test_a_tool_that_ignores_being_cancelled_is_left_behind_and_reported(
+    box: Box, caplog: pytest.LogCaptureFixture
+) -> None:
+    hung = Hung(stubborn=True)
+
+    result = await box.result(hung, own=0.01)
+
+    assert "did not answer" in result.text
+    assert (hung.cancelled.is_set(), len(box.tasks)) == (True, 1)
+    assert "The tool look ignores being cancelled" in caplog.text
+    hung.released.set()
+    await box.tasks.settle(5)
+    assert len(box.tasks) == 0
+
+
+async def test_work_that_is_cancelled_does_not_wait_for_a_tool_that_ignores_it(box: Box) -> None:
+    hung = Hung(stubborn=True)
+    async with asyncio.timeout(GRACE_SECONDS + 10), asyncio.TaskGroup() as group:
+        work = group.create_task(box.result(hung))
+        await hung.begun.wait()
+        work.cancel()
+
+    assert work.cancelled()
+    assert hung.cancelled.is_set()
+    hung.released.set()
+    await box.tasks.settle(5)
+
+
+async def test_results_are_made_plain_and_cut_visibly(box: Box) -> None:
+    async def shout(_: ToolContext, __: Json) -> str:
+        return "\x1b[31mred\x00 " + "x" * (MAX_RESULT_CHARACTERS + 10)
+
+    result = await box.result(shout)
+
+    assert result.text.startswith("red\ufffd x")
+    assert len(result.text) <= MAX_RESULT_CHARACTERS
+    assert result.text.endswith("[… cut here]")
+    assert not result.failed
+
+
+class FakeApprover:
+    """Asks nobody, and says what it is told to."""
+
+    def __init__(self, error: Exception | None = None) -> None:
+        self.asked: list[tuple[str, Json]] = []
+        self._error = error
+
+    async def ask(self, item: Tool, made: ToolCall, _: ToolContext) -> Json:
+        self.asked.append((item.name, made.arguments))
+        if self._error is not None:
+            raise self._error
+        return {"status": "confirmation_asked"}
+
+
+async def confirmed(tasks: Tasks, approver: FakeApprover | None, hung: Hung) -> ToolResult:
+    tools = Toolbox(
+        [a_tool("stop", hung, needs_confirmation=True)],
+        is_subagent=False,
+        tasks=tasks,
+        timeout_seconds=30,
+        approver=approver,
+    )
+    return await tools.call(call("stop", "id", run="x"), caller(run_id=None))
+
+
+async def test_what_needs_a_yes_is_asked_for_and_not_done(tasks: Tasks) -> None:
+    hung, approver = Hung(), FakeApprover()
+
+    result = await confirmed(tasks, approver, hung)
+
+    assert result == ToolResult("id", '{"status": "confirmation_asked"}')
+    assert approver.asked == [("stop", {"run": "x"})]
+    assert not hung.begun.is_set()
+
+
+async def test_with_nobody_to_ask_the_answer_is_no(tasks: Tasks) -> None:
+    hung = Hung()
+
+    result = await confirmed(tasks, None, hung)
+
+    assert result.failed
+    assert "no one to ask" in result.text
+    assert not hung.begun.is_set()
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [(ToolError("There is no such run."), "no such run"), (RuntimeError("secret"), "our side")],
+)
+async def test_a_question_that_cannot_be_asked_is_told_to_the_model(
+    tasks: Tasks, error: Exception, said: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.ERROR)
+    hung = Hung()
+
+    result = await confirmed(tasks, FakeApprover(error), hung)
+
+    assert result.failed
+    assert said in result.text
+    assert "secret" not in result.text
+    assert not hung.begun.is_set()
+
+
+async def test_effects_are_those_of_the_tool_and_an_unknown_one_has_none(box: Box) -> None:
+    tools = box.of(a_tool("send", effects=Effects.ONCE), a_tool("look", effects=Effects.NONE))
+
+    assert [tools.effects(name) for name in ("send", "look", "fly")] == [
+        Effects.ONCE,
+        Effects.NONE,
+        Effects.NONE,
+    ]
+
+
+def test_what_may_have_run_is_told_so() -> None:
+    result = may_have_run(call("send", "id"))
+
+    assert (result.call_id, result.failed) == ("id", True)
+    assert result.text.startswith("send may have run")
+
+
+ids = st.sampled_from(["", "a", "b", "_0", "_1", "a_1", "a_2", "a_1_2", "b_3"])
+
+
+@given(st.lists(ids, max_size=12))
+def test_every_call_gets_an_id_of_its_own(given_ids: list[str]) -> None:
+    calls = tuple(ToolCall(one, "look", {"n": n}) for n, one in enumerate(given_ids))
+
+    unique = with_unique_ids(calls)
+
+    assert all(item.id for item in unique)
+    assert len({item.id for item in unique}) == len(calls)
+    assert [item.arguments for item in unique] == [item.arguments for item in calls]
+    if "" not in given_ids and len(set(given_ids)) == len(given_ids):
+        assert unique == calls

@@ -1,0 +1,61 @@
+"""The working time of a run: earlier attempts count, and some is set aside for the last step."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bot.subagents.clock import ASIDE_SECONDS, WorkClock
+
+
+class Monotonic:
+    """A clock that nobody sets; it goes on when the test says so."""
+
+    def __init__(self) -> None:
+        self.seconds = 1_000_000.0
+
+    def __call__(self) -> float:
+        return self.seconds
+
+
+@pytest.fixture
+def monotonic() -> Monotonic:
+    return Monotonic()
+
+
+def test_time_goes_by(monotonic: Monotonic) -> None:
+    clock = WorkClock(100, monotonic=monotonic)
+    assert (clock.used(), clock.fraction, clock.left(), clock.hard_left()) == (0, 0, 85, 100)
+
+    monotonic.seconds += 68
+    assert (clock.used(), clock.left(), clock.hard_left()) == (68, 17, 32)
+    assert clock.fraction == pytest.approx(0.8)
+
+
+def test_what_earlier_attempts_used_is_counted(monotonic: Monotonic) -> None:
+    clock = WorkClock(100, 40, monotonic=monotonic)
+    monotonic.seconds += 10
+
+    assert (clock.used(), clock.left(), clock.hard_left()) == (50, 35, 50)
+
+
+def test_the_last_step_gets_half_a_minute_at_most(monotonic: Monotonic) -> None:
+    clock = WorkClock(600, monotonic=monotonic)
+
+    assert clock.left() == 600 - ASIDE_SECONDS
+
+
+def test_past_its_end_a_run_has_no_time_left(monotonic: Monotonic) -> None:
+    clock = WorkClock(100, monotonic=monotonic)
+    monotonic.seconds += 130
+
+    assert clock.left() < 0
+    assert clock.hard_left() == 0
+    assert clock.fraction > 1
+
+
+@given(st.floats(1, 36_000), st.floats(0, 40_000))
+def test_the_last_step_always_begins_before_the_end(total: float, used: float) -> None:
+    clock = WorkClock(total, used, monotonic=Monotonic())
+
+    assert clock.left() < clock.hard_left() or clock.hard_left() == 0
+    assert (clock.fraction < 1) == (clock.left() > 0) or clock.left() == pytest.approx(0, abs=1e-3)
