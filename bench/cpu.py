@@ -1,95 +1,145 @@
 """CPU per model call of durable runs, beside the floor."""
 
-import asyncio
 import gc
 import statistics
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-from bench import floor
+from bench import floor, postgres
 from bench.server import CALLS
-from bench.stage import Server, Stage, open_server, open_stage
+from bench.stage import RUNS_PER_PERSON, Server, Stage, open_server, open_stage
+from bench.table import Row, Scale
+
+REACH = 2.0
+KNOWN = (
+    "at 100, most storing nothing: langgraph 3.5, pydantic-ai 4.4, openai-agents 4.4, nanobot 15, "
+    "hermes-agent 38, openclaw 48"
+)
+WARM_UP = 20
 
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """Milliseconds of CPU per model call.
+    """Milliseconds of CPU per model call, all threads of the process.
 
     Attributes:
-        spawning: The part of it until every run waits for its first answer.
+        spawning: The part until every run waits for its first answer.
     """
 
     whole: float
     spawning: float = 0.0
 
 
-async def _ours(stage: Stage, server: Server, count: int) -> Cost:
-    before = len(stage.outlet.announced)
-    await server.hold()
-    start = time.process_time()
-    async with asyncio.TaskGroup() as group:
-        for _ in range(count):
-            group.create_task(stage.spawn())
-    await server.full(count)
-    spawned = time.process_time()
-    await server.go()
-    await stage.outlet.until(announced=before + count)
-    end = time.process_time()
-    per_call = 1000 / (count * CALLS)
-    return Cost((end - start) * per_call, (spawned - start) * per_call)
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """What the same runs cost as a bare loop on either transport, and as durable runs."""
+
+    default: Cost
+    aiohttp: Cost
+    ours: Cost
+
+    @property
+    def ratio(self) -> float:
+        """How many times the floor on the same transport as ours."""
+        return self.ours.whole / self.aiohttp.whole
 
 
-async def _one_by_one(work: Callable[[], Awaitable[Cost]], times: int) -> Cost:
-    costs = [await work() for _ in range(times)]
-    return Cost(
-        statistics.mean(cost.whole for cost in costs),
-        statistics.mean(cost.spawning for cost in costs),
+Kind = Callable[[int], Awaitable[Cost]]
+
+
+async def rows(scale: Scale) -> list[Row]:
+    """Return the figures on SQLite and, where there is one, on PostgreSQL."""
+    found = [
+        _row("SQLite", count, compared, reach=count > 1)
+        for count, compared in (await measure(scale.at_once)).items()
+    ]
+    if not scale.postgres:
+        return found
+    async with postgres.opened() as url:
+        if url is None:
+            return [*found, Row("the same on PostgreSQL", "", postgres.MISSING)]
+        measured = await measure(scale.postgres, url)
+    return [*found, *(_row("PostgreSQL", *each, reach=False) for each in measured.items())]
+
+
+def _row(database: str, count: int, found: Compared, *, reach: bool) -> Row:
+    ours, of_default = found.ours, found.ours.whole / found.default.whole
+    return Row(
+        f"CPU per model call of a durable run ÷ floor, {count} at once, {database}",
+        f"≤ {REACH}" if reach else "report",
+        f"{found.ratio:.2f} ({of_default:.2f} of the SDK's default transport): {ours.whole:.2f} ms "
+        f"(until the first call {ours.spawning:.2f}), floor {found.aiohttp.whole:.2f} and "
+        f"{found.default.whole:.2f} ms",
+        KNOWN if reach else "",
     )
 
 
-async def _floor(client: object, server: Server, count: int) -> Cost:
+async def measure(counts: dict[int, int], database_url: str = "") -> dict[int, Compared]:
+    """Return the costs at each number of runs at once: the median of so many repetitions."""
+    most = max((WARM_UP, *counts))
+    async with (
+        open_server() as server,
+        open_stage(server, database_url, people=most // RUNS_PER_PERSON + 1) as stage,
+        _kinds(stage, server) as kinds,
+    ):
+        for kind in kinds:
+            await kind(WARM_UP)
+        return {count: await _compared(kinds, count, times) for count, times in counts.items()}
+
+
+@asynccontextmanager
+async def _kinds(stage: Stage, server: Server) -> AsyncIterator[tuple[Kind, Kind, Kind]]:
+    default = floor.open_client(server, aiohttp=False)
+    aiohttp = floor.open_client(server, aiohttp=True)
+    async with default, aiohttp:
+
+        async def bare(count: int) -> Cost:
+            return await _bare(default, server, count)
+
+        async def bare_aiohttp(count: int) -> Cost:
+            return await _bare(aiohttp, server, count)
+
+        async def ours(count: int) -> Cost:
+            return await _ours(stage, server, count)
+
+        yield bare, bare_aiohttp, ours
+
+
+async def _compared(kinds: tuple[Kind, Kind, Kind], count: int, times: int) -> Compared:
+    """Measure all kinds in turn, so that what else the machine does falls on all alike."""
+    costs: list[list[Cost]] = [[] for _ in kinds]
+    for _ in range(times):
+        for kind, found in zip(kinds, costs, strict=True):
+            gc.collect()
+            found.append(await kind(count))
+    return Compared(*(_median(found) for found in costs))
+
+
+def _median(costs: list[Cost]) -> Cost:
+    return Cost(
+        statistics.median(cost.whole for cost in costs),
+        statistics.median(cost.spawning for cost in costs),
+    )
+
+
+async def _bare(client: floor.Client, server: Server, count: int) -> Cost:
     start = time.process_time()
-    await floor.run_many(client, server, count)  # type: ignore[arg-type]
-    return Cost((time.process_time() - start) * 1000 / (count * CALLS))
+    await floor.run_many(client, server, count)
+    return Cost(_per_call(time.process_time() - start, count))
 
 
-async def measure(counts: dict[int, int], database_url: str = "") -> dict[int, dict[str, Cost]]:
-    """Return the cost of each kind at each number of runs at once, the median of repetitions."""
-    found: dict[int, dict[str, Cost]] = {}
-    async with open_server() as server, open_stage(server, database_url, people=50) as stage:
-        default = floor.open_client(server, aiohttp=False)
-        fast = floor.open_client(server, aiohttp=True)
-        kinds: dict[str, Callable[[int], Awaitable[Cost]]] = {
-            "default": lambda count: _floor(default, server, count),
-            "aiohttp": lambda count: _floor(fast, server, count),
-            "ours": lambda count: _ours(stage, server, count),
-        }
-        for kind in kinds.values():
-            await kind(20)
-        for count, times in counts.items():
-            costs: dict[str, list[Cost]] = {name: [] for name in kinds}
-            for _ in range(times):
-                for name, kind in kinds.items():
-                    gc.collect()
-                    costs[name].append(await kind(count))
-            found[count] = {
-                name: Cost(
-                    statistics.median(cost.whole for cost in each),
-                    statistics.median(cost.spawning for cost in each),
-                )
-                for name, each in costs.items()
-            }
-        await default.close()
-        await fast.close()
-    return found
+async def _ours(stage: Stage, server: Server, count: int) -> Cost:
+    """Measure from the first spawn until the last announcement is handed over."""
+    start = time.process_time()
+    await stage.spawn_held(server, count)
+    spawned = time.process_time()
+    await server.go()
+    await stage.all_announced()
+    end = time.process_time()
+    return Cost(_per_call(end - start, count), _per_call(spawned - start, count))
 
 
-if __name__ == "__main__":
-    for count, costs in asyncio.run(measure({1: 15, 100: 5, 500: 3})).items():
-        ours, fast, default = costs["ours"], costs["aiohttp"], costs["default"]
-        print(
-            f"{count:5} ours {ours.whole:.2f} (spawn {ours.spawning:.2f}) "
-            f"floor aiohttp {fast.whole:.2f} default {default.whole:.2f} "
-            f"ratio {ours.whole / fast.whole:.2f} / {ours.whole / default.whole:.2f}"
-        )
+def _per_call(seconds: float, runs: int) -> float:
+    return seconds * 1000 / (runs * CALLS)

@@ -4,29 +4,38 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 import anthropic
+import httpx2
 
 from bench.server import CALLS
-from bench.stage import KEY, Server, look_up, meaning
+from bench.stage import KEY, Server, look_up, meaning, task
+from bot.models.client import KEPT_CONNECTION_SECONDS, MAX_CONNECTIONS
 
 if TYPE_CHECKING:
     from anthropic.types import MessageParam, ToolParam
 
 
-def open_client(server: Server, *, aiohttp: bool) -> anthropic.AsyncAnthropic:
-    """Return a client for all runs, on the SDK's default transport or on aiohttp."""
-    given: dict[str, Any] = {"http_client": anthropic.DefaultAioHttpClient()} if aiohttp else {}
-    return anthropic.AsyncAnthropic(api_key=KEY, base_url=server.url, max_retries=0, **given)
+Client = anthropic.AsyncAnthropic
 
 
-async def run(client: anthropic.AsyncAnthropic, number: int) -> str:
+def open_client(server: Server, *, aiohttp: bool) -> Client:
+    """Return a client for all runs: as the SDK makes it, or on aiohttp with the bot's limits."""
+    given: dict[str, Any] = {}
+    if aiohttp:
+        limits = httpx2.Limits(
+            max_connections=MAX_CONNECTIONS, keepalive_expiry=KEPT_CONNECTION_SECONDS
+        )
+        given["http_client"] = anthropic.DefaultAioHttpClient(limits=limits)
+    return Client(api_key=KEY, base_url=server.url, max_retries=0, **given)
+
+
+async def run(client: Client, number: int) -> str:
     """Do what a run does: ask, call the tool, and repeat until there is a text."""
     tool: ToolParam = {
         "name": look_up.name,
         "description": look_up.description,
         "input_schema": look_up.schema,
     }
-    task = f"Look up five words, the {number}th time."
-    messages: list[MessageParam] = [{"role": "user", "content": task}]
+    messages: list[MessageParam] = [{"role": "user", "content": task(number)}]
     for _ in range(CALLS):
         answer = await client.messages.create(
             model="claude-haiku-5-5", max_tokens=4096, messages=messages, tools=[tool]
@@ -46,7 +55,7 @@ async def run(client: anthropic.AsyncAnthropic, number: int) -> str:
     raise RuntimeError("The fake server did not come to an end.")
 
 
-async def run_many(client: anthropic.AsyncAnthropic, server: Server, count: int) -> None:
+async def run_many(client: Client, server: Server, count: int) -> None:
     """Do so many runs, all of them at once."""
     await server.hold()
     async with asyncio.TaskGroup() as group:

@@ -108,15 +108,13 @@ class Service:
 
 
 def _message(number: int, step: int, received: int, *, whole: bool) -> dict[str, Any]:
+    content: list[dict[str, Any]]
     if whole:
         text = f"{_REPORT} received={received} sent={time.monotonic_ns()}"
         content = [{"type": "text", "text": text}]
     else:
-        call = {"type": "tool_use", "id": f"toolu_{number}", "name": "look_up"}
-        content = [
-            {"type": "text", "text": "I look this up."},
-            {**call, "input": {"word": f"word {step}"}},
-        ]
+        call = {"id": f"toolu_{number}", "name": "look_up", "input": {"word": f"word {step}"}}
+        content = [{"type": "text", "text": "I look this up."}, {"type": "tool_use", **call}]
     return {
         "id": f"msg_{number}",
         "type": "message",

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import os
 import re
 import sys
 import tempfile
@@ -15,8 +16,9 @@ from typing import Annotated
 import aiohttp
 
 from bot import logs
-from bot.app import Bot, open_bot
+from bot.app import open_bot
 from bot.config import Config
+from bot.parts import Bot
 from bot.platforms.base import Announcement, Confirmation, Delivered, RunCard
 from bot.subagents.requests import Caller, RunRequest
 from bot.values import Identity, Place, Role, utc_now
@@ -27,7 +29,7 @@ PLATFORM = "bench"
 KEY = "sk-fake-key-of-the-bench"
 RUNS_PER_PERSON = 10
 PATIENCE_SECONDS = 60.0
-ROOT = Path.cwd()
+ROOT = Path(__file__).parent.parent
 
 
 class Server:
@@ -67,7 +69,7 @@ async def open_server() -> AsyncIterator[Server]:
         "bench.server",
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
-        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
     )
     assert process.stdin is not None
     assert process.stdout is not None
@@ -182,6 +184,11 @@ def meaning(word: str) -> str:
     return f"“{word}” is a word of {len(word)} letters. " + "It is found in many sentences. " * 6
 
 
+def task(number: int) -> str:
+    """Return what a run is told to do, here and in the floor."""
+    return f"Look up five words and report what they mean. This is task {number}."
+
+
 @dataclass(slots=True)
 class Stage:
     """A bot that is open, and people who start runs on it."""
@@ -208,8 +215,20 @@ class Stage:
         number = self.spawned
         self.spawned += 1
         caller = self.callers[number // RUNS_PER_PERSON % len(self.callers)]
-        request = RunRequest(task=f"Look up five words, the {number}th time.")
+        request = RunRequest(task=task(number), allowed_tools=[look_up.name])
         return (await self.bot.manager.spawn(request, caller)).run.id
+
+    async def spawn_held(self, server: Server, count: int) -> None:
+        """Start so many runs at once and return when all of them wait for their first answer."""
+        await server.hold()
+        async with asyncio.TaskGroup() as group:
+            for _ in range(count):
+                group.create_task(self.spawn())
+        await server.full(count)
+
+    async def all_announced(self) -> None:
+        """Wait until every run that was started is announced."""
+        await self.outlet.until(announced=self.spawned)
 
 
 def config(server: Server, database_url: str) -> Config:

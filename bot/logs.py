@@ -30,16 +30,27 @@ def keep_secret(values: Iterable[str]) -> None:
 
 def without_secrets(text: str) -> str:
     """Return `text` with everything that looks like a key, and every known key, masked."""
-    for value in _known:
+    # The longest first: one key may be the beginning of another.
+    for value in sorted(_known, key=len, reverse=True):
         text = text.replace(value, MASK)
     return _SECRETS.sub(MASK, text)
 
 
 def _mask(_: object, __: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
     for key, value in event.items():
-        if isinstance(value, str):
-            event[key] = without_secrets(value)
+        event[key] = _masked(value)
     return event
+
+
+def _masked(value: Any) -> Any:
+    match value:
+        case str():
+            return without_secrets(value)
+        case dict():
+            return {key: _masked(item) for key, item in value.items()}
+        case list() | tuple():
+            return [_masked(item) for item in value]
+    return value
 
 
 def set_up(
@@ -70,6 +81,8 @@ def set_up(
     root = logging.getLogger()
     for old in list(root.handlers):
         root.removeHandler(old)
+        if isinstance(old, logging.FileHandler):
+            old.close()
     root.addHandler(handler)
     root.setLevel(level.upper())
     for noisy in ("httpx2", "httpcore2", "aiosqlite", "sqlalchemy.engine", "discord", "slack_bolt"):

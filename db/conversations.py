@@ -3,12 +3,12 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import delete, insert, select, update
+from sqlalchemy import delete, func, insert, select, update
 
 from bot.values import Identity, Place, new_sortable_id
 from db.database import Transaction
 from db.runs import place_columns
-from db.tables import conversations, messages, seen_events
+from db.tables import conversations, messages, seen_events, turns
 
 _SAY = insert(messages)
 
@@ -113,15 +113,28 @@ async def say(
 async def history(
     tx: Transaction, conversation_id: str, *, before: str, limit: int = 200
 ) -> list[StoredMessage]:
-    """Return what was said before a message, oldest first, since the last reset."""
+    """Return what a message's turn may know, oldest first, since the last reset.
+
+    A reply stands behind the message that it answers, although others may have been said in
+    between; what people said later than this message is not known yet, but results are.
+    """
     rows = await tx.execute(
-        select(messages.c.id, messages.c.role, messages.c.text, messages.c.run_id)
-        .where(messages.c.conversation_id == conversation_id, messages.c.id < before)
+        select(
+            messages.c.id,
+            messages.c.role,
+            messages.c.text,
+            messages.c.run_id,
+            func.coalesce(turns.c.message_id, messages.c.id).label("stands_at"),
+        )
+        .outerjoin(turns, turns.c.id == messages.c.turn_id)
+        .where(messages.c.conversation_id == conversation_id, messages.c.id != before)
         .order_by(messages.c.id.desc())
         .limit(limit)
     )
+    known = [row for row in rows if row.stands_at < before or row.role == "result"]
+    known.sort(key=lambda row: (row.stands_at, row.id), reverse=True)
     kept: list[StoredMessage] = []
-    for row in rows:
+    for row in known:
         if row.role == "reset":
             break
         kept.append(StoredMessage(id=row.id, role=row.role, text=row.text, run_id=row.run_id))

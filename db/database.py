@@ -2,14 +2,16 @@
 
 import asyncio
 import fcntl
+import logging
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from typing import Self
+from typing import Self, TypeVar
 
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import DBAPIError, OperationalError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
 from bot.errors import DatabaseBusyError
@@ -24,7 +26,10 @@ __all__ = [
     "Transaction",
     "hold",
     "is_connection_trouble",
+    "patiently",
 ]
+
+log = logging.getLogger(__name__)
 
 #: What query modules are given: an open connection inside a transaction that is not theirs to end.
 Transaction = AsyncConnection
@@ -138,11 +143,48 @@ class Database:
 
 
 def is_connection_trouble(error: BaseException) -> bool:
-    """Whether the database was out of reach, so that trying again may help."""
-    return isinstance(error, OSError) or (
-        isinstance(error, DBAPIError)
-        and (error.connection_invalidated or "connect" in str(error).lower())
-    )
+    """Whether the database was out of reach or busy, so that trying again may help."""
+    if isinstance(error, OSError | PoolTimeout):
+        return True
+    if not isinstance(error, DBAPIError):
+        return False
+    words = str(error.orig).lower()
+    return error.connection_invalidated or any(word in words for word in TROUBLE)
+
+
+#: What drivers say when it is the connection, the server or the disk and not the statement.
+TROUBLE = (
+    "connect",
+    "is locked",
+    "disk i/o",
+    "shutting down",
+    "starting up",
+    "deadlock",
+    "could not serialize",
+    "too many clients",
+)
+PATIENCE_SECONDS = 60.0
+
+Result = TypeVar("Result")
+
+
+async def patiently(work: Callable[[], Awaitable[Result]]) -> Result:
+    """Do a unit of work; while the database is out of reach, again, for at most a minute.
+
+    It may have been done although the connection broke at the commit: the work itself must see
+    that it was, as everything does that is fenced or keyed.
+    """
+    loop = asyncio.get_running_loop()
+    deadline, wait = loop.time() + PATIENCE_SECONDS, 0.2
+    while True:
+        try:
+            return await work()
+        except Exception as error:
+            if not is_connection_trouble(error) or loop.time() + wait > deadline:
+                raise
+            log.warning("The database is out of reach; trying again: %s", type(error).__name__)
+        await asyncio.sleep(wait)
+        wait = min(5.0, wait * 2)
 
 
 def hold(path: Path) -> int:

@@ -10,7 +10,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from bot.values import Identity, Place
 from db.database import Transaction
 from db.runs import place_columns
-from db.tables import outbox, subagent_runs, users
+from db.tables import messages, outbox, subagent_runs, users
 from db.types import UtcDateTime
 
 
@@ -160,24 +160,38 @@ async def _set(tx: Transaction, key: str, **values: Any) -> None:
     )
 
 
+def _held_with(run_id: ColumnElement[str] | str) -> ColumnElement[bool]:
+    """What is held of the runs that were asked for together with this one, itself included."""
+    batch = select(subagent_runs.c.batch_id).where(subagent_runs.c.id == run_id)
+    together = select(subagent_runs.c.id).where(
+        or_(
+            subagent_runs.c.id == run_id,
+            (subagent_runs.c.batch_id == batch.scalar_subquery())
+            & (subagent_runs.c.batch_id != ""),
+        )
+    )
+    return (outbox.c.status == "held") & outbox.c.run_id.in_(together)
+
+
+async def any_held(tx: Transaction, run_id: str) -> bool:
+    """Whether a result is held of the runs that were asked for together with this one."""
+    return await tx.scalar(select(outbox.c.key).where(_held_with(run_id)).limit(1)) is not None
+
+
 async def release_held(
-    tx: Transaction, conversation_id: str, text: str | None, now: datetime
+    tx: Transaction, message_id: str, text: str | None, now: datetime
 ) -> list[str]:
-    """Let what is held for a conversation go, and return the keys to deliver.
+    """Let the held results that a turn was about go, and return the keys to deliver.
 
     Args:
         tx: The transaction.
-        conversation_id: Where the runs were asked for.
+        message_id: The message of the turn: the result of one of these runs.
         text: One text for all of them, said once; `None` lets each go in its own words.
         now: The time.
     """
-    asked_there = select(subagent_runs.c.id).where(
-        subagent_runs.c.conversation_id == conversation_id
-    )
+    about = select(messages.c.run_id).where(messages.c.id == message_id).scalar_subquery()
     held = await tx.scalars(
-        select(outbox.c.key)
-        .where(outbox.c.status == "held", outbox.c.run_id.in_(asked_there))
-        .order_by(outbox.c.created_at)
+        select(outbox.c.key).where(_held_with(about)).order_by(outbox.c.created_at)
     )
     keys = list(held)
     if text is not None and keys:

@@ -28,6 +28,9 @@ _HOLDING = [str(status) for status in HOLDING_A_SLOT]
 
 runs = subagent_runs
 
+#: No label or id is longer.
+MAX_HANDLE = 100
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
@@ -119,6 +122,13 @@ _CLAIM = (
         updated_at=bindparam("b_now", type_=UtcDateTime()),
     )
     .returning(*COLUMNS)
+)
+_SAME = (
+    "user_id", "batch_id", "mode", "agent", "task", "context", "label", "instructions", "provider",
+    "model",
+)  # fmt: skip
+_IDENTICAL = select(*COLUMNS).where(
+    runs.c.status.in_(_UNFINISHED), *(runs.c[name] == bindparam(f"b_{name}") for name in _SAME)
 )
 _FINISH = update(runs).where(_THIS, runs.c.status.in_(_UNFINISHED)).returning(*COLUMNS)
 _FINISH_ATTEMPT = _FINISH.where(runs.c.attempt == bindparam("b_attempt"))
@@ -218,15 +228,10 @@ async def cancel_requested(tx: Transaction, run_ids: Sequence[str]) -> list[str]
 
 async def identical_in_batch(tx: Transaction, values: Json) -> Run | None:
     """Return a run that is going on, asked for in the same turn with the same task."""
-    same = ("user_id", "batch_id", "agent", "task", "context", "mode")
-    row = (
-        await tx.execute(
-            select(*COLUMNS).where(
-                runs.c.status.in_(_UNFINISHED), *(runs.c[name] == values[name] for name in same)
-            )
-        )
-    ).first()
-    return run_of(row) if row and values["batch_id"] else None
+    if not values["batch_id"]:
+        return None
+    row = (await tx.execute(_IDENTICAL, {f"b_{name}": values[name] for name in _SAME})).first()
+    return run_of(row) if row else None
 
 
 async def unfinished_in_batch(tx: Transaction, run: Run) -> int:
@@ -245,34 +250,46 @@ async def unfinished_in_batch(tx: Transaction, run: Run) -> int:
 # -- many runs -----------------------------------------------------------------------------------
 
 
-def _newest(*conditions: ColumnElement[bool], limit: int) -> Any:
-    return (
-        select(*COLUMNS)
-        .where(*conditions)
-        .order_by(runs.c.created_at.desc(), runs.c.number.desc())
-        .limit(limit)
-    )
+def _newest(*conditions: ColumnElement[bool], limit: int, going_first: bool = False) -> Any:
+    newest_first = (runs.c.created_at.desc(), runs.c.number.desc())
+    order = (runs.c.completed_at.is_not(None), *newest_first) if going_first else newest_first
+    return select(*COLUMNS).where(*conditions).order_by(*order).limit(limit)
 
 
-async def active(tx: Transaction, user_id: str | None, *, limit: int = 100) -> list[Run]:
+def _whose(user_id: str | None, parent: str | None) -> list[ColumnElement[bool]]:
+    mine = [] if user_id is None else [runs.c.user_id == user_id]
+    return mine if parent is None else [*mine, runs.c.parent_run_id == parent]
+
+
+async def active(
+    tx: Transaction, user_id: str | None, *, parent: str | None = None, limit: int = 100
+) -> list[Run]:
     """Return runs that are not over, newest first; everyone's for `None`."""
-    conditions: list[ColumnElement[bool]] = [runs.c.status.in_(_UNFINISHED)]
-    if user_id is not None:
-        conditions.append(runs.c.user_id == user_id)
-    return [run_of(row) for row in await tx.execute(_newest(*conditions, limit=limit))]
+    query = _newest(runs.c.status.in_(_UNFINISHED), *_whose(user_id, parent), limit=limit)
+    return [run_of(row) for row in await tx.execute(query)]
 
 
 async def ended_since(
-    tx: Transaction, user_id: str | None, since: datetime, *, limit: int
+    tx: Transaction,
+    user_id: str | None,
+    since: datetime,
+    *,
+    limit: int,
+    parent: str | None = None,
 ) -> list[Run]:
     """Return runs that ended lately, newest first; everyone's for `None`."""
-    conditions: list[ColumnElement[bool]] = [runs.c.completed_at > since]
-    if user_id is not None:
-        conditions.append(runs.c.user_id == user_id)
-    return [run_of(row) for row in await tx.execute(_newest(*conditions, limit=limit))]
+    query = _newest(runs.c.completed_at > since, *_whose(user_id, parent), limit=limit)
+    return [run_of(row) for row in await tx.execute(query)]
 
 
-async def find(tx: Transaction, handle: str, *, user_id: str | None, limit: int = 6) -> list[Run]:
+async def find(
+    tx: Transaction,
+    handle: str,
+    *,
+    user_id: str | None,
+    parent: str | None = None,
+    limit: int = 6,
+) -> list[Run]:
     """Return the runs that a typed handle can mean, newest first.
 
     Args:
@@ -280,10 +297,13 @@ async def find(tx: Transaction, handle: str, *, user_id: str | None, limit: int 
         handle: `#n`, `last`, a label or a part of one, or the beginning of an id. Runs that are
             going on come before ended ones.
         user_id: Whose; `None` for everyone's.
+        parent: Only those that this run asked for.
         limit: The most to return; two already mean that it is ambiguous.
     """
-    whose = [] if user_id is None else [runs.c.user_id == user_id]
-    if handle == "last":
+    whose = _whose(user_id, parent)
+    if len(handle) > MAX_HANDLE:
+        return []
+    if handle.lower() == "last":
         rows = await tx.execute(_newest(*whose, limit=1))
         return [run_of(row) for row in rows]
     if handle.startswith("#") and handle[1:].isdecimal():
@@ -291,12 +311,12 @@ async def find(tx: Transaction, handle: str, *, user_id: str | None, limit: int 
         rows = await tx.execute(_newest(*whose, runs.c.number == number, limit=limit))
         return [run_of(row) for row in rows]
     prefix = handle.lower().replace("-", "")
-    found: list[ColumnElement[bool]] = [func.lower(runs.c.label) == handle.lower()]
+    found: list[ColumnElement[bool]] = [func.lower(runs.c.label) == func.lower(handle)]
     if prefix and all(character in "0123456789abcdef" for character in prefix):
         bare = func.replace(cast(runs.c.id, Text), "-", "")
         found.append(bare.startswith(prefix, autoescape=True))
     for condition in (or_(*found), runs.c.label.icontains(handle, autoescape=True)):
-        rows = await tx.execute(_newest(*whose, condition, limit=limit))
+        rows = await tx.execute(_newest(*whose, condition, limit=limit, going_first=True))
         matches = [run_of(row) for row in rows]
         if matches:
             break

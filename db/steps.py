@@ -1,6 +1,7 @@
 """The steps of turns and runs: the truth that work resumes from."""
 
 import asyncio
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -12,7 +13,7 @@ from sqlalchemy.exc import IntegrityError
 from bot.errors import FencedError
 from bot.tasks import Tasks
 from bot.values import UNFINISHED, Json
-from db.database import Database, Transaction
+from db.database import Database, Transaction, patiently
 from db.tables import run_messages, steps, subagent_runs, turns
 
 
@@ -73,6 +74,15 @@ async def forget_before(tx: Transaction, moment: datetime) -> int:
     return done.rowcount
 
 
+_Waiting = tuple[Step, "asyncio.Future[None]"]
+
+#: So many steps within so long mean that many runs are at work; their steps are then gathered for
+#: a moment and stored together.
+BUSY_STEPS = 16
+BUSY_SECONDS = 0.4
+GATHER_SECONDS = 0.02
+
+
 class StepWriter:
     """Stores steps; those that come together are committed together.
 
@@ -83,17 +93,22 @@ class StepWriter:
     def __init__(self, database: Database, tasks: Tasks) -> None:
         self._database = database
         self._tasks = tasks
-        self._waiting: list[tuple[Step, asyncio.Future[None]]] = []
+        self._waiting: list[_Waiting] = []
         self._flushing = False
+        self._lately: deque[float] = deque(maxlen=BUSY_STEPS)
 
     async def write(self, step: Step) -> None:
         """Return once the step is committed.
 
+        While the database is out of reach this waits, for at most a minute.
+
         Raises:
             FencedError: Another attempt has the work, or it is over.
         """
-        stored: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        stored: asyncio.Future[None] = loop.create_future()
         self._waiting.append((step, stored))
+        self._lately.append(loop.time())
         if not self._flushing:
             self._flushing = True
             self._tasks.start(self._flush(), name="step writer", fresh_context=True)
@@ -102,41 +117,63 @@ class StepWriter:
     async def _flush(self) -> None:
         try:
             while self._waiting:
+                await self._gather()
                 await self._flush_once()
         finally:
             self._flushing = False
 
+    async def _gather(self) -> None:
+        """When many runs are at work, let a few more steps come; a person's turn never waits."""
+        lately = self._lately
+        busy = len(lately) == BUSY_STEPS and lately[-1] - lately[0] < BUSY_SECONDS
+        if busy and all(step.table == "runs" for step, _ in self._waiting):
+            await asyncio.sleep(GATHER_SECONDS)
+
     async def _flush_once(self) -> None:
-        batch: list[tuple[Step, asyncio.Future[None]]] = []
-        try:
+        batch: list[_Waiting] = []
+
+        async def store() -> set[tuple[str, int]]:
             async with self._database.transaction() as tx:
-                batch, self._waiting = self._waiting, []
-                fenced = await _store(tx, [step for step, _ in batch])
+                self._move_to(batch)
+                return await _store(tx, [step for step, _ in batch])
+
+        try:
+            fenced = await patiently(store)
         except IntegrityError:
             await self._one_by_one(batch)
-            return
         except BaseException as error:
-            batch = batch or self._waiting
-            self._waiting = [] if batch is self._waiting else self._waiting
+            self._move_to(batch)
             for _, stored in batch:
                 if not stored.done():
                     stored.set_exception(error)
             if not isinstance(error, Exception):
                 raise
-            return
-        for step, stored in batch:
-            _tell(stored, fenced=(step.work_id, step.seq) in fenced)
+        else:
+            for step, stored in batch:
+                _tell(stored, fenced=(step.work_id, step.seq) in fenced)
 
-    async def _one_by_one(self, batch: Sequence[tuple[Step, asyncio.Future[None]]]) -> None:
+    def _move_to(self, batch: "list[_Waiting]") -> None:
+        batch += self._waiting
+        self._waiting.clear()
+
+    async def _one_by_one(self, batch: "Sequence[_Waiting]") -> None:
         """Find out which step of a refused batch was there already."""
         for step, stored in batch:
             try:
                 async with self._database.transaction() as tx:
-                    fenced = await _store(tx, [step])
+                    fenced = bool(await _store(tx, [step]))
             except IntegrityError:
-                _tell(stored, fenced=True)
-            else:
-                _tell(stored, fenced=bool(fenced))
+                fenced = not await self._is_there(step)
+            except Exception as error:  # noqa: BLE001 - whoever waits for it gets it
+                stored.set_exception(error)
+                continue
+            _tell(stored, fenced=fenced)
+
+    async def _is_there(self, step: Step) -> bool:
+        """Whether this very step was committed before the connection broke."""
+        async with self._database.snapshot() as tx:
+            rows = await load(tx, step.work_id)
+        return (step.seq, step.kind, step.body) in rows
 
 
 def _tell(stored: "asyncio.Future[None]", *, fenced: bool) -> None:

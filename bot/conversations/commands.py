@@ -44,7 +44,7 @@ USAGE = {
     "dismiss": "/subagents dismiss ID",
 }
 
-_OPTION = re.compile(r"--(\w[\w-]*)(?:=|\s+)(\"[^\"]*\"|'[^']*'|\S+)\s*")
+_OPTION = re.compile(r"--(\w[\w-]*)(?:=|\s+)(\"[^\"]*\"|'[^']*'|(?!--)\S+)\s*")
 
 Handler = Callable[[str, Caller], Awaitable[CommandReply]]
 
@@ -285,8 +285,9 @@ def parse_spawn(words: str) -> RunRequest:
     known = {"agent", "label", "model", "provider", "budget", "minutes", "steps", "announce"}
     unknown = sorted(set(options) - known)
     if unknown or rest.startswith("--"):
-        name = unknown[0] if unknown else rest[2:].partition(" ")[0]
-        raise BadRequestError(f"--{one_line(name, 30)} is unknown. Usage: {USAGE['spawn']}")
+        name = unknown[0] if unknown else re.split(r"[\s=]", rest[2:], maxsplit=1)[0].lower()
+        wrong = "needs a value" if name in known else "is unknown"
+        raise BadRequestError(f"--{one_line(name, 30)} {wrong}. Usage: {USAGE['spawn']}")
     return RunRequest(
         task=rest,
         agent=options.get("agent", ""),

@@ -24,7 +24,7 @@ from bot.subagents.runner import MAX_CRASHES, OUR_FAULT, opaque
 from bot.tasks import Tasks
 from bot.values import Clock, RunStatus, utc_now
 from db import conversations, outbox, turns
-from db.database import Database, Transaction
+from db.database import Database, Transaction, is_connection_trouble, patiently
 from db.steps import StepWriter
 from db.turns import Turn
 from skills.base import Tool, ToolContext
@@ -141,19 +141,26 @@ class Turns:
             return AgentResult(status=RunStatus.FAILED, text="", error=error)
         clock = WorkClock(self.desk.settings.turn_timeout_seconds)
         try:
-            async with asyncio.timeout(clock.hard_left()):
+            async with asyncio.timeout(clock.hard_left()) as limit:
                 return await self._agent_work(turn, clock, progress, shown)
-        except TimeoutError:
-            return AgentResult(status=RunStatus.TIMEOUT, text="", said=progress.partial_text())
-        except BotError as error:
-            return AgentResult(
-                status=RunStatus.FAILED, text="", said=progress.partial_text(), error=str(error)
-            )
-        except Exception:
-            log.exception("Turn %s failed", turn.id)
-            return AgentResult(
-                status=RunStatus.FAILED, text="", said=progress.partial_text(), error=OUR_FAULT
-            )
+        except Exception as error:  # noqa: BLE001 - logged where it is no known kind
+            return self._went_wrong(turn, progress, error, late=limit.expired())
+
+    def _went_wrong(
+        self, turn: Turn, progress: Progress, error: Exception, *, late: bool
+    ) -> AgentResult:
+        """Return what to say; a database out of reach says nothing: the turn is resumed."""
+        said = progress.partial_text()
+        if late and isinstance(error, TimeoutError):
+            return AgentResult(status=RunStatus.TIMEOUT, text="", said=said)
+        if isinstance(error, FencedError) or is_connection_trouble(error):
+            raise error
+        if isinstance(error, BotError):
+            reason = str(error)
+        else:
+            log.error("Turn %s failed", turn.id, exc_info=error)
+            reason = OUR_FAULT
+        return AgentResult(status=RunStatus.FAILED, text="", said=said, error=reason)
 
     async def _agent_work(
         self, turn: Turn, clock: WorkClock, progress: Progress, shown: Shown
@@ -234,10 +241,16 @@ class Turns:
         steps stored, asks no model, and says it again under the same message.
         """
         arrived = await self._say(shown, text)
-        async with self.desk.database.transaction() as tx:
-            if not await turns.end(tx, turn, status=status, now=self.desk.now()):
-                return
-            await self._keep(tx, turn, text, arrived=arrived, refused=refused)
+
+        async def write() -> bool:
+            async with self.desk.database.transaction() as tx:
+                if not await turns.end(tx, turn, status=status, now=self.desk.now()):
+                    return False
+                await self._keep(tx, turn, text, arrived=arrived, refused=refused)
+                return True
+
+        if not await patiently(write):
+            return
         if not arrived:
             self.desk.announce(turn.id)
         self.desk.wake(turn.conversation_id, turn.place.platform)
@@ -281,8 +294,8 @@ class Turns:
             status = "failed" if text is None else "done"
             if not await turns.end(tx, turn, status=status, now=self.desk.now()):
                 return
-            keys = await outbox.release_held(tx, turn.conversation_id, text, self.desk.now())
-            if text is not None:
+            keys = await outbox.release_held(tx, turn.message_id, text, self.desk.now())
+            if text is not None and keys:
                 await conversations.say(
                     tx,
                     turn.conversation_id,

@@ -68,15 +68,16 @@ class Endings:
             )
             if over is None:
                 return None
-            woken = over.mode == "async" and await self._announce(tx, over, wrapped)
+            due = woken = False
+            if over.mode == "async":
+                due, woken = await self._announce(tx, over, wrapped)
             promoted = await self._promote(tx)
         self._tell(run.status, over)
         self._let_in(promoted)
-        if over.mode == "async":
-            if woken:
-                self._hooks.wake(over.conversation_id, over.place.platform)
-            else:
-                self._hooks.announce(over.id)
+        if due:
+            self._hooks.announce(over.id)
+        if woken:
+            self._hooks.wake(over.conversation_id, over.place.platform)
         return over
 
     def _values(self, run: Run, outcome: Outcome, text: str) -> dict[str, object]:
@@ -95,8 +96,12 @@ class Endings:
         }
         return values | {name: value for name, value in measured.items() if value is not None}
 
-    async def _announce(self, tx: Transaction, run: Run, wrapped: str) -> bool:
-        """Put the announcement into the outbox; return whether the main agent will word it."""
+    async def _announce(self, tx: Transaction, run: Run, wrapped: str) -> tuple[bool, bool]:
+        """Put the announcement into the outbox.
+
+        Returns:
+            Whether it is due now, and whether a turn waits that words held results.
+        """
         unread = len(await run_messages.unread(tx, run.id))
         message_id = ""
         if run.conversation_id:
@@ -109,9 +114,9 @@ class Endings:
                 now=self._now(),
             )
         if run.announce == "silent":
-            return False
-        held = run.announce == "summary" and bool(message_id)
-        held = held and run.status is RunStatus.COMPLETED
+            return False, False
+        worded = run.announce == "summary" and bool(message_id)
+        held = worded and run.status is RunStatus.COMPLETED
         item = outbox.NewItem(
             key=run.id,
             user_id=run.user_id,
@@ -122,8 +127,15 @@ class Endings:
             footer=wording.footer(run),
         )
         await outbox.put(tx, item, self._now(), status="held" if held else "pending")
-        if not held or await runs.unfinished_in_batch(tx, run):
-            return held
+        if not worded or await runs.unfinished_in_batch(tx, run):
+            return not held, False
+        if not held and not await outbox.any_held(tx, run.id):
+            return True, False
+        await self._add_summary(tx, run, message_id)
+        return not held, True
+
+    async def _add_summary(self, tx: Transaction, run: Run, message_id: str) -> None:
+        """Let a turn of the main agent put what is held into words."""
         user = await users.get(tx, run.user_id)
         if user is None:
             raise LookupError(f"run {run.id} belongs to nobody")
@@ -136,7 +148,6 @@ class Endings:
             now=self._now(),
             kind="summary",
         )
-        return True
 
     async def _promote(self, tx: Transaction) -> Sequence[Run]:
         return await admission.promote(

@@ -120,9 +120,11 @@ class SubagentManager:
 
     async def _known(self, tx: Transaction, plan: Plan) -> Run | None:
         """Return the run that this request is a repetition of, if it is one."""
-        return await runs.get(tx, plan.values["id"]) or await runs.identical_in_batch(
-            tx, plan.values
-        )
+        known = await runs.get(tx, plan.values["id"])
+        if known is None and plan.values["mode"] == "async":
+            # Two delegated tasks are worked off by two callers: they are never one run.
+            known = await runs.identical_in_batch(tx, plan.values)
+        return known
 
     async def _again(self, tx: Transaction, run: Run, plan: Plan) -> Spawned:
         position = None
@@ -203,7 +205,7 @@ class SubagentManager:
         """
         if handle.strip().lower() == "all":
             async with self._office.database.snapshot() as tx:
-                wanted = await runs.active(tx, caller.user.key)
+                wanted = await runs.active(tx, caller.user.key, parent=caller.run_id)
         else:
             wanted = [await self._office.records.find(handle, caller, action="stop")]
         stopped = [await self._stop(run, caller) for run in wanted]

@@ -5,12 +5,13 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from bot.agent.messages import Answer, ToolResults, UserMessage, from_json
+from bot.agent.plain import plain
 from bot.agent.sanitizer import one_line
 from bot.errors import AmbiguousError, NotFoundError
 from bot.subagents.requests import Caller
 from bot.values import Clock, Json, Role, short
 from db import admission, run_messages, runs, steps, workers
-from db.database import Database
+from db.database import Database, Transaction
 from db.run_messages import RunMessage
 from db.runs import Run
 
@@ -61,13 +62,9 @@ class Records:
             NotFoundError: There is no such run, or it is someone else's.
             AmbiguousError: Several fit; the text lists them.
         """
-        typed = handle.strip().strip("\"'“”`")
+        typed = plain(handle).strip().strip("\"'“”`")
         async with self.database.snapshot() as tx:
-            found = await runs.find(tx, typed, user_id=caller.user.key) if typed else []
-            if not found and typed and caller.role is Role.ADMIN and typed != "last":
-                found = await runs.find(tx, typed, user_id=None)
-        if caller.run_id is not None:
-            found = [run for run in found if run.parent_run_id == caller.run_id]
+            found = await _matching(tx, typed, caller) if typed else []
         if not found:
             raise NotFoundError(
                 f"You have no run “{one_line(typed, 60)}”. /subagents list shows yours."
@@ -100,12 +97,9 @@ class Records:
         """
         whose = None if everyone and caller.role is Role.ADMIN else caller.user.key
         async with self.database.snapshot() as tx:
-            active = await runs.active(tx, whose)
+            active = await runs.active(tx, whose, parent=caller.run_id)
             since = self.now() - timedelta(minutes=30)
-            ended = await runs.ended_since(tx, whose, since, limit=8)
-        if caller.run_id is not None:
-            active = [run for run in active if run.parent_run_id == caller.run_id]
-            ended = [run for run in ended if run.parent_run_id == caller.run_id]
+            ended = await runs.ended_since(tx, whose, since, limit=8, parent=caller.run_id)
         if whose is None:
             async with self.database.transaction() as tx:
                 await workers.note(
@@ -158,6 +152,14 @@ class Records:
         page = min(max(1, page), pages)
         shown = lines[(page - 1) * per_page : page * per_page]
         return LogPage(run=run, lines=tuple(shown), page=page, pages=pages)
+
+
+async def _matching(tx: Transaction, typed: str, caller: Caller) -> list[Run]:
+    """Return the caller's own runs that a handle can mean; for admins, failing these, anyone's."""
+    found = await runs.find(tx, typed, user_id=caller.user.key, parent=caller.run_id)
+    if not found and caller.role is Role.ADMIN and typed.lower() != "last":
+        found = await runs.find(tx, typed, user_id=None)
+    return found
 
 
 def _from_steps(rows: Sequence[tuple[int, str, Json]]) -> list[Json]:

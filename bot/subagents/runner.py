@@ -29,7 +29,7 @@ from bot.subagents.wording import Outcome
 from bot.tasks import Tasks
 from bot.values import Clock, Identity, Role, RunStatus, utc_now
 from db import run_messages, runs, users
-from db.database import Database
+from db.database import Database, is_connection_trouble, patiently
 from db.runs import Run
 from db.steps import StepWriter
 from skills.base import Tool, ToolContext
@@ -138,17 +138,14 @@ class Runner:
             return Outcome(status=RunStatus.FAILED, text=text, error=error)
         clock = WorkClock(run.timeout_ms / 1000, run.seconds_used)
         try:
-            async with asyncio.timeout(clock.hard_left()):
+            async with asyncio.timeout(clock.hard_left()) as limit:
                 around = self._around(run, owner, active, clock)
                 result = await self._agent_work(run, around, progress)
-        except TimeoutError:
-            late = Outcome(status=RunStatus.TIMEOUT, text=progress.partial_text())
-            return self._measured(late, progress, clock)
-        except BotError as error:
-            return self._failed(str(error), progress, clock)
-        except Exception:
-            log.exception("Run %s failed", run.id)
-            return self._failed(OUR_FAULT, progress, clock)
+        except Exception as error:  # noqa: BLE001 - logged where it is no known kind
+            late = limit.expired()
+            return self._measured(
+                self._went_wrong(run, progress, error, late=late), progress, clock
+            )
         return _outcome(result, clock)
 
     def _around(
@@ -240,7 +237,7 @@ class Runner:
         await self._shielded(self._write_end(run, outcome))
 
     async def _write_end(self, run: Run, outcome: Outcome) -> None:
-        if await self._endings.end(run, outcome, attempt=run.attempt) is None:
+        if await patiently(lambda: self._endings.end(run, outcome, attempt=run.attempt)) is None:
             log.info("Run %s had ended already, or another process has it", run.id)
 
     async def _shielded(self, work: Coroutine[None, None, None]) -> None:
@@ -252,10 +249,17 @@ class Runner:
         texts = [entry.answer.text.strip() for entry in entries if isinstance(entry, AnswerEntry)]
         return "\n\n".join(text for text in texts if text)
 
-    def _failed(self, error: str, progress: Progress, clock: WorkClock) -> Outcome:
+    def _went_wrong(self, run: Run, progress: Progress, error: Exception, *, late: bool) -> Outcome:
+        """Return the outcome; a database out of reach is none: the run is left resumable."""
         text = progress.partial_text()
-        failed = Outcome(status=RunStatus.FAILED, text=text, error=error)
-        return self._measured(failed, progress, clock)
+        if late and isinstance(error, TimeoutError):
+            return Outcome(status=RunStatus.TIMEOUT, text=text)
+        if isinstance(error, FencedError) or is_connection_trouble(error):
+            raise error
+        if isinstance(error, BotError):
+            return Outcome(status=RunStatus.FAILED, text=text, error=str(error))
+        log.error("Run %s failed", run.id, exc_info=error)
+        return Outcome(status=RunStatus.FAILED, text=text, error=OUR_FAULT)
 
     def _measured(
         self, outcome: Outcome, progress: Progress, clock: WorkClock | None = None

@@ -8,6 +8,7 @@ from bot.platforms.base import Announcement, Confirmation, Delivered, RunCard
 from bot.platforms.terminal.people import PLATFORM
 from bot.platforms.terminal.room import OpenReply, Room
 from bot.platforms.terminal.surface import Answer, Note
+from bot.platforms.terminal.texts import run_id_in
 from bot.values import Identity, Place
 
 log = logging.getLogger(__name__)
@@ -71,6 +72,7 @@ class TerminalOutlet:
             NotPresentError: Its owner is not at the prompt.
         """
         await self._room.surface_for(announcement.owner).show(announcement)
+        self._room.announced(run_id_in(announcement.key))
         return Delivered((announcement.key,))
 
     def show_card(self, card: RunCard) -> None:

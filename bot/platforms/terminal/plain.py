@@ -4,6 +4,7 @@ import asyncio
 import codecs
 import os
 from collections.abc import AsyncIterator, Callable
+from functools import partial
 from typing import TextIO
 
 from bot.agent.sanitizer import for_terminal
@@ -12,7 +13,7 @@ from bot.platforms.base import Announcement, CommandReply, Confirmation, RunCard
 from bot.platforms.terminal.cards import clock, look_of, name_of, progress_text
 from bot.platforms.terminal.room import Room
 from bot.platforms.terminal.surface import Answer, Note, Said, Typed
-from bot.platforms.terminal.texts import REPEATED, run_id_in, title_of
+from bot.platforms.terminal.texts import REPEATED, title_of
 from bot.values import Identity, RunStatus
 
 
@@ -21,16 +22,12 @@ class Pipe:
 
     Args:
         out: Where the text goes.
-
-    Attributes:
-        ended: The runs whose end was shown and that were not announced yet.
     """
 
     can_ask = False
 
     def __init__(self, out: TextIO) -> None:
         self._out = out
-        self.ended: set[str] = set()
 
     def show(self, said: Said, as_shown: Callable[[], None] | None = None) -> asyncio.Future[None]:
         """Write something at once."""
@@ -44,8 +41,6 @@ class Pipe:
             done.exception()
         else:
             done.set_result(None)
-        if isinstance(said, Announcement):
-            self.ended.discard(run_id_in(said.key))
         if as_shown is not None:
             as_shown()
         return done
@@ -54,8 +49,6 @@ class Pipe:
         """Write one line for each new state of a run."""
         if card.status is not before:
             self.show(card)
-        if card.status.final:
-            self.ended.add(card.run_id)
 
     def moved(self) -> None:
         """Do nothing: what is written stays."""
@@ -96,7 +89,7 @@ def _announcement(said: Announcement) -> str:
     return "\n".join(part for part in parts if part)
 
 
-async def everything_was_said(room: Room, pipe: Pipe, *, settle_seconds: float) -> None:
+async def everything_was_said(room: Room, *, settle_seconds: float) -> None:
     """Wait until no reply is due, no run is going, and the runs that ended are announced.
 
     A delegated run is not announced, since its result is in the reply. Nothing tells such a run
@@ -105,14 +98,18 @@ async def everything_was_said(room: Room, pipe: Pipe, *, settle_seconds: float) 
     """
     while True:
         await room.until(lambda: not _under_way(room))
-        ended = len(pipe.ended)
-        if not ended:
+        missing = len(room.unannounced)
+        if not missing:
             return
         try:
             async with asyncio.timeout(settle_seconds):
-                await room.until(lambda: _under_way(room) or len(pipe.ended) < ended)  # noqa: B023
+                await room.until(partial(_moved_on, room, missing))
         except TimeoutError:
             return
+
+
+def _moved_on(room: Room, missing: int) -> bool:
+    return _under_way(room) or len(room.unannounced) < missing
 
 
 def _under_way(room: Room) -> bool:

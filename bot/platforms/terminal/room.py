@@ -56,6 +56,7 @@ class Room:
         present: The person at the prompt; `None` before the chat and after it.
         thinking: When each place's newest message was heard, while nothing of its reply is there.
         closed: How many replies of each person have ended.
+        unannounced: The runs that have ended and of which nothing was announced.
     """
 
     def __init__(self, *, monotonic: Callable[[], float] = time.monotonic) -> None:
@@ -65,6 +66,7 @@ class Room:
         self.cards: dict[str, LiveCard] = {}
         self.thinking: dict[str, float] = {}
         self.closed: Counter[Identity] = Counter()
+        self.unannounced: set[str] = set()
         self._surface: Surface | None = None
         self._questions: dict[str, Question] = {}
         self._ended: set[str] = set()
@@ -149,12 +151,18 @@ class Room:
             return
         if card.status.final:
             self._ended.add(card.run_id)
+            self.unannounced.add(card.run_id)
         before = self.cards.get(card.run_id)
         self.cards[card.run_id] = LiveCard(card, self.now())
         if self._surface is not None and card.owner == self.present:
             if card.status.final:
                 del self.cards[card.run_id]
             self._surface.card_moved(card, before.card.status if before else None)
+        self.stir()
+
+    def announced(self, run_id: str) -> None:
+        """Know that the result of a run was announced."""
+        self.unannounced.discard(run_id)
         self.stir()
 
     def cards_of(self, user: Identity) -> list[LiveCard]:

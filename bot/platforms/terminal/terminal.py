@@ -82,7 +82,7 @@ class Terminal:
         try:
             await self._answer_lines(listener)
             if not listener.left:
-                await everything_was_said(self._room, pipe, settle_seconds=self._settle_seconds)
+                await everything_was_said(self._room, settle_seconds=self._settle_seconds)
         finally:
             words = farewell(len(self._room.going), answering=bool(self._room.replies))
             if words:

@@ -111,11 +111,15 @@ def test_a_blank_text_has_no_parts() -> None:
     ("text", "limit", "parts"),
     [
         ("aaaa bbbb\ncccc\n\ndddd eeee\nffff", 20, ["aaaa bbbb\ncccc", "dddd eeee\nffff"]),
+        ("aaaa bbbb\ncccc\n\ndd\neeee ffff", 20, ["aaaa bbbb\ncccc", "dd\neeee ffff"]),
         ("aaaa bbbb cc\ndddd eeee ffff", 20, ["aaaa bbbb cc", "dddd eeee ffff"]),
         ("aaaa bbbb cc. dddd eeee", 20, ["aaaa bbbb cc.", "dddd eeee"]),
         ("aaaa bbbb cccc dddd eeee", 20, ["aaaa bbbb cccc dddd", "eeee"]),
         ("漢字漢字漢字。漢字漢字漢字", 10, ["漢字漢字漢字。", "漢字漢字漢字"]),
         ("a" * 25, 10, ["a" * 10, "a" * 10, "a" * 5]),
+        ("aa\n" + "b" * 15, 10, ["aa", "b" * 10, "b" * 5]),
+        ("aa " + "b" * 15, 10, ["aa", "b" * 10, "b" * 5]),
+        ("\n \n  - bb", 20, ["  - bb"]),
         ("aa\n\n\n\n\n  - bb", 6, ["aa", "  - bb"]),
     ],
 )
@@ -182,6 +186,18 @@ def test_a_shorter_fence_inside_does_not_close_a_longer_one() -> None:
     assert all(part.startswith("````md\n") and part.endswith("\n````") for part in parts)
 
 
+def test_inline_code_in_three_backticks_opens_no_fence() -> None:
+    parts = split("```a``` is code\n" + "word " * 40, 60)
+
+    assert sum(part.count("```") for part in parts) == 2
+
+
+def test_a_fence_in_a_quotation_ends_with_it() -> None:
+    parts = split("> ```\n> code()\n" + "word " * 40, 60)
+
+    assert sum(part.count("```") for part in parts) == 1
+
+
 def test_code_keeps_its_indentation_and_its_blank_lines() -> None:
     lines = [f"    if {n}:\n\n        return {n}" for n in range(40)]
 
@@ -213,9 +229,8 @@ def test_an_info_string_that_is_too_long_is_said_once() -> None:
 
 def test_no_cut_goes_through_a_character() -> None:
     for sign in ("👩‍👩‍👧", "e\u0301", "👍🏽", "☺\ufe0f"):
-        parts = split(sign * 40, 21)
-
-        assert all(part.replace(sign, "") == "" for part in parts)
+        for limit in range(20, 26):
+            assert all(part.replace(sign, "") == "" for part in split(sign * 40, limit))
 
 
 def test_no_cut_goes_through_an_entity() -> None:
@@ -245,7 +260,7 @@ def test_too_many_parts_end_with_a_mark() -> None:
 
 
 def test_enough_parts_have_no_mark() -> None:
-    text = "word " * 30 + "\n \n"
+    text = "word " * 30 + "\n\u3000\n"
 
     assert split(text, 80, max_parts=2) == split(text, 80)
     assert len(split(text, 80)) == 2

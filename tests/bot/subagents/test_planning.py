@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -64,19 +65,9 @@ def caller(alice: Identity) -> Caller:
     )
 
 
-REQUEST = RunRequest(task="Count the sheep.")
-
-
-def plan(
-    caller: Caller,
-    request: RunRequest = REQUEST,
-    *,
-    mode: str = "async",
-    by: Planner | None = None,
-    **changes: object,
-) -> Plan:
-    changed: RunRequest = replace(request, **changes)  # type: ignore[arg-type]
-    return (by or planner()).plan(changed, caller, mode=mode)
+def plan(caller: Caller, *, mode: str = "async", by: Planner | None = None, **request: Any) -> Plan:
+    asked = RunRequest(**({"task": "Count the sheep."} | request))
+    return (by or planner()).plan(asked, caller, mode=mode)
 
 
 def test_a_request_that_says_nothing_gets_the_defaults(caller: Caller) -> None:
@@ -232,15 +223,19 @@ def test_blocked_are_what_is_asked_for_and_what_the_agent_may_not_use(caller: Ca
 
 @pytest.mark.parametrize("field", ["allowed_tools", "blocked_tools"])
 def test_an_unknown_tool_is_an_error(caller: Caller, field: str) -> None:
+    asked: Json = {field: ["bash"]}
+
     with pytest.raises(BadRequestError, match="no tool or skill 'bash'"):
-        plan(caller, **{field: ["bash"]})
+        plan(caller, **asked)
 
 
 @pytest.mark.parametrize("value", [0, -1, float("nan"), float("inf"), float("-inf")])
 @pytest.mark.parametrize("name", ["timeout_minutes", "token_budget", "max_turns"])
 def test_a_number_that_makes_no_sense_is_named(caller: Caller, name: str, value: float) -> None:
+    asked: Json = {name: value}
+
     with pytest.raises(BadRequestError, match=f"`{name}` must be more than 0"):
-        plan(caller, **{name: value})
+        plan(caller, **asked)
 
 
 @pytest.mark.parametrize(
@@ -258,7 +253,7 @@ def test_a_number_that_makes_no_sense_is_named(caller: Caller, name: str, value:
     ],
 )
 def test_what_makes_no_sense_is_refused_with_what_would(
-    caller: Caller, changes: dict[str, object], said: str
+    caller: Caller, changes: Json, said: str
 ) -> None:
     with pytest.raises(BadRequestError) as raised:
         plan(caller, **changes)

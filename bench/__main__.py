@@ -1,0 +1,56 @@
+"""`python -m bench`: measure, and print one table. It judges nothing and never fails a build."""
+
+import argparse
+import asyncio
+import multiprocessing
+import sys
+import time
+from collections.abc import Awaitable, Callable
+from concurrent.futures import ProcessPoolExecutor
+
+from bench import cpu, memory, start, times
+from bench.table import FULL, Row, Scale, machine, rendered
+
+#: Each part is measured in a process of its own, so that none leaves its memory to the next.
+PARTS: dict[str, Callable[[Scale], Awaitable[list[Row]]]] = {
+    "cpu": cpu.rows,
+    "memory": memory.rows,
+    "times": times.rows,
+    "start": start.rows,
+}
+
+
+def measure(part: str, scale: Scale) -> list[Row]:
+    """Return the rows of one part, measured in this process."""
+
+    async def rows() -> list[Row]:
+        return await PARTS[part](scale)
+
+    return asyncio.run(rows())
+
+
+def measure_all(parts: list[str], scale: Scale) -> list[Row]:
+    """Return the rows of these parts, each measured in a new process."""
+    found: list[Row] = []
+    processes = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(1, mp_context=processes, max_tasks_per_child=1) as pool:
+        for part in parts:
+            print(f"measuring: {part} …", file=sys.stderr, flush=True)
+            found += pool.submit(measure, part, scale).result()
+    return found
+
+
+def main() -> None:
+    """Measure what was asked for and print it."""
+    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
+    parser.add_argument("--only", choices=list(PARTS), action="append", help="may be repeated")
+    chosen = parser.parse_args().only or list(PARTS)
+    began = time.monotonic()
+    print(machine())
+    rows = measure_all(chosen, FULL)
+    print(rendered(rows))
+    print(f"Measured in {time.monotonic() - began:.0f} s; docs/speed.md says how.")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,119 @@
+"""A thousand runs at once in one process: none lost, and what each takes of the memory."""
+
+import asyncio
+import gc
+import os
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from sqlalchemy import func, select
+
+from bench.server import CALLS
+from bench.stage import RUNS_PER_PERSON, Server, Stage, open_server, open_stage
+from bench.table import Row, Scale
+from db.tables import steps, subagent_runs
+
+REACH_KB = 80
+WARM_UP = 50
+LOOK_SECONDS = 0.02
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What came of the runs.
+
+    Attributes:
+        completed: Runs that completed, were announced, and whose steps are all stored.
+        kilobytes: Growth of the process per run, at its greatest.
+        seconds: From the moment all waited for their first answer to the last announcement.
+    """
+
+    runs: int
+    completed: int
+    kilobytes: float
+    seconds: float
+
+
+async def rows(scale: Scale) -> list[Row]:
+    """Return the figure."""
+    found = await measure(scale.many, scale.latency_seconds)
+    lost = found.runs - found.completed
+    return [
+        Row(
+            f"{found.runs:,} concurrent runs in one process, "
+            f"{scale.latency_seconds * 1000:.0f} ms model latency",
+            f"none lost, ≤ {REACH_KB} KB of memory each",
+            f"{lost or 'none'} lost, {found.kilobytes:.0f} KB each, all done after "
+            f"{found.seconds:.1f} s",
+            "langgraph 110 KB, nanobot 211 KB",
+        )
+    ]
+
+
+async def measure(runs: int, latency_seconds: float) -> Found:
+    """Let so many runs go on together, and look at the memory all the while."""
+    people = runs // RUNS_PER_PERSON + 1
+    async with open_server() as server, open_stage(server, people=people) as stage:
+        await _do(stage, server, min(runs, WARM_UP))
+        await server.latency(latency_seconds)
+        gc.collect()
+        before = _resident()
+        async with _peak() as peak:
+            seconds = await _do(stage, server, runs)
+        return Found(
+            runs=runs,
+            completed=await _completed(stage) - min(runs, WARM_UP),
+            kilobytes=(peak[0] - before) / runs / 1000,
+            seconds=seconds,
+        )
+
+
+async def _do(stage: Stage, server: Server, count: int) -> float:
+    await stage.spawn_held(server, count)
+    start = time.monotonic()
+    await server.go()
+    await stage.all_announced()
+    return time.monotonic() - start
+
+
+async def _completed(stage: Stage) -> int:
+    """Count the runs that are what they should be, in the database and at the outlet."""
+    answers = (
+        select(steps.c.work_id)
+        .where(steps.c.kind == "answer")
+        .group_by(steps.c.work_id)
+        .having(func.count() == CALLS)
+    )
+    async with stage.bot.database.snapshot() as tx:
+        good = await tx.scalars(
+            select(subagent_runs.c.id).where(
+                subagent_runs.c.status == "completed", subagent_runs.c.id.in_(answers)
+            )
+        )
+        return len(set(good) & set(stage.outlet.announced))
+
+
+@asynccontextmanager
+async def _peak() -> AsyncIterator[list[int]]:
+    """Give the greatest memory in bytes, up to date when the block ends."""
+    greatest = [_resident()]
+
+    async def look() -> None:
+        while True:
+            greatest[0] = max(greatest[0], _resident())
+            await asyncio.sleep(LOOK_SECONDS)
+
+    async with asyncio.TaskGroup() as group:
+        looking = group.create_task(look())
+        yield greatest
+        looking.cancel()
+    greatest[0] = max(greatest[0], _resident())
+
+
+def _resident() -> int:
+    """Return the bytes of this process that are in memory."""
+    pages = int(Path("/proc/self/statm").read_text("ascii").split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE")

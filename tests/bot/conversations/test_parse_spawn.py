@@ -1,0 +1,138 @@
+"""The words after `/subagents spawn`, and what `/subagents usage` says."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bot.conversations.commands import parse_spawn, usage_text
+from bot.errors import BadRequestError
+from bot.subagents.limits import SubagentSettings
+from bot.subagents.manager import UsageReport
+from bot.subagents.requests import RunRequest
+
+
+def test_words_without_options_are_the_task() -> None:
+    assert parse_spawn("Count the sheep -- all of them") == RunRequest(
+        task="Count the sheep -- all of them"
+    )
+
+
+def test_options_stand_before_the_task() -> None:
+    request = parse_spawn(
+        "--agent explore --label 'black sheep' --model=small --provider openai --budget 9000 "
+        '--minutes 3 --steps 7 --announce "silent" Count --all of them'
+    )
+
+    assert request == RunRequest(
+        task="Count --all of them",
+        agent="explore",
+        label="black sheep",
+        model="small",
+        provider="openai",
+        token_budget=9000,
+        timeout_minutes=3,
+        max_turns=7,
+        announce="silent",
+    )
+
+
+def test_a_task_keeps_its_lines() -> None:
+    assert parse_spawn("--label x\nOne.\n  Two.").task == "One.\n  Two."
+
+
+def test_an_option_is_known_however_it_is_written() -> None:
+    assert parse_spawn("--LABEL x Count.").label == "x"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("--colour red Count.", "--colour is unknown"),
+        ("--colour", "--colour is unknown"),
+        ("-- Count.", "-- is unknown"),
+        ("--label", "--label needs a value"),
+        ("--label=", "--label needs a value"),
+        ("--label --agent x Count.", "--label needs a value"),
+        ("--budget lots Count.", "--budget takes a whole number"),
+        ("--minutes 2.5 Count.", "--minutes takes a whole number"),
+        ("--steps -3 Count.", "--steps takes a whole number"),
+        ("--steps 9999999999 Count.", "--steps takes a whole number"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused_with_what_can(words: str, said: str) -> None:
+    with pytest.raises(BadRequestError) as raised:
+        parse_spawn(words)
+
+    assert str(raised.value).startswith(said)
+
+
+pieces = st.sampled_from(
+    [
+        "--",
+        "--label",
+        "--budget",
+        "--Agent",
+        "=",
+        " ",
+        "\n",
+        '"',
+        "'",
+        "5",
+        "٣",
+        "²",
+        "x y",
+        "-",
+        "é",
+    ]
+)
+
+
+@given(st.lists(pieces | st.text(max_size=3), max_size=12).map("".join))
+def test_whatever_is_typed_is_a_request_or_refused_in_a_sentence(words: str) -> None:
+    try:
+        request = parse_spawn(words)
+    except BadRequestError as error:
+        text = str(error)
+    else:
+        text = ""
+        assert words.endswith(request.task)
+        assert not request.task.startswith("--")
+    assert len(text) < 300
+
+
+values = st.text("abcÄé123 -=", min_size=1, max_size=20)
+
+
+@given(label=values, budget=st.integers(0, 10**9 - 1), task=st.text("abc -\n", min_size=1))
+def test_what_is_quoted_arrives_as_it_is(label: str, budget: int, task: str) -> None:
+    request = parse_spawn(f'--label "{label}" --budget {budget} x{task}')
+
+    assert (request.label, request.token_budget, request.task) == (label, budget, f"x{task}")
+
+
+def report(people: int | None = None) -> UsageReport:
+    return UsageReport(
+        settings=SubagentSettings(),
+        started=4,
+        running=2,
+        queued=1,
+        running_global=7,
+        tokens_today=123_456,
+        runs_today=9,
+        people=people,
+    )
+
+
+def test_usage_tells_what_is_used_of_what_there_is() -> None:
+    text = usage_text(report())
+
+    assert "Runs started in the last 1 h: 4 of 10" in text
+    assert "Going on: 2 of 3" in text
+    assert "Waiting: 1 of 5" in text
+    assert "Last 24 hours: 9 runs, 123,456 tokens" in text
+    assert "One run: 50,000 tokens (at most 200,000), 5 min (at most 10)" in text
+    assert "Everyone" not in text
+
+
+def test_only_an_admins_usage_tells_of_everyone() -> None:
+    assert "Everyone: 7 of 10 slots taken, 12 people" in usage_text(report(people=12))

@@ -1,0 +1,122 @@
+"""What happens to a run reaches everyone who listens (features M1–M8)."""
+
+from dataclasses import fields
+
+import pytest
+
+from bot.events import (
+    EventBus,
+    RunCancelled,
+    RunCompleted,
+    RunEnded,
+    RunEvent,
+    RunFailed,
+    RunProgress,
+    RunSpawned,
+    RunStarted,
+    RunStatusChanged,
+    RunTimedOut,
+    Severity,
+    ended,
+)
+from bot.values import Place, RunStatus
+
+STARTED = RunStarted(run_id="r1", user_id="u1")
+
+
+@pytest.mark.parametrize(
+    ("event", "name", "severity"),
+    [
+        (RunSpawned, "subagent.spawned", Severity.LOW),
+        (RunStarted, "subagent.running", Severity.LOW),
+        (RunCompleted, "subagent.completed", Severity.LOW),
+        (RunFailed, "subagent.failed", Severity.MEDIUM),
+        (RunTimedOut, "subagent.timeout", Severity.MEDIUM),
+        (RunCancelled, "subagent.cancelled", Severity.LOW),
+        (RunStatusChanged, "subagent.status", Severity.LOW),
+        (RunProgress, "subagent.progress", Severity.LOW),
+    ],
+)
+def test_each_event_has_its_name_and_severity(
+    event: type[RunEvent], name: str, severity: Severity
+) -> None:
+    assert (event.name, event.severity) == (name, severity)
+    assert {"run_id", "user_id"} <= {field.name for field in fields(event)}
+
+
+@pytest.mark.parametrize("status", [status for status in RunStatus if status.final])
+def test_every_final_status_has_its_event(status: RunStatus) -> None:
+    kinds: dict[RunStatus, type[RunEnded]] = {
+        RunStatus.COMPLETED: RunCompleted,
+        RunStatus.TIMEOUT: RunTimedOut,
+        RunStatus.CANCELLED: RunCancelled,
+    }
+
+    event = ended(status, run_id="r1", user_id="u1", tokens=7, duration_seconds=1.5, error="Why.")
+
+    assert type(event) is kinds.get(status, RunFailed)
+    assert event.payload == {
+        "run_id": "r1",
+        "user_id": "u1",
+        "status": status,
+        "tokens": 7,
+        "tool_calls": 0,
+        "duration_seconds": 1.5,
+        "error": "Why.",
+    }
+
+
+def test_a_spawned_run_tells_whose_it_is_and_where() -> None:
+    event = RunSpawned(
+        run_id="r1",
+        user_id="u1",
+        agent="general",
+        label="sheep",
+        place=Place("discord", channel="c"),
+        status=RunStatus.QUEUED,
+        conversation_id="c1",
+        mode="async",
+        token_budget=50_000,
+    )
+
+    assert event.payload["place"]["channel"] == "c"
+    assert (event.payload["status"], event.payload["agent"]) == ("queued", "general")
+
+
+def test_everyone_hears_every_event_in_order() -> None:
+    bus = EventBus()
+    heard: list[tuple[str, str]] = []
+    bus.subscribe(lambda event: heard.append(("first", event.name)))
+    bus.subscribe(lambda event: heard.append(("second", event.name)))
+
+    bus.publish(STARTED)
+    bus.publish(ended(RunStatus.COMPLETED, run_id="r1", user_id="u1"))
+
+    assert heard == [
+        ("first", "subagent.running"),
+        ("second", "subagent.running"),
+        ("first", "subagent.completed"),
+        ("second", "subagent.completed"),
+    ]
+
+
+def test_one_who_fails_does_not_keep_the_others_from_hearing(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    bus = EventBus()
+    heard: list[RunEvent] = []
+
+    def fail(_: RunEvent) -> None:
+        raise RuntimeError("broken card")
+
+    bus.subscribe(fail)
+    bus.subscribe(heard.append)
+    bus.publish(STARTED)
+
+    assert heard == [STARTED]
+    assert "A subscriber failed on subagent.running" in caplog.text
+    assert "broken card" in caplog.text
+
+
+def test_with_nobody_listening_nothing_happens() -> None:
+    EventBus().publish(STARTED)

@@ -1,0 +1,137 @@
+"""The manager of runs with all that it needs, on a real database: no engine, no models."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from bot.agent.definition import AgentDefinition, Agents
+from bot.events import EventBus, RunEvent
+from bot.platforms.base import RunCard
+from bot.subagents.active import ActiveRuns
+from bot.subagents.endings import Endings, Hooks
+from bot.subagents.limits import SpawnRateLimit, SubagentSettings
+from bot.subagents.manager import Office, SubagentManager
+from bot.subagents.planning import Planner
+from bot.subagents.progress import Cards
+from bot.subagents.records import Records
+from bot.subagents.requests import Caller, RunRequest, Spawned
+from bot.subagents.wording import Outcome
+from bot.values import Clock, Identity, Place, Role, RunStatus
+from db import runs
+from db.database import Database
+from db.runs import Run
+
+
+@dataclass(slots=True)
+class FakeOffice:
+    """A manager, its records and its endings, with hooks that remember.
+
+    Attributes:
+        admitted: The runs that were handed to the engine, in order.
+        announced: The keys of which it was said that an announcement is due.
+        woken: The conversations in which a turn may wait.
+        work: What a delegated task does; a test sets it.
+    """
+
+    database: Database
+    settings: SubagentSettings
+    now: Clock
+    admitted: list[Run] = field(default_factory=list)
+    announced: list[str] = field(default_factory=list)
+    woken: list[tuple[str, str]] = field(default_factory=list)
+    events: list[RunEvent] = field(default_factory=list)
+    cards: list[RunCard] = field(default_factory=list)
+    active: ActiveRuns = field(default_factory=ActiveRuns)
+    work: Callable[[str], Awaitable[None]] | None = None
+    manager: SubagentManager = field(init=False)
+    endings: Endings = field(init=False)
+    records: Records = field(init=False)
+
+    def __post_init__(self) -> None:
+        hooks = Hooks(
+            admitted=self.admitted.append,
+            announce=self.announced.append,
+            wake=lambda conversation, platform: self.woken.append((conversation, platform)),
+        )
+        bus = EventBus()
+        bus.subscribe(self.events.append)
+        self.endings = Endings(self.database, self.settings, bus, hooks, now=self.now)
+        self.records = Records(self.database, self.now)
+        self.manager = SubagentManager(
+            Office(
+                database=self.database,
+                settings=self.settings,
+                planner=_planner(self.settings),
+                records=self.records,
+                endings=self.endings,
+                active=self.active,
+                events=bus,
+                cards=Cards(self.cards.append),
+                hooks=hooks,
+                work=self._work,
+                now=self.now,
+            )
+        )
+
+    async def _work(self, run_id: str) -> None:
+        if self.work is not None:
+            await self.work(run_id)
+
+    async def spawn(self, user: Identity, task: str = "Count sheep", **wanted: Any) -> Run:
+        """Let a run of this person in, as a command would, and return it."""
+        return (await self.ask(user, task, **wanted)).run
+
+    async def ask(self, user: Identity, task: str = "Count sheep", **wanted: Any) -> Spawned:
+        """Let a run of this person in, and return all that is answered."""
+        asker = wanted.pop("caller", None) or caller(user)
+        return await self.manager.spawn(RunRequest(task=task, **wanted), asker)
+
+    async def begin(self, run: Run, *, worker: str = "w1") -> Run:
+        """Begin an attempt at a run, as the runner does."""
+        async with self.database.transaction() as tx:
+            begun = await runs.claim(tx, run.id, worker_id=worker, reserve=100, now=self.now())
+        assert begun is not None
+        return begun
+
+    async def end(
+        self, run: Run, text: str = "Done.", status: RunStatus = RunStatus.COMPLETED
+    ) -> Run | None:
+        """End a run, whoever has it."""
+        return await self.endings.end(run, Outcome(status=status, text=text), attempt=None)
+
+    async def read(self, run: Run) -> Run:
+        """Return the run as its row is now."""
+        async with self.database.snapshot() as tx:
+            found = await runs.get(tx, run.id)
+        assert found is not None
+        return found
+
+
+def caller(user: Identity, *, role: Role = Role.USER, **more: Any) -> Caller:
+    """Return this person as the one who asks, in a room of their platform."""
+    place = Place(user.platform, user.workspace, "room")
+    return Caller(user=user, role=role, place=place, **more)
+
+
+def limits(
+    *, per_user: int = 3, everyone: int = 10, queued: int = 5, rate: int = 1000, **more: Any
+) -> SubagentSettings:
+    """Return settings whose caps are these; the rate is out of the way unless it is given."""
+    return SubagentSettings(
+        max_concurrent_per_user=per_user,
+        max_concurrent_global=everyone,
+        max_queued_per_user=queued,
+        spawn_rate_limit=SpawnRateLimit(max_requests=rate),
+        **more,
+    )
+
+
+def _planner(settings: SubagentSettings) -> Planner:
+    general = AgentDefinition(name="general", description="Does anything.", prompt="Do it.")
+    return Planner(
+        settings=settings,
+        agents=Agents({"general": general}),
+        choose=lambda provider, model, _: (provider or "offline", model or "offline"),
+        resolve=frozenset,
+        main_agent_only=frozenset,
+    )
