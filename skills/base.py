@@ -56,6 +56,9 @@ class ToolContext:
     report: Callable[[str], Awaitable[None]] = _unheard
 
 
+Prepare = Callable[[ToolContext, Json], Awaitable[tuple[Json, str]]]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tool:
     """A function that a model may call.
@@ -65,6 +68,8 @@ class Tool:
         main_agent_only: Never offered to a subagent, and refused when one calls it.
         needs_confirmation: Asked of the person before it happens.
         timeout_seconds: Its own time limit; `None` takes the agent's.
+        prepare: For a tool that needs confirmation: gives, before anyone is asked, the arguments
+            made definite (the one run that `last` means), and what will happen, in words.
     """
 
     name: str
@@ -75,6 +80,7 @@ class Tool:
     needs_confirmation: bool = False
     effects: Effects = Effects.ONCE
     timeout_seconds: float | None = None
+    prepare: Prepare | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,6 +103,7 @@ def tool(
     needs_confirmation: bool = False,
     effects: Effects = Effects.ONCE,
     timeout_seconds: float | None = None,
+    prepare: Prepare | None = None,
     name: str | None = None,
 ) -> Callable[[Callable[..., Awaitable[str]]], Tool]:
     """Make a tool of an async function: its signature and docstring are what the model reads.
@@ -131,6 +138,7 @@ def tool(
             needs_confirmation=needs_confirmation,
             effects=effects,
             timeout_seconds=timeout_seconds,
+            prepare=prepare,
         )
 
     return decorate

@@ -9,8 +9,8 @@ from bot.subagents.limits import spoken
 from bot.subagents.manager import SubagentManager
 from bot.subagents.records import Records
 from bot.subagents.requests import Caller, Run, RunRequest, Spawned
-from bot.values import short
-from skills.base import Effects, Skill, Tool, ToolContext, tool
+from bot.values import Json, short
+from skills.base import Effects, Skill, Tool, ToolContext, ToolError, tool
 
 GUIDE = """\
 Handing over work:
@@ -36,7 +36,7 @@ def build(manager: SubagentManager, records: Records, *, nested: bool = False) -
         records: Tells about them.
         nested: Whether subagents may have these tools too (`subagents.max_depth` above 1).
     """
-    tools = (*_starting(manager), *_watching(records), *_steering(manager))
+    tools = (*_starting(manager), *_watching(records), *_steering(manager, records))
     if nested:
         tools = tuple(_for_subagents(item) for item in tools)
     return Skill(
@@ -167,7 +167,17 @@ def _watching(records: Records) -> tuple[Tool, ...]:
     return sessions_list, sessions_log, sessions_info
 
 
-def _steering(manager: SubagentManager) -> tuple[Tool, ...]:
+def _steering(manager: SubagentManager, records: Records) -> tuple[Tool, ...]:
+    async def the_one_run(context: ToolContext, arguments: Json) -> tuple[Json, str]:
+        """Return which run would be stopped, so that the yes is for that one and no other."""
+        handle = str(arguments.get("run_id", ""))
+        run = await records.find(handle, Caller.of(context), action="stop")
+        if run.status.final:
+            raise ToolError(
+                f"{_name(run)} is over already ({run.status}); there is nothing to stop."
+            )
+        return {"run_id": run.id}, f"stop “{one_line(run.label, 60)}” ({short(run.id)})"
+
     @tool(main_agent_only=True, effects=Effects.REPEATABLE)
     async def sessions_send(
         context: ToolContext, run_id: RunId, message: Annotated[str, "What to tell it."]
@@ -175,7 +185,12 @@ def _steering(manager: SubagentManager) -> tuple[Tool, ...]:
         """Leave a message for a run; it reads it at its next step."""
         return escape_for_model(await manager.send(run_id, message, Caller.of(context)))
 
-    @tool(main_agent_only=True, needs_confirmation=True, effects=Effects.REPEATABLE)
+    @tool(
+        main_agent_only=True,
+        needs_confirmation=True,
+        effects=Effects.REPEATABLE,
+        prepare=the_one_run,
+    )
     async def sessions_stop(context: ToolContext, run_id: RunId) -> str:
         """Stop a run. The person is asked first."""
         stopped = await manager.stop(run_id, Caller.of(context))

@@ -3,13 +3,14 @@
 import hashlib
 import json
 import logging
+import re
 from collections.abc import Mapping
 from datetime import timedelta
 
 from bot.agent.messages import ToolCall
 from bot.agent.sanitizer import escape_for_model, one_line
 from bot.errors import BotError, DeliveryError
-from bot.platforms.base import CommandReply, Confirmation, Outlet
+from bot.platforms.base import CommandReply, Confirmation, Incoming, Outlet
 from bot.values import Clock, Identity, Json, Place, Role, new_sortable_id
 from db import approvals, conversations, users, workers
 from db.approvals import Approval
@@ -21,6 +22,7 @@ log = logging.getLogger(__name__)
 EXPIRES_AFTER = timedelta(minutes=10)
 YES = frozenset({"yes", "y", "ok", "confirm", "approve"})
 NO = frozenset({"no", "n", "deny", "cancel"})
+_ANSWER = re.compile(rf"(?P<word>{'|'.join(sorted(YES | NO))})(?: (?P<id>[0-9a-f]{{4,32}}))?[.!]?")
 GONE = "There is nothing to confirm: it was answered already, has expired, or is not yours."
 
 
@@ -45,8 +47,15 @@ class Approvals:
         self._now = now
 
     async def ask(self, tool: Tool, call: ToolCall, context: ToolContext) -> Json:
-        """Store and show the question; return at once what the model is told."""
-        approval = self._approval(tool, call, context)
+        """Store and show the question; return at once what the model is told.
+
+        Raises:
+            BotError: What is asked for makes no sense, so nobody is asked.
+        """
+        arguments, words = call.arguments, "do this"
+        if tool.prepare is not None:
+            arguments, words = await tool.prepare(context, arguments)
+        approval = self._approval(tool, arguments, context)
         async with self._database.transaction() as tx:
             await approvals.put(
                 tx,
@@ -59,7 +68,7 @@ class Approvals:
             id=approval.id,
             owner=context.user,
             place=context.place,
-            text=f"Do you want me to run {_spelled(approval)}?",
+            text=f"Shall I {words}? {_spelled(approval)}",
             expires_in_seconds=EXPIRES_AFTER.total_seconds(),
         )
         try:
@@ -72,15 +81,14 @@ class Approvals:
             "note": "The person has been asked; it happens if they say yes. Do not call it again.",
         }
 
-    def _approval(self, tool: Tool, call: ToolCall, context: ToolContext) -> Approval:
-        run_id = call.arguments.get("run_id")
+    def _approval(self, tool: Tool, arguments: Json, context: ToolContext) -> Approval:
         return Approval(
             id=new_sortable_id(),
             user_id=context.user.key,
             run_id=context.run_id,
             tool=tool.name,
-            arguments=call.arguments,
-            fingerprint=fingerprint(context.user.key, run_id, tool.name, call.arguments),
+            arguments=arguments,
+            fingerprint=fingerprint(context.user.key, context.run_id, tool.name, arguments),
             context={
                 "place": [
                     context.place.platform,
@@ -115,17 +123,31 @@ class Approvals:
         return await self._run(approval)
 
     async def answer_in_words(
-        self, user: Identity, role: Role, place: Place, text: str
+        self, incoming: Incoming, role: Role, text: str
     ) -> CommandReply | None:
-        """Take a bare yes or no as the answer to this person's newest question in this place."""
-        word = text.strip().lower().rstrip(".!")
-        if word not in YES | NO:
+        """Take a bare yes or no as the answer to what this person was asked in this place.
+
+        Returns:
+            The reply; `None` when it is no answer, so that it is a message like any other.
+        """
+        match = _ANSWER.fullmatch(text.strip().lower())
+        if match is None:
             return None
-        async with self._database.snapshot() as tx:
-            waiting = await approvals.open_for(tx, user.key, place, self._now())
+        now, user = self._now(), incoming.user
+        async with self._database.transaction() as tx:
+            waiting = await approvals.open_for(tx, user.key, incoming.place, now)
+            if waiting and not await conversations.is_new_event(
+                tx, incoming.place.platform, incoming.event_id, now
+            ):
+                return CommandReply(text=GONE, failed=True)
+        if match["id"]:
+            waiting = [item for item in waiting if item.id.endswith(match["id"])]
         if not waiting:
             return None
-        return await self.answer(user, role, waiting[0].id, yes=word in YES)
+        if len(waiting) > 1:
+            lines = "\n".join(f"- `yes {item.id[-6:]}`: {_spelled(item)}" for item in waiting)
+            return CommandReply(text=f"Which one do you mean?\n{lines}", failed=True)
+        return await self.answer(user, role, waiting[0].id, yes=match["word"] in YES)
 
     async def expire(self) -> None:
         """Close the questions whose time is over: no answer is a no."""
@@ -141,12 +163,7 @@ class Approvals:
     async def _run(self, approval: Approval) -> CommandReply:
         context = await self._context(approval)
         tool = self._tools.get(approval.tool)
-        expected = fingerprint(
-            approval.user_id,
-            approval.arguments.get("run_id"),
-            approval.tool,
-            approval.arguments,
-        )
+        expected = fingerprint(approval.user_id, approval.run_id, approval.tool, approval.arguments)
         if tool is None or context is None or expected != approval.fingerprint:
             log.error("The confirmation %s is not what was shown", approval.id)
             return CommandReply(text=GONE, failed=True)

@@ -59,7 +59,7 @@ class Orchestrator:
         if text.startswith("/"):
             return await self._command(incoming, text)
         role = role_of(incoming.user, self.access)
-        answered = await self.approvals.answer_in_words(incoming.user, role, incoming.place, text)
+        answered = await self.approvals.answer_in_words(incoming, role, text)
         if answered is not None:
             return answered
         await self._message(incoming, text)

@@ -239,3 +239,90 @@ async def test_with_subagents_switched_off_there_are_no_such_tools(database_url:
         assert not names & {"sessions_spawn", "delegate_to_subagent"}
         assert refused.failed
         assert "subagents.enabled" in refused.text
+
+
+async def test_a_summary_speaks_of_its_own_runs_and_swallows_no_other_result(
+    database_url: str,
+) -> None:
+    play = Play(
+        main=[
+            call("sessions_spawn", task="Alpha", announce="summary"),
+            Reply(text="Started one."),
+            call("sessions_spawn", task="Beta", announce="summary"),
+            Reply(text="Started two."),
+            call("wait_here"),
+            Reply(text="About alpha."),
+            Reply(text="About beta."),
+        ],
+        runs={
+            "Alpha": [call("wait_here"), Reply(text="a")],
+            "Beta": [call("wait_here"), Reply(text="b")],
+        },
+    )
+    async with stage(database_url, play) as it:
+        await it.say(ALICE, "One")
+        await it.outlet.replied(1)
+        await it.say(ALICE, "Two")
+        await it.outlet.replied(2)
+        await it.gate.held(2)
+        it.gate.opened.set()
+        await it.outlet.until(lambda: len(it.outlet.announcements) == 2, "both summaries")
+
+        texts = sorted(told.text for told in it.outlet.announcements)
+        assert texts == ["About alpha.", "About beta."]
+
+
+async def test_when_the_last_run_of_a_batch_fails_the_others_are_told_at_once(
+    database_url: str,
+) -> None:
+    play = Play(
+        main=[
+            calls(
+                ("sessions_spawn", {"task": "Good", "announce": "summary"}),
+                ("sessions_spawn", {"task": "Bad", "announce": "summary"}),
+            ),
+            Reply(text="Started."),
+            Reply(text="One of two worked."),
+        ],
+        runs={"Good": [Reply(text="fine")], "Bad": [call("wait_here"), Reply(text="x")]},
+    )
+    async with stage(database_url, play) as it:
+        await it.say(ALICE, "Go")
+        await it.outlet.replied(1)
+        await it.gate.held(1)
+        await it.ended("Good", RunStatus.COMPLETED)
+        await it.command(ALICE, "/subagents stop Bad")
+        await it.outlet.until(lambda: len(it.outlet.announcements) == 2, "both")
+
+        assert "One of two worked." in {told.text for told in it.outlet.announcements}
+
+
+async def test_two_identical_delegations_in_one_answer_both_come_back(database_url: str) -> None:
+    same = ("delegate_to_subagent", {"task": "Toss", "tools_needed": []})
+    play = Play(
+        main=[calls(same, same), Reply(text="Heads and tails.")],
+        runs={"Toss": [Reply(text="heads"), Reply(text="tails")]},
+    )
+    async with stage(database_url, play) as it:
+        await it.say(ALICE, "Toss twice.")
+        await it.outlet.replied()
+
+        told = said(play.asked[-1]["messages"][-1])
+        assert "heads" in told
+        assert "tails" in told
+
+
+async def test_the_second_of_two_quick_messages_knows_the_answer_to_the_first(
+    database_url: str,
+) -> None:
+    play = Play(main=[call("wait_here"), Reply(text="Blue."), Reply(text="I said blue.")])
+    async with stage(database_url, play) as it:
+        await it.say(ALICE, "Name a colour.")
+        await it.gate.held(1)
+        await it.say(ALICE, "What did you say?")
+        it.gate.opened.set()
+        await it.outlet.replied(2)
+
+        told = [said(message) for message in play.asked[-1]["messages"]]
+        assert told[:2] == ["Name a colour.", "Blue."]
+        assert told[2].endswith("What did you say?")

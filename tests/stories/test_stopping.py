@@ -1,10 +1,22 @@
 """Stopping: an answer, a run, by word, by command, and only by its owner."""
 
 from bot.conversations.access import AccessSettings
-from bot.platforms.base import Confirmation
+from bot.platforms.base import Confirmation, Incoming
 from bot.values import RunStatus, short
 from tests.fakes.anthropic_server import Reply
-from tests.stories.stage import ADMIN, ALICE, BOB, PLATFORM, Play, Stage, call, said, stage
+from tests.stories.stage import (
+    ADMIN,
+    ALICE,
+    BOB,
+    PLATFORM,
+    ROOM,
+    Play,
+    Stage,
+    call,
+    calls,
+    said,
+    stage,
+)
 
 
 async def test_stop_ends_the_answer_that_is_being_written_and_keeps_what_there_is(
@@ -203,3 +215,68 @@ async def test_an_ambiguous_handle_is_answered_with_the_matches(database_url: st
         for word in ("one", "two"):
             assert short((await it.run_of(word)).id) in refused.text
         it.gate.opened.set()
+
+
+async def test_the_question_is_about_the_run_that_was_meant_when_it_was_asked(
+    database_url: str,
+) -> None:
+    play = Play(runs={word: [call("wait_here"), Reply(text=word)] for word in ("older", "newer")})
+    async with stage(database_url, play) as it:
+        await it.command(ALICE, "/subagents spawn older")
+        await it.gate.held(1)
+        play.main = [call("sessions_stop", run_id="last"), Reply(text="I asked.")]
+        await it.say(ALICE, "Stop the last one.")
+        question = await it.outlet.asked()
+        await it.outlet.replied()
+        await it.command(ALICE, "/subagents spawn newer")
+        await it.gate.held(2)
+        await it.say(ALICE, "yes")
+        older = await it.run_of("older")
+        await it.outlet.announced(older.id)
+
+        assert "“older”" in question.text
+        assert (await it.run_of("newer")).status is RunStatus.RUNNING
+        it.gate.opened.set()
+
+
+async def test_one_yes_delivered_twice_answers_one_question(database_url: str) -> None:
+    play = Play(runs={word: [call("wait_here")] for word in ("one", "two")})
+    async with stage(database_url, play) as it:
+        for word in ("one", "two"):
+            await it.command(ALICE, f"/subagents spawn --label {word} {word}")
+        await it.gate.held(2)
+        play.main = [
+            calls(("sessions_stop", {"run_id": "one"}), ("sessions_stop", {"run_id": "two"})),
+            Reply(text="I asked twice."),
+        ]
+        await it.say(ALICE, "Stop both.")
+        await it.outlet.asked(2)
+        await it.outlet.replied()
+        which = await it.say(ALICE, "yes")
+        first = next(item for item in it.outlet.questions if "“one”" in item.text)
+        event = Incoming(
+            event_id="yes-1", user=ALICE, user_name="A", place=ROOM, text=f"yes {first.id[-6:]}"
+        )
+        answers = [await it.bot.orchestrator.hear(event) for _ in range(3)]
+        await it.outlet.announced((await it.run_of("one")).id)
+
+        assert which is not None
+        assert "Which one do you mean?" in which.text
+        assert answers[0] is not None
+        assert "Stopped" in answers[0].text
+        assert (await it.run_of("two")).status is RunStatus.RUNNING
+        assert len(it.outlet.texts()) == 1
+        it.gate.opened.set()
+
+
+async def test_nobody_is_asked_about_a_run_that_is_over(database_url: str) -> None:
+    play = Play(runs={"Work": [Reply(text="Done.")]})
+    async with stage(database_url, play) as it:
+        await it.command(ALICE, "/subagents spawn Work")
+        await it.ended("Work", RunStatus.COMPLETED)
+        play.main = [call("sessions_stop", run_id="last"), Reply(text="It is over.")]
+        await it.say(ALICE, "Stop it.")
+        await it.outlet.replied()
+
+        assert it.outlet.questions == []
+        assert "over already" in said(play.asked[-1]["messages"][-1])
