@@ -7,6 +7,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import termios
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -15,7 +16,8 @@ from bench.stage import ROOT
 from bench.table import Row, Scale
 
 NAME = "bench"
-PROMPT = f"{NAME} ❯".encode()
+PROMPT = f"{NAME}> ".encode()
+WINDOW = (40, 120)
 PATIENCE_SECONDS = 30.0
 #: A terminal is asked where its cursor stands, and must say so.
 WHERE, HERE = b"\x1b[6n", b"\x1b[1;1R"
@@ -77,6 +79,7 @@ def _check(folder: str, environment: dict[str, str]) -> float:
 def _chat(folder: str, environment: dict[str, str]) -> float:
     """Start a chat at a terminal of its own and return when its prompt is shown."""
     ours, theirs = pty.openpty()
+    termios.tcsetwinsize(theirs, WINDOW)
     start = time.monotonic()
     process = subprocess.Popen(
         [sys.executable, "-m", "bot", "chat", "--as", NAME],
@@ -108,7 +111,7 @@ def _until_prompt(terminal: int, start: float) -> float:
         if WHERE in shown:
             shown = shown.replace(WHERE, b"")
             os.write(terminal, HERE)
-    raise TimeoutError(f"The chat showed no prompt, but {shown[-500:]!r}")
+    raise TimeoutError(f"The chat showed no prompt, but {shown[-2000:]!r}")
 
 
 def _until_closed(terminal: int, process: "subprocess.Popen[bytes]") -> None:

@@ -17,6 +17,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_en
 from bot.errors import DatabaseBusyError
 from db import sqlite
 from db.settings import DatabaseSettings
+from db.types import to_json
 
 __all__ = [
     "ADMISSION_LOCK",
@@ -84,6 +85,7 @@ class Database:
                 max_overflow=0,
                 pool_timeout=5,
                 pool_pre_ping=True,
+                json_serializer=to_json,
             )
         try:
             yield cls(writer, reader)

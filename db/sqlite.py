@@ -15,6 +15,8 @@ from typing import Any
 from sqlalchemy import event
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
+from db.types import to_json
+
 PREPARE = (
     "PRAGMA journal_mode=WAL",
     "PRAGMA synchronous=NORMAL",
@@ -132,6 +134,7 @@ def open_engine(path: Path, *, writes: bool) -> AsyncEngine:
         max_overflow=0,
         pool_timeout=30,
         async_creator=connect,
+        json_serializer=to_json,
     )
 
     @event.listens_for(engine.sync_engine, "begin")

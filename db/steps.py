@@ -1,20 +1,23 @@
 """The steps of turns and runs: the truth that work resumes from."""
 
 import asyncio
+import json
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Literal
 
 from sqlalchemy import bindparam, delete, func, insert, select, update
-from sqlalchemy.exc import IntegrityError
+from sqlalchemy.exc import DBAPIError, IntegrityError
 
 from bot.errors import FencedError
 from bot.tasks import Tasks
 from bot.values import UNFINISHED, Json
-from db.database import Database, Transaction, patiently
+from db.database import Database, Transaction, is_connection_trouble, patiently
 from db.tables import run_messages, steps, subagent_runs, turns
+from db.types import to_json
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,57 +135,74 @@ class StepWriter:
     async def _flush_once(self) -> None:
         batch: list[_Waiting] = []
 
-        async def store() -> set[tuple[str, int]]:
+        async def store() -> list[bool]:
             async with self._database.transaction() as tx:
                 self._move_to(batch)
                 return await _store(tx, [step for step, _ in batch])
 
         try:
-            fenced = await patiently(store)
-        except IntegrityError:
-            await self._one_by_one(batch)
-        except BaseException as error:
+            owned = await patiently(store)
+        except Exception as error:  # noqa: BLE001 - whoever waits for it gets it
             self._move_to(batch)
-            for _, stored in batch:
-                if not stored.done():
-                    stored.set_exception(error)
-            if not isinstance(error, Exception):
-                raise
+            await self._refused(batch, error)
+        except BaseException:
+            self._move_to(batch)
+            raise
         else:
-            for step, stored in batch:
-                _tell(stored, fenced=(step.work_id, step.seq) in fenced)
+            for (_, stored), mine in zip(batch, owned, strict=True):
+                _tell(stored, fenced=not mine)
+        finally:
+            # Cancelled in the middle: nobody may wait for ever.
+            for _, stored in batch:
+                stored.cancel()
 
     def _move_to(self, batch: "list[_Waiting]") -> None:
         batch += self._waiting
         self._waiting.clear()
 
-    async def _one_by_one(self, batch: "Sequence[_Waiting]") -> None:
-        """Find out which step of a refused batch was there already."""
-        for step, stored in batch:
-            try:
-                async with self._database.transaction() as tx:
-                    fenced = bool(await _store(tx, [step]))
-            except IntegrityError:
-                fenced = not await self._is_there(step)
-            except Exception as error:  # noqa: BLE001 - whoever waits for it gets it
-                stored.set_exception(error)
-                continue
-            _tell(stored, fenced=fenced)
+    async def _refused(self, batch: "Sequence[_Waiting]", error: Exception) -> None:
+        """Tell who waits; if it is about one of the steps, store the others without it."""
+        if isinstance(error, DBAPIError) and not is_connection_trouble(error):
+            for step, stored in batch:
+                await self._alone(step, stored)
+            return
+        for _, stored in batch:
+            _fail(stored, error)
+
+    async def _alone(self, step: Step, stored: "asyncio.Future[None]") -> None:
+        try:
+            mine = await patiently(partial(self._store_alone, step))
+        except Exception as error:  # noqa: BLE001 - whoever waits for it gets it
+            _fail(stored, error)
+        else:
+            _tell(stored, fenced=not mine)
+
+    async def _store_alone(self, step: Step) -> bool:
+        """Store a step, unless it is there; return whether its attempt has the work."""
+        try:
+            async with self._database.transaction() as tx:
+                (mine,) = await _store(tx, [step])
+                return mine
+        except IntegrityError:
+            return await self._is_there(step)
 
     async def _is_there(self, step: Step) -> bool:
         """Whether this very step was committed before the connection broke."""
         async with self._database.snapshot() as tx:
             rows = await load(tx, step.work_id)
-        return (step.seq, step.kind, step.body) in rows
+        return (step.seq, step.kind, json.loads(to_json(step.body))) in rows
 
 
 def _tell(stored: "asyncio.Future[None]", *, fenced: bool) -> None:
-    if stored.done():
-        return
     if fenced:
-        stored.set_exception(FencedError("this work has been taken over"))
-    else:
+        _fail(stored, FencedError("this work has been taken over"))
+    elif not stored.done():
         stored.set_result(None)
+
+
+def _fail(stored: "asyncio.Future[None]", error: Exception) -> None:
+    if not stored.done():
+        stored.set_exception(error)
 
 
 _UNFINISHED = [str(status) for status in UNFINISHED]
@@ -233,8 +253,8 @@ _TURN_ATTEMPTS = (
 )
 
 
-async def _store(tx: Transaction, batch: Sequence[Step]) -> set[tuple[str, int]]:
-    """Write what is still owned and return (work_id, seq) of what is not."""
+async def _store(tx: Transaction, batch: Sequence[Step]) -> list[bool]:
+    """Write the steps whose attempt has the work, and return of each whether it does."""
     owned: set[tuple[str, int]] = set()
     for table, query in (("runs", _RUN_ATTEMPTS), ("turns", _TURN_ATTEMPTS)):
         ids = [step.work_id for step in batch if step.table == table]
@@ -244,7 +264,7 @@ async def _store(tx: Transaction, batch: Sequence[Step]) -> set[tuple[str, int]]
     if mine:
         await tx.execute(_INSERT, [_row(step) for step in mine])
         await _update(tx, mine)
-    return {(step.work_id, step.seq) for step in batch} - {(s.work_id, s.seq) for s in mine}
+    return [(step.work_id, step.attempt) in owned for step in batch]
 
 
 async def _update(tx: Transaction, mine: Sequence[Step]) -> None:

@@ -10,14 +10,12 @@ from sqlalchemy import (
     Index,
     Integer,
     MetaData,
-    String,
     Table,
-    Text,
     UniqueConstraint,
     text,
 )
 
-from db.types import JsonDocument, StringList, UserKey, UtcDateTime, UuidText
+from db.types import JsonDocument, String, StringList, Text, UserKey, UtcDateTime, UuidText
 
 #: The newest migration, so that a start need not load Alembic to see that all is in place.
 SCHEMA_VERSION = "2026112101"

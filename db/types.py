@@ -1,9 +1,12 @@
 """Column types that mean the same on SQLite and PostgreSQL."""
 
+import json
 from datetime import UTC, datetime
+from math import isfinite
 from typing import Any
 
-from sqlalchemy import JSON, DateTime, Dialect, String, Text, Uuid
+import sqlalchemy
+from sqlalchemy import JSON, DateTime, Dialect, Uuid
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 from sqlalchemy.types import TypeDecorator
 
@@ -29,6 +32,68 @@ class UtcDateTime(TypeDecorator[datetime]):
         return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
 
 
+def storable(text: str) -> str:
+    """Return `text` as every database takes it: U+FFFD in place of NUL and lone surrogates."""
+    text = text.replace("\0", "\ufffd")
+    if text.isascii() or _encodable(text):
+        return text
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def to_json(document: Any) -> str:
+    """Return a document as JSON that every database takes; what is no number becomes `null`."""
+    try:
+        text = json.dumps(document, ensure_ascii=False, allow_nan=False)
+    except ValueError:
+        text = ""
+    if text and "\\u0000" not in text and _encodable(text):
+        return text
+    return json.dumps(_storable_document(document), ensure_ascii=False)
+
+
+def _storable_document(value: Any) -> Any:
+    match value:
+        case str():
+            return storable(value)
+        case dict():
+            return {storable(str(key)): _storable_document(each) for key, each in value.items()}
+        case list() | tuple():
+            return [_storable_document(each) for each in value]
+        case float() if not isfinite(value):
+            return None
+    return value
+
+
+def _encodable(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+class String(TypeDecorator[str]):
+    """A text of limited length."""
+
+    impl = sqlalchemy.String
+    cache_ok = True
+
+    def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
+        """Store what the database takes."""
+        return None if value is None else storable(value)
+
+
+class Text(TypeDecorator[str]):
+    """A text of any length."""
+
+    impl = sqlalchemy.Text
+    cache_ok = True
+
+    def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
+        """Store what the database takes."""
+        return None if value is None else storable(value)
+
+
 #: A uuid as its 36-character text, in PostgreSQL's own type there.
 UuidText = Uuid(as_uuid=False)
 
@@ -36,7 +101,7 @@ UuidText = Uuid(as_uuid=False)
 JsonDocument = JSON(none_as_null=True).with_variant(JSONB(none_as_null=True), "postgresql")
 
 #: A list of texts.
-StringList: Any = JSON(none_as_null=True).with_variant(ARRAY(Text), "postgresql")
+StringList: Any = JSON(none_as_null=True).with_variant(ARRAY(sqlalchemy.Text), "postgresql")
 
 #: The key of an identity.
 UserKey = String(255)

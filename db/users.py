@@ -3,14 +3,16 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import bindparam, func, select
+from sqlalchemy import bindparam, func, select, update
 
 from bot.values import Identity
 from db.database import Transaction
 from db.tables import users
+from db.types import storable
 from db.upsert import insert_into
 
 _NAME_LENGTH = 255
+_NAME = select(users.c.name).where(users.c.id == bindparam("b_key"))
 _GET = select(users).where(users.c.id == bindparam("b_key"))
 
 
@@ -31,21 +33,25 @@ class User:
 
 async def ensure_user(tx: Transaction, user: Identity, name: str, now: datetime) -> None:
     """Store a person who is new, and the new name of one who has changed it."""
-    platform, workspace, account = user.parts
-    insert = insert_into(tx, users).values(
-        id=user.key,
-        platform=platform,
-        workspace=workspace,
-        account=account,
-        name=name[:_NAME_LENGTH],
-        created_at=now,
-    )
-    changed = users.c.name != insert.excluded.name
-    await tx.execute(
-        insert.on_conflict_do_update(
-            index_elements=[users.c.id], set_={"name": insert.excluded.name}, where=changed
+    name = storable(name)[:_NAME_LENGTH]
+    known = await tx.scalar(_NAME, {"b_key": user.key})
+    if known is None:
+        platform, workspace, account = user.parts
+        # The same person may arrive twice at once: whichever key meets the other one first.
+        await tx.execute(
+            insert_into(tx, users)
+            .values(
+                id=user.key,
+                platform=platform,
+                workspace=workspace,
+                account=account,
+                name=name,
+                created_at=now,
+            )
+            .on_conflict_do_nothing()
         )
-    )
+    elif known != name:
+        await tx.execute(update(users).where(users.c.id == user.key).values(name=name))
 
 
 async def get(tx: Transaction, key: str) -> User | None:

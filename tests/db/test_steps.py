@@ -22,7 +22,8 @@ from tests.fakes.clock import FakeClock
 from tests.fakes.stored import Stored
 from tests.fakes.watched_database import WatchedDatabase, When
 
-DOWN = OperationalError("COMMIT", {}, ConnectionError("the server is gone"))
+BROKEN = RuntimeError("the driver fell over")
+GONE = OperationalError("COMMIT", {}, ConnectionError("the connection is lost"))
 
 
 @pytest.fixture
@@ -211,16 +212,28 @@ async def test_a_step_that_cannot_be_stored_does_not_cost_the_others_theirs(
 
 
 @pytest.mark.parametrize("when", ["begin", "commit"])
-async def test_a_database_that_fails_is_told_to_all_who_wait_and_later_steps_are_stored(
+async def test_a_failure_reaches_all_who_wait_and_later_steps_are_stored(
     database: WatchedDatabase, writer: StepWriter, run: Run, when: When
 ) -> None:
-    database.fail_next(DOWN, when=when)
+    database.fail_next(BROKEN, when=when)
 
     raised = await outcomes([writer.write(step(run, seq)) for seq in range(5)])
     await asyncio.wait_for(writer.write(step(run, 0)), 10)
 
-    assert raised == [DOWN] * 5
+    assert raised == [BROKEN] * 5
     assert await texts(database, run) == ["step 0"]
+
+
+@pytest.mark.parametrize("when", ["begin", "commit", "answer"])
+async def test_a_lost_connection_is_waited_for_and_no_step_is_lost_or_stored_twice(
+    database: WatchedDatabase, writer: StepWriter, run: Run, when: When
+) -> None:
+    database.fail_next(GONE, when=when)
+
+    raised = await outcomes([writer.write(step(run, seq)) for seq in range(3)])
+
+    assert raised == [None] * 3
+    assert await texts(database, run) == [f"step {seq}" for seq in range(3)]
 
 
 async def test_a_failure_while_a_refused_batch_is_sorted_out_leaves_nobody_waiting(
@@ -228,12 +241,31 @@ async def test_a_failure_while_a_refused_batch_is_sorted_out_leaves_nobody_waiti
 ) -> None:
     await writer.write(step(run, 0))
     # The batch is refused; then each step is tried by itself, and the first try fails.
-    database.fail_next(DOWN, after=1)
+    database.fail_next(BROKEN, after=1)
 
-    raised = await outcomes([writer.write(step(run, seq)) for seq in (0, 1)])
+    async with asyncio.timeout(20), asyncio.TaskGroup() as group:
+        impatient = group.create_task(outcomes([writer.write(step(run, 0))]))
+        patient = group.create_task(outcomes([writer.write(step(run, 1))]))
 
-    assert raised == [DOWN, None]
+    assert (impatient.result(), patient.result()) == ([BROKEN], [None])
     assert await texts(database, run) == ["step 0", "step 1"]
+
+
+async def test_who_waits_when_the_writer_is_cancelled_is_cancelled_too(
+    database: WatchedDatabase, run: Run
+) -> None:
+    tasks = Tasks()
+    writer = StepWriter(database, tasks)
+    database.hold_next()
+
+    async with asyncio.timeout(20), asyncio.TaskGroup() as group:
+        waiting = [group.create_task(writer.write(step(run, seq))) for seq in range(2)]
+        while not len(tasks):
+            await asyncio.sleep(0)
+        await tasks.close()
+
+    assert all(task.cancelled() for task in waiting)
+    await asyncio.wait_for(writer.write(step(run, 0)), 10)
 
 
 async def test_who_stops_waiting_does_not_keep_the_others_from_being_stored(

@@ -8,6 +8,7 @@ from bot.platforms.base import CommandReply, Incoming
 from bot.platforms.terminal.people import place_of
 from bot.platforms.terminal.texts import number_of
 from bot.values import Identity, RunStatus
+from tests.bot.platforms.terminal.pipes import idle
 from tests.bot.platforms.terminal.things import RUN, announcement, card, person, question
 from tests.fakes.ears import Answered, FakeEars
 from tests.fakes.terminal import Sitting, sit_down
@@ -254,8 +255,11 @@ async def test_a_line_sent_just_before_leaving_is_heard_to_its_end() -> None:
 
     async with sit_down() as sitting:
         sitting.ears.on_message = store
-        sitting.type(f"remember this{ENTER}{CTRL_D}")
+        sitting.send("remember this")
+        await sitting.screen.shows("> remember this\n>")
+        sitting.type(CTRL_D)
         await sitting.screen.until(lambda: sitting.screen.last_line != ">", "no prompt")
+        await idle()
         may_store.set()
         await left(sitting)
 

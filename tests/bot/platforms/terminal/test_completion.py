@@ -1,3 +1,5 @@
+import asyncio
+
 import pytest
 from prompt_toolkit.completion import CompleteEvent
 from prompt_toolkit.document import Document
@@ -5,6 +7,7 @@ from prompt_toolkit.document import Document
 from bot.platforms.terminal.completion import CommandCompleter
 from bot.platforms.terminal.room import Room
 from bot.platforms.terminal.texts import number_of
+from bot.values import Identity
 from tests.bot.platforms.terminal.test_room import Recorder
 from tests.bot.platforms.terminal.things import RUN, person, question
 from tests.fakes.ears import FakeEars
@@ -88,3 +91,20 @@ async def test_what_is_chosen_stands_in_the_line(ears: FakeEars) -> None:
         sitting.type("\t\r")
 
         await sitting.ears.until(lambda: sitting.ears.texts() == ["/subagents log 1a2b3c4d"])
+
+
+async def test_a_completion_that_fails_does_not_end_the_chat() -> None:
+    failed = asyncio.Event()
+
+    class Deaf(FakeEars):
+        async def run_choices(self, user: Identity, typed: str) -> list[tuple[str, str]]:
+            failed.set()
+            raise RuntimeError("no database")
+
+    async with sit_down("alice", ears=Deaf()) as sitting:
+        sitting.type("/subagents log 1")
+        async with asyncio.timeout(5):
+            await failed.wait()
+        sitting.send("")
+
+        await sitting.ears.until(lambda: sitting.ears.texts() == ["/subagents log 1"])
