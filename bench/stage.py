@@ -19,7 +19,14 @@ from bot import logs
 from bot.app import open_bot
 from bot.config import Config
 from bot.parts import Bot
-from bot.platforms.base import Announcement, Confirmation, Delivered, RunCard
+from bot.platforms.base import (
+    Announcement,
+    Confirmation,
+    Delivered,
+    OnBegun,
+    RunCard,
+    not_kept,
+)
 from bot.subagents.requests import Caller, RunRequest
 from bot.values import Identity, Place, Role, utc_now
 from db import conversations, users
@@ -141,7 +148,14 @@ class Outlet:
     async def acknowledge(self, place: Place) -> None:
         """Do nothing."""
 
-    def open_reply(self, place: Place, owner: Identity, message_id: str = "") -> Reply:
+    def open_reply(
+        self,
+        place: Place,
+        owner: Identity,
+        message_id: str = "",
+        *,
+        begun: OnBegun = not_kept,
+    ) -> Reply:
         """Begin a reply."""
         return Reply(self)
 

@@ -88,5 +88,9 @@ class FencedError(Exception):
     """Another process has taken this work over: stop, and write nothing more."""
 
 
+class DatabaseUnreachableError(BotError):
+    """The database gives no connection; it may do so later."""
+
+
 class DatabaseBusyError(BotError):
     """Another process holds the database file."""

@@ -350,14 +350,20 @@ class Parts:
             orchestrator=orchestrator,
             settings=self.config.subagents,
             retention=self.config.retention,
+            tasks=self.tasks,
             present=present,
             now=self.now,
         )
 
     def _show_card(self, card: RunCard) -> None:
         outlet = self.outlets.get(card.place.platform)
-        if outlet is not None:
+        if outlet is None:
+            return
+        try:
             outlet.show_card(card)
+        except Exception:
+            # A card that cannot be shown must not stop the run that it shows.
+            log.exception("The card of run %s could not be shown", card.run_id)
 
     def _acknowledge(self, place: Place) -> None:
         outlet = self.outlets.get(place.platform)

@@ -147,3 +147,14 @@ async def queue_position(tx: Transaction, run: Run) -> int:
         )
     )
     return (before or 0) + 1
+
+
+async def tokens_since(tx: Transaction, user_id: str, since: datetime) -> tuple[int, int]:
+    """Return (tokens, runs) of what a person started since then."""
+    row = await tx.execute(
+        select(
+            func.coalesce(func.sum(runs.c.input_tokens + runs.c.output_tokens), 0), func.count()
+        ).where(runs.c.user_id == user_id, runs.c.created_at > since)
+    )
+    tokens, number = row.one()
+    return int(tokens), int(number)

@@ -91,11 +91,12 @@ async def answer(tx: Transaction, approval_id: str, *, status: str, by: str, now
     return done.rowcount > 0
 
 
-async def expire(tx: Transaction, now: datetime) -> int:
-    """Close every question whose time is over."""
-    done = await tx.execute(
+async def expire(tx: Transaction, now: datetime) -> list[Approval]:
+    """Close every question whose time is over, and return them."""
+    rows = await tx.execute(
         update(approvals)
         .where(approvals.c.status == "open", approvals.c.expires_at <= now)
         .values(status="expired")
+        .returning(*_COLUMNS)
     )
-    return done.rowcount
+    return [Approval(**row) for row in rows.mappings()]

@@ -9,6 +9,7 @@ from bot.values import Identity, Place, new_sortable_id
 from db.database import Transaction
 from db.runs import place_columns
 from db.tables import conversations, messages, seen_events, turns
+from db.upsert import insert_into
 
 _SAY = insert(messages)
 
@@ -29,17 +30,9 @@ class StoredMessage:
 
 async def is_new_event(tx: Transaction, platform: str, event_id: str, now: datetime) -> bool:
     """Remember an event; `False` when it was delivered before."""
-    seen = await tx.scalar(
-        select(seen_events.c.event_id).where(
-            seen_events.c.platform == platform, seen_events.c.event_id == event_id
-        )
-    )
-    if seen is not None:
-        return False
-    await tx.execute(
-        insert(seen_events).values(platform=platform, event_id=event_id, created_at=now)
-    )
-    return True
+    event = {"platform": platform, "event_id": event_id, "created_at": now}
+    stored = await tx.execute(insert_into(tx, seen_events).on_conflict_do_nothing(), event)
+    return stored.rowcount > 0
 
 
 async def forget_events_before(tx: Transaction, moment: datetime) -> int:
@@ -67,13 +60,13 @@ async def find_or_open(tx: Transaction, user: Identity, place: Place, now: datet
     found = await find(tx, user, place)
     if found:
         return found
-    conversation_id = new_sortable_id()
-    await tx.execute(
-        insert(conversations).values(
-            id=conversation_id, user_id=user.key, created_at=now, **place_columns(place)
-        )
-    )
-    return conversation_id
+    opened = {"id": new_sortable_id(), "user_id": user.key, "created_at": now}
+    insert_one = insert_into(tx, conversations).on_conflict_do_nothing()
+    await tx.execute(insert_one, opened | place_columns(place))
+    found = await find(tx, user, place)
+    if found is None:
+        raise LookupError("a conversation was closed while it was opened")
+    return found
 
 
 async def close(tx: Transaction, conversation_id: str, now: datetime) -> None:

@@ -5,7 +5,7 @@ import fcntl
 import logging
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Self, TypeVar
 
@@ -14,7 +14,7 @@ from sqlalchemy.exc import DBAPIError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
-from bot.errors import DatabaseBusyError
+from bot.errors import DatabaseBusyError, DatabaseUnreachableError
 from db import sqlite
 from db.settings import DatabaseSettings
 from db.types import to_json
@@ -85,6 +85,7 @@ class Database:
                 max_overflow=0,
                 pool_timeout=5,
                 pool_pre_ping=True,
+                hide_parameters=True,
                 json_serializer=to_json,
             )
         try:
@@ -99,28 +100,41 @@ class Database:
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Transaction]:
         """Write: commit when the block ends well, roll back when it raises."""
-        if self._one_writer is not None:
-            async with self._one_writer, self._begun() as connection:
-                yield connection
-            return
-        async with self._writer.begin() as connection:
-            yield connection
+        async with AsyncExitStack() as stack:
+            if self._one_writer is not None:
+                await stack.enter_async_context(self._one_writer)
+                yield await self._begin_on_file(stack)
+            else:
+                yield await self._reached(stack, self._writer.begin())
 
-    @asynccontextmanager
-    async def _begun(self) -> AsyncIterator[Transaction]:
+    async def _begin_on_file(self, stack: AsyncExitStack) -> Transaction:
         """Begin on SQLite; while another process writes, ask again instead of blocking the loop."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + BUSY_TIMEOUT_SECONDS
-        async with AsyncExitStack() as stack:
-            while True:
-                try:
-                    connection = await stack.enter_async_context(self._writer.begin())
-                    break
-                except OperationalError as error:
-                    if "locked" not in str(error) or loop.time() >= deadline:
-                        raise
-                await asyncio.sleep(ASK_AGAIN_SECONDS)
-            yield connection
+        while True:
+            try:
+                return await stack.enter_async_context(self._writer.begin())
+            except OperationalError as error:
+                if "locked" not in str(error) or loop.time() >= deadline:
+                    raise
+            await asyncio.sleep(ASK_AGAIN_SECONDS)
+
+    async def _reached(
+        self, stack: AsyncExitStack, connection: AbstractAsyncContextManager[Transaction]
+    ) -> Transaction:
+        """Take a connection of the pool.
+
+        Raises:
+            DatabaseUnreachableError: There is none to be had.
+        """
+        try:
+            return await stack.enter_async_context(connection)
+        except (OSError, TimeoutError, PoolTimeout) as error:
+            where = make_url(str(self._writer.url)).set(password=None)
+            raise DatabaseUnreachableError(
+                f"The database {where} cannot be reached ({type(error).__name__}). Start it, or "
+                "correct `database.url`; what is under way goes on when it is back."
+            ) from error
 
     async def checkpoint(self) -> None:
         """Let SQLite tidy its log up; PostgreSQL does so by itself."""
@@ -131,7 +145,8 @@ class Database:
     @asynccontextmanager
     async def snapshot(self) -> AsyncIterator[Transaction]:
         """Read one consistent state, without ever blocking a writer."""
-        async with self._reader.connect() as connection:
+        async with AsyncExitStack() as stack:
+            connection = await self._reached(stack, self._reader.connect())
             if not self.is_sqlite:
                 await connection.execution_options(
                     isolation_level="REPEATABLE READ", postgresql_readonly=True
@@ -146,7 +161,7 @@ class Database:
 
 def is_connection_trouble(error: BaseException) -> bool:
     """Whether the database was out of reach or busy, so that trying again may help."""
-    if isinstance(error, OSError | PoolTimeout):
+    if isinstance(error, DatabaseUnreachableError | ConnectionError):
         return True
     if not isinstance(error, DBAPIError):
         return False

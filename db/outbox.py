@@ -95,6 +95,7 @@ class NewItem:
     title: str
     text: str
     footer: str = ""
+    maybe_repeated: bool = False
 
 
 async def put(tx: Transaction, item: NewItem, now: datetime, *, status: str = "pending") -> bool:
@@ -272,7 +273,9 @@ async def undelivered(tx: Transaction, user_id: str, *, limit: int) -> list[Item
     return await _items(tx, outbox.c.user_id == user_id, outbox.c.status.in_(states), limit=limit)
 
 
-async def recover(tx: Transaction, alive: list[str]) -> int:
+async def recover(
+    tx: Transaction, alive: list[str], *, me: str = "", under_way: frozenset[str] = frozenset()
+) -> int:
     """Put back what processes that died were sending: nobody knows whether it got through.
 
     Each is sent at most once more, marked as a possible duplicate; what was marked already is
@@ -281,8 +284,11 @@ async def recover(tx: Transaction, alive: list[str]) -> int:
     Args:
         tx: The transaction.
         alive: The workers that are at work.
+        me: The worker that asks; what it is not sending any more is stuck as well.
+        under_way: The keys that it is sending.
     """
-    stuck = (outbox.c.status == "sending", outbox.c.worker_id.not_in(alive))
+    forgotten = (outbox.c.worker_id == me) & outbox.c.key.not_in(under_way)
+    stuck = (outbox.c.status == "sending", outbox.c.worker_id.not_in(alive) | forgotten)
     error = "The process ended while it was sending this; it may have arrived."
     await tx.execute(
         update(outbox)

@@ -115,8 +115,14 @@ _CLAIM = (
         status="running",
         attempt=runs.c.attempt + 1,
         crashes=case((runs.c.attempt > 0, runs.c.crashes + 1), else_=0),
-        input_tokens=runs.c.input_tokens + runs.c.reserved_tokens,
-        reserved_tokens=bindparam("b_reserve"),
+        # Charged: the call that was under way may have been paid for. Not after a drain, which
+        # cut none off that it had not seen the end of.
+        input_tokens=runs.c.input_tokens
+        + case((runs.c.crashes >= 0, runs.c.reserved_tokens), else_=0),
+        reserved_tokens=case(
+            (runs.c.reserved_tokens > bindparam("b_reserve"), runs.c.reserved_tokens),
+            else_=bindparam("b_reserve"),
+        ),
         worker_id=bindparam("b_worker"),
         started_at=func.coalesce(runs.c.started_at, bindparam("b_now", type_=UtcDateTime())),
         updated_at=bindparam("b_now", type_=UtcDateTime()),
@@ -177,7 +183,7 @@ async def release(tx: Transaction, run_id: str, attempt: int, now: datetime) -> 
     await tx.execute(
         update(runs)
         .where(runs.c.id == run_id, runs.c.attempt == attempt, runs.c.status == "running")
-        .values(crashes=-1, reserved_tokens=0, worker_id="", updated_at=now)
+        .values(crashes=-1, worker_id="", updated_at=now)
     )
 
 
@@ -324,25 +330,25 @@ async def find(
     return going if len(going) == 1 else matches
 
 
-async def admitted(tx: Transaction, *, before: datetime, limit: int = 200) -> list[Run]:
-    """Return background runs that are admitted and, so long after, still not at work."""
-    rows = await tx.execute(
-        _newest(
-            runs.c.status == "accepted",
-            runs.c.mode == "async",
-            runs.c.updated_at < before,
-            limit=limit,
-        )
+def _overdue(*conditions: ColumnElement[bool], before: datetime) -> Any:
+    return (
+        select(*COLUMNS)
+        .where(*conditions, runs.c.updated_at < before)
+        .order_by(runs.c.updated_at)
+        .limit(500)
     )
-    return [run_of(row) for row in rows]
 
 
-async def unfinished(tx: Transaction, *, limit: int = 1000) -> list[Run]:
-    """Return every run that has begun and is not over."""
-    rows = await tx.execute(
-        _newest(runs.c.status.in_(["running", "waiting_approval", "waiting_input"]), limit=limit)
-    )
-    return [run_of(row) for row in rows]
+async def admitted(tx: Transaction, *, before: datetime) -> list[Run]:
+    """Return background runs that were admitted before and are still not at work, oldest first."""
+    admitted = (runs.c.status == "accepted", runs.c.mode == "async")
+    return [run_of(row) for row in await tx.execute(_overdue(*admitted, before=before))]
+
+
+async def unfinished(tx: Transaction, *, before: datetime) -> list[Run]:
+    """Return runs that have begun, are not over, and took no step since before, oldest first."""
+    begun = runs.c.status.in_(["running", "waiting_approval", "waiting_input"])
+    return [run_of(row) for row in await tx.execute(_overdue(begun, before=before))]
 
 
 async def archive_before(tx: Transaction, moment: datetime, now: datetime) -> int:
@@ -359,17 +365,6 @@ async def delete_before(tx: Transaction, moment: datetime) -> int:
     """Delete runs that ended before; what hangs on them goes too."""
     done = await tx.execute(runs.delete().where(runs.c.completed_at < moment))
     return done.rowcount
-
-
-async def tokens_since(tx: Transaction, user_id: str, since: datetime) -> tuple[int, int]:
-    """Return (tokens, runs) of what a person started since then."""
-    row = await tx.execute(
-        select(
-            func.coalesce(func.sum(runs.c.input_tokens + runs.c.output_tokens), 0), func.count()
-        ).where(runs.c.user_id == user_id, runs.c.created_at > since)
-    )
-    tokens, number = row.one()
-    return int(tokens), int(number)
 
 
 async def newest(tx: Transaction, user_id: str, *, limit: int) -> list[Run]:

@@ -134,6 +134,7 @@ def open_engine(path: Path, *, writes: bool) -> AsyncEngine:
         max_overflow=0,
         pool_timeout=30,
         async_creator=connect,
+        hide_parameters=True,
         json_serializer=to_json,
     )
 

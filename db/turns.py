@@ -101,7 +101,19 @@ async def claim_next(tx: Transaction, conversation_id: str) -> str | None:
     )
     if claimed.rowcount == 0:
         return None
-    await tx.execute(update(turns).where(turns.c.id == waiting).values(status="running"))
+    begun = await tx.execute(
+        update(turns)
+        .where(turns.c.id == waiting, turns.c.status == "queued")
+        .values(status="running")
+    )
+    if begun.rowcount == 0:
+        # Another process has answered it in between: give the conversation back.
+        await tx.execute(
+            update(conversations)
+            .where(conversations.c.id == conversation_id)
+            .values(active_turn_id=None)
+        )
+        return None
     return str(waiting)
 
 
@@ -125,12 +137,25 @@ async def get(tx: Transaction, turn_id: str) -> Turn | None:
     return _turn(row) if row else None
 
 
-async def active(tx: Transaction, conversation_id: str) -> Turn | None:
-    """Return the turn that a conversation is busy with."""
-    active_id = await tx.scalar(
-        select(conversations.c.active_turn_id).where(conversations.c.id == conversation_id)
+async def active_of(tx: Transaction, user_id: str, place: Place) -> Turn | None:
+    """Return the newest turn that is being answered for a person in a place.
+
+    Also one of a conversation that has been closed meanwhile.
+    """
+    where = place_columns(place)
+    turn_id = await tx.scalar(
+        select(turns.c.id)
+        .where(
+            turns.c.user_id == user_id,
+            turns.c.status == "running",
+            turns.c.channel == where["channel"],
+            turns.c.place_channel == where["place_channel"],
+            turns.c.place_thread == where["place_thread"],
+        )
+        .order_by(turns.c.id.desc())
+        .limit(1)
     )
-    return await get(tx, active_id) if active_id else None
+    return await get(tx, turn_id) if turn_id else None
 
 
 async def release(tx: Transaction, turn_id: str, attempt: int) -> None:

@@ -90,9 +90,11 @@ BOUNDARIES = {
     "bot.conversations.upkeep": "a regular duty",
     "bot.doctor": "a check",
     "bot.events": "a subscriber",
+    "bot.parts": "a run card",
     "bot.platforms.terminal.listener": "a line that was typed",
     "bot.platforms.terminal.printer": "a text on the screen",
     "bot.subagents.runner": "a run",
+    "db.database": "a unit of work that may be tried again",
     "db.steps": "a group commit: whoever waits for it gets the error",
 }
 

@@ -202,6 +202,7 @@ def full_name(source: Source, name: str) -> str:
 
 def is_value(classes: Classes, name: str) -> bool:
     """Whether objects of this class never change: frozen, or of a base that sees to it."""
+    name = name.partition("[")[0]
     if name not in classes:
         return name.rpartition(".")[2] in VALUE_BASES
     source, node = classes[name]

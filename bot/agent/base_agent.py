@@ -13,6 +13,7 @@ from bot.agent.messages import (
     ToolCall,
     ToolResult,
     ToolResults,
+    Usage,
     UserMessage,
     estimate_tokens,
 )
@@ -236,6 +237,10 @@ class BaseAgent:
             async with asyncio.timeout(left):
                 return await self._ask_within(question, on_text)
         except TimeoutError:
+            # The provider was at work and may charge for it.
+            lost = Usage(input=estimate_tokens(question.messages))
+            self.progress.extra += lost
+            self._around.meter.settle(lost)
             return None
         except ModelError as error:
             log.warning("The model gave no answer: %s", error)
@@ -349,7 +354,8 @@ class BaseAgent:
         context = replace(self._around.caller, call_id=f"{step}.{index}")
         result = await self._toolbox.call(call, context, seconds=self._around.timer.left())
         if once:
-            await self._around.journal.write(ResultEntry(step, index, result), counters)
+            reserving = progress.counters(self._next_cost())
+            await self._around.journal.write(ResultEntry(step, index, result), reserving)
         if result.failed:
             self._around.reporter.moved(
                 part="error", content=result.text, tool=call.name, counters=counters

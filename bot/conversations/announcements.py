@@ -1,5 +1,6 @@
 """The outbox: what the bot says about runs, delivered once."""
 
+import asyncio
 import logging
 from collections.abc import Mapping
 from datetime import timedelta
@@ -17,6 +18,7 @@ log = logging.getLogger(__name__)
 FIRST_WAIT = timedelta(seconds=15)
 LONGEST_WAIT = timedelta(minutes=5)
 GIVE_UP_AFTER = timedelta(minutes=30)
+SEND_SECONDS = 60.0
 HELD_AT_MOST = timedelta(minutes=5)
 
 
@@ -41,6 +43,12 @@ class Announcements:
         self._tasks = tasks
         self._worker_id = worker_id
         self._now = now
+        self._under_way: set[str] = set()
+
+    @property
+    def under_way(self) -> frozenset[str]:
+        """The keys that this process is sending right now."""
+        return frozenset(self._under_way)
 
     def deliver_soon(self, key: str) -> None:
         """Deliver one item in the background; the sweep is there should that fail."""
@@ -52,26 +60,38 @@ class Announcements:
             item = await outbox.claim(tx, key, self._worker_id, self._now())
         if item is None:
             return False
+        self._under_way.add(key)
+        try:
+            return await self._send(item)
+        finally:
+            self._under_way.discard(key)
+
+    async def _send(self, item: Item) -> bool:
         outlet = self._outlets.get(item.place.platform)
         if outlet is None:
             await self._failed(item, DeliveryError("This process does not serve that platform."))
             return False
         try:
-            delivered = await outlet.announce(_announcement(item))
+            async with asyncio.timeout(SEND_SECONDS):
+                delivered = await outlet.announce(_announcement(item))
         except NotPresentError:
             async with self._database.transaction() as tx:
-                await outbox.wait(tx, key)
+                await outbox.wait(tx, item.key)
+            return False
+        except TimeoutError:
+            unknown = DeliveryError("The platform did not answer.", fate_unknown=True)
+            await self._failed(item, unknown)
             return False
         except DeliveryError as error:
             await self._failed(item, error)
             return False
         except Exception as error:
-            log.exception("The delivery of %s failed", key)
+            log.exception("The delivery of %s failed", item.key)
             unknown = DeliveryError(f"{type(error).__name__}", fate_unknown=True)
             await self._failed(item, unknown)
             return False
         async with self._database.transaction() as tx:
-            await outbox.delivered(tx, key, list(delivered.message_ids), self._now())
+            await outbox.delivered(tx, item.key, list(delivered.message_ids), self._now())
         return True
 
     async def _failed(self, item: Item, error: DeliveryError) -> None:

@@ -1,5 +1,6 @@
 """Confirmations: asked of the owner, answered once, expired."""
 
+import asyncio
 import hashlib
 import json
 import logging
@@ -11,7 +12,7 @@ from bot.agent.messages import ToolCall
 from bot.agent.sanitizer import escape_for_model, one_line
 from bot.errors import BotError, DeliveryError
 from bot.platforms.base import CommandReply, Confirmation, Incoming, Outlet
-from bot.values import Clock, Identity, Json, Place, Role, new_sortable_id
+from bot.values import Clock, Identity, Json, Place, Role, derived_run_id
 from db import approvals, conversations, users, workers
 from db.approvals import Approval
 from db.database import Database
@@ -20,6 +21,7 @@ from skills.base import Tool, ToolContext
 log = logging.getLogger(__name__)
 
 EXPIRES_AFTER = timedelta(minutes=10)
+ASK_SECONDS = 60.0
 YES = frozenset({"yes", "y", "ok", "confirm", "approve"})
 NO = frozenset({"no", "n", "deny", "cancel"})
 _ANSWER = re.compile(rf"(?P<word>{'|'.join(sorted(YES | NO))})(?: (?P<id>[0-9a-f]{{4,32}}))?[.!]?")
@@ -57,13 +59,17 @@ class Approvals:
             arguments, words = await tool.prepare(context, arguments)
         approval = self._approval(tool, arguments, context)
         async with self._database.transaction() as tx:
-            await approvals.put(
-                tx,
-                approval,
-                place=context.place,
-                conversation_id=context.conversation_id,
-                now=self._now(),
-            )
+            before = await approvals.get(tx, approval.id)
+            if before is None:
+                await approvals.put(
+                    tx,
+                    approval,
+                    place=context.place,
+                    conversation_id=context.conversation_id,
+                    now=self._now(),
+                )
+        if before is not None and before.status != "open":
+            return {"status": before.status, "note": "The person has answered this already."}
         question = Confirmation(
             id=approval.id,
             owner=context.user,
@@ -72,10 +78,15 @@ class Approvals:
             expires_in_seconds=EXPIRES_AFTER.total_seconds(),
         )
         try:
-            await self._outlets[context.place.platform].ask(question)
+            async with asyncio.timeout(ASK_SECONDS):
+                await self._outlets[context.place.platform].ask(question)
         except DeliveryError as error:
             await self._close(approval.id, "denied", context.user)
             return {"status": "denied", "reason": f"{error} It was not done."}
+        except Exception:
+            # Nobody saw the question, so nobody may answer it.
+            await self._close(approval.id, "denied", context.user)
+            raise
         return {
             "status": "confirmation_asked",
             "note": "The person has been asked; it happens if they say yes. Do not call it again.",
@@ -83,7 +94,8 @@ class Approvals:
 
     def _approval(self, tool: Tool, arguments: Json, context: ToolContext) -> Approval:
         return Approval(
-            id=new_sortable_id(),
+            # The same when the call is made again after a crash: asked once.
+            id=derived_run_id(context.work_id, context.call_id).replace("-", ""),
             user_id=context.user.key,
             run_id=context.run_id,
             tool=tool.name,
@@ -136,14 +148,12 @@ class Approvals:
         now, user = self._now(), incoming.user
         async with self._database.transaction() as tx:
             waiting = await approvals.open_for(tx, user.key, incoming.place, now)
-            if waiting and not await conversations.is_new_event(
+            if match["id"]:
+                waiting = [item for item in waiting if item.id.endswith(match["id"])]
+            if not waiting or not await conversations.is_new_event(
                 tx, incoming.place.platform, incoming.event_id, now
             ):
-                return CommandReply(text=GONE, failed=True)
-        if match["id"]:
-            waiting = [item for item in waiting if item.id.endswith(match["id"])]
-        if not waiting:
-            return None
+                return None
         if len(waiting) > 1:
             lines = "\n".join(f"- `yes {item.id[-6:]}`: {_spelled(item)}" for item in waiting)
             return CommandReply(text=f"Which one do you mean?\n{lines}", failed=True)
@@ -152,7 +162,9 @@ class Approvals:
     async def expire(self) -> None:
         """Close the questions whose time is over: no answer is a no."""
         async with self._database.transaction() as tx:
-            await approvals.expire(tx, self._now())
+            over = await approvals.expire(tx, self._now())
+        for approval in over:
+            await self._remember(approval, "The person did not answer in time; it was not done.")
 
     async def _close(self, approval_id: str, status: str, user: Identity) -> bool:
         async with self._database.transaction() as tx:

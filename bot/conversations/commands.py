@@ -101,7 +101,7 @@ class Commands:
         }
         handler = handlers.get(action.lower())
         if handler is None:
-            known = "list, stop, log, info, send, spawn, usage"
+            known = "list, stop, log, info, send, spawn, usage, retry, dismiss, help"
             return CommandReply(
                 text=f"/subagents {one_line(action, 30)} is unknown. There are: {known}.",
                 failed=True,
@@ -215,7 +215,8 @@ class Commands:
                 f"{spawned.position} in your queue."
             )
         notes = "".join(f"\n- {note}" for note in spawned.notes)
-        return CommandReply(text=f"{text} The result will be announced here.{notes}")
+        told = "" if run.announce == "silent" else " The result will be announced here."
+        return CommandReply(text=f"{text}{told}{notes}")
 
     async def _retry(self, words: str, caller: Caller) -> CommandReply:
         _needs(words, "retry")

@@ -47,15 +47,15 @@ class Orchestrator:
             check_may_talk(incoming.user, self.access)
         except NotAllowedError as error:
             return CommandReply(text=str(error), failed=True)
+        if len(incoming.text) > MAX_MESSAGE:
+            return CommandReply(
+                text=f"That is {len(incoming.text):,} characters; I read up to "
+                f"{MAX_MESSAGE:,} at a time. Send it in parts.",
+                failed=True,
+            )
         text = plain(incoming.text, limit=None).strip()
         if not text:
             return None
-        if len(text) > MAX_MESSAGE:
-            return CommandReply(
-                text=f"That is {len(text):,} characters; I read up to {MAX_MESSAGE:,} at a time. "
-                "Send it in parts.",
-                failed=True,
-            )
         if text.startswith("/"):
             return await self._command(incoming, text)
         role = role_of(incoming.user, self.access)
@@ -74,7 +74,14 @@ class Orchestrator:
             if not new:
                 return None
             await users.ensure_user(tx, incoming.user, incoming.user_name, self.now())
-            conversation_id = await conversations.find(tx, incoming.user, incoming.place)
+            # A run that a command starts belongs to the conversation, so that its result is known.
+            spawns = text.lower().startswith("/subagents spawn")
+            here = (tx, incoming.user, incoming.place)
+            conversation_id = (
+                await conversations.find_or_open(*here, self.now())
+                if spawns
+                else await conversations.find(*here)
+            )
         if text.lower() in {"/stop", "/stop turn"}:
             return await self.stop_turn(incoming.user, incoming.place)
         caller = Caller(
@@ -132,8 +139,7 @@ class Orchestrator:
     async def stop_turn(self, user: Identity, place: Place) -> CommandReply:
         """Stop the turn under way in this place, if it is this person's."""
         async with self.database.transaction() as tx:
-            conversation_id = await conversations.find(tx, user, place)
-            active = await turns.active(tx, conversation_id) if conversation_id else None
+            active = await turns.active_of(tx, user.key, place)
             if active is None or not await turns.request_stop(tx, active.id, self.now()):
                 return CommandReply(
                     text="Nothing is being answered. `/subagents stop ID` stops a run."

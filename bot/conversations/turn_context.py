@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from itertools import dropwhile
 from zoneinfo import ZoneInfo
 
 from bot.agent.context import RunLine, main_prompt, situation
@@ -69,9 +70,11 @@ class TurnContext:
 
 
 def _history(past: Sequence[StoredMessage]) -> list[Message]:
+    """Return what was said as messages; providers refuse a history that the model begins."""
+    spoken = dropwhile(lambda item: item.role == "assistant", past)
     return [
         Answer(text=item.text) if item.role == "assistant" else UserMessage(item.text)
-        for item in past
+        for item in spoken
         if item.text.strip()
     ]
 

@@ -3,18 +3,22 @@
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
+from enum import StrEnum
 
 from bot.agent.base_agent import AgentConfig, BaseAgent, Surroundings
 from bot.agent.journal import StoredJournal
 from bot.agent.plain import plain
 from bot.agent.progress import AgentResult, Progress
 from bot.agent.protocols import Approver
+from bot.agent.sanitizer import one_line
 from bot.agent.settings import AgentSettings
 from bot.agent.toolbox import Toolbox
 from bot.conversations.access import AccessSettings, role_of
 from bot.conversations.turn_context import TurnContext
 from bot.errors import BotError, DeliveryError, FencedError
+from bot.logs import bound
 from bot.models.base import Model
 from bot.platforms.base import Outlet, ReplyStream
 from bot.subagents.active import ActiveRuns, Why
@@ -32,6 +36,9 @@ from skills.base import Tool, ToolContext
 log = logging.getLogger(__name__)
 
 STOPPED = "_(stopped)_"
+#: How a model's thoughts begin while they are all that there is to show.
+THOUGHT = "💭"
+SEND_SECONDS = 60.0
 LIMITS = {
     RunStatus.MAX_STEPS: "_(I stopped here: a turn has only so many steps. Say “go on”.)_",
     RunStatus.MAX_TOOL_CALLS: "_(I stopped here: a turn has only so many tool calls.)_",
@@ -90,10 +97,19 @@ class Shown:
 
     def grow(self, text: str) -> None:
         """Take the text of the step that is streaming."""
-        before = self.progress.partial_text()
-        self.text = plain(f"{before}\n\n{text}".strip(), limit=None)
+        whole = f"{self.progress.partial_text()}\n\n{text}".strip()
         if self.reply is not None:
-            self.reply.update(self.text)
+            self.reply.update(whole)
+        if not text.startswith(THOUGHT):
+            self.text = whole
+
+
+class Fate(StrEnum):
+    """What became of a reply that was sent."""
+
+    ARRIVED = "arrived"
+    FAILED = "failed"
+    UNKNOWN = "unknown"
 
 
 @dataclass(slots=True)
@@ -109,10 +125,15 @@ class Turns:
             turn = await turns.begin(tx, turn_id)
         if turn is None:
             return
+        with bound(turn=turn.id, user=turn.user.key, conversation=turn.conversation_id):
+            await self._work(turn)
+
+    async def _work(self, turn: Turn) -> None:
         active = self.active.enter(turn.id)
         progress = Progress()
-        shown = Shown(self._open_reply(turn), progress)
+        shown = Shown(None, progress)
         try:
+            shown.reply = self._open_reply(turn)
             result = await self._attempt(turn, progress, shown)
         except FencedError:
             log.warning("Turn %s has been taken over by another process", turn.id)
@@ -122,8 +143,7 @@ class Turns:
             if active.why is not Why.STOPPED:
                 await self._shielded(self._leave(turn, shown))
                 raise
-            text = f"{shown.text or progress.partial_text()}\n\n{STOPPED}".strip()
-            await self._shielded(self._finish(turn, shown, text, status="stopped"))
+            await self._shielded(self._stopped(turn, shown))
             return
         finally:
             self.active.leave(turn.id, active)
@@ -133,7 +153,15 @@ class Turns:
         outlet = self.desk.outlets.get(turn.place.platform)
         if outlet is None or turn.kind == "summary":
             return None
-        return outlet.open_reply(turn.place, turn.user, turn.reply_message_id)
+
+        def begun(message_id: str) -> None:
+            self.desk.tasks.start(self._keep_reply(turn, message_id), name="keep a reply's id")
+
+        return outlet.open_reply(turn.place, turn.user, turn.reply_message_id, begun=begun)
+
+    async def _keep_reply(self, turn: Turn, message_id: str) -> None:
+        async with self.desk.database.transaction() as tx:
+            await turns.keep_reply(tx, turn.id, message_id)
 
     async def _attempt(self, turn: Turn, progress: Progress, shown: Shown) -> AgentResult:
         if turn.crashes >= MAX_CRASHES:
@@ -219,6 +247,14 @@ class Turns:
 
     # -- how it ends -----------------------------------------------------------------------------
 
+    async def _stopped(self, turn: Turn, shown: Shown) -> None:
+        """End a turn that its person stopped, with what there is."""
+        if turn.kind == "summary":
+            await self._release(turn, None)
+            return
+        so_far = plain(shown.text or shown.progress.partial_text(), limit=None)
+        await self._finish(turn, shown, f"{so_far}\n\n{STOPPED}".strip(), status="stopped")
+
     async def _conclude(self, turn: Turn, shown: Shown, result: AgentResult) -> None:
         said = plain(result.said or result.text, limit=None)
         if turn.kind == "summary":
@@ -249,14 +285,14 @@ class Turns:
                 await self._keep(tx, turn, text, arrived=arrived, refused=refused)
                 return True
 
-        if not await patiently(write):
-            return
-        if not arrived:
+        ended = await patiently(write)
+        if ended and arrived is not Fate.ARRIVED:
             self.desk.announce(turn.id)
+        # In any case: a first try may have been committed although the connection broke.
         self.desk.wake(turn.conversation_id, turn.place.platform)
 
     async def _keep(
-        self, tx: Transaction, turn: Turn, text: str, *, arrived: bool, refused: bool
+        self, tx: Transaction, turn: Turn, text: str, *, arrived: "Fate", refused: bool
     ) -> None:
         now = self.desk.now()
         # What a model refused must not be sent to it again.
@@ -264,47 +300,57 @@ class Turns:
         await conversations.say(
             tx, turn.conversation_id, role=role, text=kept, now=now, turn_id=turn.id
         )
-        if not arrived:
+        if arrived is not Fate.ARRIVED:
+            asked = one_line(await conversations.text_of(tx, turn.message_id), 60)
             item = outbox.NewItem(
                 key=turn.id,
                 user_id=turn.user.key,
                 place=turn.place,
                 run_id=None,
-                title="",
+                title=f"↩ To “{asked}”",
                 text=text,
+                maybe_repeated=arrived is Fate.UNKNOWN,
             )
             await outbox.put(tx, item, now)
 
-    async def _say(self, shown: Shown, text: str) -> bool:
+    async def _say(self, shown: Shown, text: str) -> "Fate":
         if shown.reply is None:
-            return False
+            return Fate.FAILED
         try:
-            await shown.reply.finish(text)
+            async with asyncio.timeout(SEND_SECONDS):
+                await shown.reply.finish(text)
+        except TimeoutError:
+            log.warning("The platform did not say whether it took a reply")
+            return Fate.UNKNOWN
         except DeliveryError as error:
             log.info("A reply goes to the outbox: %s", error)
-            return False
+            return Fate.UNKNOWN if error.fate_unknown else Fate.FAILED
         except Exception:
             log.exception("A reply could not be given")
-            return False
-        return True
+            return Fate.UNKNOWN
+        return Fate.ARRIVED
 
     async def _release(self, turn: Turn, text: str | None) -> None:
         """Let the held announcements go, in the main agent's words if it found any."""
-        async with self.desk.database.transaction() as tx:
-            status = "failed" if text is None else "done"
-            if not await turns.end(tx, turn, status=status, now=self.desk.now()):
-                return
-            keys = await outbox.release_held(tx, turn.message_id, text, self.desk.now())
-            if text is not None and keys:
-                await conversations.say(
-                    tx,
-                    turn.conversation_id,
-                    role="assistant",
-                    text=text,
-                    now=self.desk.now(),
-                    turn_id=turn.id,
-                )
-        for key in keys:
+        status = "failed" if text is None else "done"
+
+        async def write() -> list[str]:
+            async with self.desk.database.transaction() as tx:
+                if not await turns.end(tx, turn, status=status, now=self.desk.now()):
+                    return []
+                keys = await outbox.release_held(tx, turn.message_id, text, self.desk.now())
+                if text is not None and keys:
+                    await conversations.say(
+                        tx,
+                        turn.conversation_id,
+                        role="assistant",
+                        text=text,
+                        now=self.desk.now(),
+                        turn_id=turn.id,
+                    )
+                return keys
+
+        for key in await patiently(write):
             self.desk.announce(key)
         self.desk.wake(turn.conversation_id, turn.place.platform)
 
@@ -316,7 +362,9 @@ class Turns:
 
     async def _abandon(self, shown: Shown) -> None:
         if shown.reply is not None:
-            await shown.reply.abandon()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(SEND_SECONDS):
+                    await shown.reply.abandon()
 
     async def _shielded(self, work: Coroutine[None, None, None]) -> None:
         await asyncio.shield(self.desk.tasks.start(work, name="end of a turn"))

@@ -2,8 +2,9 @@
 
 import asyncio
 import logging
+import time
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 
 from bot.conversations.announcements import Announcements
@@ -15,10 +16,13 @@ from bot.subagents.endings import Endings
 from bot.subagents.limits import SubagentSettings
 from bot.subagents.progress import Cards
 from bot.subagents.retention import RetentionSettings
+from bot.subagents.runner import LOST_AFTER_SECONDS
 from bot.subagents.wording import Outcome
+from bot.tasks import Tasks
 from bot.values import Clock, Identity, RunStatus
 from db import conversations, outbox, run_messages, runs, steps, turns, workers
-from db.database import Database
+from db.database import Database, Transaction
+from db.runs import Run
 
 log = logging.getLogger(__name__)
 
@@ -27,7 +31,35 @@ POLL_SECONDS = 1.0
 SWEEP_SECONDS = 5.0
 DEAD_AFTER = timedelta(seconds=10)
 #: Work that has been silent for so long and is unknown to the engine is handed to it again.
-OVERDUE = timedelta(seconds=30)
+OVERDUE = timedelta(seconds=10)
+#: A stop that nobody has carried out for so long is carried out here.
+STOP_OVERDUE = timedelta(seconds=10)
+LOST_AFTER = timedelta(seconds=LOST_AFTER_SECONDS)
+
+
+@dataclass(slots=True)
+class Pulse:
+    """Whether this process has been able to beat without a long gap for a while."""
+
+    monotonic: Callable[[], float] = time.monotonic
+    _last: float | None = None
+    _since: float = 0.0
+
+    def beat(self) -> None:
+        """Take note of a beat that was stored."""
+        now = self.monotonic()
+        if self._last is None or now - self._last > DEAD_AFTER.total_seconds() / 2:
+            self._since = now
+        self._last = now
+
+    @property
+    def steady(self) -> bool:
+        """Whether the others have had the time to beat as well."""
+        if self._last is None:
+            return False
+        now = self.monotonic()
+        gap = DEAD_AFTER.total_seconds()
+        return now - self._since >= gap / 2 and now - self._last <= gap / 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,8 +85,10 @@ class Upkeep:
     orchestrator: Orchestrator
     settings: SubagentSettings
     retention: RetentionSettings
+    tasks: Tasks
     present: Callable[[], Identity | None]
     now: Clock
+    pulse: Pulse = field(default_factory=Pulse)
 
     async def run(self) -> None:
         """Do all of it until cancelled."""
@@ -70,7 +104,7 @@ class Upkeep:
     # -- being alive -----------------------------------------------------------------------------
 
     async def enter(self) -> None:
-        """Enter this process, and take over at once what earlier ones left."""
+        """Enter this process among those at work."""
         async with self.database.transaction() as tx:
             await workers.start(tx, self.worker_id, list(self.platforms), self.now())
 
@@ -78,6 +112,7 @@ class Upkeep:
         """Say that this process is alive."""
         async with self.database.transaction() as tx:
             await workers.beat(tx, self.worker_id, self.now())
+        self.pulse.beat()
 
     async def leave(self) -> None:
         """Enter that this process ends in good order."""
@@ -110,41 +145,50 @@ class Upkeep:
     # -- taking over, delivering -----------------------------------------------------------------
 
     async def sweep(self) -> None:
-        """Take over dead processes' work, deliver what is due, close what has expired."""
+        """Take over what is left behind, deliver what is due, close what has expired."""
         await self.take_over()
+        await self._revive_runs()
+        await self._revive_turns()
         await self.database.checkpoint()
         await self.announcements.sweep()
         await self.approvals.expire()
         person = self.present()
         if person is not None:
-            await self.announcements.deliver_waiting(person)
+            waiting = self.announcements.deliver_waiting(person)
+            self.tasks.start(waiting, name="deliver what waits")
 
     async def take_over(self) -> None:
         """Queue again what processes left that have not been heard of for a while.
 
-        On SQLite there is one process at a time: every other one is dead.
+        On SQLite there is one process at a time: every other one is dead. On PostgreSQL nobody is
+        judged by a process that could not itself beat for a while: then it was the database.
         """
+        if not self.database.is_sqlite and not self.pulse.steady:
+            return
         async with self.database.transaction() as tx:
             if not await workers.try_take_over_lock(tx):
                 return
-            heard_since = self.now() - DEAD_AFTER
-            alive = [self.worker_id]
-            if not self.database.is_sqlite:
-                alive += await workers.alive(tx, heard_since)
-            unsure = await outbox.recover(tx, alive)
+            alive = await self._alive(tx)
+            under_way = self.announcements.under_way
+            unsure = await outbox.recover(tx, alive, me=self.worker_id, under_way=under_way)
+            left = [] if self.database.is_sqlite else await self.engine.take_over(alive)
+        if self.database.is_sqlite:
             left = await self.engine.take_over(alive)
         if left:
             log.info("Took over %d pieces of work", len(left))
         if unsure:
             log.info("%d announcements may have been sent before; they are sent again", unsure)
 
-    # -- sweeping --------------------------------------------------------------------------------
+    async def _alive(self, tx: Transaction) -> list[str]:
+        if self.database.is_sqlite:
+            return [self.worker_id]
+        return [self.worker_id, *await workers.alive(tx, self.now() - DEAD_AFTER)]
+
+    # -- what fell through -------------------------------------------------------------------------
 
     async def clean_up(self) -> None:
-        """Hand forgotten work to the engine again, end what cannot go on, forget what is old."""
+        """End what cannot go on, let waiting runs in, forget what is old."""
         await self.endings.promote()
-        await self._revive_runs()
-        await self._revive_turns()
         await self._end_orphans()
         await self._forget()
 
@@ -153,7 +197,7 @@ class Upkeep:
         overdue = self.now() - OVERDUE
         async with self.database.snapshot() as tx:
             waiting = await runs.admitted(tx, before=overdue)
-            begun = [run for run in await runs.unfinished(tx) if run.updated_at < overdue]
+            begun = await runs.unfinished(tx, before=overdue)
         mine = [
             run
             for run in (*waiting, *begun)
@@ -184,14 +228,32 @@ class Upkeep:
             await self.engine.revive("turn", turn_id, mine[turn_id])
 
     async def _end_orphans(self) -> None:
-        """End delegated tasks whose turn is over: nobody waits for them any more."""
-        age = timedelta(seconds=self.settings.sync_timeout_seconds + 300)
+        """End what nobody will go on with: it holds a slot."""
+        before = self.now() - STOP_OVERDUE
         async with self.database.snapshot() as tx:
-            begun = [*await runs.unfinished(tx), *await runs.admitted_sync(tx)]
-        for run in begun:
-            orphan = run.mode == "sync" and run.updated_at < self.now() - age
-            if orphan and run.id not in self.active.by_id:
-                await self.endings.end(run, Outcome(status=RunStatus.LOST), attempt=run.attempt)
+            left = [
+                *await runs.unfinished(tx, before=before),
+                *await runs.admitted(tx, before=before),
+                *await runs.admitted_sync(tx),
+            ]
+            alive = await self._alive(tx)
+        for run in left:
+            outcome = self._outcome_of_orphan(run, alive)
+            if outcome is not None and run.id not in self.active.by_id:
+                await self.endings.end(run, outcome, attempt=run.attempt)
+
+    def _outcome_of_orphan(self, run: Run, alive: Sequence[str]) -> Outcome | None:
+        silent = self.now() - run.updated_at
+        if run.mode == "sync" and silent > timedelta(
+            seconds=self.settings.sync_timeout_seconds + 300
+        ):
+            return Outcome(status=RunStatus.FAILED, error="The turn that asked for it is over.")
+        if silent > LOST_AFTER:
+            return Outcome(status=RunStatus.LOST)
+        asked = run.cancel_requested_at
+        if asked and asked < self.now() - STOP_OVERDUE and run.worker_id not in alive:
+            return Outcome(status=RunStatus.CANCELLED)
+        return None
 
     async def _forget(self) -> None:
         now, kept = self.now(), self.retention

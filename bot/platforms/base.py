@@ -112,6 +112,14 @@ class ReplyStream(Protocol):
         ...
 
 
+#: Told the platform's id of a reply as soon as there is one: a resumed turn goes on with it.
+OnBegun = Callable[[str], None]
+
+
+def not_kept(_: str) -> None:
+    """Take the id of a reply that need not be found again."""
+
+
 class Outlet(Protocol):
     """Says things in the places of one platform. A `worker` has outlets only."""
 
@@ -121,7 +129,14 @@ class Outlet(Protocol):
         """Show at once that the message was heard (a reaction, typing). Never raises."""
         ...
 
-    def open_reply(self, place: Place, owner: Identity, message_id: str = "") -> ReplyStream:
+    def open_reply(
+        self,
+        place: Place,
+        owner: Identity,
+        message_id: str = "",
+        *,
+        begun: OnBegun = not_kept,
+    ) -> ReplyStream:
         """Begin a reply, or go on with the one whose id is given."""
         ...
 

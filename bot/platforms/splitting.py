@@ -106,6 +106,7 @@ class _Window:
 
     Attributes:
         ends: Where its whole lines end, each with the fence that is open there.
+        last_fence: The fence that is open in `last_line`.
     """
 
     start: int
@@ -113,6 +114,7 @@ class _Window:
     room: int
     fence: _Fence | None
     ends: list[tuple[int, _Fence | None]]
+    last_fence: _Fence | None
 
     @property
     def half(self) -> int:
@@ -122,11 +124,6 @@ class _Window:
     def last_line(self) -> int:
         """Where the line begins that does not end in the window."""
         return self.ends[-1][0] + 1 if self.ends else self.start
-
-    @property
-    def last_fence(self) -> _Fence | None:
-        """The fence that is open where `last_line` begins."""
-        return self.ends[-1][1] if self.ends else self.fence
 
     @property
     def outside(self) -> list[int]:
@@ -161,7 +158,7 @@ class _Splitter:
             inner = self._after(inner, self.text[at:end])
             ends.append((end, inner))
             at = end + 1
-        return _Window(start, stop, room, fence, ends)
+        return _Window(start, stop, room, fence, ends, _left(inner, self.text[at:stop]))
 
     def _choose(self, window: _Window) -> tuple[int, _Fence | None]:
         """Return the best place to cut that fits, and the fence that is open there."""
@@ -259,8 +256,7 @@ class _Splitter:
 
     def _after(self, fence: _Fence | None, line: str) -> _Fence | None:
         """Return the fence that is open after a line."""
-        if fence and ">" in fence.prefix and line.strip() and not line.lstrip().startswith(">"):
-            fence = None
+        fence = _left(fence, line)
         match = _FENCE.match(line)
         if match is None or match.end("marker") > self.longest_fence:
             return fence
@@ -271,6 +267,12 @@ class _Splitter:
         prefix = re.sub(r"[^\s>]", " ", match["prefix"])
         info = match["info"] if self.length(line) <= self.longest_fence else ""
         return _Fence(prefix, match["marker"], info)
+
+
+def _left(fence: _Fence | None, line: str) -> _Fence | None:
+    """Return the fence that a line is still in: one in a quotation ends with the quotation."""
+    quoted = fence is not None and ">" in fence.prefix
+    return None if quoted and line.strip() and not line.lstrip().startswith(">") else fence
 
 
 def _past(pattern: re.Pattern[str], text: str, at: int) -> int:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from bot.agent.plain import plain
+from bot.agent.sanitizer import stored
 from bot.errors import BadRequestError, NotAllowedError
 from bot.events import EventBus, RunSpawned
 from bot.subagents.active import ActiveRuns
@@ -103,8 +104,9 @@ class SubagentManager:
                 return await self._again(tx, known, plan)
             spawned = await self._admit(tx, plan, may_queue=mode == "async")
             for key, value in request.whiteboard.items():
-                cleaned = plain(key, limit=None), plain(value, limit=None)
-                await whiteboard.write(tx, spawned.run.id, *cleaned, self._office.now())
+                await whiteboard.write(
+                    tx, spawned.run.id, stored(key), stored(value), self._office.now()
+                )
         self._tell(spawned.run, caller)
         return spawned
 
@@ -240,7 +242,7 @@ class SubagentManager:
         window = now - timedelta(seconds=office.settings.spawn_rate_limit.window_seconds)
         async with office.database.snapshot() as tx:
             counts = await admission.counts(tx, caller.user.key, window)
-            tokens, cost_runs = await runs.tokens_since(
+            tokens, cost_runs = await admission.tokens_since(
                 tx, caller.user.key, now - timedelta(days=1)
             )
             everyone = await users.count(tx) if caller.role is Role.ADMIN else None

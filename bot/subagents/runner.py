@@ -18,6 +18,7 @@ from bot.agent.settings import AgentSettings
 from bot.agent.toolbox import Toolbox
 from bot.errors import BotError, FencedError
 from bot.events import EventBus, RunStarted, RunStatusChanged
+from bot.logs import bound
 from bot.models.base import Model
 from bot.subagents.active import ActiveRun, ActiveRuns, RunInbox, Why
 from bot.subagents.budget import Budget
@@ -78,19 +79,26 @@ class Runner:
         if claimed is None:
             return
         run, owner, mail = claimed
+        with bound(run=run.id, user=run.user_id, conversation=run.conversation_id):
+            await self._work(run, owner, mail=mail)
+
+    async def _work(self, run: Run, owner: Identity, *, mail: bool) -> None:
         active = self._active.enter(run.id)
         active.mail = mail
         progress = Progress()
+        clock = WorkClock(run.timeout_ms / 1000, run.seconds_used)
         try:
-            outcome = await self._attempt(run, owner, active, progress)
+            outcome = await self._attempt(run, owner, active, progress, clock)
         except FencedError:
             log.warning("Run %s has been taken over by another process", run.id)
             return
         except asyncio.CancelledError:
             if await self._leave(run, active):
                 raise
-            stopped = Outcome(status=RunStatus.CANCELLED, text=progress.partial_text())
-            await self._end(run, self._measured(stopped, progress))
+            error = "" if active.why is Why.STOPPED else "The turn that waited for it was ended."
+            text = progress.partial_text()
+            stopped = Outcome(status=RunStatus.CANCELLED, text=text, error=error)
+            await self._end(run, self._measured(stopped, progress, clock))
             if active.why is not Why.STOPPED:
                 raise  # the turn that waited for this run was cancelled, and goes on to be
             return
@@ -128,7 +136,12 @@ class Runner:
         return run, owner.identity, bool(mail)
 
     async def _attempt(
-        self, run: Run, owner: Identity, active: ActiveRun, progress: Progress
+        self,
+        run: Run,
+        owner: Identity,
+        active: ActiveRun,
+        progress: Progress,
+        clock: WorkClock,
     ) -> Outcome:
         if run.cancel_requested_at is not None:
             return Outcome(status=RunStatus.CANCELLED, text=await self._earlier_text(run))
@@ -136,7 +149,8 @@ class Runner:
             error = f"Its process ended {MAX_CRASHES} times in a row while it was at work."
             text = await self._earlier_text(run)
             return Outcome(status=RunStatus.FAILED, text=text, error=error)
-        clock = WorkClock(run.timeout_ms / 1000, run.seconds_used)
+        if clock.hard_left() <= 0:
+            return Outcome(status=RunStatus.TIMEOUT, text=await self._earlier_text(run))
         try:
             async with asyncio.timeout(clock.hard_left()) as limit:
                 around = self._around(run, owner, active, clock)
@@ -261,12 +275,9 @@ class Runner:
         log.error("Run %s failed", run.id, exc_info=error)
         return Outcome(status=RunStatus.FAILED, text=text, error=OUR_FAULT)
 
-    def _measured(
-        self, outcome: Outcome, progress: Progress, clock: WorkClock | None = None
-    ) -> Outcome:
+    def _measured(self, outcome: Outcome, progress: Progress, clock: WorkClock) -> Outcome:
         """Fill in the counts, if this attempt got far enough to have any."""
-        if clock is not None:
-            outcome = replace(outcome, seconds_used=clock.used())
+        outcome = replace(outcome, seconds_used=clock.used())
         if not progress.answers:
             return outcome
         return replace(

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from sqlalchemy import insert
 
 from bot.values import UNFINISHED, Identity, RunStatus, short
-from db import runs
+from db import admission, runs
 from db.database import Database
 from db.runs import Run
 from db.tables import run_messages, steps, subagent_runs, whiteboard
@@ -302,7 +302,7 @@ async def test_only_background_runs_that_wait_too_long_are_handed_over_again(
     async with database.snapshot() as tx:
         assert await runs.admitted(tx, before=clock()) == [late]
         assert await runs.admitted_sync(tx) == [delegated]
-        assert await runs.unfinished(tx) == [begun]
+        assert await runs.unfinished(tx, before=clock()) == [begun]
 
 
 async def test_tokens_are_summed_per_person_from_a_moment_on(
@@ -316,7 +316,7 @@ async def test_tokens_are_summed_per_person_from_a_moment_on(
     await stored.run(bob, input_tokens=100)
 
     async with database.snapshot() as tx:
-        assert await runs.tokens_since(tx, alice.key, since) == (16, 2)
+        assert await admission.tokens_since(tx, alice.key, since) == (16, 2)
 
 
 async def test_a_transcript_is_empty_until_the_run_is_over(

@@ -11,7 +11,7 @@ from sqlalchemy.exc import OperationalError
 
 from bot.errors import FencedError
 from bot.tasks import Tasks
-from bot.values import Identity
+from bot.values import Identity, Json
 from db import run_messages, runs, steps, turns
 from db.database import Database, DatabaseSettings
 from db.runs import Run
@@ -51,7 +51,7 @@ async def begun(stored: Stored, user: Identity) -> Run:
 
 
 def step(run: Run, seq: int, **values: Any) -> Step:
-    row = {
+    row: Json = {
         "table": "runs",
         "work_id": run.id,
         "attempt": 1,
@@ -117,7 +117,7 @@ async def test_a_turns_step_moves_the_counts_of_the_turn(
     await stored.begin_turn(turn_id)
     async with database.transaction() as tx:
         await tx.execute(update(turns_table).values(crashes=2))
-    row = {"table": "turns", "work_id": turn_id, "attempt": 1, "seq": 0, "kind": "result"}
+    row: Json = {"table": "turns", "work_id": turn_id, "attempt": 1, "seq": 0, "kind": "result"}
 
     await writer.write(Step(**row, body={}, now=stored.now(), input_tokens=5))
 
@@ -256,12 +256,11 @@ async def test_who_waits_when_the_writer_is_cancelled_is_cancelled_too(
 ) -> None:
     tasks = Tasks()
     writer = StepWriter(database, tasks)
-    database.hold_next()
+    hold = database.hold_next()
 
     async with asyncio.timeout(20), asyncio.TaskGroup() as group:
         waiting = [group.create_task(writer.write(step(run, seq))) for seq in range(2)]
-        while not len(tasks):
-            await asyncio.sleep(0)
+        await hold.reached.wait()
         await tasks.close()
 
     assert all(task.cancelled() for task in waiting)
@@ -271,14 +270,14 @@ async def test_who_waits_when_the_writer_is_cancelled_is_cancelled_too(
 async def test_who_stops_waiting_does_not_keep_the_others_from_being_stored(
     database: WatchedDatabase, writer: StepWriter, run: Run
 ) -> None:
-    gate = database.hold_next()
+    hold = database.hold_next()
     async with asyncio.timeout(20), asyncio.TaskGroup() as group:
         impatient = group.create_task(writer.write(step(run, 0)))
         patient = group.create_task(writer.write(step(run, 1)))
         await asyncio.sleep(0)
         impatient.cancel()
         await asyncio.wait([impatient])
-        gate.set()
+        hold.released.set()
         await patient
 
     assert impatient.cancelled()
@@ -289,12 +288,12 @@ async def test_who_stops_waiting_does_not_keep_the_others_from_being_stored(
 async def test_what_comes_while_others_are_committed_is_stored_too(
     database: WatchedDatabase, writer: StepWriter, run: Run
 ) -> None:
-    gate = database.hold_next()
+    hold = database.hold_next()
     async with asyncio.timeout(20), asyncio.TaskGroup() as group:
         for seq in range(3):
             group.create_task(writer.write(step(run, seq)))
             await asyncio.sleep(0)
-        gate.set()
+        hold.released.set()
         group.create_task(writer.write(step(run, 3)))
 
     assert await texts(database, run) == [f"step {seq}" for seq in range(4)]

@@ -11,7 +11,7 @@ from db.database import Database
 from tests.fakes.clock import FakeClock
 
 words = st.text(
-    st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1, max_size=20
+    st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1, max_size=6
 )
 
 

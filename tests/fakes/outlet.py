@@ -7,7 +7,14 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from bot.errors import DeliveryError, NotPresentError
-from bot.platforms.base import Announcement, Confirmation, Delivered, RunCard
+from bot.platforms.base import (
+    Announcement,
+    Confirmation,
+    Delivered,
+    OnBegun,
+    RunCard,
+    not_kept,
+)
 from bot.values import Identity, Place, RunStatus
 
 Kind = Literal["reply", "announcement", "question"]
@@ -117,10 +124,18 @@ class FakeOutlet:
         self.acknowledged.append(place)
         self.stir()
 
-    def open_reply(self, place: Place, owner: Identity, message_id: str = "") -> FakeReply:
+    def open_reply(
+        self,
+        place: Place,
+        owner: Identity,
+        message_id: str = "",
+        *,
+        begun: OnBegun = not_kept,
+    ) -> FakeReply:
         """Begin a reply, or go on with the message whose id is given."""
         new_id = message_id or f"message-{len(self.replies) + 1}"
         reply = FakeReply(self, place, owner, new_id)
+        begun(new_id)
         self.replies.append(reply)
         self.stir()
         return reply

@@ -4,6 +4,7 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 from typing import Literal
 
 from sqlalchemy.ext.asyncio import AsyncEngine
@@ -13,6 +14,14 @@ from db.database import Database, Transaction
 #: When a transaction fails: before it begins, before it commits, or after, so that the commit
 #: happened and nobody was told.
 When = Literal["begin", "commit", "answer"]
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """Where a transaction waits: it has come there, and it may go on."""
+
+    reached: asyncio.Event = field(default_factory=asyncio.Event)
+    released: asyncio.Event = field(default_factory=asyncio.Event)
 
 
 class WatchedDatabase(Database):
@@ -30,24 +39,26 @@ class WatchedDatabase(Database):
         self.transactions = 0
         self._inside: set[asyncio.Task[object] | None] = set()
         self._plan: deque[tuple[When, Exception] | None] = deque()
-        self._gates: deque[asyncio.Event] = deque()
+        self._holds: deque[Hold] = deque()
 
     def fail_next(self, error: Exception, *, when: When = "begin", after: int = 0) -> None:
         """Let the next transaction fail, or the one `after` so many that go well."""
         self._plan.extend([*[None] * after, (when, error)])
 
-    def hold_next(self) -> asyncio.Event:
-        """Let the next transaction wait, before it begins, for the event that is returned."""
-        self._gates.append(asyncio.Event())
-        return self._gates[-1]
+    def hold_next(self) -> "Hold":
+        """Let the next transaction wait, before it begins."""
+        self._holds.append(Hold())
+        return self._holds[-1]
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Transaction]:
         planned = self._plan.popleft() if self._plan else None
         when, error = planned or ("", None)
         with self._alone():
-            if self._gates:
-                await self._gates.popleft().wait()
+            if self._holds:
+                hold = self._holds.popleft()
+                hold.reached.set()
+                await hold.released.wait()
             if error is not None and when == "begin":
                 raise error
             async with super().transaction() as tx:

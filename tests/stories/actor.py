@@ -55,6 +55,18 @@ class Actor:
         document = {"user": user, "text": text, **fields}
         self.process.stdin.write(json.dumps(document).encode() + b"\n")
 
+    async def answer_with(self, user: str, command: str, words: str) -> Line:
+        """Let a person give a command again and again until the answer holds these words."""
+        async with asyncio.timeout(40):
+            while True:
+                known = len(self.events("answer"))
+                self.say(user, command)
+                await self.until(lambda _: len(self.events("answer")) > known)  # noqa: B023
+                newest = self.events("answer")[-1]
+                if words in newest["text"]:
+                    return newest
+                await asyncio.sleep(0.5)
+
     async def kill(self) -> None:
         """Kill the process as `kill -9` does."""
         self.signal(signal.SIGKILL)
@@ -77,7 +89,7 @@ async def actor(
     *,
     crash_at: str = "",
     drain_seconds: float = 0.2,
-    **sections: Any,
+    sections: Line | None = None,
 ) -> AsyncIterator[Actor]:
     """Start a bot in a process of its own, and kill what is left of it at the end."""
     process = await asyncio.create_subprocess_exec(
@@ -86,7 +98,7 @@ async def actor(
         "tests.stories.process",
         f"--database={database_url}",
         f"--model={model_url}",
-        f"--sections={json.dumps(sections)}",
+        f"--sections={json.dumps(sections or {})}",
         f"--crash-at={crash_at}",
         f"--drain-seconds={drain_seconds}",
         stdin=asyncio.subprocess.PIPE,

@@ -13,7 +13,7 @@ from typing import Any
 
 from bot.app import open_bot
 from bot.parts import Bot
-from bot.platforms.base import Announcement, Delivered, Incoming, RunCard
+from bot.platforms.base import Announcement, Delivered, Incoming, OnBegun, RunCard, not_kept
 from bot.values import Identity, Place, new_run_id
 from skills.base import Effects, Skill, ToolContext, tool
 from tests.fakes.outlet import FakeOutlet, FakeReply
@@ -43,8 +43,17 @@ class TellingOutlet(FakeOutlet):
         super().__init__(PLATFORM)
         self._crash_at = crash_at
 
-    def open_reply(self, place: Place, owner: Identity, message_id: str = "") -> FakeReply:
-        return TellingReply(self, place, owner, message_id or new_run_id())
+    def open_reply(
+        self,
+        place: Place,
+        owner: Identity,
+        message_id: str = "",
+        *,
+        begun: OnBegun = not_kept,
+    ) -> FakeReply:
+        new_id = message_id or new_run_id()
+        begun(new_id)
+        return TellingReply(self, place, owner, new_id)
 
     async def announce(self, announcement: Announcement) -> Delivered:
         if self._crash_at == "before-send":

@@ -156,7 +156,7 @@ class Stage:
             while True:
                 async with self.bot.database.snapshot() as tx:
                     item = await outbox.get(tx, key)
-                if item is not None and item.status == status and item.attempts:
+                if item and item.status == status and (item.attempts or status == "waiting"):
                     return
                 await asyncio.sleep(0.01)
 

@@ -17,7 +17,7 @@ async def test_a_result_for_someone_who_is_away_waits_for_the_next_chat(database
         outlet.absent.add(ALICE)
         await it.command(ALICE, "/subagents spawn Work")
         run = await it.ended("Work", RunStatus.COMPLETED)
-        await it.bot.announcements.deliver(run.id)
+        await it.settled(run.id, "waiting")
         assert outlet.announcements == []
         outlet.absent.clear()
         await it.bot.announcements.deliver_waiting(ALICE)

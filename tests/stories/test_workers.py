@@ -20,16 +20,16 @@ async def test_a_dead_workers_run_is_taken_over_and_announced_once(postgres_url:
     play = Play(
         runs={"Work": [call("look", at="left"), Reply(text="x", fault="hang"), Reply(text="Done.")]}
     )
-    async with FakeAnthropic(play) as server:
-        async with (
-            actor(postgres_url, server.url) as first,
-            actor(postgres_url, server.url) as second,
-        ):
-            first.say("alice", SPAWN)
-            await server.received(2)
-            at_work, other = (first, second) if first.events("tool") else (second, first)
-            await at_work.kill()
-            told = await other.event("announcement")
+    async with (
+        FakeAnthropic(play) as server,
+        actor(postgres_url, server.url) as first,
+        actor(postgres_url, server.url) as second,
+    ):
+        first.say("alice", SPAWN)
+        await server.received(2)
+        at_work, other = (first, second) if first.events("tool") else (second, first)
+        await at_work.kill()
+        told = await other.event("announcement")
 
     asked = [json.dumps(a.body["messages"]) for a in server.requests if is_run(a.body)]
     assert told["text"] == "Done."
@@ -42,20 +42,20 @@ async def test_a_worker_that_slept_is_fenced_and_says_nothing_twice(postgres_url
     play = Play(
         runs={"Work": [call("look", at="left"), Reply(text="x", fault="hang"), Reply(text="Done.")]}
     )
-    async with FakeAnthropic(play) as server:
-        async with (
-            actor(postgres_url, server.url) as first,
-            actor(postgres_url, server.url) as second,
-        ):
-            first.say("alice", SPAWN)
-            await server.received(2)
-            sleeper, other = (first, second) if first.events("tool") else (second, first)
-            sleeper.signal(signal.SIGSTOP)
-            await other.event("announcement")
-            sleeper.signal(signal.SIGCONT)
-            server.go.set()
-            sleeper.say("alice", "/subagents list")
-            listed = await sleeper.event("answer")
+    async with (
+        FakeAnthropic(play) as server,
+        actor(postgres_url, server.url) as first,
+        actor(postgres_url, server.url) as second,
+    ):
+        first.say("alice", SPAWN)
+        await server.received(2)
+        sleeper, other = (first, second) if first.events("tool") else (second, first)
+        sleeper.signal(signal.SIGSTOP)
+        await other.event("announcement")
+        sleeper.signal(signal.SIGCONT)
+        server.go.set()
+        sleeper.say("alice", "/subagents list")
+        listed = await sleeper.event("answer")
 
     assert "completed" in listed["text"]
     assert len(sleeper.events("announcement")) + len(other.events("announcement")) == 1
@@ -63,18 +63,18 @@ async def test_a_worker_that_slept_is_fenced_and_says_nothing_twice(postgres_url
 
 async def test_a_run_is_stopped_from_another_process_within_two_seconds(postgres_url: str) -> None:
     play = Play(runs={"Work": [call("look", at="left"), Reply(text="x", fault="hang")]})
-    async with FakeAnthropic(play) as server:
-        async with (
-            actor(postgres_url, server.url) as first,
-            actor(postgres_url, server.url) as second,
-        ):
-            first.say("alice", SPAWN)
-            await server.received(2)
-            other = second if first.events("tool") else first
-            other.say("alice", "/subagents stop work")
-            async with asyncio.timeout(5):
-                await server.disconnected.wait()
-            told = await (first if other is second else second).event("announcement")
+    async with (
+        FakeAnthropic(play) as server,
+        actor(postgres_url, server.url) as first,
+        actor(postgres_url, server.url) as second,
+    ):
+        first.say("alice", SPAWN)
+        await server.received(2)
+        other = second if first.events("tool") else first
+        other.say("alice", "/subagents stop work")
+        async with asyncio.timeout(5):
+            await server.disconnected.wait()
+        told = await (first if other is second else second).event("announcement")
 
     assert "was stopped" in told["title"]
 
@@ -89,18 +89,18 @@ async def test_a_message_reaches_a_run_in_another_process(postgres_url: str) -> 
             ]
         }
     )
-    async with FakeAnthropic(play) as server:
-        async with (
-            actor(postgres_url, server.url) as first,
-            actor(postgres_url, server.url) as second,
-        ):
-            first.say("alice", SPAWN)
-            await server.received(2)
-            at_work = first if first.events("tool") else second
-            other = second if at_work is first else first
-            other.say("alice", "/subagents send work Look up")
-            await other.event("answer")
-            await at_work.event("announcement")
+    async with (
+        FakeAnthropic(play) as server,
+        actor(postgres_url, server.url) as first,
+        actor(postgres_url, server.url) as second,
+    ):
+        first.say("alice", SPAWN)
+        await server.received(2)
+        at_work = first if first.events("tool") else second
+        other = second if at_work is first else first
+        other.say("alice", "/subagents send work Look up")
+        await other.event("answer")
+        await at_work.event("announcement")
 
     assert "Look up" in json.dumps(server.requests[-1].body["messages"])
 
@@ -115,18 +115,18 @@ async def test_two_processes_that_spawn_at_once_never_pass_a_cap(postgres_url: s
             "spawn_rate_limit": {"max_requests": 100},
         }
     }
-    async with FakeAnthropic(play) as server:
-        async with (
-            actor(postgres_url, server.url, **caps) as first,
-            actor(postgres_url, server.url, **caps) as second,
-        ):
-            for number in range(12):
-                for bot in (first, second):
-                    bot.say("alice", f"/subagents spawn Job {number} of {id(bot)}")
-                    bot.say("bob", f"/subagents spawn Job {number} of {id(bot)}")
+    async with (
+        FakeAnthropic(play) as server,
+        actor(postgres_url, server.url, sections=caps) as first,
+        actor(postgres_url, server.url, sections=caps) as second,
+    ):
+        for number in range(12):
             for bot in (first, second):
-                await bot.until(lambda _, bot=bot: len(bot.events("answer")) == 24)  # type: ignore[misc]
-            answers = [line["text"] for bot in (first, second) for line in bot.events("answer")]
+                bot.say("alice", f"/subagents spawn Job {number} of {id(bot)}")
+                bot.say("bob", f"/subagents spawn Job {number} of {id(bot)}")
+        for bot in (first, second):
+            await bot.until(lambda _, bot=bot: len(bot.events("answer")) == 24)  # type: ignore[misc]
+        answers = [line["text"] for bot in (first, second) for line in bot.events("answer")]
 
     started = [text for text in answers if "✅ Started" in text]
     waiting = [text for text in answers if "waits for a slot" in text]
@@ -140,23 +140,23 @@ async def test_two_processes_that_spawn_at_once_never_pass_a_cap(postgres_url: s
 
 async def test_the_same_event_in_two_processes_at_once_is_one_turn(postgres_url: str) -> None:
     play = Play(main=[Reply(text="Once."), Reply(text="Twice.")])
-    async with FakeAnthropic(play) as server:
-        async with (
-            actor(postgres_url, server.url) as first,
-            actor(postgres_url, server.url) as second,
-        ):
-            for bot in (first, second):
-                bot.say("alice", "Hello?", event_id="E1")
-            first_reply = asyncio.ensure_future(first.event("reply"))
-            second_reply = asyncio.ensure_future(second.event("reply"))
-            done, pending = await asyncio.wait(
-                {first_reply, second_reply}, return_when=asyncio.FIRST_COMPLETED
-            )
-            for waiting in pending:
-                waiting.cancel()
-            for bot in (first, second):
-                bot.say("alice", "/subagents list")
-                await bot.event("answer")
+    async with (
+        FakeAnthropic(play) as server,
+        actor(postgres_url, server.url) as first,
+        actor(postgres_url, server.url) as second,
+    ):
+        for bot in (first, second):
+            bot.say("alice", "Hello?", event_id="E1")
+        first_reply = asyncio.ensure_future(first.event("reply"))
+        second_reply = asyncio.ensure_future(second.event("reply"))
+        done, pending = await asyncio.wait(
+            {first_reply, second_reply}, return_when=asyncio.FIRST_COMPLETED
+        )
+        for waiting in pending:
+            waiting.cancel()
+        for bot in (first, second):
+            bot.say("alice", "/subagents list")
+            await bot.event("answer")
 
     assert len(done) == 1
     assert len(server.requests) == 1

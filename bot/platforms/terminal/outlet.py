@@ -4,7 +4,14 @@ import logging
 import uuid
 
 from bot.errors import DeliveryError
-from bot.platforms.base import Announcement, Confirmation, Delivered, RunCard
+from bot.platforms.base import (
+    Announcement,
+    Confirmation,
+    Delivered,
+    OnBegun,
+    RunCard,
+    not_kept,
+)
 from bot.platforms.terminal.people import PLATFORM
 from bot.platforms.terminal.room import OpenReply, Room
 from bot.platforms.terminal.surface import Answer, Note
@@ -60,7 +67,14 @@ class TerminalOutlet:
         """Show that the bot is thinking."""
         self._room.hear(place)
 
-    def open_reply(self, place: Place, owner: Identity, message_id: str = "") -> TerminalReply:
+    def open_reply(
+        self,
+        place: Place,
+        owner: Identity,
+        message_id: str = "",
+        *,
+        begun: OnBegun = not_kept,
+    ) -> TerminalReply:
         """Begin a reply; one that is gone on with is shown anew, since paper cannot be edited."""
         reply = self._room.open_reply(owner, place)
         return TerminalReply(self._room, reply, message_id or str(uuid.uuid4()))

@@ -26,7 +26,7 @@ async def test_it_asks_for_five_calls_and_then_ends() -> None:
         process.terminate()
         await process.wait()
 
-    assert calls == [{"words": "something"}] * 5
+    assert calls == [{"words": f"something {number}"} for number in range(5)]
 
 
 async def work(url: str) -> list[dict[str, object]]:
