@@ -68,9 +68,17 @@ def calls_so_far(messages: Iterable[Message]) -> int:
     return max((int(match[1]) for id_ in ids if (match := _CALL_ID.match(id_))), default=0)
 
 
+_NOT_THE_THING = frozenset(
+    {"research", "study", "look", "up", "find", "out", "about", "the", "a", "an", "on", "into"}
+)
+
+
 def label_of(task: str) -> str:
-    """Return a few words that tell a task from another."""
-    return " ".join(re.findall(r"[\w’'-]+", task)[:5])[:40] or "task"
+    """Return a few words that tell a task from another: what it is about, not what to do."""
+    words = re.findall(r"[\w’'-]+", task)
+    while len(words) > 1 and words[0].lower() in _NOT_THE_THING:
+        words.pop(0)
+    return " ".join(words[:5])[:40] or "task"
 
 
 def findings(text: str) -> str:

@@ -55,7 +55,7 @@ def reply(calls: Sequence[ToolCall], results: Sequence[ToolResult]) -> Move:
         call = known.get(result.call_id, ToolCall(result.call_id, ""))
         say = _failed if result.failed else _AFTER.get(call.name, _quoted)
         lines.append(say(call, result.text))
-    return final("\n".join(lines))
+    return final("\n".join(lines if len(lines) == 1 else [f"- {line}" for line in lines]))
 
 
 # -- what is wished for --------------------------------------------------------------------------

@@ -9,6 +9,10 @@ from bot.models.offline_moves import Move, Wish, calls_so_far, final, label_of
 _FROM_PERSON = re.compile(r"A message from your person:\n(.+?)(?=\n\n|\Z)", re.DOTALL)
 _LONGEST_QUOTE = 160
 
+#: How often a run that may see all notes looks through them: long enough, at half a second a look,
+#: for its person to write to it or to stop it. A delegated task has few tools, and is quick.
+LOOKS = 12
+
 #: The steps of a run, in order: what is said, and what is wished for. Steps whose tool is not there
 #: are left out.
 STEPS: tuple[tuple[str, Callable[[str], Wish]], ...] = (
@@ -29,6 +33,13 @@ STEPS: tuple[tuple[str, Callable[[str], Wish]], ...] = (
     (
         "I look at the clock.",
         lambda _: Wish("current_time"),
+    ),
+    *(
+        (
+            f"I take look number {number}.",
+            lambda _, number=number: Wish("note_list", {"page": number}),
+        )
+        for number in range(1, LOOKS + 1)
     ),
     (
         "Half of it is done.",

@@ -231,7 +231,7 @@ async def work(
     """Let a run work to its end; `notes` are what it is told after a step."""
     messages: list[Message] = [UserMessage(task)]
     answers: list[Answer] = []
-    for step in range(1, 12):
+    for step in range(1, 25):
         answer = await ask(*messages, prompt=SUBAGENT, tools=tools)
         answers.append(answer)
         if not answer.calls:
@@ -253,10 +253,16 @@ async def test_a_run_takes_its_steps_and_reports() -> None:
         "report_progress",
         "whiteboard_read",
     ]
-    assert report.startswith("## The history of tea\n\n- ")
+    assert report.startswith("## History of tea\n\n- ")
     assert "```text\n" in report
     assert "note_search says yes." in report
     assert "It is late" not in report
+
+
+async def test_a_run_that_may_see_all_notes_takes_its_time_within_its_steps() -> None:
+    answers = await work("tea", tools=(*RUN_TOOLS, tool("note_list", page="integer")))
+
+    assert 15 <= len(answers) < 20
 
 
 async def test_a_run_uses_only_the_tools_it_has() -> None:
