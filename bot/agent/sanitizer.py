@@ -42,9 +42,7 @@ _ECHO = re.compile(
     re.MULTILINE,
 )
 
-_REFERENCE = re.compile(
-    r"\]:(?=\s*+<?(?:[a-z][a-z0-9+.-]{0,20}:|/|[^\s<>]{0,80}\.))", re.IGNORECASE
-)
+_REFERENCE = re.compile(r"\]:(?=\s*+[^\s:/.]*+[:/.])")
 _DISCORD_PING = re.compile(r"@(?=everyone|here)", re.IGNORECASE)
 _SLACK_PING = re.compile(r"@(?=everyone|here|channel)", re.IGNORECASE)
 _DISCORD_MARKUP = re.compile(r"<(?=@|#\d|/[^<>\n]{1,120}:\d|id:)")

@@ -1,6 +1,7 @@
 """A subagent of the offline demo: a few steps with whatever tools it has, and a report."""
 
 import re
+from collections import Counter
 from collections.abc import Callable, Sequence
 
 from bot.agent.messages import Answer, Message, ToolResults, UserMessage
@@ -86,7 +87,8 @@ def _heard(messages: Sequence[Message]) -> list[str]:
 
 def _report(task: str, messages: Sequence[Message], *, finished: bool) -> str:
     answers = [message for message in messages if isinstance(message, Answer)]
-    used = [call.name for answer in answers for call in answer.calls]
+    often = Counter(call.name for answer in answers for call in answer.calls)
+    used = [name if times == 1 else f"{name} × {times}" for name, times in often.items()]
     lines = [
         f"## {label_of(task).capitalize()}",
         "",
