@@ -27,7 +27,10 @@ Work = Callable[[str], Coroutine[Any, Any, None]]
 #: Raised by hand when work that is under way can no longer be resumed by new code.
 WORK_VERSION = "1"
 
+#: How often a worker looks into a queue that others fill, and into one that holds only what a
+#: crash left: turns always start where they arrive, and on a file so does everything.
 POLL_SECONDS = 0.1
+RARE_POLL_SECONDS = 1.0
 MAX_ATTEMPTS = 20
 THREADS = 8
 
@@ -39,8 +42,11 @@ class Engine:
     lane of its own, so that work only runs where its answers can be said.
     """
 
-    def __init__(self, kinds: dict[str, Work], tasks: Tasks, worker_id: str) -> None:
+    def __init__(
+        self, kinds: dict[str, Work], tasks: Tasks, worker_id: str, shared: Sequence[str]
+    ) -> None:
         self._kinds = kinds
+        self._shared = frozenset(shared)
         self._tasks = tasks
         self._worker_id = worker_id
         self._dbos: Any = None
@@ -57,6 +63,7 @@ class Engine:
         tasks: Tasks,
         worker_id: str,
         lanes: Sequence[str],
+        shared: Sequence[str] = (),
         at_once: int = 200,
     ) -> AsyncIterator[Self]:
         """Launch the engine inside the running loop, so that all work runs on it.
@@ -67,9 +74,10 @@ class Engine:
             tasks: Owns what the engine starts.
             worker_id: New at each start of a process.
             lanes: The platforms whose work this process may do.
+            shared: The kinds of work that several processes take from one queue.
             at_once: The most work of one kind and lane that this process takes from the queue.
         """
-        engine = cls(kinds, tasks, worker_id)
+        engine = cls(kinds, tasks, worker_id, shared)
         database = _sync_engine(url)
         engine._launch(database, lanes)
         try:
@@ -127,7 +135,9 @@ class Engine:
                 await self._dbos.register_queue_async(
                     _queue(kind, lane),
                     worker_concurrency=at_once,
-                    polling_interval_sec=POLL_SECONDS,
+                    polling_interval_sec=POLL_SECONDS
+                    if kind in self._shared
+                    else RARE_POLL_SECONDS,
                     on_conflict="always_update",
                 )
 

@@ -16,7 +16,7 @@ from bot.conversations.turn_context import TurnContext
 from bot.conversations.turns import Desk, Turns
 from bot.conversations.upkeep import Upkeep
 from bot.engine import Engine
-from bot.events import EventBus, RunEvent
+from bot.events import EventBus, RunEvent, Severity
 from bot.models.base import Model
 from bot.models.catalog import PROVIDERS, Choice, Models
 from bot.platforms.base import Outlet, RunCard
@@ -83,8 +83,9 @@ class Wires:
     engine: Engine
     runner: Runner
 
-    def __init__(self, tasks: Tasks) -> None:
+    def __init__(self, tasks: Tasks, *, alone: bool) -> None:
         self._tasks = tasks
+        self.alone = alone
 
     def hooks(self) -> Hooks:
         """Return what the runs call after a commit."""
@@ -108,9 +109,12 @@ class Wires:
 
     def admitted(self, run: Run) -> None:
         """Hand a run to the engine; delegated tasks are worked off by whoever waits for them."""
-        if run.mode == "async":
-            submit = self.engine.submit("run", run.id, run.place.platform)
-            self._tasks.start(submit, name=f"submit {run.id}", fresh_context=True)
+        if run.mode != "async":
+            return
+        # On a file there is one process, and nobody to share the queue with.
+        hand = self.engine.start if self.alone else self.engine.submit
+        work = hand("run", run.id, run.place.platform)
+        self._tasks.start(work, name=f"submit {run.id}", fresh_context=True)
 
     async def work(self, run_id: str) -> None:
         """Work a run off in place."""
@@ -140,7 +144,7 @@ class Parts:
     ) -> None:
         self.config, self.database, self.models, self.tasks = config, database, models, tasks
         self.outlets, self.agents, self.worker_id, self.now = outlets, agents, worker_id, now
-        self.wires = Wires(tasks)
+        self.wires = Wires(tasks, alone=database.is_sqlite)
         self.events = EventBus()
         self.events.subscribe(_log_event)
         self.cards = Cards(self._show_card)
@@ -178,6 +182,7 @@ class Parts:
                 tasks=self.tasks,
                 worker_id=self.worker_id,
                 lanes=list(self.outlets),
+                shared=() if self.database.is_sqlite else ("run",),
                 at_once=self.config.subagents.max_concurrent_global,
             )
         )
@@ -372,6 +377,6 @@ class Parts:
 
 
 def _log_event(event: RunEvent) -> None:
-    level = logging.INFO if event.severity == "low" else logging.WARNING
-    if event.name != "subagent.progress":
+    level = logging.INFO if event.severity is Severity.LOW else logging.WARNING
+    if event.name != "subagent.progress" and log.isEnabledFor(level):
         log.log(level, "%s %s", event.name, event.payload)

@@ -1,5 +1,6 @@
 """Queries on the outbox: what the bot has to say about runs, until it is said."""
 
+from collections.abc import Set
 from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any
@@ -73,7 +74,10 @@ _CLAIM = (
         first_tried_at=func.coalesce(outbox.c.first_tried_at, _NOW),
     )
 )
-_SENT = update(outbox).where(outbox.c.key == bindparam("b_key"), outbox.c.status == "sending")
+_SAID = update(outbox).where(
+    outbox.c.key == bindparam("b_key"),
+    outbox.c.status.in_(("sending", "pending", "waiting", "blocked")),
+)
 
 
 def _item(row: Row[Any]) -> Item:
@@ -130,34 +134,41 @@ async def claim(tx: Transaction, key: str, worker_id: str, now: datetime) -> Ite
 
 
 async def delivered(tx: Transaction, key: str, message_ids: list[str], now: datetime) -> None:
-    """Book an item as said."""
+    """Book an item as said; that is true even if another attempt at it has begun meanwhile."""
     said = {"status": "delivered", "message_ids": message_ids, "delivered_at": now}
-    await tx.execute(_SENT, said | {"last_error": "", "b_key": key})
+    await tx.execute(_SAID, said | {"last_error": "", "b_key": key})
 
 
-async def wait(tx: Transaction, key: str) -> None:
+async def wait(tx: Transaction, item: Item) -> None:
     """Keep an item until its person is there; such an attempt does not count."""
-    await _set(tx, key, status="waiting", attempts=outbox.c.attempts - 1, first_tried_at=None)
+    await _set(tx, item, status="waiting", attempts=outbox.c.attempts - 1, first_tried_at=None)
 
 
 async def retry(
-    tx: Transaction, key: str, *, due_at: datetime, error: str, maybe_repeated: bool
+    tx: Transaction, item: Item, *, due_at: datetime, error: str, maybe_repeated: bool
 ) -> None:
     """Try again later."""
     values: dict[str, Any] = {"status": "pending", "due_at": due_at, "last_error": error}
     if maybe_repeated:
         values["maybe_repeated"] = True
-    await _set(tx, key, **values)
+    await _set(tx, item, **values)
 
 
-async def block(tx: Transaction, key: str, *, error: str) -> None:
+async def block(tx: Transaction, item: Item, *, error: str) -> None:
     """Give up for now; the item is kept and can be retried or dismissed."""
-    await _set(tx, key, status="blocked", last_error=error)
+    await _set(tx, item, status="blocked", last_error=error)
 
 
-async def _set(tx: Transaction, key: str, **values: Any) -> None:
+async def _set(tx: Transaction, item: Item, **values: Any) -> None:
+    """Change an item that was claimed, unless it has been given to another attempt."""
     await tx.execute(
-        update(outbox).where(outbox.c.key == key, outbox.c.status == "sending").values(**values)
+        update(outbox)
+        .where(
+            outbox.c.key == item.key,
+            outbox.c.status == "sending",
+            outbox.c.attempts == item.attempts,
+        )
+        .values(**values)
     )
 
 
@@ -274,7 +285,7 @@ async def undelivered(tx: Transaction, user_id: str, *, limit: int) -> list[Item
 
 
 async def recover(
-    tx: Transaction, alive: list[str], *, me: str = "", under_way: frozenset[str] = frozenset()
+    tx: Transaction, alive: list[str], *, me: str = "", under_way: Set[str] = frozenset()
 ) -> int:
     """Put back what processes that died were sending: nobody knows whether it got through.
 
@@ -285,10 +296,13 @@ async def recover(
         tx: The transaction.
         alive: The workers that are at work.
         me: The worker that asks; what it is not sending any more is stuck as well.
-        under_way: The keys that it is sending.
+        under_way: The keys that it is sending, as they are at each moment.
     """
-    forgotten = (outbox.c.worker_id == me) & outbox.c.key.not_in(under_way)
-    stuck = (outbox.c.status == "sending", outbox.c.worker_id.not_in(alive) | forgotten)
+    sending = outbox.c.status == "sending"
+    mine = await tx.scalars(select(outbox.c.key).where(sending, outbox.c.worker_id == me))
+    # Only now: what was claimed before the rows were read is under way by now.
+    forgotten = [key for key in mine if key not in under_way]
+    stuck = (sending, outbox.c.worker_id.not_in(alive) | outbox.c.key.in_(forgotten))
     error = "The process ended while it was sending this; it may have arrived."
     await tx.execute(
         update(outbox)
@@ -308,7 +322,7 @@ async def delete_before(tx: Transaction, moment: datetime, undelivered: datetime
             or_(
                 outbox.c.delivered_at < moment,
                 (outbox.c.status == "dismissed") & (outbox.c.created_at < moment),
-                (outbox.c.status == "blocked") & (outbox.c.created_at < undelivered),
+                (outbox.c.status == "blocked") & (outbox.c.first_tried_at < undelivered),
             )
         )
     )

@@ -86,6 +86,10 @@ async def add(
 
 async def claim_next(tx: Transaction, conversation_id: str) -> str | None:
     """Give the conversation to its oldest waiting turn and return that; `None` if it is busy."""
+    # Held until the commit: otherwise a turn that ends meanwhile sees no turn waiting, this one
+    # sees the conversation busy, and nobody begins. Inserts that refer to it go on.
+    this = conversations.c.id == conversation_id
+    await tx.execute(select(conversations.c.id).where(this).with_for_update(key_share=True))
     waiting = await tx.scalar(
         select(turns.c.id)
         .where(turns.c.conversation_id == conversation_id, turns.c.status == "queued")
@@ -96,24 +100,12 @@ async def claim_next(tx: Transaction, conversation_id: str) -> str | None:
         return None
     claimed = await tx.execute(
         update(conversations)
-        .where(conversations.c.id == conversation_id, conversations.c.active_turn_id.is_(None))
+        .where(this, conversations.c.active_turn_id.is_(None))
         .values(active_turn_id=waiting)
     )
     if claimed.rowcount == 0:
         return None
-    begun = await tx.execute(
-        update(turns)
-        .where(turns.c.id == waiting, turns.c.status == "queued")
-        .values(status="running")
-    )
-    if begun.rowcount == 0:
-        # Another process has answered it in between: give the conversation back.
-        await tx.execute(
-            update(conversations)
-            .where(conversations.c.id == conversation_id)
-            .values(active_turn_id=None)
-        )
-        return None
+    await tx.execute(update(turns).where(turns.c.id == waiting).values(status="running"))
     return str(waiting)
 
 

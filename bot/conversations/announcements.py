@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from datetime import timedelta
 
 from bot.errors import DeliveryError, NotPresentError
@@ -46,9 +46,9 @@ class Announcements:
         self._under_way: set[str] = set()
 
     @property
-    def under_way(self) -> frozenset[str]:
-        """The keys that this process is sending right now."""
-        return frozenset(self._under_way)
+    def under_way(self) -> Set[str]:
+        """The keys that this process claims or sends: it changes as they come and go."""
+        return self._under_way
 
     def deliver_soon(self, key: str) -> None:
         """Deliver one item in the background; the sweep is there should that fail."""
@@ -56,13 +56,13 @@ class Announcements:
 
     async def deliver(self, key: str) -> bool:
         """Make one attempt at an item, and return whether it arrived."""
-        async with self._database.transaction() as tx:
-            item = await outbox.claim(tx, key, self._worker_id, self._now())
-        if item is None:
+        if key in self._under_way:
             return False
         self._under_way.add(key)
         try:
-            return await self._send(item)
+            async with self._database.transaction() as tx:
+                item = await outbox.claim(tx, key, self._worker_id, self._now())
+            return item is not None and await self._send(item)
         finally:
             self._under_way.discard(key)
 
@@ -76,7 +76,7 @@ class Announcements:
                 delivered = await outlet.announce(_announcement(item))
         except NotPresentError:
             async with self._database.transaction() as tx:
-                await outbox.wait(tx, item.key)
+                await outbox.wait(tx, item)
             return False
         except TimeoutError:
             unknown = DeliveryError("The platform did not answer.", fate_unknown=True)
@@ -102,12 +102,12 @@ class Announcements:
         twice_unknown = error.fate_unknown and item.maybe_repeated
         async with self._database.transaction() as tx:
             if hopeless or twice_unknown:
-                await outbox.block(tx, item.key, error=str(error))
+                await outbox.block(tx, item, error=str(error))
                 log.warning("The announcement %s is blocked: %s", item.key, error)
             else:
                 await outbox.retry(
                     tx,
-                    item.key,
+                    item,
                     due_at=now + wait,
                     error=str(error),
                     maybe_repeated=error.fate_unknown,

@@ -48,6 +48,11 @@ class RetryingModel:
 
     async def ask(self, question: Question, on_text: OnText | None = None) -> Answer:
         """Return the model's answer; see `bot.models.base.Model`."""
+        try:
+            # The usual case: it costs no more than the call itself.
+            return await self._model.ask(question, on_text)
+        except ModelUnavailableError as error:
+            first: ModelUnavailableError | None = error
         patience = _Patience(self._settings)
         async for attempt in stamina.retry_context(
             on=patience,
@@ -59,8 +64,10 @@ class RetryingModel:
         ):
             with attempt:
                 patience.backoff = attempt.next_wait
-                if attempt.num > 1:
-                    log.warning("Asking %s again, attempt %d", question.model, attempt.num)
+                if first is not None:
+                    known, first = first, None
+                    raise known
+                log.warning("Asking %s again, attempt %d", question.model, attempt.num)
                 return await self._model.ask(question, on_text)
         raise AssertionError("the loop above returns or raises")
 

@@ -178,7 +178,7 @@ async def test_a_run_out_of_time_is_asked_for_what_it_has(database_url: str) -> 
             ]
         }
     )
-    settings = SubagentSettings(default_timeout_minutes=0.05)
+    settings = SubagentSettings(default_timeout_minutes=0.15)
     async with stage(database_url, play, subagents=settings) as it:
         await it.command(ALICE, "/subagents spawn Wait")
         run = await it.run_of("Wait")
