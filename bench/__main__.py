@@ -1,32 +1,13 @@
 """`python -m bench`: measure, and print one table. It judges nothing and never fails a build."""
 
 import argparse
-import asyncio
 import multiprocessing
 import sys
 import time
-from collections.abc import Awaitable, Callable
 from concurrent.futures import ProcessPoolExecutor
 
-from bench import cpu, memory, start, times
+from bench.parts import PARTS, measure
 from bench.table import FULL, Row, Scale, machine, rendered
-
-#: Each part is measured in a process of its own, so that none leaves its memory to the next.
-PARTS: dict[str, Callable[[Scale], Awaitable[list[Row]]]] = {
-    "cpu": cpu.rows,
-    "memory": memory.rows,
-    "times": times.rows,
-    "start": start.rows,
-}
-
-
-def measure(part: str, scale: Scale) -> list[Row]:
-    """Return the rows of one part, measured in this process."""
-
-    async def rows() -> list[Row]:
-        return await PARTS[part](scale)
-
-    return asyncio.run(rows())
 
 
 def measure_all(parts: list[str], scale: Scale) -> list[Row]:

@@ -16,7 +16,7 @@ from bench.stage import ROOT
 from bench.table import Row, Scale
 
 NAME = "bench"
-PROMPT = f"{NAME}> ".encode()
+PROMPT = f"{NAME}>".encode()
 WINDOW = (40, 120)
 PATIENCE_SECONDS = 30.0
 #: A terminal is asked where its cursor stands, and must say so.

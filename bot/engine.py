@@ -157,14 +157,12 @@ class Engine:
 
         await self._tasks.start(begin(), name=f"start {work_id}", fresh_context=True)
 
-    async def submit(
-        self, kind: str, work_id: str, lane: str, *, delay_seconds: float = 0.0
-    ) -> None:
+    async def submit(self, kind: str, work_id: str, lane: str) -> None:
         """Put work where every worker of that lane takes from. Twice is once."""
-        from dbos import SetEnqueueOptions, SetWorkflowID  # noqa: PLC0415
+        from dbos import SetWorkflowID  # noqa: PLC0415
 
         async def enqueue() -> None:
-            with SetWorkflowID(work_id), SetEnqueueOptions(delay_seconds=delay_seconds or None):
+            with SetWorkflowID(work_id):
                 await self._dbos.enqueue_workflow_async(
                     _queue(kind, lane), self._workflows[kind], work_id, lane
                 )

@@ -38,18 +38,19 @@ def without_secrets(text: str) -> str:
 
 def _mask(_: object, __: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
     for key, value in event.items():
-        event[key] = _masked(value)
+        event[key] = masked(value)
     return event
 
 
-def _masked(value: Any) -> Any:
+def masked(value: Any) -> Any:
+    """Return a document of texts, lists and mappings with the secrets in its texts masked."""
     match value:
         case str():
             return without_secrets(value)
         case dict():
-            return {key: _masked(item) for key, item in value.items()}
+            return {key: masked(item) for key, item in value.items()}
         case list() | tuple():
-            return [_masked(item) for item in value]
+            return [masked(item) for item in value]
     return value
 
 

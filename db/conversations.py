@@ -120,7 +120,10 @@ async def history(
             func.coalesce(turns.c.message_id, messages.c.id).label("stands_at"),
         )
         .outerjoin(turns, turns.c.id == messages.c.turn_id)
-        .where(messages.c.conversation_id == conversation_id, messages.c.id != before)
+        .where(
+            messages.c.conversation_id == conversation_id,
+            (messages.c.id < before) | (messages.c.role != "user"),
+        )
         .order_by(messages.c.id.desc())
         .limit(limit)
     )

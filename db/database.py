@@ -86,6 +86,7 @@ class Database:
                 pool_timeout=5,
                 pool_pre_ping=True,
                 hide_parameters=True,
+                connect_args={"timeout": 5, "command_timeout": 30},
                 json_serializer=to_json,
             )
         try:
@@ -130,10 +131,11 @@ class Database:
         try:
             return await stack.enter_async_context(connection)
         except (OSError, TimeoutError, PoolTimeout) as error:
-            where = make_url(str(self._writer.url)).set(password=None)
+            # Where it is belongs in the log: this text is for everyone.
+            log.warning("The database %s is out of reach: %r", self._writer.url, error)
             raise DatabaseUnreachableError(
-                f"The database {where} cannot be reached ({type(error).__name__}). Start it, or "
-                "correct `database.url`; what is under way goes on when it is back."
+                "My memory cannot be reached at the moment. What is under way goes on when it is "
+                "back; admins find the reason in the log."
             ) from error
 
     async def checkpoint(self) -> None:

@@ -4,10 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import bindparam, insert, select
+from sqlalchemy import bindparam, select
 
 from db.database import Transaction
 from db.tables import run_messages as sent
+from db.upsert import insert_into
 
 _UNREAD = (
     select(sent.c.id, sent.c.text)
@@ -28,11 +29,8 @@ class RunMessage:
 
 async def add(tx: Transaction, *, message_id: str, run_id: str, text: str, now: datetime) -> bool:
     """Store a message; `False` if this very one is there already."""
-    known = await tx.scalar(select(sent.c.id).where(sent.c.id == message_id))
-    if known:
-        return False
-    await tx.execute(insert(sent).values(id=message_id, run_id=run_id, text=text, created_at=now))
-    return True
+    row = {"id": message_id, "run_id": run_id, "text": text, "created_at": now}
+    return (await tx.execute(insert_into(tx, sent).on_conflict_do_nothing(), row)).rowcount > 0
 
 
 async def unread(tx: Transaction, run_id: str) -> list[tuple[str, str]]:

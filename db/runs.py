@@ -108,6 +108,7 @@ def run_of(row: Row[Any]) -> Run:
 # Statements of the hot path are built once: building one costs more than running it.
 _THIS = runs.c.id == bindparam("b_id")
 _GET = select(*COLUMNS).where(_THIS)
+_HOLD = _GET.with_for_update(key_share=True)
 _CLAIM = (
     update(runs)
     .where(_THIS, runs.c.status.in_([str(s) for s in UNFINISHED if s is not RunStatus.QUEUED]))
@@ -157,6 +158,12 @@ def place_columns(place: Place) -> dict[str, str]:
 async def get(tx: Transaction, run_id: str) -> Run | None:
     """Return a run by its whole id."""
     row = (await tx.execute(_GET, {"b_id": run_id})).first()
+    return run_of(row) if row else None
+
+
+async def hold(tx: Transaction, run_id: str) -> Run | None:
+    """Return a run, which cannot end until the transaction does."""
+    row = (await tx.execute(_HOLD, {"b_id": run_id})).first()
     return run_of(row) if row else None
 
 

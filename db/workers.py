@@ -18,9 +18,10 @@ async def start(tx: Transaction, worker_id: str, platforms: list[str], now: date
     )
 
 
-async def beat(tx: Transaction, worker_id: str, now: datetime) -> None:
-    """Say that a process is alive."""
-    await tx.execute(update(workers).where(workers.c.id == worker_id).values(beat_at=now))
+async def beat(tx: Transaction, worker_id: str, now: datetime) -> bool:
+    """Say that a process is alive; `False` when it was forgotten and must enter again."""
+    this = workers.c.id == worker_id
+    return (await tx.execute(update(workers).where(this).values(beat_at=now))).rowcount > 0
 
 
 async def stop(tx: Transaction, worker_id: str, now: datetime) -> None:

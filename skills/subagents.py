@@ -83,7 +83,7 @@ def _starting(manager: SubagentManager) -> tuple[Tool, ...]:
         context: Annotated[str | None, "Background that it should know."] = None,
         model: Annotated[str | None, "Another model, if the person asked for one."] = None,
         provider: Annotated[str | None, "The provider of that model."] = None,
-        timeout_minutes: Annotated[float | None, "Its time; 5 if left out, 10 at most."] = None,
+        timeout_minutes: Annotated[float | None, "Its time, within the cap of this bot."] = None,
         allowed_tools: Annotated[
             list[str] | None, "Names of tools or skills; all if left out, [] for none."
         ] = None,

@@ -173,7 +173,7 @@ class Commands:
         _needs(words, "log")
         handle, page = words, 1
         head, _, last = words.rpartition(" ")
-        if head and last.isdecimal():
+        if head and last.isdecimal() and not words.endswith(('"', "”")):
             handle, page = head, int(last[:6])
         found = await self.records.log(handle, caller, page=page)
         run = found.run
@@ -195,7 +195,9 @@ class Commands:
         if not stopped:
             return CommandReply(text="Nothing to stop: it is over already.")
         names = ", ".join(f"“{run.label}” (`{short(run.id)}`)" for run in stopped)
-        return CommandReply(text=f"Stopping {names}. What it has so far follows.")
+        began = any(run.started_at is not None and run.announce != "silent" for run in stopped)
+        follows = " What it has so far follows." if began else ""
+        return CommandReply(text=f"Stopping {names}.{follows}")
 
     async def _send(self, words: str, caller: Caller) -> CommandReply:
         handle, message = _handle_and_rest(words)

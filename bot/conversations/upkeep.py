@@ -111,7 +111,9 @@ class Upkeep:
     async def beat(self) -> None:
         """Say that this process is alive."""
         async with self.database.transaction() as tx:
-            await workers.beat(tx, self.worker_id, self.now())
+            if not await workers.beat(tx, self.worker_id, self.now()):
+                # Forgotten while the machine slept.
+                await workers.start(tx, self.worker_id, list(self.platforms), self.now())
         self.pulse.beat()
 
     async def leave(self) -> None:

@@ -1,7 +1,7 @@
 """The two ports to a platform: an Intake hears, an Outlet says."""
 
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Protocol
 
 from bot.values import Identity, Place, RunStatus
@@ -211,12 +211,3 @@ class Intake(Protocol):
     async def run(self, ears: Ears) -> None:
         """Listen until cancelled, or until the person leaves."""
         ...
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Platform:
-    """A platform as a process holds it: every process its outlet, `serve` and `chat` its intake."""
-
-    outlet: Outlet
-    intake: Intake | None = None
-    close: Callable[[], Awaitable[None]] | None = field(default=None)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from bot.agent.sanitizer import LARGE, for_model, stored
 from bot.events import EventBus, RunStatusChanged, ended
+from bot.logs import masked
 from bot.subagents import wording
 from bot.subagents.limits import SubagentSettings
 from bot.subagents.wording import Outcome
@@ -84,8 +85,8 @@ class Endings:
         values: dict[str, object] = {
             "status": str(outcome.status),
             "result": text or None,
-            "error": wording.reason(run, outcome) or None,
-            "transcript": list(outcome.transcript),
+            "error": stored(wording.reason(run, outcome)) or None,
+            "transcript": masked(outcome.transcript),
         }
         measured = {
             "input_tokens": outcome.input_tokens,

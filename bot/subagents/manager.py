@@ -7,7 +7,7 @@ from datetime import timedelta
 
 from bot.agent.plain import plain
 from bot.agent.sanitizer import stored
-from bot.errors import BadRequestError, NotAllowedError
+from bot.errors import BadRequestError, NotAllowedError, NotFoundError
 from bot.events import EventBus, RunSpawned
 from bot.subagents.active import ActiveRuns
 from bot.subagents.endings import Endings, Hooks, wrap
@@ -99,6 +99,8 @@ class SubagentManager:
         plan = self._office.planner.plan(request, caller, mode=mode)
         async with self._office.database.transaction() as tx:
             await admission.lock(tx)
+            if caller.run_id is not None:
+                await self._keep_within_parent(tx, plan, caller.run_id)
             known = await self._known(tx, plan)
             if known is not None:
                 return await self._again(tx, known, plan)
@@ -119,6 +121,25 @@ class SubagentManager:
         ):
             log.warning("Run %s tried to start a run", caller.run_id)
             raise NotAllowedError("A subagent cannot start subagents. Do the task yourself.")
+
+    async def _keep_within_parent(self, tx: Transaction, plan: Plan, parent_id: str) -> None:
+        """Let a nested run have no tool that its parent lacks, and no more tokens than it has left.
+
+        Raises:
+            NotFoundError: The parent is gone.
+        """
+        parent = await runs.get(tx, parent_id)
+        if parent is None or parent.status.final:
+            raise NotFoundError("The run that asks for this is over.")
+        wanted, allowed = plan.values["allowed_tools"], parent.allowed_tools
+        if allowed is not None:
+            plan.values["allowed_tools"] = sorted(
+                set(allowed) if wanted is None else set(wanted) & set(allowed)
+            )
+        blocked = {*plan.values["blocked_tools"], *parent.blocked_tools}
+        plan.values["blocked_tools"] = sorted(blocked)
+        left = max(100, parent.token_budget - parent.tokens)
+        plan.values["token_budget"] = min(plan.values["token_budget"], left)
 
     async def _known(self, tx: Transaction, plan: Plan) -> Run | None:
         """Return the run that this request is a repetition of, if it is one."""
@@ -185,7 +206,7 @@ class SubagentManager:
         run = await self._office.records.find(handle, caller, action="send")
         message_id = derived_run_id(*caller.call_key) if caller.call_key else new_run_id()
         async with self._office.database.transaction() as tx:
-            current = await runs.get(tx, run.id)
+            current = await runs.hold(tx, run.id)
             if current is None or current.status.final:
                 over = current.status if current else "gone"
                 return f"“{run.label}” ({short(run.id)}) is over ({over}): it cannot read this."

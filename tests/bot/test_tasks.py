@@ -64,11 +64,10 @@ async def test_closing_leaves_behind_and_names_what_ignores_it(
 
     async def stubborn() -> None:
         begun.set()
-        while not released.is_set():
-            try:
-                await released.wait()
-            except asyncio.CancelledError:
-                continue
+        try:
+            await released.wait()
+        except asyncio.CancelledError:
+            await released.wait()
 
     tasks.start(stubborn(), name="mule")
     await begun.wait()

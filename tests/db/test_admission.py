@@ -165,8 +165,8 @@ async def test_nobody_is_let_in_past_a_cap(
     database: Database, stored: Stored, clock: FakeClock, alice: Identity, bob: Identity
 ) -> None:
     for user in (alice, bob):
-        await stored.run(user, status="running")
-        await stored.run(user, status="waiting_approval")
+        await stored.run(user, number=98, status="running")
+        await stored.run(user, number=99, status="waiting_approval")
         for _ in range(3):
             await put(database, user, clock)
 

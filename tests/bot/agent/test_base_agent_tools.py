@@ -10,7 +10,7 @@ from bot.errors import FencedError
 from bot.values import Json, RunStatus
 from skills.base import Effects, ToolContext
 from tests.bot.agent.things import Office, a_tool, answers_in, results_shown, texts_of
-from tests.fakes.around import MemoryJournal, surroundings
+from tests.fakes.around import FakeMeter, MemoryJournal, surroundings
 from tests.fakes.scripted_model import ScriptedModel, asks_for, call, says
 
 
@@ -245,6 +245,7 @@ async def test_what_acts_on_the_world_is_stored_at_once_and_what_reads_is_not(
     office: Office,
 ) -> None:
     journal = MemoryJournal()
+    around = surroundings(journal=journal, meter=FakeMeter())
     model = ScriptedModel(
         asks_for(call("send"), call("look"), call("save")),
         says("Done."),
@@ -255,11 +256,13 @@ async def test_what_acts_on_the_world_is_stored_at_once_and_what_reads_is_not(
         a_tool("send", effects=Effects.ONCE),
         a_tool("look", effects=Effects.NONE),
         a_tool("save", effects=Effects.REPEATABLE),
-        around=surroundings(journal=journal),
+        around=around,
     )
 
     kinds = [type(entry).__name__ for entry in journal.shelf.entries]
     assert kinds == ["AnswerEntry", "ResultEntry", "AnswerEntry"]
+    reserved = [counters.reserved for counters in journal.shelf.counters]
+    assert reserved[1] == reserved[0] > 0, "the next call still may be paid for"
 
 
 async def test_who_has_lost_the_work_stops_in_the_middle_of_its_tools(office: Office) -> None:

@@ -305,6 +305,7 @@ def test_discord_shows_what_is_there(text: str, shown: str) -> None:
         ("@channel", "@ channel"),
         ("[a](https://e.example)", "[a] (https://e.example)"),
         ("[a]\n\n[a]: https://e.example", "[a]\n\n[a] : https://e.example"),
+        ("[a]\n\n[a]::", "[a]\n\n[a] ::"),
         ("[INFO]: three left", "[INFO]: three left"),
     ],
 )

@@ -213,7 +213,7 @@ async def test_a_tool_is_not_begun_when_no_time_is_left(box: Box) -> None:
 async def test_a_tool_that_ignores_being_cancelled_is_left_behind_and_reported(
     box: Box, caplog: pytest.LogCaptureFixture
 ) -> None:
-    hung = Hung(stubborn=True)
+    hung = Hung(ignores=1)
 
     result = await box.result(hung, own=0.01)
 
@@ -226,7 +226,7 @@ async def test_a_tool_that_ignores_being_cancelled_is_left_behind_and_reported(
 
 
 async def test_work_that_is_cancelled_does_not_wait_for_a_tool_that_ignores_it(box: Box) -> None:
-    hung = Hung(stubborn=True)
+    hung = Hung(ignores=1)
     async with asyncio.timeout(GRACE_SECONDS + 10), asyncio.TaskGroup() as group:
         work = group.create_task(box.result(hung))
         await hung.begun.wait()

@@ -99,10 +99,10 @@ class Hung:
     Attributes:
         begun: Set once it is called.
         cancelled: Set when it was told to stop.
-        stubborn: Whether it goes on all the same, until it is released.
+        ignores: How often it goes on all the same; not for ever, since no test must hang.
     """
 
-    stubborn: bool = False
+    ignores: int = 0
     begun: asyncio.Event = field(default_factory=asyncio.Event)
     cancelled: asyncio.Event = field(default_factory=asyncio.Event)
     released: asyncio.Event = field(default_factory=asyncio.Event)
@@ -114,8 +114,9 @@ class Hung:
                 await self.released.wait()
             except asyncio.CancelledError:
                 self.cancelled.set()
-                if not self.stubborn:
+                if self.ignores == 0:
                     raise
+                self.ignores -= 1
             else:
                 return "At last."
 

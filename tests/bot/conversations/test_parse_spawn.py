@@ -54,6 +54,7 @@ def test_an_option_is_known_however_it_is_written() -> None:
         ("--label=", "--label needs a value"),
         ("--label --agent x Count.", "--label needs a value"),
         ("--budget lots Count.", "--budget takes a whole number"),
+        ("--budget 9² Count.", "--budget takes a whole number"),
         ("--minutes 2.5 Count.", "--minutes takes a whole number"),
         ("--steps -3 Count.", "--steps takes a whole number"),
         ("--steps 9999999999 Count.", "--steps takes a whole number"),

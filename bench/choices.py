@@ -1,0 +1,147 @@
+"""The measurements behind two decisions: `python -m bench.choices`, or one: `… sqlite`, `… engine`.
+
+CPU of the whole process, threads included, in milliseconds; see `docs/decisions` 0001 and 0003.
+"""
+
+import asyncio
+import logging
+import sys
+import tempfile
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import (
+    Column,
+    Integer,
+    MetaData,
+    String,
+    Table,
+    create_engine,
+    event,
+    insert,
+    select,
+    update,
+)
+from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
+
+from bot.engine import _JsonSerializer
+from db.sqlite import open_engine
+
+TIMES = 300
+TABLE = Table(
+    "things",
+    MetaData(),
+    Column("id", Integer, primary_key=True),
+    Column("name", String),
+    Column("number", Integer),
+)
+
+
+async def _cpu(work: Callable[[int], Awaitable[object]]) -> float:
+    """Return the milliseconds of CPU of one piece of work, the mean of many after a warm-up."""
+    for number in range(20):
+        await work(-number - 1)
+    begun = time.process_time()
+    for number in range(TIMES):
+        await work(number)
+    return 1000 * (time.process_time() - begun) / TIMES
+
+
+async def sqlite(folder: Path) -> None:
+    """Compare a transaction of three statements with a thread per connection and without."""
+
+    def threaded(path: Path) -> AsyncEngine:
+        engine = create_async_engine(f"sqlite+aiosqlite:///{path}", pool_size=1, max_overflow=0)
+
+        @event.listens_for(engine.sync_engine, "connect")
+        def _prepare(connection: Any, _: object) -> None:
+            connection.isolation_level = None
+            cursor = connection.cursor()
+            cursor.execute("PRAGMA journal_mode=WAL")
+            cursor.execute("PRAGMA synchronous=NORMAL")
+            cursor.close()
+
+        @event.listens_for(engine.sync_engine, "begin")
+        def _begin(connection: Any) -> None:
+            connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+        return engine
+
+    for name, engine in (
+        ("a thread per connection (aiosqlite)", threaded(folder / "threaded.db")),
+        ("inline (db/sqlite.py)", open_engine(folder / "inline.db", writes=True)),
+    ):
+        async with engine.begin() as connection:
+            await connection.run_sync(TABLE.metadata.create_all)
+
+        async def transaction(number: int, engine: AsyncEngine = engine) -> None:
+            async with engine.begin() as connection:
+                await connection.execute(insert(TABLE).values(name="x", number=number))
+                await connection.execute(select(TABLE.c.name).where(TABLE.c.id == 1))
+                await connection.execute(update(TABLE).where(TABLE.c.id == 1).values(number=1))
+
+        print(
+            f"SQLite, a transaction of three statements, {name}: {await _cpu(transaction):.2f} ms"
+        )
+        await engine.dispose()
+
+
+async def engine(folder: Path) -> None:
+    """Compare a piece of engine work with and without an engine step inside."""
+    from dbos import DBOS, SetWorkflowID
+
+    logging.getLogger("dbos").addHandler(logging.NullHandler())
+    database = create_engine(
+        f"sqlite:///{folder / 'engine.db'}", connect_args={"check_same_thread": False}
+    )
+
+    @event.listens_for(database, "connect")
+    def _prepare(connection: Any, _: object) -> None:
+        connection.execute("PRAGMA journal_mode=WAL")
+        connection.execute("PRAGMA synchronous=NORMAL")
+
+    serializer: Any = _JsonSerializer()
+    DBOS(
+        config={
+            "name": "retinue-bench",
+            "system_database_engine": database,
+            "system_database_url": str(database.url),
+            "serializer": serializer,
+            "max_executor_threads": 8,
+        }
+    )
+
+    @DBOS.step(name="attempt", preemptible=True)
+    async def attempt(number: int) -> None: ...
+
+    @DBOS.workflow(name="with-step")
+    async def with_step(number: int) -> None:
+        await attempt(number)
+
+    @DBOS.workflow(name="bare")
+    async def bare(number: int) -> None: ...
+
+    DBOS.launch()
+    for name, workflow in (("one preemptible step", with_step), ("no step", bare)):
+
+        async def run(number: int, name: str = name, workflow: Any = workflow) -> None:
+            with SetWorkflowID(f"{name} {number}"):
+                handle = await DBOS.start_workflow_async(workflow, number)
+            await handle.get_result()
+
+        print(f"Engine, a piece of work with {name}: {await _cpu(run):.2f} ms")
+    await asyncio.to_thread(DBOS.destroy)
+
+
+def main() -> None:
+    """Measure what was asked for, or both."""
+    parts = {"sqlite": sqlite, "engine": engine}
+    for name in sys.argv[1:] or list(parts):
+        with tempfile.TemporaryDirectory() as folder:
+            asyncio.run(parts[name](Path(folder)))
+
+
+if __name__ == "__main__":
+    main()

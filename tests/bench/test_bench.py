@@ -1,0 +1,28 @@
+"""The measurement itself: it runs to its end, loses nothing, and says sane things."""
+
+import re
+
+import pytest
+
+from bench import cpu, memory, times
+from bench.table import Row, Scale, rendered
+
+TINY = Scale(
+    at_once={2: 1}, postgres={}, many=5, latency_seconds=0.05, going=2, samples=2, starts=1
+)
+
+
+@pytest.mark.timeout(120)
+async def test_every_part_measures_something_and_none_of_its_runs_is_lost() -> None:
+    found = [*await cpu.rows(TINY), *await memory.rows(TINY), *await times.rows(TINY)]
+
+    assert len(found) >= 5
+    assert all(re.search(r"\d", row.measured) for row in found)
+    assert not any("lost" in row.measured and "none lost" not in row.measured for row in found)
+
+
+def test_the_table_holds_every_row() -> None:
+    table = rendered([Row("speed", "≤ 1", "0.5", "others: 2")])
+
+    assert "| speed" in table
+    assert "others: 2" in table

@@ -1,0 +1,284 @@
+"""Announcements are tried until they arrive, at most twice when nobody knows, and then kept."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from itertools import pairwise
+
+import pytest
+
+from bot.conversations.announcements import Announcements
+from bot.errors import DeliveryError
+from bot.platforms.base import Announcement, Delivered
+from bot.tasks import Tasks
+from bot.values import Identity
+from db import outbox
+from db.database import Database, DatabaseSettings
+from tests.fakes.clock import FakeClock
+from tests.fakes.outlet import FakeOutlet
+from tests.fakes.stored import Stored
+
+MINUTE = 60.0
+
+
+@pytest.fixture
+async def tasks() -> AsyncIterator[Tasks]:
+    tasks = Tasks()
+    yield tasks
+    await tasks.settle(5)
+    assert not len(tasks)
+
+
+@pytest.fixture
+def stored(database: Database, clock: FakeClock) -> Stored:
+    return Stored(database, clock)
+
+
+@pytest.fixture
+def outlet(alice: Identity) -> FakeOutlet:
+    return FakeOutlet(alice.platform)
+
+
+def announcements(
+    database: Database,
+    clock: FakeClock,
+    tasks: Tasks,
+    *outlets: FakeOutlet,
+    worker: str = "me",
+) -> Announcements:
+    by_platform = {outlet.platform: outlet for outlet in outlets}
+    return Announcements(database, by_platform, tasks=tasks, worker_id=worker, now=clock)
+
+
+@pytest.fixture
+def said(database: Database, clock: FakeClock, tasks: Tasks, outlet: FakeOutlet) -> Announcements:
+    return announcements(database, clock, tasks, outlet)
+
+
+class SlowOutlet(FakeOutlet):
+    """An outlet whose platform takes its time over every announcement."""
+
+    def __init__(self, platform: str) -> None:
+        super().__init__(platform)
+        self.reached = asyncio.Event()
+        self.goes_on = asyncio.Event()
+
+    async def announce(self, announcement: Announcement) -> Delivered:
+        self.reached.set()
+        await self.goes_on.wait()
+        return await super().announce(announcement)
+
+
+async def test_what_is_due_is_said_once_in_its_place(
+    said: Announcements, stored: Stored, outlet: FakeOutlet, alice: Identity
+) -> None:
+    key = await stored.item(alice, text="Fine.")
+
+    assert await said.deliver(key)
+    assert not await said.deliver(key)
+
+    (told,) = outlet.announcements
+    item = await stored.read_item(key)
+    assert (told.key, told.place, told.owner, told.text) == (key, item.place, alice, "Fine.")
+    assert not told.maybe_repeated
+    assert item.status == "delivered"
+
+
+async def test_a_failed_send_is_tried_again_after_15_s_doubling_to_5_min_for_half_an_hour(
+    said: Announcements, stored: Stored, outlet: FakeOutlet, clock: FakeClock, alice: Identity
+) -> None:
+    key = await stored.item(alice)
+    begin, tried = clock(), []
+
+    for _ in range(100):
+        outlet.fail_next("announcement", DeliveryError("The platform is down."))
+        assert not await said.deliver(key)
+        tried.append((clock() - begin).total_seconds())
+        item = await stored.read_item(key)
+        if item.status == "blocked":
+            break
+        clock.advance((item.due_at - clock()).total_seconds())
+
+    waits = [later - earlier for earlier, later in pairwise(tried)]
+    assert waits[:5] == [15, 30, 60, 120, 240]
+    assert set(waits[5:]) == {300}
+    assert 25 * MINUTE < tried[-1] <= 30 * MINUTE
+    assert outlet.announcements == []
+    assert await said.deliver(key) is False
+
+
+async def test_a_place_that_is_gone_is_tried_once_and_the_text_is_kept(
+    said: Announcements, stored: Stored, outlet: FakeOutlet, alice: Identity
+) -> None:
+    key = await stored.item(alice, text="Kept.")
+    outlet.fail_next("announcement", DeliveryError("The room is gone.", permanent=True))
+
+    await said.deliver(key)
+
+    item = await stored.read_item(key)
+    assert (item.status, item.attempts, item.text) == ("blocked", 1, "Kept.")
+
+
+async def test_a_send_of_unknown_fate_is_repeated_once_marked_and_then_given_up(
+    said: Announcements, stored: Stored, outlet: FakeOutlet, clock: FakeClock, alice: Identity
+) -> None:
+    key = await stored.item(alice)
+    for _ in range(3):
+        lost = DeliveryError("No answer.", fate_unknown=True)
+        outlet.fail_next("announcement", lost, taken=True)
+        await said.deliver(key)
+        clock.advance(5 * MINUTE)
+
+    assert [told.maybe_repeated for told in outlet.announcements] == [False, True]
+    assert (await stored.read_item(key)).status == "blocked"
+
+
+async def test_an_error_that_nobody_expected_is_a_send_of_unknown_fate(
+    database: Database, stored: Stored, clock: FakeClock, tasks: Tasks, alice: Identity
+) -> None:
+    class BrokenOutlet(FakeOutlet):
+        async def announce(self, announcement: Announcement) -> Delivered:
+            await super().announce(announcement)
+            raise ZeroDivisionError
+
+    key = await stored.item(alice)
+    broken = BrokenOutlet(alice.platform)
+    said = announcements(database, clock, tasks, broken)
+
+    for _ in range(3):
+        await said.deliver(key)
+        clock.advance(5 * MINUTE)
+
+    assert [told.maybe_repeated for told in broken.announcements] == [False, True]
+
+
+async def test_somebody_who_is_not_there_is_waited_for_however_long_it_takes(
+    said: Announcements, stored: Stored, outlet: FakeOutlet, clock: FakeClock, alice: Identity
+) -> None:
+    first = await stored.item(alice)
+    clock.advance(1)
+    second = await stored.item(alice)
+    outlet.absent.add(alice)
+    for _ in range(3):
+        for key in (first, second):
+            assert not await said.deliver(key)
+        await said.deliver_waiting(alice)
+        clock.advance(24 * 60 * MINUTE)
+    outlet.absent.clear()
+
+    await said.deliver_waiting(alice)
+
+    assert [told.key for told in outlet.announcements] == [first, second]
+    assert (await stored.read_item(first)).attempts == 1
+
+
+async def test_a_sweep_sends_what_is_due_and_what_was_held_too_long_on_its_own_platforms(
+    said: Announcements,
+    stored: Stored,
+    outlet: FakeOutlet,
+    clock: FakeClock,
+    tasks: Tasks,
+    alice: Identity,
+    bob: Identity,
+) -> None:
+    held = await stored.item(alice, status="held")
+    clock.advance(4 * MINUTE)
+    young, due = await stored.item(alice, status="held"), await stored.item(alice)
+    foreign = await stored.item(bob)
+    clock.advance(2 * MINUTE)
+
+    await said.sweep()
+    await tasks.settle(5)
+
+    assert sorted(told.key for told in outlet.announcements) == sorted([held, due])
+    assert (await stored.read_item(young)).status == "held"
+    assert (await stored.read_item(foreign)).status == "pending"
+
+
+async def test_processes_that_sweep_at_once_say_everything_once(
+    database: Database,
+    database_settings: DatabaseSettings,
+    stored: Stored,
+    outlet: FakeOutlet,
+    clock: FakeClock,
+    tasks: Tasks,
+    alice: Identity,
+) -> None:
+    keys = [await stored.item(alice) for _ in range(5)]
+    async with asyncio.timeout(20), Database.open(database_settings) as elsewhere:
+        both = [
+            announcements(database, clock, tasks, outlet, worker="w1"),
+            announcements(elsewhere, clock, tasks, outlet, worker="w2"),
+        ]
+        for said in both * 2:
+            await said.sweep()
+        await tasks.settle(10)
+
+    assert sorted(told.key for told in outlet.announcements) == sorted(keys)
+    assert not any(told.maybe_repeated for told in outlet.announcements)
+
+
+async def test_a_send_under_way_is_not_taken_for_stuck(
+    database: Database, stored: Stored, clock: FakeClock, tasks: Tasks, alice: Identity
+) -> None:
+    key = await stored.item(alice)
+    slow = SlowOutlet(alice.platform)
+    said = announcements(database, clock, tasks, slow)
+
+    async with asyncio.timeout(20), asyncio.TaskGroup() as group:
+        sending = group.create_task(said.deliver(key))
+        # Before the claim, and while the platform takes its time.
+        while not sending.done():
+            async with database.transaction() as tx:
+                await outbox.recover(tx, ["me"], me="me", under_way=said.under_way)
+            assert not await said.deliver(key)
+            if slow.reached.is_set():
+                slow.goes_on.set()
+            await asyncio.sleep(0)
+
+    assert [told.maybe_repeated for told in slow.announcements] == [False]
+    assert (await stored.read_item(key)).status == "delivered"
+    assert not said.under_way
+
+
+async def test_a_process_that_was_stopped_in_a_send_does_not_cause_a_third_one(
+    database: Database,
+    stored: Stored,
+    outlet: FakeOutlet,
+    clock: FakeClock,
+    tasks: Tasks,
+    alice: Identity,
+) -> None:
+    key = await stored.item(alice)
+    slow = SlowOutlet(alice.platform)
+    stopped = announcements(database, clock, tasks, slow, worker="stopped")
+    other = announcements(database, clock, tasks, outlet, worker="other")
+    async with asyncio.timeout(20), asyncio.TaskGroup() as group:
+        group.create_task(stopped.deliver(key))
+        await slow.reached.wait()
+        async with database.transaction() as tx:
+            await outbox.recover(tx, ["other"], me="other", under_way=other.under_way)
+        assert await other.deliver(key)
+        slow.fail_next("announcement", DeliveryError("Too late."), taken=True)
+        slow.goes_on.set()
+    clock.advance(60 * MINUTE)
+
+    for said in (stopped, other):
+        await said.sweep()
+    await tasks.settle(5)
+
+    marks = [told.maybe_repeated for told in (*slow.announcements, *outlet.announcements)]
+    assert marks == [False, True]
+
+
+async def test_what_this_process_cannot_say_is_left_to_one_that_can(
+    database: Database, stored: Stored, clock: FakeClock, tasks: Tasks, bob: Identity
+) -> None:
+    key = await stored.item(bob)
+    deaf = announcements(database, clock, tasks, FakeOutlet("terminal"))
+    right = FakeOutlet(bob.platform)
+
+    assert not await deaf.deliver(key)
+    clock.advance(15)
+    assert await announcements(database, clock, tasks, right).deliver(key)
+
+    assert [told.key for told in right.announcements] == [key]

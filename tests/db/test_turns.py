@@ -1,0 +1,278 @@
+"""A conversation answers one message at a time, in order, and no turn is forgotten."""
+
+import asyncio
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+from sqlalchemy import select
+
+from bot.values import Identity
+from db import conversations, turns
+from db.database import Database, DatabaseSettings
+from db.tables import conversations as table
+from db.turns import Turn
+from tests.fakes.clock import FakeClock
+from tests.fakes.stored import Stored, room
+
+
+async def end(database: Database, turn: Turn, clock: FakeClock, status: str = "done") -> bool:
+    async with database.transaction() as tx:
+        return await turns.end(tx, turn, status=status, now=clock())
+
+
+async def read(database: Database, turn_id: str) -> Turn:
+    async with database.snapshot() as tx:
+        turn = await turns.get(tx, turn_id)
+    assert turn is not None
+    return turn
+
+
+async def test_a_turn_comes_back_as_it_was_stored(
+    database: Database, stored: Stored, clock: FakeClock, alice: Identity
+) -> None:
+    conversation = await stored.conversation(alice)
+
+    turn = await read(database, await stored.turn(alice, conversation))
+
+    assert (turn.user, turn.user_name, turn.place) == (alice, alice.account, room(alice))
+    assert (turn.status, turn.kind, turn.attempt, turn.crashes) == ("queued", "message", 0, 0)
+    assert turn.created_at == clock()
+    async with database.snapshot() as tx:
+        assert await conversations.text_of(tx, turn.message_id) == "Hello"
+        assert await turns.get(tx, "nobody's") is None
+
+
+async def test_turns_of_a_conversation_are_answered_one_at_a_time_in_order(
+    database: Database, stored: Stored, clock: FakeClock, alice: Identity, bob: Identity
+) -> None:
+    conversation = await stored.conversation(alice)
+    other = await stored.turn(bob, await stored.conversation(bob))
+    waiting = [await stored.turn(alice, conversation) for _ in range(3)]
+
+    answered = []
+    while turn_id := await stored.claim_turn(conversation):
+        assert await stored.claim_turn(conversation) is None
+        answered.append(turn_id)
+        assert await end(database, await stored.begin_turn(turn_id), clock)
+
+    assert answered == waiting
+    assert (await read(database, other)).status == "queued"
+
+
+async def test_two_processes_that_claim_at_once_begin_one_turn(
+    database: Database, database_settings: DatabaseSettings, stored: Stored, alice: Identity
+) -> None:
+    conversation = await stored.conversation(alice)
+    first, _ = [await stored.turn(alice, conversation) for _ in range(2)]
+
+    async with asyncio.timeout(20), Database.open(database_settings) as elsewhere:
+        other = Stored(elsewhere, stored.now)
+        async with asyncio.TaskGroup() as group:
+            claims = [
+                group.create_task(each.claim_turn(conversation)) for each in (stored, other) * 4
+            ]
+
+    assert sorted(filter(None, (claim.result() for claim in claims))) == [first]
+
+
+async def test_a_message_that_arrives_while_a_turn_ends_is_begun_by_one_of_the_two(
+    database: Database,
+    database_settings: DatabaseSettings,
+    stored: Stored,
+    clock: FakeClock,
+    alice: Identity,
+) -> None:
+    conversation = await stored.conversation(alice)
+    await stored.turn(alice, conversation)
+    busy = await stored.begin_turn(await stored.claim_turn(conversation) or "")
+
+    async def answer(where: Database) -> str | None:
+        assert await end(where, busy, clock)
+        return await Stored(where, clock).claim_turn(conversation)
+
+    async with (
+        asyncio.timeout(20),
+        Database.open(database_settings) as elsewhere,
+        asyncio.TaskGroup() as group,
+        database.transaction() as tx,
+    ):
+        message = await conversations.say(tx, conversation, role="user", text="And?", now=clock())
+        arrived = await turns.add(
+            tx,
+            conversation,
+            user=alice,
+            place=room(alice),
+            message_id=message,
+            now=clock(),
+        )
+        begun = await turns.claim_next(tx, conversation)
+        # The first turn ends before the message is committed.
+        ending = group.create_task(answer(elsewhere))
+        await asyncio.wait([ending], timeout=0.2)
+
+    assert [begun, ending.result()] == [None, arrived]
+
+
+async def test_messages_that_arrive_at_once_are_all_answered(
+    database: Database,
+    database_settings: DatabaseSettings,
+    stored: Stored,
+    clock: FakeClock,
+    alice: Identity,
+) -> None:
+    conversation = await stored.conversation(alice)
+
+    async def arrive(where: Database) -> str | None:
+        async with where.transaction() as tx:
+            message = await conversations.say(tx, conversation, role="user", text="Hi", now=clock())
+            place = room(alice)
+            await turns.add(
+                tx, conversation, user=alice, place=place, message_id=message, now=clock()
+            )
+            return await turns.claim_next(tx, conversation)
+
+    async with (
+        asyncio.timeout(30),
+        Database.open(database_settings) as elsewhere,
+        asyncio.TaskGroup() as group,
+    ):
+        tasks = [group.create_task(arrive(each)) for each in (database, elsewhere) * 4]
+
+    (begun,) = filter(None, (task.result() for task in tasks))
+    answered = 0
+    turn_id: str | None = begun
+    while turn_id:
+        answered += await end(database, await stored.begin_turn(turn_id), clock)
+        turn_id = await stored.claim_turn(conversation)
+    assert answered == 8
+
+
+async def test_a_stale_attempt_cannot_end_a_turn_and_a_turn_ends_once(
+    database: Database, stored: Stored, clock: FakeClock, alice: Identity
+) -> None:
+    conversation = await stored.conversation(alice)
+    turn_id = await stored.turn(alice, conversation)
+    await stored.claim_turn(conversation)
+    stale, fresh = await stored.begin_turn(turn_id), await stored.begin_turn(turn_id)
+
+    assert not await end(database, stale, clock)
+    assert await stored.claim_turn(conversation) is None
+    assert await end(database, fresh, clock)
+    assert not await end(database, fresh, clock, "failed")
+
+    assert (await read(database, turn_id)).status == "done"
+    async with database.transaction() as tx:
+        assert await turns.begin(tx, turn_id) is None
+
+
+async def test_a_late_end_does_not_free_a_conversation_that_answers_the_next_turn(
+    database: Database, stored: Stored, clock: FakeClock, alice: Identity
+) -> None:
+    conversation = await stored.conversation(alice)
+    first, second = [await stored.turn(alice, conversation) for _ in range(2)]
+    await stored.claim_turn(conversation)
+    over = await stored.begin_turn(first)
+    await end(database, over, clock)
+    await stored.claim_turn(conversation)
+
+    assert not await end(database, over, clock)
+
+    async with database.snapshot() as tx:
+        active = await tx.scalar(select(table.c.active_turn_id))
+    assert active == second
+
+
+async def test_crashes_are_counted_and_leaving_in_good_order_is_none(
+    database: Database, stored: Stored, alice: Identity
+) -> None:
+    conversation = await stored.conversation(alice)
+    turn_id = await stored.turn(alice, conversation)
+    await stored.claim_turn(conversation)
+    await stored.begin_turn(turn_id)
+    crashed = await stored.begin_turn(turn_id)
+    async with database.transaction() as tx:
+        await turns.release(tx, turn_id, 1)
+    again = await stored.begin_turn(turn_id)
+    async with database.transaction() as tx:
+        await turns.release(tx, turn_id, again.attempt)
+    left = await stored.begin_turn(turn_id)
+
+    assert [turn.crashes for turn in (crashed, again, left)] == [1, 2, 0]
+    assert left.attempt == 4
+
+
+async def test_a_stop_reaches_a_turn_under_way_and_no_other(
+    database: Database, stored: Stored, clock: FakeClock, alice: Identity, bob: Identity
+) -> None:
+    conversation = await stored.conversation(alice)
+    running, queued = [await stored.turn(alice, conversation) for _ in range(2)]
+    await stored.claim_turn(conversation)
+
+    async with database.transaction() as tx:
+        active = await turns.active_of(tx, alice.key, room(alice))
+        assert active is not None
+        assert active.id == running
+        assert await turns.active_of(tx, bob.key, room(alice)) is None
+        elsewhere = replace(room(alice), thread="another")
+        assert await turns.active_of(tx, alice.key, elsewhere) is None
+        assert await turns.request_stop(tx, running, clock())
+        assert not await turns.request_stop(tx, queued, clock())
+        assert await turns.stop_requested(tx, [running, queued]) == [running]
+
+    assert await end(database, await stored.begin_turn(running), clock, "stopped")
+    async with database.snapshot() as tx:
+        assert await turns.stop_requested(tx, [running, queued]) == []
+        assert await turns.active_of(tx, alice.key, room(alice)) is None
+
+
+async def test_what_waits_and_what_is_under_way_can_be_found_by_any_process(
+    database: Database, stored: Stored, clock: FakeClock, alice: Identity, bob: Identity
+) -> None:
+    busy, idle = await stored.conversation(alice), await stored.conversation(bob)
+    running = await stored.turn(alice, busy)
+    await stored.turn(alice, busy)
+    await stored.claim_turn(busy)
+    for _ in range(2):
+        await stored.turn(bob, idle)
+
+    async with database.transaction() as tx:
+        assert await turns.waiting_conversations(tx) == [(idle, bob.platform)]
+        assert await turns.running(tx, before=clock()) == []
+        clock.advance(1)
+        assert await turns.running(tx, before=clock()) == [(running, alice.platform)]
+        await turns.keep_reply(tx, running, "reply-1")
+
+    assert (await read(database, running)).reply_message_id == "reply-1"
+
+
+moves = st.lists(st.sampled_from(["arrive", "claim", "end", "stale", "crash"]), max_size=25)
+
+
+@given(order=moves)
+async def test_whatever_happens_turns_are_answered_in_order_and_none_is_lost(
+    database: Database, stored: Stored, clock: FakeClock, order: list[str]
+) -> None:
+    user = await stored.somebody()
+    conversation = await stored.conversation(user)
+    waiting: list[str] = []
+    attempts: list[Turn] = []
+    answered = 0
+
+    for move in [*order, *["claim", "end"] * 25]:
+        if move == "arrive":
+            waiting.append(await stored.turn(user, conversation))
+        elif move == "claim":
+            claimed = await stored.claim_turn(conversation)
+            assert claimed == (None if attempts or not waiting else waiting.pop(0))
+            attempts += [await stored.begin_turn(claimed)] if claimed else []
+        elif attempts and move == "crash":
+            attempts.append(await stored.begin_turn(attempts[-1].id))
+        elif attempts and move == "stale" and len(attempts) > 1:
+            assert not await end(database, attempts[0], clock)
+        elif attempts and move == "end":
+            assert await end(database, attempts[-1], clock)
+            attempts, answered = [], answered + 1
+
+    assert not waiting
+    assert answered == order.count("arrive")
