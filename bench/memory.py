@@ -87,13 +87,11 @@ async def _completed(stage: Stage) -> int:
         .group_by(steps.c.work_id)
         .having(func.count() == CALLS)
     )
+    ended = select(subagent_runs.c.id).where(subagent_runs.c.status == "completed")
+    # Not joined in the database: the two columns spell an id differently on SQLite.
     async with stage.bot.database.snapshot() as tx:
-        good = await tx.scalars(
-            select(subagent_runs.c.id).where(
-                subagent_runs.c.status == "completed", subagent_runs.c.id.in_(answers)
-            )
-        )
-        return len(set(good) & set(stage.outlet.announced))
+        whole, good = set(await tx.scalars(answers)), set(await tx.scalars(ended))
+    return len(whole & good & set(stage.outlet.announced))
 
 
 @asynccontextmanager

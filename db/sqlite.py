@@ -24,6 +24,8 @@ PREPARE = (
     "PRAGMA busy_timeout=0",
     "PRAGMA wal_autocheckpoint=0",
 )
+#: What a snapshot wrote would be lost: its connections refuse it.
+READ_ONLY = "PRAGMA query_only=ON"
 
 
 class InlineCursor:
@@ -75,11 +77,11 @@ class InlineCursor:
 class InlineConnection:
     """A connection as SQLAlchemy's `aiosqlite` dialect wants it, without the thread."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, writes: bool) -> None:
         self._connection: sqlite3.Connection | None = sqlite3.connect(
             path, isolation_level=None, check_same_thread=False
         )
-        for statement in PREPARE:
+        for statement in PREPARE if writes else (*PREPARE, READ_ONLY):
             self._open.execute(statement)
 
     @property
@@ -126,7 +128,7 @@ def open_engine(path: Path, *, writes: bool) -> AsyncEngine:
     """Return a pool on a SQLite file: one connection that writes, or a few that read."""
 
     async def connect(*_: Any, **__: Any) -> InlineConnection:
-        return InlineConnection(path)
+        return InlineConnection(path, writes=writes)
 
     engine = create_async_engine(
         f"sqlite+aiosqlite:///{path}",

@@ -83,6 +83,7 @@ LINKS = (
     f"\\`a`\n```\nb`\n[label]({_EVIL})\n```",
     f"<a:/\n```\n>[label]({_EVIL})\n```",
     f"steam://x` \n```\n` [label]({_EVIL})\n```",
+    f"steam://x`y z`\n```\n` [label]({_EVIL})\n```",
     f"~~~\n```\n[label]({_EVIL})\n```\n~~~",
     f"text ```\n```\n[label]({_EVIL})\n```\n",
     f"- ```\n  [label]({_EVIL})\n  ```",

@@ -290,6 +290,8 @@ def test_no_address_shows_a_preview_on_discord(text: str) -> None:
         ("```py\nx[0](https://e.example)\n```", "```py\nx[0](https://e.example)\n```"),
         ("a\n```py\n[b](c)\n```\n[d](e)", "a\n```py\n[b](c)\n```\n[d] (e)"),
         ("```py\n[b](c)", "```py\n[b] (c)"),
+        ("~~~\n```\n[a](b)\n```\n~~~", "~~~\n```\n[a] (b)\n```\n~~~"),
+        ("\\https://e.example", "\\ <https://e.example>"),
     ],
 )
 def test_discord_shows_what_is_there(text: str, shown: str) -> None:

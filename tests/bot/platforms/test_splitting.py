@@ -260,7 +260,7 @@ def test_too_many_parts_end_with_a_mark() -> None:
 
 
 def test_enough_parts_have_no_mark() -> None:
-    text = "word " * 30 + "\n\u3000\n"
+    text = "word " * 30 + "\n" + "\u3000" * 90
 
     assert split(text, 80, max_parts=2) == split(text, 80)
     assert len(split(text, 80)) == 2

@@ -100,6 +100,14 @@ def test_a_run_is_refused_only_at_a_cap_that_is_named_with_what_is_used(
     assert text[0].isupper() or text[0].isdigit()
 
 
+def test_a_full_queue_with_a_free_slot_is_not_called_a_lack_of_slots() -> None:
+    refusal = refused(SubagentSettings(), Usage(running=1, queued=5), may_queue=True)
+
+    assert refusal is not None
+    assert refusal.limit == "subagents.max_queued_per_user"
+    assert str(refusal).startswith("5 of your runs are waiting, and 5 may.")
+
+
 @given(settings, usages)
 def test_a_refusal_says_nothing_that_is_not_so(caps: SubagentSettings, usage: Usage) -> None:
     with_room = usage.running_global < caps.max_concurrent_global
