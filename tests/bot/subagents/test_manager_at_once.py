@@ -52,13 +52,13 @@ async def holding(database: Database) -> Counter[str]:
             .where(subagent_runs.c.status.in_([str(status) for status in HOLDING_A_SLOT]))
             .group_by(subagent_runs.c.user_id)
         )
-        return Counter(dict(row.tuple() for row in rows))
+        return Counter({key: held for key, held in rows})
 
 
 async def all_runs(database: Database) -> Sequence[tuple[str, int, str]]:
     async with database.snapshot() as tx:
         columns = subagent_runs.c.user_id, subagent_runs.c.number, subagent_runs.c.status
-        return [row.tuple() for row in await tx.execute(select(*columns))]
+        return [(key, number, status) for key, number, status in await tx.execute(select(*columns))]
 
 
 async def test_of_many_requests_at_once_no_more_are_let_in_than_the_caps_allow(
@@ -125,16 +125,15 @@ async def test_while_runs_come_and_go_in_all_processes_no_cap_is_ever_passed_and
     async def watch() -> None:
         while not finished.is_set():
             seen.append(await holding(database))
-            if not seen[-1]:
+            if not seen[-1] and all(task.done() for task in asked):
                 async with database.snapshot() as tx:
                     if not await runs.active(tx, None):
                         finished.set()
 
     async with asyncio.timeout(50), asyncio.TaskGroup() as group:
-        for office in offices:
-            for user in people * 2:
-                group.create_task(spawned(office, user))
-            await asyncio.sleep(0)
+        asked = [
+            group.create_task(spawned(office, user)) for office in offices for user in people * 2
+        ]
         for office in offices:
             group.create_task(work(office))
         group.create_task(watch())
