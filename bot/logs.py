@@ -9,9 +9,10 @@ from typing import Any, Literal
 import structlog
 
 _SECRETS = re.compile(
-    r"(sk-[A-Za-z0-9_-]{12,}|xox[abprs]-[A-Za-z0-9-]{10,}|xapp-[A-Za-z0-9-]{10,}"
+    # First the password of an address: a key as its user name must not use the match up.
+    r"((?<=://)[^/\s:@]+:[^/\s@]+(?=@)"
+    r"|sk-[A-Za-z0-9_-]{12,}|xox[abprs]-[A-Za-z0-9-]{10,}|xapp-[A-Za-z0-9-]{10,}"
     r"|gh[pousr]_[A-Za-z0-9]{20,}|AKIA[0-9A-Z]{16}"
-    r"|(?<=://)[^/\s:@]+:[^/\s@]+(?=@)"
     r"|[MN][A-Za-z0-9_-]{23,25}\.[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{27,})"
 )
 

@@ -48,11 +48,11 @@ async def holding(database: Database) -> Counter[str]:
     """Count the slots that are held, by person."""
     async with database.snapshot() as tx:
         rows = await tx.execute(
-            select(subagent_runs.c.user_id, func.count())
+            select(subagent_runs.c.user_id, func.count().label("held"))
             .where(subagent_runs.c.status.in_([str(status) for status in HOLDING_A_SLOT]))
             .group_by(subagent_runs.c.user_id)
         )
-        return Counter({key: held for key, held in rows})
+        return Counter({row.user_id: row.held for row in rows})
 
 
 async def all_runs(database: Database) -> Sequence[tuple[str, int, str]]:
