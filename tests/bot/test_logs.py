@@ -148,4 +148,4 @@ def test_the_form_for_people_is_text(file: Path) -> None:
 def test_the_password_of_an_address_is_masked_whatever_its_user_name_looks_like() -> None:
     address = "https://sk-aaaaaaaaaaaaaaaa:hunter2@host/path"
 
-    assert without_secrets(address) == "https://[secret]@host/path"
+    assert logs.without_secrets(address) == "https://[secret]@host/path"
