@@ -159,3 +159,11 @@ async def tokens_since(tx: Transaction, user_id: str, since: datetime) -> tuple[
     )
     tokens, number = row.one()
     return int(tokens), int(number)
+
+
+async def admitted_sync(tx: Transaction) -> list[Run]:
+    """Return delegated tasks that have not begun."""
+    rows = await tx.execute(
+        select(*COLUMNS).where(runs.c.status == "accepted", runs.c.mode == "sync").limit(100)
+    )
+    return [run_of(row) for row in rows]

@@ -394,9 +394,3 @@ async def get_many(tx: Transaction, run_ids: Sequence[str]) -> list[Run]:
         return []
     rows = await tx.execute(select(*COLUMNS).where(runs.c.id.in_(run_ids)))
     return [run_of(row) for row in rows]
-
-
-async def admitted_sync(tx: Transaction) -> list[Run]:
-    """Return delegated tasks that have not begun."""
-    rows = await tx.execute(_newest(runs.c.status == "accepted", runs.c.mode == "sync", limit=100))
-    return [run_of(row) for row in rows]

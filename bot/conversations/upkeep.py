@@ -20,7 +20,7 @@ from bot.subagents.runner import LOST_AFTER_SECONDS
 from bot.subagents.wording import Outcome
 from bot.tasks import Tasks
 from bot.values import Clock, Identity, RunStatus
-from db import conversations, outbox, run_messages, runs, steps, turns, workers
+from db import admission, conversations, outbox, run_messages, runs, steps, turns, workers
 from db.database import Database, Transaction
 from db.runs import Run
 
@@ -236,7 +236,7 @@ class Upkeep:
             left = [
                 *await runs.unfinished(tx, before=before),
                 *await runs.admitted(tx, before=before),
-                *await runs.admitted_sync(tx),
+                *await admission.admitted_sync(tx),
             ]
             alive = await self._alive(tx)
         for run in left:

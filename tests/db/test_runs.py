@@ -301,7 +301,7 @@ async def test_only_background_runs_that_wait_too_long_are_handed_over_again(
 
     async with database.snapshot() as tx:
         assert await runs.admitted(tx, before=clock()) == [late]
-        assert await runs.admitted_sync(tx) == [delegated]
+        assert await admission.admitted_sync(tx) == [delegated]
         assert await runs.unfinished(tx, before=clock()) == [begun]
 
 
