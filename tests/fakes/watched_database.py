@@ -20,8 +20,15 @@ When = Literal["begin", "commit", "answer"]
 class Hold:
     """Where a transaction waits: it has come there, and it may go on."""
 
+    when: str
     reached: asyncio.Event = field(default_factory=asyncio.Event)
     released: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def pass_by(self, moment: str) -> None:
+        """Wait here, if this is the moment."""
+        if moment == self.when:
+            self.reached.set()
+            await self.released.wait()
 
 
 class WatchedDatabase(Database):
@@ -45,9 +52,9 @@ class WatchedDatabase(Database):
         """Let the next transaction fail, or the one `after` so many that go well."""
         self._plan.extend([*[None] * after, (when, error)])
 
-    def hold_next(self) -> "Hold":
-        """Let the next transaction wait, before it begins."""
-        self._holds.append(Hold())
+    def hold_next(self, *, when: When = "begin") -> "Hold":
+        """Let the next transaction wait, before it begins or after its commit."""
+        self._holds.append(Hold(when))
         return self._holds[-1]
 
     @asynccontextmanager
@@ -55,16 +62,15 @@ class WatchedDatabase(Database):
         planned = self._plan.popleft() if self._plan else None
         when, error = planned or ("", None)
         with self._alone():
-            if self._holds:
-                hold = self._holds.popleft()
-                hold.reached.set()
-                await hold.released.wait()
+            hold = self._holds.popleft() if self._holds else Hold("none")
+            await hold.pass_by("begin")
             if error is not None and when == "begin":
                 raise error
             async with super().transaction() as tx:
                 yield tx
                 if error is not None and when == "commit":
                     raise error
+        await hold.pass_by("answer")
         self.transactions += 1
         if error is not None:
             raise error

@@ -16,6 +16,7 @@ from db.database import Database, DatabaseSettings
 from tests.fakes.clock import FakeClock
 from tests.fakes.outlet import FakeOutlet
 from tests.fakes.stored import Stored
+from tests.fakes.watched_database import WatchedDatabase
 
 MINUTE = 60.0
 
@@ -218,22 +219,33 @@ async def test_processes_that_sweep_at_once_say_everything_once(
 
 
 async def test_a_send_under_way_is_not_taken_for_stuck(
-    database: Database, stored: Stored, clock: FakeClock, tasks: Tasks, alice: Identity
+    database: Database,
+    database_settings: DatabaseSettings,
+    stored: Stored,
+    clock: FakeClock,
+    tasks: Tasks,
+    alice: Identity,
 ) -> None:
     key = await stored.item(alice)
     slow = SlowOutlet(alice.platform)
-    said = announcements(database, clock, tasks, slow)
 
-    async with asyncio.timeout(20), asyncio.TaskGroup() as group:
-        sending = group.create_task(said.deliver(key))
-        # Before the claim, and while the platform takes its time.
-        while not sending.done():
+    async with (
+        asyncio.timeout(20),
+        WatchedDatabase.open(database_settings) as watched,
+        asyncio.TaskGroup() as group,
+    ):
+        claimed = watched.hold_next(when="answer")
+        said = announcements(watched, clock, tasks, slow)
+        group.create_task(said.deliver(key))
+        for moment, goes_on in (
+            (claimed.reached, claimed.released),
+            (slow.reached, slow.goes_on),
+        ):
+            await moment.wait()
             async with database.transaction() as tx:
-                await outbox.recover(tx, ["me"], me="me", under_way=said.under_way)
+                assert await outbox.recover(tx, ["me"], me="me", under_way=said.under_way) == 0
             assert not await said.deliver(key)
-            if slow.reached.is_set():
-                slow.goes_on.set()
-            await asyncio.sleep(0)
+            goes_on.set()
 
     assert [told.maybe_repeated for told in slow.announcements] == [False]
     assert (await stored.read_item(key)).status == "delivered"

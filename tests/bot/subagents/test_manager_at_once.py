@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack
 
 import pytest
-from sqlalchemy import func, select
+from sqlalchemy import func, select, text
 
 from bot.errors import LimitReachedError
 from bot.values import HOLDING_A_SLOT, Identity, RunStatus
@@ -197,23 +197,25 @@ async def test_a_run_that_several_end_at_once_ends_once_and_is_announced_once(
     assert await stored.count(outbox_table) == 1
 
 
-async def test_a_message_sent_while_a_run_ends_is_either_refused_or_mentioned_in_the_result(
-    offices: list[FakeOffice], database: Database, clock: FakeClock, alice: Identity
+async def test_a_run_does_not_end_between_the_look_at_it_and_the_message_to_it(
+    postgres_url: str, clock: FakeClock, alice: Identity
 ) -> None:
-    sender, ender, _ = offices
-    await Stored(database, clock).person(alice)
-    run = await sender.spawn(alice)
-    async with asyncio.timeout(40), asyncio.TaskGroup() as group:
-        async with sender.database.transaction() as tx:
-            assert await runs.hold(tx, run.id) is not None
-            ending = group.create_task(ender.end(run))
-            # The run ends between the look at it and the message.
+    async with Database.open(DatabaseSettings(url=postgres_url)) as database:
+        office = FakeOffice(database, CAPS, clock)
+        await Stored(database, clock).person(alice)
+        run = await office.spawn(alice)
+        async with asyncio.timeout(40), asyncio.TaskGroup() as group, database.transaction() as tx:
+            await tx.execute(text("LOCK TABLE run_messages IN EXCLUSIVE MODE"))
+            sending = group.create_task(office.manager.send(run.id, "Hurry", caller(alice)))
+            while not await tx.scalar(text("SELECT count(*) FROM pg_locks WHERE NOT granted")):
+                continue
+            ending = group.create_task(office.end(run))
+            # The message waits to be stored: the run has every chance to end before.
             await asyncio.wait([ending], timeout=0.2)
-            await run_messages.add(tx, message_id="m", run_id=run.id, text="Hurry", now=clock())
-        await ending
 
-    async with database.snapshot() as tx:
-        item = await outbox.get(tx, run.id)
+        async with database.snapshot() as snapshot:
+            item = await outbox.get(snapshot, run.id)
+    assert sending.result().startswith("Queued")
     assert item is not None
     assert "A message you sent came too late" in item.text
 

@@ -1,0 +1,236 @@
+"""What people say is stored once, in order, before the platform is told that it was heard."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from typing import cast
+
+import pytest
+from sqlalchemy import select
+
+from bot.agent.definition import AgentDefinition, Agents
+from bot.conversations.access import AccessSettings
+from bot.conversations.approvals import Approvals
+from bot.conversations.commands import Commands
+from bot.conversations.orchestrator import Orchestrator
+from bot.conversations.turns import Desk, Turns
+from bot.platforms.base import Incoming
+from bot.tasks import Tasks
+from bot.values import Identity, Place, new_run_id
+from db import turns as turn_queries
+from db.database import DatabaseSettings
+from db.tables import conversations, messages, seen_events, subagent_runs, turns, users
+from tests.fakes.clock import FakeClock
+from tests.fakes.engine import FakeEngine
+from tests.fakes.office import FakeOffice, limits
+from tests.fakes.stored import Stored, room
+from tests.fakes.watched_database import WatchedDatabase
+
+TABLES = (conversations, messages, seen_events, turns, users)
+
+
+@dataclass
+class Process:
+    """One process of the bot, as far as hearing goes."""
+
+    database: WatchedDatabase
+    clock: FakeClock
+    engine: FakeEngine = field(default_factory=FakeEngine)
+    tasks: Tasks = field(default_factory=Tasks)
+    acknowledged: list[Place] = field(default_factory=list)
+    orchestrator: Orchestrator = field(init=False)
+
+    def __post_init__(self) -> None:
+        office = FakeOffice(self.database, limits(), self.clock)
+        general = AgentDefinition(name="general", description="Does anything.", prompt="Do it.")
+        agents = Agents({"general": general})
+        self.orchestrator = Orchestrator(
+            database=self.database,
+            engine=self.engine,
+            tasks=self.tasks,
+            access=AccessSettings(),
+            commands=Commands(self.database, office.manager, office.records, agents, self.clock),
+            approvals=Approvals(self.database, {}, {}, now=self.clock),
+            # Turns are started here and worked on nowhere.
+            turns=Turns(cast(Desk, None)),
+            acknowledge=self.acknowledged.append,
+            now=self.clock,
+        )
+
+    async def settled(self) -> list[str]:
+        """Return the ids of the turns that were started here."""
+        await self.tasks.settle(10)
+        return [work_id for _, work_id, _ in self.engine.started]
+
+
+@asynccontextmanager
+async def opened(settings: DatabaseSettings, clock: FakeClock) -> AsyncIterator[Process]:
+    # One connection: a transaction inside a transaction would wait for itself.
+    one = settings.model_copy(update={"pool_size": 1})
+    async with WatchedDatabase.open(one) as database:
+        yield Process(database, clock)
+        assert database.connections_in_use() == 0, "A connection was not given back."
+
+
+@pytest.fixture
+async def process(database_settings: DatabaseSettings, clock: FakeClock) -> AsyncIterator[Process]:
+    async with opened(database_settings, clock) as one:
+        yield one
+
+
+@pytest.fixture
+def stored(process: Process) -> Stored:
+    return Stored(process.database, process.clock)
+
+
+def message(user: Identity, text: str, *, event_id: str = "", name: str = "Alice") -> Incoming:
+    return Incoming(
+        event_id=event_id or new_run_id(), user=user, user_name=name, place=room(user), text=text
+    )
+
+
+async def test_a_message_is_stored_with_its_turn_and_the_turn_begins(
+    process: Process, stored: Stored, alice: Identity
+) -> None:
+    assert await process.orchestrator.hear(message(alice, "Hello")) is None
+
+    (turn_id,) = await process.settled()
+    async with process.database.snapshot() as tx:
+        turn = await turn_queries.get(tx, turn_id)
+    assert turn is not None
+    assert (turn.user, turn.status, turn.place) == (alice, "running", room(alice))
+    assert process.acknowledged == [room(alice)]
+    assert await stored.counts(TABLES) == dict.fromkeys((table.name for table in TABLES), 1)
+
+
+async def test_messages_of_one_conversation_wait_for_their_turn_and_begin_in_order(
+    process: Process, clock: FakeClock, alice: Identity
+) -> None:
+    for text in ("one", "two", "three"):
+        await process.orchestrator.hear(message(alice, text))
+    (first,) = await process.settled()
+
+    order = [first]
+    for _ in range(2):
+        async with process.database.transaction() as tx:
+            turn = await turn_queries.begin(tx, order[-1])
+            assert turn is not None
+            await turn_queries.end(tx, turn, status="done", now=clock())
+        process.orchestrator.wake(turn.conversation_id, alice.platform)
+        order = await process.settled()
+
+    async with process.database.snapshot() as tx:
+        joined = select(messages.c.text).join(turns, turns.c.message_id == messages.c.id)
+        texts = [await tx.scalar(joined.where(turns.c.id == turn_id)) for turn_id in order]
+    assert texts == ["one", "two", "three"]
+
+
+@pytest.mark.parametrize("when", ["begin", "commit"])
+async def test_a_message_that_cannot_be_stored_is_not_acknowledged_and_is_heard_when_it_comes_again(
+    process: Process, stored: Stored, alice: Identity, when: str
+) -> None:
+    said = message(alice, "Hello", event_id="e1")
+    process.database.fail_next(OSError("down"), when="begin" if when == "begin" else "commit")
+
+    with pytest.raises(OSError, match="down"):
+        await process.orchestrator.hear(said)
+
+    assert (process.acknowledged, await process.settled()) == ([], [])
+    assert set((await stored.counts(TABLES)).values()) == {0}
+    await process.orchestrator.hear(said)
+    assert len(await process.settled()) == 1
+
+
+async def test_a_message_whose_commit_was_not_answered_is_not_taken_twice(
+    process: Process, stored: Stored, alice: Identity
+) -> None:
+    said = message(alice, "Hello", event_id="e1")
+    process.database.fail_next(OSError("down"), when="answer")
+
+    with pytest.raises(OSError, match="down"):
+        await process.orchestrator.hear(said)
+    await process.orchestrator.hear(said)
+
+    assert (await stored.counts(TABLES))["turns"] == 1
+
+
+async def test_one_event_that_two_processes_hear_at_once_several_times_is_one_turn(
+    database_settings: DatabaseSettings, clock: FakeClock, alice: Identity
+) -> None:
+    said = message(alice, "Hello", event_id="e1")
+    async with AsyncExitStack() as stack:
+        processes = [
+            await stack.enter_async_context(opened(database_settings, clock)) for _ in range(2)
+        ]
+        async with asyncio.timeout(30), asyncio.TaskGroup() as group:
+            for each in processes * 2:
+                group.create_task(each.orchestrator.hear(said))
+
+        started = [turn for each in processes for turn in await each.settled()]
+        counts = await Stored(processes[0].database, clock).counts(TABLES)
+
+    assert len(started) == 1
+    assert set(counts.values()) == {1}
+
+
+async def test_one_command_that_two_processes_hear_at_once_is_carried_out_once(
+    database_settings: DatabaseSettings, clock: FakeClock, alice: Identity
+) -> None:
+    said = message(alice, "/subagents spawn Count sheep", event_id="e1")
+    async with AsyncExitStack() as stack:
+        processes = [
+            await stack.enter_async_context(opened(database_settings, clock)) for _ in range(2)
+        ]
+        async with asyncio.timeout(30), asyncio.TaskGroup() as group:
+            heard = [group.create_task(each.orchestrator.hear(said)) for each in processes * 2]
+
+        runs = await Stored(processes[0].database, clock).count(subagent_runs)
+
+    assert runs == 1
+    assert sum(task.result() is not None for task in heard) == 1
+
+
+async def test_first_messages_of_a_person_at_once_in_two_processes_are_one_conversation(
+    database_settings: DatabaseSettings, clock: FakeClock, alice: Identity
+) -> None:
+    async with AsyncExitStack() as stack:
+        processes = [
+            await stack.enter_async_context(opened(database_settings, clock)) for _ in range(2)
+        ]
+        async with asyncio.timeout(30), asyncio.TaskGroup() as group:
+            for number, each in enumerate(processes * 3):
+                group.create_task(each.orchestrator.hear(message(alice, f"Hello {number}")))
+
+        started = [turn for each in processes for turn in await each.settled()]
+        counts = await Stored(processes[0].database, clock).counts(TABLES)
+
+    assert len(started) == 1
+    assert counts == {
+        "conversations": 1, "messages": 6, "seen_events": 6, "turns": 6, "users": 1,
+    }  # fmt: skip
+
+
+async def test_names_and_texts_that_no_database_takes_are_heard_all_the_same(
+    process: Process, alice: Identity
+) -> None:
+    for text in ("He\0llo\ud800", "/subagents help\0\udfff", "/subagents info \0\ud800"):
+        await process.orchestrator.hear(message(alice, text, name="Al\0ice\ud800" + "x" * 500))
+
+    async with process.database.snapshot() as tx:
+        name = await tx.scalar(select(users.c.name))
+        said = await tx.scalar(select(messages.c.text))
+    assert (name or "").startswith("Al\ufffdice\ufffdxxx")
+    assert said == "He\ufffdllo\ufffd"
+    assert len(await process.settled()) == 1
+
+
+async def test_nothing_is_stored_of_a_message_without_words_or_with_too_many(
+    process: Process, stored: Stored, alice: Identity
+) -> None:
+    assert await process.orchestrator.hear(message(alice, " \u200b\n ")) is None
+    too_long = await process.orchestrator.hear(message(alice, "x" * 50_001))
+
+    assert too_long is not None
+    assert "50,001 characters" in too_long.text
+    assert set((await stored.counts(TABLES)).values()) == {0}
