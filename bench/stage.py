@@ -165,7 +165,7 @@ class Outlet:
         self.stir()
         return Delivered(("1",))
 
-    def show_card(self, card: RunCard) -> None:
+    def show_card(self, card: RunCard, *, begun: OnBegun = not_kept) -> None:
         """Count the moves of all cards."""
         self.cards += 1
 

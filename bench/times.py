@@ -88,7 +88,6 @@ async def _messages(stage: Stage, count: int) -> list[float]:
             user_name="person",
             place=speaker.place,
             text="How are you?",
-            private=True,
         )
         start = time.monotonic()
         await stage.bot.orchestrator.hear(incoming)

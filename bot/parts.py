@@ -5,6 +5,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
+from datetime import timedelta
 
 from bot.agent.definition import AgentDefinition, Agents
 from bot.config import Config
@@ -16,25 +17,27 @@ from bot.conversations.turn_context import TurnContext
 from bot.conversations.turns import Desk, Turns
 from bot.conversations.upkeep import Upkeep
 from bot.engine import Engine
+from bot.errors import BadRequestError
 from bot.events import EventBus, RunEvent, Severity
 from bot.models.base import Model
 from bot.models.catalog import PROVIDERS, Choice, Models
 from bot.platforms.base import Outlet, RunCard
 from bot.subagents.active import ActiveRuns
-from bot.subagents.endings import Endings, Hooks
+from bot.subagents.endings import Endings
 from bot.subagents.manager import Office, SubagentManager
 from bot.subagents.planning import Planner
 from bot.subagents.progress import Cards
 from bot.subagents.records import Records
-from bot.subagents.requests import Caller
 from bot.subagents.runner import Runner, Workshop
 from bot.tasks import Tasks
 from bot.values import Clock, Identity, Place
+from bot.wires import Wires
+from db import cards
 from db.database import Database
 from db.runs import Run
 from db.steps import StepWriter
 from skills import clock, notes, progress, subagents, whiteboard
-from skills.base import Skill, Tool, ToolContext
+from skills.base import Skill, Tool
 from skills.registry import SkillRegistry
 
 log = logging.getLogger(__name__)
@@ -73,61 +76,6 @@ class Bot:
             await asyncio.wait(left, timeout=5)
 
 
-class Wires:
-    """Ties parts together that must know one another: filled in while they are built."""
-
-    registry: SkillRegistry
-    manager: SubagentManager
-    orchestrator: Orchestrator
-    announcements: Announcements
-    engine: Engine
-    runner: Runner
-
-    def __init__(self, tasks: Tasks, *, alone: bool) -> None:
-        self._tasks = tasks
-        self.alone = alone
-
-    def hooks(self) -> Hooks:
-        """Return what the runs call after a commit."""
-        return Hooks(
-            admitted=self.admitted,
-            announce=self.announce,
-            wake=self.wake,
-        )
-
-    def announce(self, key: str) -> None:
-        """Deliver an announcement."""
-        self.announcements.deliver_soon(key)
-
-    def wake(self, conversation_id: str, platform: str) -> None:
-        """Look whether a turn waits."""
-        self.orchestrator.wake(conversation_id, platform)
-
-    def resolve(self, names: Sequence[str]) -> frozenset[str]:
-        """Return the tools that names of tools and skills mean."""
-        return self.registry.resolve(names)
-
-    def admitted(self, run: Run) -> None:
-        """Hand a run to the engine; delegated tasks are worked off by whoever waits for them."""
-        if run.mode != "async":
-            return
-        # On a file there is one process, and nobody to share the queue with.
-        hand = self.engine.start if self.alone else self.engine.submit
-        work = hand("run", run.id, run.place.platform)
-        self._tasks.start(work, name=f"submit {run.id}", fresh_context=True)
-
-    async def work(self, run_id: str) -> None:
-        """Work a run off in place."""
-        await self.runner.work(run_id)
-
-    async def board_of(self, context: ToolContext, handle: str) -> str:
-        """Return the id of the run whose whiteboard the main agent means."""
-        records = self.records
-        return (await records.find(handle, Caller.of(context), action="whiteboard")).id
-
-    records: Records
-
-
 class Parts:
     """Builds the parts of a bot, from below to above."""
 
@@ -158,7 +106,14 @@ class Parts:
         self.announcements = self.wires.announcements = Announcements(
             database, outlets, tasks=tasks, worker_id=worker_id, now=now
         )
-        self.endings = Endings(database, config.subagents, self.events, self.wires.hooks(), now=now)
+        self.endings = Endings(
+            database,
+            config.subagents,
+            self.events,
+            self.wires.hooks(),
+            cards=self.cards,
+            now=now,
+        )
 
     async def build(
         self,
@@ -212,10 +167,13 @@ class Parts:
             engine=engine,
             tasks=self.tasks,
             access=self.config.access,
-            commands=Commands(self.database, manager, self.records, self.agents, self.now),
+            commands=Commands(
+                self.database, manager, self.records, self.agents, self.models, self.now
+            ),
             approvals=approvals,
             turns=turns,
             acknowledge=self._acknowledge,
+            listen_for=timedelta(minutes=self.config.agent.listen_minutes),
             now=self.now,
         )
         return self.wires.orchestrator
@@ -267,6 +225,14 @@ class Parts:
         default = self.models.choose(definition.provider, definition.model, default)
         choice = self.models.choose(provider, model, default)
         return choice.provider, choice.model
+
+    def _main(self, chosen: str) -> tuple[Model, str]:
+        """Return provider and model of the main agent, where `chosen` was asked for or nothing."""
+        choice = self.models.main()
+        if chosen:
+            with suppress(BadRequestError):  # no longer among those that may be asked for
+                choice = self.models.choose(None, chosen, choice)
+        return self.models.of(choice), choice.model
 
     def _model_of(self, provider: str) -> Model:
         found = next((name for name in PROVIDERS if name == provider), self.models.main().provider)
@@ -323,11 +289,10 @@ class Parts:
                 now=self.now,
             ),
             settings=config.agent,
-            access=config.access,
             tools=tools,
             tool_timeout_seconds=config.subagents.tool_timeout_seconds,
             approver=approvals,
-            main=lambda: (self.models.of(self.models.main()), self.models.main().model),
+            main=self._main,
             wake=self.wires.hooks().wake,
             announce=self.announcements.deliver_soon,
             now=self.now,
@@ -364,11 +329,19 @@ class Parts:
         outlet = self.outlets.get(card.place.platform)
         if outlet is None:
             return
+
+        def begun(message_id: str) -> None:
+            self.tasks.start(self._keep_card(card.run_id, message_id), name="keep a card's id")
+
         try:
-            outlet.show_card(card)
+            outlet.show_card(card, begun=begun)
         except Exception:
             # A card that cannot be shown must not stop the run that it shows.
             log.exception("The card of run %s could not be shown", card.run_id)
+
+    async def _keep_card(self, run_id: str, message_id: str) -> None:
+        async with self.database.transaction() as tx:
+            await cards.keep(tx, run_id, message_id)
 
     def _acknowledge(self, place: Place) -> None:
         outlet = self.outlets.get(place.platform)

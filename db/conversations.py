@@ -69,6 +69,35 @@ async def find_or_open(tx: Transaction, user: Identity, place: Place, now: datet
     return found
 
 
+async def last_word(tx: Transaction, user: Identity, place: Place) -> datetime | None:
+    """Return when the open conversation of a person in a place last heard or said something."""
+    found = await find(tx, user, place)
+    if found is None:
+        return None
+    newest: datetime | None = await tx.scalar(
+        select(messages.c.created_at)
+        .where(messages.c.conversation_id == found)
+        .order_by(messages.c.id.desc())
+        .limit(1)
+    )
+    return newest
+
+
+async def model_of(tx: Transaction, conversation_id: str) -> str:
+    """Return what answers in a conversation, as `provider/model`; empty for the default."""
+    found: str | None = await tx.scalar(
+        select(conversations.c.model).where(conversations.c.id == conversation_id)
+    )
+    return found or ""
+
+
+async def choose_model(tx: Transaction, conversation_id: str, model: str) -> None:
+    """Let another model answer in a conversation from its next turn on; empty for the default."""
+    await tx.execute(
+        update(conversations).where(conversations.c.id == conversation_id).values(model=model)
+    )
+
+
 async def close(tx: Transaction, conversation_id: str, now: datetime) -> None:
     """End a conversation; its runs go on."""
     await tx.execute(

@@ -77,6 +77,7 @@ class Run:
     attempt: int
     crashes: int
     worker_id: str
+    card_message_id: str
     cancel_requested_at: datetime | None
     created_at: datetime
     started_at: datetime | None

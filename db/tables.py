@@ -9,6 +9,7 @@ from sqlalchemy import (
     ForeignKey,
     Index,
     Integer,
+    LargeBinary,
     MetaData,
     Table,
     UniqueConstraint,
@@ -18,7 +19,7 @@ from sqlalchemy import (
 from db.types import JsonDocument, String, StringList, Text, UserKey, UtcDateTime, UuidText
 
 #: The newest migration, so that a start need not load Alembic to see that all is in place.
-SCHEMA_VERSION = "2026112101"
+SCHEMA_VERSION = "2026112102"
 
 metadata = MetaData(
     naming_convention={
@@ -66,6 +67,8 @@ conversations = Table(
     *_place(),
     # The turn that is being answered, at most one at a time.
     Column("active_turn_id", String(32)),
+    # What answers here, as `provider/model`; empty for what the configuration says.
+    Column("model", String(255), nullable=False, server_default=""),
     Column("created_at", UtcDateTime, nullable=False),
     Column("closed_at", UtcDateTime),
     Index(
@@ -95,6 +98,20 @@ messages = Table(
     Index(None, "conversation_id", "id"),
 )
 
+files = Table(
+    "files",
+    metadata,
+    Column("id", String(32), primary_key=True),
+    Column("message_id", String(32), ForeignKey("messages.id"), nullable=False),
+    Column("name", String(255), nullable=False),
+    # Of an image; empty for a text, which stands in `data` as UTF-8.
+    Column("media_type", String(100), nullable=False, server_default=""),
+    Column("data", LargeBinary, nullable=False),
+    Column("created_at", UtcDateTime, nullable=False),
+    Index(None, "message_id"),
+    Index(None, "created_at"),
+)
+
 turns = Table(
     "turns",
     metadata,
@@ -107,6 +124,8 @@ turns = Table(
     Column("status", String(20), nullable=False, server_default="queued"),
     # `message`: a person spoke. `summary`: results of runs are put into words.
     Column("kind", String(20), nullable=False, server_default="message"),
+    # `user` or `admin`: what its person was when they said it.
+    Column("role", String(10), nullable=False, server_default="user"),
     Column("attempt", Integer, nullable=False, server_default=text("0")),
     Column("crashes", Integer, nullable=False, server_default=text("0")),
     Column("reply_message_id", String(255), nullable=False, server_default=""),
@@ -179,6 +198,8 @@ subagent_runs = Table(
     Column("crashes", Integer, nullable=False, server_default=text("0")),
     # The start of a process that works on it: see `workers`.
     Column("worker_id", String(64), nullable=False, server_default=""),
+    # The platform's id of the message that shows its card.
+    Column("card_message_id", String(255), nullable=False, server_default=""),
     Column("cancel_requested_at", UtcDateTime),
     Column("cancelled_by", String(255), nullable=False, server_default=""),
     Column("created_at", UtcDateTime, nullable=False),

@@ -6,7 +6,7 @@ from typing import Any
 
 from sqlalchemy import Row, case, insert, select, update
 
-from bot.values import Identity, Place, new_sortable_id
+from bot.values import Identity, Place, Role, new_sortable_id
 from db.database import Transaction
 from db.runs import place_columns
 from db.tables import conversations, turns, users
@@ -18,7 +18,9 @@ class Turn:
 
     Attributes:
         kind: `message`: a person spoke. `summary`: results of runs are put into words.
+        role: What its person was when they said it.
         reply_message_id: The platform's id of the reply that has begun; empty for none.
+        model: What answers in this conversation, as `provider/model`; empty for the default.
     """
 
     id: str
@@ -29,14 +31,16 @@ class Turn:
     message_id: str
     status: str
     kind: str
+    role: Role
     attempt: int
     crashes: int
     reply_message_id: str
     stop_requested_at: datetime | None
     created_at: datetime
+    model: str
 
 
-_OWN = {"user", "user_name", "place"}
+_OWN = {"user", "user_name", "place", "role", "model"}
 _PLAIN = [field.name for field in fields(Turn) if field.name not in _OWN]
 _PLACE = ("channel", "place_workspace", "place_channel", "place_thread", "place_message")
 _COLUMNS = [
@@ -45,6 +49,8 @@ _COLUMNS = [
     users.c.workspace,
     users.c.account,
     users.c.name,
+    turns.c.role,
+    conversations.c.model,
 ]
 
 
@@ -52,6 +58,8 @@ def _turn(row: Row[Any]) -> Turn:
     return Turn(
         user=Identity(row.platform, row.workspace, row.account),
         user_name=row.name,
+        role=Role(row.role),
+        model=row.model,
         place=Place(*(getattr(row, name) for name in _PLACE)),
         **{name: getattr(row, name) for name in _PLAIN},
     )
@@ -66,10 +74,10 @@ async def add(
     message_id: str,
     now: datetime,
     kind: str = "message",
-    turn_id: str | None = None,
+    role: Role = Role.USER,
 ) -> str:
     """Store a turn that waits for its conversation to be free, and return its id."""
-    turn_id = turn_id or new_sortable_id()
+    turn_id = new_sortable_id()
     await tx.execute(
         insert(turns).values(
             id=turn_id,
@@ -77,6 +85,7 @@ async def add(
             user_id=user.key,
             message_id=message_id,
             kind=kind,
+            role=str(role),
             created_at=now,
             **place_columns(place),
         )
@@ -124,7 +133,11 @@ async def begin(tx: Transaction, turn_id: str) -> Turn | None:
 
 async def get(tx: Transaction, turn_id: str) -> Turn | None:
     """Return a turn."""
-    query = select(*_COLUMNS).join(users, users.c.id == turns.c.user_id)
+    query = (
+        select(*_COLUMNS)
+        .join(users, users.c.id == turns.c.user_id)
+        .join(conversations, conversations.c.id == turns.c.conversation_id)
+    )
     row = (await tx.execute(query.where(turns.c.id == turn_id))).first()
     return _turn(row) if row else None
 

@@ -8,6 +8,7 @@ LINES = {
     "bot.parts": 2,
     "bot.doctor": 2,
     "bot.report": 2,
+    "bot.wires": 2,
     "bot": 3,
     "bot.config": 3,
     "bot.models": 3,
@@ -36,6 +37,9 @@ LINES = {
     "bot.conversations.access": 8,
     "bot.document": 8,
     "bot.interpolation": 8,
+    "bot.platforms.discord.settings": 8,
+    "bot.platforms.pacing": 8,
+    "bot.platforms.slack.settings": 8,
     "bot.platforms.splitting": 8,
     "bot.problems": 8,
     "bot.subagents.limits": 8,
@@ -59,10 +63,13 @@ SEES_ITS_LINE = {
     "bot.config": ("bot", "db", "skills"),
     "bot.example": ("bot.config",),
     "bot.app": ("bot.parts",),
+    "bot.parts": ("bot.wires",),
     "bot.models.catalog": ("bot.models",),
 }
 
-#: SDKs that are slow to import, and the one place that may, inside a function.
+#: SDKs that are slow to import, and the one place that may: a module does it inside a function. The
+#: modules of a package may do it at their top; whoever stands outside of the package imports these
+#: inside a function.
 HEAVY = {
     "anthropic": "bot.models.anthropic",
     "openai": "bot.models.openai",
@@ -75,6 +82,8 @@ HEAVY = {
 #: Who may import what inside a function, besides the SDKs above: the start must be quick.
 LATE = {
     "bot.__main__": ("bot", "db", "migrations", "skills"),
+    "bot.app": ("bot.platforms",),
+    "bot.doctor": ("bot.platforms",),
     "bot.models.anthropic": ("aiohttp", "httpx2"),
     "bot.models.openai": ("aiohttp", "httpx2"),
     "bot.platforms.terminal": ("rich", "prompt_toolkit", "bot.platforms.terminal"),

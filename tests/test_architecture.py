@@ -81,12 +81,40 @@ def heavy_imports(house: House) -> Iterator[str]:
             home = HEAVY.get(found.target.split(".")[0])
             if home is None:
                 continue
-            at_home = begins(source.module, home) or source.module.startswith(home + "_")
+            if begins(source.module, home) and source.module != home:
+                continue
+            at_home = source.module == home or source.module.startswith(home + "_")
             if not (at_home and (found.late or found.typing)):
                 yield (
                     f"{source.at(found)} imports {found.target}: only {home} may, inside the "
                     "function that opens it."
                 )
+
+
+def heavy_modules_at_the_top(house: House) -> Iterator[str]:
+    """A module that imports an SDK at its top, or one that does, is as slow as the SDK."""
+    homes = {
+        source.module: HEAVY[found.target.split(".")[0]]
+        for source in house.inside
+        for found in source.imported
+        if found.target.split(".")[0] in HEAVY and not (found.late or found.typing)
+    }
+    grown = True
+    while grown:
+        grown = False
+        for source in house.inside:
+            for found, target in house.own_imports(source):
+                home = homes.get(target)
+                if home is None or found.late or found.typing or source.module in homes:
+                    continue
+                if not begins(source.module, home):
+                    yield (
+                        f"{source.at(found)} imports {target}, which brings an SDK with it: import "
+                        "it inside the function that opens it."
+                    )
+                    continue
+                homes[source.module] = home
+                grown = True
 
 
 def late_imports(house: House) -> Iterator[str]:
@@ -236,6 +264,7 @@ def test_no_modules_import_one_another_in_a_circle(house: House) -> None:
 
 def test_slow_sdks_are_imported_by_their_adapter_when_it_opens(house: House) -> None:
     check(house, heavy_imports)
+    check(house, heavy_modules_at_the_top)
 
 
 def test_other_imports_stand_at_the_top_of_the_file(house: House) -> None:
@@ -302,6 +331,13 @@ BROKEN: list[tuple[Rule, str, str, str]] = [
     (import_circles, "bot/values.py", "import bot.events", "circle"),
     (heavy_imports, "bot/engine.py", "import dbos", "dbos"),
     (heavy_imports, "bot/app.py", "def f():\n    import anthropic", "anthropic"),
+    (heavy_imports, "bot/platforms/terminal/bad.py", "import discord", "discord"),
+    (
+        heavy_modules_at_the_top,
+        "bot/doctor.py",
+        "from bot.platforms.discord.client import RetinueClient",
+        "inside the function",
+    ),
     (late_imports, "bot/app.py", "def f():\n    import bot.values", "LATE"),
     (filled_packages, "bot/agent/__init__.py", "from bot.agent.messages import Answer", "empty"),
     (

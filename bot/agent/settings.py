@@ -30,6 +30,11 @@ class AgentSettings(Settings):
     tool_result_characters: int = Field(
         16_000, ge=500, description="A longer tool result is cut for the model, kept in the log."
     )
+    listen_minutes: float = Field(
+        1440,
+        ge=0,
+        description="How long after the last word a thread is listened to without a mention.",
+    )
     timezone: str = Field("UTC", description="The zone in which agents are told the time.")
 
     @field_validator("timezone")

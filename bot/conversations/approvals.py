@@ -110,6 +110,7 @@ class Approvals:
                     context.place.message,
                 ],
                 "conversation_id": context.conversation_id,
+                "role": str(context.role),
                 "work_id": context.work_id,
                 "call_id": context.call_id,
             },
@@ -197,7 +198,7 @@ class Approvals:
         stored = approval.context
         return ToolContext(
             user=owner.identity,
-            role=Role.USER,
+            role=Role(stored["role"]),
             place=Place(*stored["place"]),
             conversation_id=stored["conversation_id"],
             work_id=stored["work_id"],

@@ -1,52 +1,42 @@
 """`/subagents` and its relatives: one implementation for every platform, without the model."""
 
-import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 from bot.agent.definition import Agents
 from bot.agent.sanitizer import one_line
+from bot.conversations.command_lines import HELP, NAMES, USAGE, handle_and_rest, needs, parse_spawn
 from bot.errors import BadRequestError, BotError
-from bot.platforms.base import CommandReply
+from bot.platforms.base import CommandReply, Overview
 from bot.subagents.limits import spoken
 from bot.subagents.manager import SubagentManager, UsageReport
+from bot.subagents.progress import card_of
 from bot.subagents.records import Records
-from bot.subagents.requests import Caller, RunRequest
+from bot.subagents.requests import Caller
 from bot.subagents.wording import mark
 from bot.values import Clock, Role, short
 from db import conversations, outbox
 from db.database import Database
 from db.runs import Run
 
-HELP = """\
-**Runs** (an id is its first letters, a label, `#n`, or `last`)
-- `/subagents list` – your runs (`list all`: everyone's, for admins)
-- `/subagents info ID` – status, tokens, timing, result
-- `/subagents log ID [page]` – what it said and did, step by step
-- `/subagents send ID MESSAGE` – tell it something
-- `/subagents stop ID` – stop it; `stop all` stops all of yours
-- `/subagents spawn [--agent A] [--label L] [--model M] [--budget N] [--minutes N] TASK`
-- `/subagents usage` – what you have used of what you may use
-- `/subagents retry ID`, `/subagents dismiss ID` – a result that could not be delivered
-
-**Chat**
-- `/new` – start afresh; runs go on
-- `/stop` – stop the answer that is being written
-- `/help` – this"""
-
-USAGE = {
-    "stop": "/subagents stop ID (or `all`, or `last`)",
-    "log": "/subagents log ID [page]",
-    "info": "/subagents info ID",
-    "send": "/subagents send ID MESSAGE",
-    "spawn": "/subagents spawn [--agent A] [--label L] [--model M] [--budget N] [--minutes N] TASK",
-    "retry": "/subagents retry ID",
-    "dismiss": "/subagents dismiss ID",
-}
-
-_OPTION = re.compile(r"--(\w[\w-]*)(?:=|\s+)(\"[^\"]*\"|'[^']*'|(?!--)\S+)\s*")
-
 Handler = Callable[[str, Caller], Awaitable[CommandReply]]
+
+
+class Choosable(Protocol):
+    """The models that people may let answer."""
+
+    def named(self, name: str) -> str:
+        """Return the model that a name means, as `provider/model`; the default's for none.
+
+        Raises:
+            BadRequestError: It is none that may be asked for; the text lists those that may.
+        """
+        ...
+
+    def names(self) -> list[str]:
+        """Return all that may be asked for, the default first."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +47,7 @@ class Commands:
     manager: SubagentManager
     records: Records
     agents: Agents
+    models: Choosable
     now: Clock
 
     async def run(self, text: str, caller: Caller) -> CommandReply:
@@ -69,11 +60,12 @@ class Commands:
             "subagents": self._subagents,
             "subagent": self._subagents,
             "new": self._new,
+            "model": self._model,
             "help": self._help,
         }
         handler = handlers.get(name.lower())
         if handler is None:
-            known = ", ".join(f"/{known}" for known in ("subagents", "new", "stop", "help"))
+            known = ", ".join(f"/{known}" for known in ("subagents", *NAMES))
             return CommandReply(
                 text=f"There is no command /{one_line(name, 30)}. There are: {known}.", failed=True
             )
@@ -107,6 +99,16 @@ class Commands:
                 failed=True,
             )
         return await handler(words.strip(), caller)
+
+    async def overview(self, caller: Caller) -> Overview:
+        """Return what a person may see at one glance."""
+        active, ended = await self.records.list(caller)
+        return Overview(
+            active=tuple(card_of(run, caller.user) for run in active),
+            ended=tuple(card_of(run, caller.user) for run in ended),
+            usage=usage_text(await self.manager.usage(caller)),
+            agents=tuple(self.agents.lines()),
+        )
 
     # -- watching --------------------------------------------------------------------------------
 
@@ -142,7 +144,7 @@ class Commands:
         )
 
     async def _info(self, words: str, caller: Caller) -> CommandReply:
-        _needs(words, "info")
+        needs(words, "info")
         details = await self.records.info(words, caller)
         run = details.run
         lines = [
@@ -170,7 +172,7 @@ class Commands:
         return CommandReply(text="\n".join(lines))
 
     async def _log(self, words: str, caller: Caller) -> CommandReply:
-        _needs(words, "log")
+        needs(words, "log")
         handle, page = words, 1
         head, _, last = words.rpartition(" ")
         if head and last.isdecimal() and not words.endswith(('"', "”")):
@@ -190,7 +192,7 @@ class Commands:
     # -- steering --------------------------------------------------------------------------------
 
     async def _stop(self, words: str, caller: Caller) -> CommandReply:
-        _needs(words, "stop")
+        needs(words, "stop")
         stopped = await self.manager.stop(words, caller)
         if not stopped:
             return CommandReply(text="Nothing to stop: it is over already.")
@@ -200,7 +202,7 @@ class Commands:
         return CommandReply(text=f"Stopping {names}.{follows}")
 
     async def _send(self, words: str, caller: Caller) -> CommandReply:
-        handle, message = _handle_and_rest(words)
+        handle, message = handle_and_rest(words)
         if not handle or not message:
             raise BadRequestError(f"Usage: {USAGE['send']}")
         return CommandReply(text=await self.manager.send(handle, message, caller))
@@ -221,7 +223,7 @@ class Commands:
         return CommandReply(text=f"{text}{told}{notes}")
 
     async def _retry(self, words: str, caller: Caller) -> CommandReply:
-        _needs(words, "retry")
+        needs(words, "retry")
         run = await self.records.find(words, caller, action="retry")
         async with self.database.transaction() as tx:
             again = await outbox.retry_blocked(tx, run.id, caller.user.key, self.now())
@@ -230,7 +232,7 @@ class Commands:
         return CommandReply(text=f"Trying again to deliver the result of “{run.label}”.")
 
     async def _dismiss(self, words: str, caller: Caller) -> CommandReply:
-        _needs(words, "dismiss")
+        needs(words, "dismiss")
         run = await self.records.find(words, caller, action="dismiss")
         async with self.database.transaction() as tx:
             done = await outbox.dismiss(tx, run.id, caller.user.key)
@@ -246,6 +248,29 @@ class Commands:
             if found is not None:
                 await conversations.close(tx, found, self.now())
         return CommandReply(text="A new conversation. Runs that are going on will report here.")
+
+    async def _model(self, words: str, caller: Caller) -> CommandReply:
+        async with self.database.snapshot() as tx:
+            kept = await conversations.model_of(tx, caller.conversation_id)
+        if not words:
+            chosen = self._still_there(kept)
+            lines = [
+                f"- `{name}`" + " ← answers here" * (name == chosen) for name in self.models.names()
+            ]
+            return CommandReply(
+                text="\n".join(["**Models**", *lines, "", "`/model NAME` switches."])
+            )
+        default = words.lower() in {"default", "reset"}
+        chosen = self.models.named("" if default else words)
+        async with self.database.transaction() as tx:
+            await conversations.choose_model(tx, caller.conversation_id, "" if default else chosen)
+        return CommandReply(text=f"From now on `{chosen}` answers here. Runs keep their own model.")
+
+    def _still_there(self, kept: str) -> str:
+        try:
+            return self.models.named(kept)
+        except BadRequestError:  # the admins have taken it away
+            return self.models.named("")
 
     async def _help(self, _: str, caller: Caller) -> CommandReply:
         agents = "\n".join(f"- {line}" for line in self.agents.lines())
@@ -272,57 +297,3 @@ def usage_text(report: UsageReport) -> str:
             f"{report.people} people"
         )
     return "**Your usage**\n" + "\n".join(lines)
-
-
-def parse_spawn(words: str) -> RunRequest:
-    """Return the request in `[--option value …] task`.
-
-    Raises:
-        BadRequestError: An option is unknown or has a bad value; the text says what would do.
-    """
-    options: dict[str, str] = {}
-    rest = words
-    while match := _OPTION.match(rest):
-        options[match[1].lower()] = match[2].strip("\"'")
-        rest = rest[match.end() :]
-    known = {"agent", "label", "model", "provider", "budget", "minutes", "steps", "announce"}
-    unknown = sorted(set(options) - known)
-    if unknown or rest.startswith("--"):
-        name = unknown[0] if unknown else re.split(r"[\s=]", rest[2:], maxsplit=1)[0].lower()
-        wrong = "needs a value" if name in known else "is unknown"
-        raise BadRequestError(f"--{one_line(name, 30)} {wrong}. Usage: {USAGE['spawn']}")
-    return RunRequest(
-        task=rest,
-        agent=options.get("agent", ""),
-        label=options.get("label", ""),
-        model=options.get("model"),
-        provider=options.get("provider"),
-        token_budget=_number(options, "budget"),
-        timeout_minutes=_number(options, "minutes"),
-        max_turns=_number(options, "steps"),
-        announce=options.get("announce"),
-    )
-
-
-def _number(options: dict[str, str], name: str) -> int | None:
-    given = options.get(name)
-    if given is None:
-        return None
-    if not given.isdecimal() or len(given) > 9:
-        raise BadRequestError(f"--{name} takes a whole number, such as --{name} 5.")
-    return int(given)
-
-
-def _handle_and_rest(words: str) -> tuple[str, str]:
-    """Return the handle of a run, which may be a quoted label, and the raw text after it."""
-    if words[:1] in {'"', "'"}:
-        end = words.find(words[0], 1)
-        if end > 0:
-            return words[1:end], words[end + 1 :].strip()
-    handle, _, rest = words.partition(" ")
-    return handle, rest.strip()
-
-
-def _needs(words: str, action: str) -> None:
-    if not words:
-        raise BadRequestError(f"Which run? Usage: {USAGE[action]}. /subagents list shows yours.")

@@ -3,18 +3,20 @@
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import timedelta
 
 from bot.agent.plain import plain
 from bot.conversations.access import AccessSettings, check_may_talk, role_of
 from bot.conversations.approvals import Approvals
+from bot.conversations.command_lines import belongs_to_a_conversation, command_in
 from bot.conversations.commands import Commands
 from bot.conversations.turns import Turns
 from bot.engine import Engine
 from bot.errors import NotAllowedError
-from bot.platforms.base import CommandReply, Incoming
+from bot.platforms.base import CommandReply, Incoming, Overview
 from bot.subagents.requests import Caller
 from bot.tasks import Tasks
-from bot.values import Clock, Identity, Place
+from bot.values import Clock, Identity, Place, Role
 from db import conversations, runs, turns, users
 from db.database import Database
 
@@ -29,6 +31,7 @@ class Orchestrator:
 
     Attributes:
         acknowledge: Shows in a place that the message was heard.
+        listen_for: How long after the last word no mention is needed in a thread.
     """
 
     database: Database
@@ -39,6 +42,7 @@ class Orchestrator:
     approvals: Approvals
     turns: Turns
     acknowledge: Callable[[Place], None]
+    listen_for: timedelta
     now: Clock
 
     async def hear(self, incoming: Incoming) -> CommandReply | None:
@@ -56,14 +60,18 @@ class Orchestrator:
         text = plain(incoming.text, limit=None).strip()
         if not text:
             return None
-        if text.startswith("/"):
-            return await self._command(incoming, text)
-        role = role_of(incoming.user, self.access)
+        if command := command_in(text):
+            return await self._command(incoming, command)
+        role = self._role(incoming.user, admin=incoming.admin)
         answered = await self.approvals.answer_in_words(incoming, role, text)
         if answered is not None:
             return answered
-        await self._message(incoming, text)
+        await self._message(incoming, text, role)
         return None
+
+    def _role(self, user: Identity, *, admin: bool) -> Role:
+        """Return a person's role: what the configuration says, or the platform."""
+        return Role.ADMIN if admin else role_of(user, self.access)
 
     async def _command(self, incoming: Incoming, text: str) -> CommandReply | None:
         """Carry out a command, past the line of turns."""
@@ -74,25 +82,23 @@ class Orchestrator:
             if not new:
                 return None
             await users.ensure_user(tx, incoming.user, incoming.user_name, self.now())
-            # A run that a command starts belongs to the conversation, so that its result is known.
-            spawns = text.lower().startswith("/subagents spawn")
             here = (tx, incoming.user, incoming.place)
             conversation_id = (
                 await conversations.find_or_open(*here, self.now())
-                if spawns
+                if belongs_to_a_conversation(text)
                 else await conversations.find(*here)
             )
         if text.lower() in {"/stop", "/stop turn"}:
             return await self.stop_turn(incoming.user, incoming.place)
         caller = Caller(
             user=incoming.user,
-            role=role_of(incoming.user, self.access),
+            role=self._role(incoming.user, admin=incoming.admin),
             place=incoming.place,
             conversation_id=conversation_id or "",
         )
         return await self.commands.run(text, caller)
 
-    async def _message(self, incoming: Incoming, text: str) -> None:
+    async def _message(self, incoming: Incoming, text: str, role: Role) -> None:
         """Store a message with its turn, and begin the turn if the conversation is free."""
         now = self.now()
         async with self.database.transaction() as tx:
@@ -115,6 +121,7 @@ class Orchestrator:
                 user=incoming.user,
                 place=incoming.place,
                 message_id=message_id,
+                role=role,
                 now=now,
             )
             turn_id = await turns.claim_next(tx, conversation_id)
@@ -147,10 +154,23 @@ class Orchestrator:
         self.turns.active.stop(active.id)
         return CommandReply(text="Stopped. Background runs go on; `/subagents stop all` ends them.")
 
-    async def answer(self, user: Identity, confirmation_id: str, *, yes: bool) -> CommandReply:
-        """Take the owner's answer to a confirmation."""
-        role = role_of(user, self.access)
+    async def listens(self, user: Identity, place: Place) -> bool:
+        """Say whether this person talks with the bot in this place, so that no mention is due."""
+        async with self.database.snapshot() as tx:
+            last = await conversations.last_word(tx, user, place)
+        return last is not None and self.now() - last <= self.listen_for
+
+    async def answer(
+        self, user: Identity, confirmation_id: str, *, yes: bool, admin: bool = False
+    ) -> CommandReply:
+        """Take the owner's answer to a confirmation, or an admin's."""
+        role = self._role(user, admin=admin)
         return await self.approvals.answer(user, role, confirmation_id, yes=yes)
+
+    async def overview(self, user: Identity) -> Overview:
+        """Return a person's runs, usage and agents."""
+        place = Place(user.platform)
+        return await self.commands.overview(Caller(user=user, role=Role.USER, place=place))
 
     async def run_choices(self, user: Identity, typed: str) -> list[tuple[str, str]]:
         """Return (id, label) of this person's runs that fit what was typed, newest first."""

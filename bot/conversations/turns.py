@@ -15,7 +15,6 @@ from bot.agent.protocols import Approver
 from bot.agent.sanitizer import one_line
 from bot.agent.settings import AgentSettings
 from bot.agent.toolbox import Toolbox
-from bot.conversations.access import AccessSettings, role_of
 from bot.conversations.turn_context import TurnContext
 from bot.errors import BotError, DeliveryError, FencedError
 from bot.logs import bound
@@ -51,7 +50,7 @@ class Desk:
     """What every turn works with.
 
     Attributes:
-        main: Gives the provider and the model of the main agent.
+        main: Gives provider and model of the main agent, as chosen in a conversation or not.
         wake: A turn may wait in this conversation, on this platform.
         announce: An announcement is due under this key.
     """
@@ -62,11 +61,10 @@ class Desk:
     outlets: Mapping[str, Outlet]
     context: TurnContext
     settings: AgentSettings
-    access: AccessSettings
     tools: tuple[Tool, ...]
     tool_timeout_seconds: float
     approver: Approver
-    main: Callable[[], tuple[Model, str]]
+    main: Callable[[str], tuple[Model, str]]
     wake: Callable[[str, str], None]
     announce: Callable[[str], None]
     now: Clock = utc_now
@@ -194,7 +192,7 @@ class Turns:
         self, turn: Turn, clock: WorkClock, progress: Progress, shown: Shown
     ) -> AgentResult:
         desk, settings = self.desk, self.desk.settings
-        model, name = desk.main()
+        model, name = desk.main(turn.model)
         config = AgentConfig(
             prompt=desk.context.prompt(turn),
             model=name,
@@ -234,7 +232,7 @@ class Turns:
             reporter=NoReporter(),
             caller=ToolContext(
                 user=turn.user,
-                role=role_of(turn.user, desk.access),
+                role=turn.role,
                 place=turn.place,
                 conversation_id=turn.conversation_id,
                 work_id=turn.id,

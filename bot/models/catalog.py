@@ -195,6 +195,18 @@ class Models:
             )
         return fitting[0]
 
+    def named(self, name: str) -> str:
+        """Return the model that a name means, as `provider/model`; the main agent's for none.
+
+        Raises:
+            BadRequestError: It is none that may be asked for; the text lists those that may.
+        """
+        return str(self.choose(None, name or None, self.main()))
+
+    def names(self) -> list[str]:
+        """Return all that may be asked for, the main agent's first."""
+        return [str(choice) for choice in self._settings.choices]
+
     def describe(self) -> list[str]:
         """Return what `check` says about the models, a line each."""
         return self._settings.describe()

@@ -1,10 +1,26 @@
 """The two ports to a platform: an Intake hears, an Outlet says."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Protocol
 
 from bot.values import Identity, Place, RunStatus
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attached:
+    """A file that a person sent along with a message; not yet fetched.
+
+    Attributes:
+        media_type: As the platform names it (`image/png`); empty when it does not.
+        size: In bytes, as the platform says.
+        read: Fetches the content. Raises `DeliveryError` when the platform does not give it.
+    """
+
+    name: str
+    media_type: str
+    size: int
+    read: Callable[[], Awaitable[bytes]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -13,7 +29,7 @@ class Incoming:
 
     Attributes:
         event_id: Unique per platform for 24 h: the same event delivered twice is answered once.
-        private: Nobody else reads this place (a direct message, the terminal).
+        admin: The platform makes this person an admin here, by a role for instance.
     """
 
     event_id: str
@@ -21,7 +37,8 @@ class Incoming:
     user_name: str
     place: Place
     text: str
-    private: bool = False
+    files: tuple[Attached, ...] = ()
+    admin: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +50,8 @@ class RunCard:
         tool: The tool that is at work now; empty for none.
         tokens: Used so far, of `token_budget`.
         line: The newest progress report, at most 100 characters; empty for none.
+        message_id: The platform's id of the message that shows it, from before a restart; empty
+            for none.
     """
 
     run_id: str
@@ -47,6 +66,7 @@ class RunCard:
     tokens: int = 0
     token_budget: int = 0
     line: str = ""
+    message_id: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,12 +132,13 @@ class ReplyStream(Protocol):
         ...
 
 
-#: Told the platform's id of a reply as soon as there is one: a resumed turn goes on with it.
+#: Told the platform's id of a reply or a card as soon as there is one: whoever resumes the work
+#: goes on with it.
 OnBegun = Callable[[str], None]
 
 
 def not_kept(_: str) -> None:
-    """Take the id of a reply that need not be found again."""
+    """Take the id of a message that need not be found again."""
 
 
 class Outlet(Protocol):
@@ -149,7 +170,7 @@ class Outlet(Protocol):
         """
         ...
 
-    def show_card(self, card: RunCard) -> None:
+    def show_card(self, card: RunCard, *, begun: OnBegun = not_kept) -> None:
         """Show or move a run card; the newest state wins, at the platform's pace. Never waits."""
         ...
 
@@ -180,6 +201,23 @@ class CommandReply:
     more: str = ""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Overview:
+    """What a person may see of their runs and limits at one glance.
+
+    Attributes:
+        active: Their runs that are going on or wait, newest first.
+        ended: Those that ended lately, newest first.
+        usage: What they have used of what they may use, Markdown.
+        agents: The agents that they may name, a line each.
+    """
+
+    active: tuple[RunCard, ...]
+    ended: tuple[RunCard, ...]
+    usage: str
+    agents: tuple[str, ...]
+
+
 class Ears(Protocol):
     """What an Intake calls: implemented by the orchestrator."""
 
@@ -190,16 +228,36 @@ class Ears(Protocol):
         """
         ...
 
+    async def listens(self, user: Identity, place: Place) -> bool:
+        """Say whether this person is talking with the bot in this place, so that no mention is due.
+
+        They are when their conversation there has heard or said something lately.
+        """
+        ...
+
     async def stop_turn(self, user: Identity, place: Place) -> CommandReply:
         """Stop the turn under way in this place, if it is this person's."""
         ...
 
-    async def answer(self, user: Identity, confirmation_id: str, *, yes: bool) -> CommandReply:
-        """Take the owner's answer to a confirmation."""
+    async def answer(
+        self, user: Identity, confirmation_id: str, *, yes: bool, admin: bool = False
+    ) -> CommandReply:
+        """Take the owner's answer to a confirmation, or an admin's.
+
+        Args:
+            user: Who answers.
+            confirmation_id: What was asked.
+            yes: The answer.
+            admin: The platform makes this person an admin here.
+        """
         ...
 
     async def run_choices(self, user: Identity, typed: str) -> list[tuple[str, str]]:
         """Return (id, label) of this person's runs that fit what was typed, newest first."""
+        ...
+
+    async def overview(self, user: Identity) -> Overview:
+        """Return a person's runs, usage and agents."""
         ...
 
 

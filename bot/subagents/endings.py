@@ -2,13 +2,14 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from bot.agent.sanitizer import LARGE, for_model, stored
 from bot.events import EventBus, RunStatusChanged, ended
 from bot.logs import masked
 from bot.subagents import wording
 from bot.subagents.limits import SubagentSettings
+from bot.subagents.progress import Cards
 from bot.subagents.wording import Outcome
 from bot.values import Clock, RunStatus
 from db import admission, conversations, outbox, run_messages, runs, turns, users
@@ -41,12 +42,14 @@ class Endings:
         events: EventBus,
         hooks: Hooks,
         *,
+        cards: Cards,
         now: Clock,
     ) -> None:
         self._database = database
         self._settings = settings
         self._events = events
         self._hooks = hooks
+        self._cards = cards
         self._now = now
 
     async def end(self, run: Run, outcome: Outcome, *, attempt: int | None) -> Run | None:
@@ -72,7 +75,11 @@ class Endings:
             due = woken = False
             if over.mode == "async":
                 due, woken = await self._announce(tx, over, wrapped)
+            # A card from before a restart, which nobody here has moved yet.
+            owner = await users.get(tx, over.user_id) if over.card_message_id else None
             promoted = await self._promote(tx)
+        if owner is not None:
+            self._cards.track(replace(over, status=run.status), owner.identity)
         self._tell(run.status, over)
         self._let_in(promoted)
         if due:

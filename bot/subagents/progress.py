@@ -58,6 +58,23 @@ class RunReporter:
         )
 
 
+def card_of(run: Run, owner: Identity) -> RunCard:
+    """Return the card of a run as its row tells it."""
+    return RunCard(
+        run_id=run.id,
+        owner=owner,
+        place=run.place,
+        label=run.label,
+        agent=run.agent,
+        status=run.status,
+        elapsed_seconds=run.seconds_used,
+        tool_calls=run.tool_call_count,
+        tokens=run.tokens,
+        token_budget=run.token_budget,
+        message_id=run.card_message_id,
+    )
+
+
 @dataclass(slots=True)
 class Cards:
     """Keeps the card of every run that this process spawned or works on.
@@ -72,18 +89,7 @@ class Cards:
     def track(self, run: Run, owner: Identity) -> None:
         """Begin a card, unless there is one."""
         if run.mode == "async" and run.id not in self._cards:
-            self._cards[run.id] = RunCard(
-                run_id=run.id,
-                owner=owner,
-                place=run.place,
-                label=run.label,
-                agent=run.agent,
-                status=run.status,
-                elapsed_seconds=run.seconds_used,
-                tool_calls=run.tool_call_count,
-                tokens=run.tokens,
-                token_budget=run.token_budget,
-            )
+            self._cards[run.id] = card_of(run, owner)
             self.show(self._cards[run.id])
 
     def watched(self, at_work: Sequence[str]) -> list[str]:

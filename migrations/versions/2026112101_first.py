@@ -52,8 +52,6 @@ POSTGRESQL_FULL_TEXT = f"""
 
 
 def create_tables() -> None:
-    # Written by `python -m migrations.first`.
-    # tables: begin
     op.create_table(
         "audit",
         sa.Column("id", sa.String(length=32), nullable=False),
@@ -426,4 +424,3 @@ def create_tables() -> None:
         ),
         sa.PrimaryKeyConstraint("board_id", "key", name=op.f("pk_whiteboard")),
     )
-    # tables: end

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from bot.errors import BotError
-from bot.platforms.base import CommandReply, Incoming
+from bot.platforms.base import CommandReply, Incoming, Overview
 from bot.values import Identity, Place
 
 
@@ -16,6 +16,7 @@ class Answered:
     user: Identity
     confirmation_id: str
     yes: bool
+    admin: bool = False
 
 
 class FakeEars:
@@ -28,6 +29,8 @@ class FakeEars:
         commands: What each command answers; every other text is a message, answered with nothing.
         on_message: Called with each message; the reply goes out through an outlet from there.
         runs: What `run_choices` picks from: (id, label) for each person.
+        overviews: What each person may see at a glance.
+        talking: Who talks with the bot where: (person, channel, thread).
         failure: Raised by the next call.
     """
 
@@ -35,6 +38,8 @@ class FakeEars:
         self.commands: dict[str, CommandReply] = {}
         self.on_message: Callable[[Incoming], Awaitable[None]] | None = None
         self.runs: dict[Identity, list[tuple[str, str]]] = {}
+        self.overviews: dict[Identity, Overview] = {}
+        self.talking: set[tuple[Identity, str, str]] = set()
         self.failure: BotError | Exception | None = None
         self.heard: list[Incoming] = []
         self.stopped: list[tuple[Identity, Place]] = []
@@ -53,6 +58,10 @@ class FakeEars:
             await self.on_message(incoming)
         return None
 
+    async def listens(self, user: Identity, place: Place) -> bool:
+        """Say whether the test has them talk there."""
+        return (user, place.channel, place.thread) in self.talking
+
     async def stop_turn(self, user: Identity, place: Place) -> CommandReply:
         """Remember who stopped what."""
         self.stopped.append((user, place))
@@ -60,9 +69,11 @@ class FakeEars:
         self._fail_if_told()
         return CommandReply(text="Stopped.")
 
-    async def answer(self, user: Identity, confirmation_id: str, *, yes: bool) -> CommandReply:
+    async def answer(
+        self, user: Identity, confirmation_id: str, *, yes: bool, admin: bool = False
+    ) -> CommandReply:
         """Remember the answer."""
-        self.answered.append(Answered(user, confirmation_id, yes))
+        self.answered.append(Answered(user, confirmation_id, yes, admin))
         self._changed.set()
         self._fail_if_told()
         return CommandReply(text="Done." if yes else "Not done.")
@@ -74,6 +85,10 @@ class FakeEars:
             for run_id, label in self.runs.get(user, [])
             if run_id.startswith(typed) or label.startswith(typed)
         ]
+
+    async def overview(self, user: Identity) -> Overview:
+        """Return what the test has for this person."""
+        return self.overviews.get(user, Overview(active=(), ended=(), usage="", agents=()))
 
     def texts(self) -> list[str]:
         """Return the texts heard, in order."""

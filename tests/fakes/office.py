@@ -55,7 +55,9 @@ class FakeOffice:
         )
         bus = EventBus()
         bus.subscribe(self.events.append)
-        self.endings = Endings(self.database, self.settings, bus, hooks, now=self.now)
+        cards = Cards(self.cards.append)
+        bus.subscribe(cards.hear)
+        self.endings = Endings(self.database, self.settings, bus, hooks, cards=cards, now=self.now)
         self.records = Records(self.database, self.now)
         self.manager = SubagentManager(
             Office(
@@ -66,7 +68,7 @@ class FakeOffice:
                 endings=self.endings,
                 active=self.active,
                 events=bus,
-                cards=Cards(self.cards.append),
+                cards=cards,
                 hooks=hooks,
                 work=self._work,
                 now=self.now,

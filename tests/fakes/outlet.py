@@ -147,8 +147,10 @@ class FakeOutlet:
                 self.announcements.append(announcement)
         return Delivered((f"announcement-{len(self.announcements)}",))
 
-    def show_card(self, card: RunCard) -> None:
+    def show_card(self, card: RunCard, *, begun: OnBegun = not_kept) -> None:
         """Remember the card's newest state."""
+        if not self.cards[card.run_id]:
+            begun(card.message_id or f"card-{len(self.cards)}")
         self.cards[card.run_id].append(card)
         self.stir()
 

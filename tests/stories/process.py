@@ -69,7 +69,7 @@ class TellingOutlet(FakeOutlet):
             os.kill(os.getpid(), signal.SIGKILL)
         return await super().announce(announcement)
 
-    def show_card(self, card: RunCard) -> None:
+    def show_card(self, card: RunCard, *, begun: OnBegun = not_kept) -> None:
         tell(event="card", run=card.run_id, label=card.label, status=card.status, line=card.line)
 
 

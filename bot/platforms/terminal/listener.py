@@ -136,7 +136,6 @@ class Listener:
             user_name=user.account,
             place=place,
             text=text,
-            private=True,
         )
         reply = await self._ears.hear(incoming)
         if reply is not None and not busy:

@@ -3,7 +3,8 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from typing import cast
 
 import pytest
@@ -17,12 +18,13 @@ from bot.conversations.orchestrator import Orchestrator
 from bot.conversations.turns import Desk, Turns
 from bot.platforms.base import Incoming
 from bot.tasks import Tasks
-from bot.values import Identity, Place, new_run_id
+from bot.values import Identity, Place, Role, new_run_id
 from db import turns as turn_queries
 from db.database import DatabaseSettings
 from db.tables import conversations, messages, seen_events, subagent_runs, turns, users
 from tests.fakes.clock import FakeClock
 from tests.fakes.engine import FakeEngine
+from tests.fakes.models import FakeModels
 from tests.fakes.office import FakeOffice, limits
 from tests.fakes.stored import Stored, room
 from tests.fakes.watched_database import WatchedDatabase
@@ -50,11 +52,14 @@ class Process:
             engine=self.engine,
             tasks=self.tasks,
             access=AccessSettings(),
-            commands=Commands(self.database, office.manager, office.records, agents, self.clock),
+            commands=Commands(
+                self.database, office.manager, office.records, agents, FakeModels(), self.clock
+            ),
             approvals=Approvals(self.database, {}, {}, now=self.clock),
             # Turns are started here and worked on nowhere.
             turns=Turns(cast(Desk, None)),
             acknowledge=self.acknowledged.append,
+            listen_for=timedelta(hours=24),
             now=self.clock,
         )
 
@@ -234,3 +239,98 @@ async def test_nothing_is_stored_of_a_message_without_words_or_with_too_many(
     assert too_long is not None
     assert "50,001 characters" in too_long.text
     assert set((await stored.counts(TABLES)).values()) == {0}
+
+
+# -- who speaks, where, and to which model ---------------------------------------------------------
+
+
+@pytest.mark.parametrize("admin", [True, False])
+async def test_the_turn_keeps_what_its_person_was_when_they_spoke(
+    process: Process, alice: Identity, admin: bool
+) -> None:
+    await process.orchestrator.hear(replace(message(alice, "Hello"), admin=admin))
+
+    (turn_id,) = await process.settled()
+    async with process.database.snapshot() as tx:
+        turn = await turn_queries.get(tx, turn_id)
+    assert turn is not None
+    assert turn.role is (Role.ADMIN if admin else Role.USER)
+
+
+async def test_only_whom_the_platform_makes_an_admin_lists_everyones_runs(
+    process: Process, alice: Identity
+) -> None:
+    said = message(alice, "/subagents list all")
+
+    refused = await process.orchestrator.hear(said)
+    listed = await process.orchestrator.hear(replace(said, event_id="again", admin=True))
+
+    assert refused is not None
+    assert refused.failed
+    assert listed is not None
+    assert not listed.failed
+
+
+async def test_a_thread_is_listened_to_as_long_as_its_talk_is_fresh(
+    process: Process, clock: FakeClock, alice: Identity, bob: Identity
+) -> None:
+    listens = process.orchestrator.listens
+    assert not await listens(alice, room(alice))
+
+    await process.orchestrator.hear(message(alice, "Hello"))
+    clock.advance(23 * 3600)
+
+    assert await listens(alice, room(alice))
+    assert not await listens(alice, replace(room(alice), thread="another"))
+    assert not await listens(bob, room(alice))
+    clock.advance(2 * 3600)
+    assert not await listens(alice, room(alice))
+
+
+async def test_a_conversation_that_was_ended_is_not_listened_to(
+    process: Process, alice: Identity
+) -> None:
+    await process.orchestrator.hear(message(alice, "Hello"))
+
+    await process.orchestrator.hear(message(alice, "/new"))
+
+    assert not await process.orchestrator.listens(alice, room(alice))
+
+
+async def test_a_model_is_chosen_for_one_conversation_and_given_back(
+    process: Process, alice: Identity, bob: Identity
+) -> None:
+    async def answered(user: Identity, text: str) -> str:
+        reply = await process.orchestrator.hear(message(user, text))
+        assert reply is not None
+        return reply.text
+
+    async def model_of_next_turn(user: Identity) -> str:
+        await process.orchestrator.hear(message(user, "Hello"))
+        async with process.database.snapshot() as tx:
+            turn = await turn_queries.get(tx, (await process.settled())[-1])
+        assert turn is not None
+        return turn.model
+
+    assert "`fake/small` answers" in await answered(alice, "/model small")
+    assert "`fake/small` ← answers here" in await answered(alice, "/model")
+    assert "may not be asked for" in await answered(alice, "/model huge")
+    assert "`fake/large` ← answers here" in await answered(bob, "/model")
+    assert await model_of_next_turn(alice) == "fake/small"
+    assert "`fake/large` answers" in await answered(alice, "/model default")
+    assert await model_of_next_turn(bob) == ""
+
+
+async def test_an_overview_holds_a_persons_own_runs_and_nobody_elses(
+    process: Process, stored: Stored, alice: Identity, bob: Identity
+) -> None:
+    going = await stored.run(alice, label="mine", status="running")
+    over = await stored.run(alice, label="done", status="completed", completed_at=process.clock())
+    await stored.run(bob, label="other", status="running")
+
+    seen = await process.orchestrator.overview(alice)
+
+    assert [card.run_id for card in seen.active] == [going.id]
+    assert [card.run_id for card in seen.ended] == [over.id]
+    assert "Going on: 1 of" in seen.usage
+    assert seen.agents == ("`general`: Does anything.",)

@@ -349,3 +349,25 @@ async def test_a_result_is_announced_in_the_place_where_its_run_was_asked_for(
     await office.end(run)
 
     assert (await stored.read_item(run.id)).place == caller(turn.user).place
+
+
+async def test_a_card_from_before_a_restart_shows_the_end(
+    office: FakeOffice, stored: Stored, alice: Identity
+) -> None:
+    run = await stored.run(alice, status="running", attempt=1, card_message_id="card-7")
+
+    await office.endings.end(run, Outcome(status=RunStatus.LOST), attempt=None)
+
+    assert office.cards[-1].status is RunStatus.LOST
+    assert office.cards[-1].message_id == "card-7"
+    assert office.cards[-1].owner == alice
+
+
+async def test_no_card_is_made_for_a_run_that_had_none(
+    office: FakeOffice, stored: Stored, alice: Identity
+) -> None:
+    run = await stored.run(alice, status="running", attempt=1)
+
+    await office.endings.end(run, Outcome(status=RunStatus.LOST), attempt=None)
+
+    assert office.cards == []

@@ -46,6 +46,7 @@ RUN = Run(
     blocked_tools=(),
     attempt=1,
     crashes=0,
+    card_message_id="",
     worker_id="",
     cancel_requested_at=None,
     created_at=NOW,

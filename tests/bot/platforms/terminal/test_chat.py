@@ -45,11 +45,10 @@ async def test_a_message_is_heard_and_stays_to_be_read() -> None:
         await sitting.screen.shows("alice> What is **x**?\n")
 
         [heard] = sitting.ears.heard
-        assert (heard.text, heard.user, heard.user_name, heard.private) == (
+        assert (heard.text, heard.user, heard.user_name) == (
             "What is **x**?",
             person("alice"),
             "alice",
-            True,
         )
         assert heard.place == place_of(person("alice"))
         assert sitting.screen.last_line == "alice>"

@@ -38,7 +38,6 @@ async def test_a_message_is_answered_as_it_was_written_and_the_chat_ends_with_th
             person(),
             place_of(person()),
         )
-        assert heard.private
 
 
 async def test_the_next_line_is_heard_when_the_reply_is_there() -> None:

@@ -1,10 +1,11 @@
-"""The words after `/subagents spawn`, and what `/subagents usage` says."""
+"""What counts as a command, the words after `/subagents spawn`, and what `usage` says."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.conversations.commands import parse_spawn, usage_text
+from bot.conversations.command_lines import belongs_to_a_conversation, command_in, parse_spawn
+from bot.conversations.commands import usage_text
 from bot.errors import BadRequestError
 from bot.subagents.limits import SubagentSettings
 from bot.subagents.manager import UsageReport
@@ -49,7 +50,6 @@ def test_an_option_is_known_however_it_is_written() -> None:
     [
         ("--colour red Count.", "--colour is unknown"),
         ("--colour", "--colour is unknown"),
-        ("-- Count.", "-- is unknown"),
         ("--label", "--label needs a value"),
         ("--label=", "--label needs a value"),
         ("--label --agent x Count.", "--label needs a value"),
@@ -137,3 +137,63 @@ def test_usage_tells_what_is_used_of_what_there_is() -> None:
 
 def test_only_an_admins_usage_tells_of_everyone() -> None:
     assert "Everyone: 7 of 10 slots taken, 12 people" in usage_text(report(people=12))
+
+
+@pytest.mark.parametrize(
+    ("typed", "command"),
+    [
+        ("/subagents list", "/subagents list"),
+        ("  /Help me ", "/Help me"),
+        ("!subagents stop 1a2b", "/subagents stop 1a2b"),
+        ("!new", "/new"),
+        ("subagents", "/subagents"),
+        ("Subagents list all", "/Subagents list all"),
+        ("subagents send 1a2b look at the barn too", "/subagents send 1a2b look at the barn too"),
+        ("subagents spawn Count the sheep", "/subagents spawn Count the sheep"),
+        ("/retinue", "/help"),
+        ("/retinue help", "/help"),
+        ("/retinue new", "/new"),
+        ("!retinue model small", "/model small"),
+        ("/retinue usage", "/subagents usage"),
+    ],
+)
+def test_a_command_may_be_typed_with_a_slash_an_exclamation_mark_or_nothing(
+    typed: str, command: str
+) -> None:
+    assert command_in(typed) == command
+
+
+@pytest.mark.parametrize(
+    "typed",
+    [
+        "",
+        "Hello",
+        "!important: read this",
+        "! subagents",
+        "subagents are a fine thing, list some",
+        "subagents stop working when I close the lid, why?",
+        "help",
+        "new shoes",
+        "What does /subagents list do?",
+    ],
+)
+def test_talk_is_no_command(typed: str) -> None:
+    assert command_in(typed) == ""
+
+
+@given(st.text())
+def test_whatever_is_typed_a_command_begins_with_a_slash(typed: str) -> None:
+    assert command_in(typed) == "" or command_in(typed).startswith("/")
+
+
+def test_a_run_and_a_choice_of_a_model_belong_to_a_conversation() -> None:
+    assert belongs_to_a_conversation("/Subagents  SPAWN Count")
+    assert belongs_to_a_conversation("/model small")
+    assert not belongs_to_a_conversation("/model")
+    assert not belongs_to_a_conversation("/subagents list")
+
+
+def test_two_dashes_end_the_options() -> None:
+    request = parse_spawn("--agent explore -- --label is what I want explained")
+
+    assert request == RunRequest(agent="explore", task="--label is what I want explained")

@@ -1,0 +1,144 @@
+"""What people may type instead of clicking: commands, and how they are taken apart (pure)."""
+
+import re
+
+from bot.agent.sanitizer import one_line
+from bot.errors import BadRequestError
+from bot.subagents.requests import RunRequest
+
+HELP = """\
+**Runs** (an id is its first letters, a label, `#n`, or `last`)
+- `/subagents list` – your runs (`list all`: everyone's, for admins)
+- `/subagents info ID` – status, tokens, timing, result
+- `/subagents log ID [page]` – what it said and did, step by step
+- `/subagents send ID MESSAGE` – tell it something
+- `/subagents stop ID` – stop it; `stop all` stops all of yours
+- `/subagents spawn [--agent A] [--label L] [--model M] [--budget N] [--minutes N] TASK`
+- `/subagents usage` – what you have used of what you may use
+- `/subagents retry ID`, `/subagents dismiss ID` – a result that could not be delivered
+
+**Chat**
+- `/new` – start afresh; runs go on
+- `/model` – what answers here; `/model NAME` lets another answer, `/model default` the usual one
+- `/stop` – stop the answer that is being written
+- `/help` – this"""
+
+USAGE = {
+    "stop": "/subagents stop ID (or `all`, or `last`)",
+    "log": "/subagents log ID [page]",
+    "info": "/subagents info ID",
+    "send": "/subagents send ID MESSAGE",
+    "spawn": "/subagents spawn [--agent A] [--label L] [--model M] [--budget N] [--minutes N] TASK",
+    "retry": "/subagents retry ID",
+    "dismiss": "/subagents dismiss ID",
+}
+
+_OPTION = re.compile(r"--(\w[\w-]*)(?:=|\s+)(\"[^\"]*\"|'[^']*'|(?!--)\S+)\s*")
+
+#: The commands beside `/subagents`.
+NAMES = ("new", "model", "stop", "help")
+#: How many words may follow an action for the line to be a command without a sign before it:
+#: with more of them somebody talks about subagents.
+_WORDS_AFTER = {
+    **dict.fromkeys(("list", "ls", "usage", "help"), 1),
+    **dict.fromkeys(("stop", "kill", "log", "info", "retry", "dismiss"), 2),
+    **dict.fromkeys(("send", "spawn"), 10_000),
+}
+
+
+def command_in(text: str) -> str:
+    """Return the command that a message is, as `/name words`; empty when it is none.
+
+    Beside `/subagents list` people type `!subagents list`, and `subagents list`, since not every
+    platform lets a slash through everywhere; `/retinue new` is `/new`.
+    """
+    line = text.strip()
+    if re.match(r"!\w", line) and _first(line[1:]) in {"subagents", "subagent", "retinue", *NAMES}:
+        line = "/" + line[1:]
+    elif _is_bare(line):
+        line = "/" + line
+    if not line.startswith("/"):
+        return ""
+    if _first(line[1:]) != "retinue":
+        return line
+    rest = line[len("/retinue") :].strip() or "help"
+    return f"/subagents {rest}" if _first(rest) in _WORDS_AFTER and rest != "help" else f"/{rest}"
+
+
+def _first(line: str) -> str:
+    return line.split(maxsplit=1)[0].lower() if line.strip() else ""
+
+
+def _is_bare(line: str) -> bool:
+    words = line.split()
+    if not words or words[0].lower() not in {"subagents", "subagent"}:
+        return False
+    return len(words) == 1 or len(words) - 2 <= _WORDS_AFTER.get(words[1].lower(), -1)
+
+
+def belongs_to_a_conversation(command: str) -> bool:
+    """Say whether a command needs a conversation: a run's result is to be known in it."""
+    words = command.lower().split()
+    return words[:2] == ["/subagents", "spawn"] or (words[:1] == ["/model"] and len(words) > 1)
+
+
+def parse_spawn(words: str) -> RunRequest:
+    """Return the request in `[--option value …] [--] task`.
+
+    Raises:
+        BadRequestError: An option is unknown or has a bad value; the text says what would do.
+    """
+    options: dict[str, str] = {}
+    rest = words
+    while match := _OPTION.match(rest):
+        options[match[1].lower()] = match[2].strip("\"'")
+        rest = rest[match.end() :]
+    ended = re.match(r"--\s+", rest)
+    if ended:
+        rest = rest[ended.end() :]
+    known = {"agent", "label", "model", "provider", "budget", "minutes", "steps", "announce"}
+    unknown = sorted(set(options) - known)
+    if unknown or (rest.startswith("--") and not ended):
+        name = unknown[0] if unknown else re.split(r"[\s=]", rest[2:], maxsplit=1)[0].lower()
+        wrong = "needs a value" if name in known else "is unknown"
+        raise BadRequestError(f"--{one_line(name, 30)} {wrong}. Usage: {USAGE['spawn']}")
+    return RunRequest(
+        task=rest,
+        agent=options.get("agent", ""),
+        label=options.get("label", ""),
+        model=options.get("model"),
+        provider=options.get("provider"),
+        token_budget=_number(options, "budget"),
+        timeout_minutes=_number(options, "minutes"),
+        max_turns=_number(options, "steps"),
+        announce=options.get("announce"),
+    )
+
+
+def _number(options: dict[str, str], name: str) -> int | None:
+    given = options.get(name)
+    if given is None:
+        return None
+    if not given.isdecimal() or len(given) > 9:
+        raise BadRequestError(f"--{name} takes a whole number, such as --{name} 5.")
+    return int(given)
+
+
+def handle_and_rest(words: str) -> tuple[str, str]:
+    """Return the handle of a run, which may be a quoted label, and the raw text after it."""
+    if words[:1] in {'"', "'"}:
+        end = words.find(words[0], 1)
+        if end > 0:
+            return words[1:end], words[end + 1 :].strip()
+    handle, _, rest = words.partition(" ")
+    return handle, rest.strip()
+
+
+def needs(words: str, action: str) -> None:
+    """Insist on a handle after an action.
+
+    Raises:
+        BadRequestError: There is none; the text shows how the command is typed.
+    """
+    if not words:
+        raise BadRequestError(f"Which run? Usage: {USAGE[action]}. /subagents list shows yours.")

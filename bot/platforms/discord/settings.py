@@ -1,0 +1,89 @@
+"""Everything under `discord:` (no SDK is needed to read it)."""
+
+from typing import Annotated, Literal, Self
+
+from pydantic import BeforeValidator, Field, SecretStr, StringConstraints, model_validator
+
+from bot.values import Settings
+
+API_URL = "https://discord.com/api/v10"
+
+#: An id as Discord gives it. YAML reads it as a number unless it is quoted; both will do.
+Snowflake = Annotated[
+    str,
+    BeforeValidator(lambda value: str(value) if type(value) is int else value),
+    StringConstraints(pattern=r"^[0-9]{5,20}$"),
+]
+
+
+class DiscordSettings(Settings):
+    """Everything under `discord:`."""
+
+    token: SecretStr | None = Field(
+        None, description="The bot's token, from the page Bot of the developer portal."
+    )
+    threads: bool = Field(
+        default=True,
+        description="A mention in a channel opens a thread, where the talk goes on without "
+        "mentions. Off: answers are replies in the channel.",
+    )
+    guilds: tuple[Snowflake, ...] = Field(
+        (), description="Servers (their ids) where the bot answers; none: all."
+    )
+    channels: tuple[Snowflake, ...] = Field(
+        (),
+        description="Channels where the bot answers, their threads included, or whole categories; "
+        "none: all. Direct messages are not affected.",
+    )
+    roles: tuple[Snowflake, ...] = Field(
+        (), description="Roles whose members the bot answers, beside `users`; none: everyone."
+    )
+    users: tuple[Snowflake, ...] = Field(
+        (), description="People whom the bot answers, beside `roles`; none: everyone."
+    )
+    admin_roles: tuple[Snowflake, ...] = Field(
+        (), description="Roles whose members are admins, beside `access.admins`."
+    )
+    direct_messages: bool = Field(default=True, description="Whether direct messages are answered.")
+    commands: Literal["global", "guilds", "off"] = Field(
+        "global",
+        description="Where slash commands are registered: everywhere (global), only in `guilds` "
+        "(guilds), or by another process (off).",
+    )
+    edit_seconds: float = Field(
+        1.5, ge=1.2, le=60, description="The least time between two edits of one message."
+    )
+    shard_count: int | None = Field(
+        None, ge=1, description="Into how many shards the servers are divided; null: no sharding."
+    )
+    shard_ids: tuple[int, ...] = Field(
+        (), description="The shards that this process serves, counted from 0; none: all."
+    )
+    api_url: str = Field(
+        API_URL,
+        pattern=r"^https?://[^\s]+[^/\s]$",
+        description="Where Discord's REST API is: another address for a proxy that shares rate "
+        "limits.",
+    )
+    gateway_url: str | None = Field(
+        None, pattern=r"^wss?://\S+$", description="Where Discord's gateway is; null: as usual."
+    )
+
+    @property
+    def configured(self) -> bool:
+        """Whether the bot is to be on Discord at all."""
+        return self.token is not None and bool(self.token.get_secret_value().strip())
+
+    @model_validator(mode="after")
+    def _shards_fit(self) -> Self:
+        if self.shard_ids and self.shard_count is None:
+            raise ValueError("`discord.shard_ids` needs `discord.shard_count`")
+        if self.shard_count is not None:
+            wrong = [each for each in self.shard_ids if not 0 <= each < self.shard_count]
+            if wrong:
+                raise ValueError(
+                    f"`discord.shard_ids` goes from 0 to {self.shard_count - 1}, not {wrong[0]}"
+                )
+        if self.commands == "guilds" and not self.guilds:
+            raise ValueError("`discord.commands: guilds` needs `discord.guilds`")
+        return self
