@@ -3,8 +3,10 @@
 import asyncio
 import getpass
 import io
+import logging
 import os
 import sys
+from collections.abc import Coroutine
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,6 +16,8 @@ from typer.core import TyperGroup
 from bot import logs
 from bot.config import Config, load, locate
 from bot.errors import BadRequestError, BotError, ConfigError
+
+log = logging.getLogger(__name__)
 
 # What a command needs is imported inside it: the database and the engine take longer to import
 # than `check` takes in all.
@@ -37,7 +41,7 @@ class Commands(TyperGroup):
         try:
             return super().invoke(ctx)
         except BotError as error:
-            typer.echo(logs.without_secrets(str(error)), err=True)
+            _explain(error)
             raise typer.Exit(1) from None
         except KeyboardInterrupt:
             raise typer.Exit(130) from None
@@ -76,7 +80,7 @@ def serve(config: ConfigFile = None) -> None:
     settings = _prepare(config)
     from bot import app  # noqa: PLC0415
 
-    raise typer.Exit(asyncio.run(app.serve(settings)))
+    raise typer.Exit(_service(app.serve(settings), settings))
 
 
 def worker(config: ConfigFile = None) -> None:
@@ -88,7 +92,7 @@ def worker(config: ConfigFile = None) -> None:
     settings = _prepare(config)
     from bot import app  # noqa: PLC0415
 
-    raise typer.Exit(asyncio.run(app.worker(settings)))
+    raise typer.Exit(_service(app.worker(settings), settings))
 
 
 def check(config: ConfigFile = None) -> None:
@@ -195,6 +199,22 @@ def _prepare(file: Path | None, *, quiet: bool = False) -> Config:
             "folder that exists."
         ) from None
     return config
+
+
+def _service(work: Coroutine[None, None, None], settings: Config) -> int:
+    """Run a process that serves; return 2 where only a change of the configuration would help."""
+    try:
+        asyncio.run(work)
+    except ConfigError as error:
+        _explain(error)
+        if settings.logging.file:
+            log.error("%s", error)
+        return 2
+    return 0
+
+
+def _explain(error: BotError) -> None:
+    typer.echo(logs.without_secrets(str(error)), err=True)
 
 
 def _name(given: str | None) -> str:

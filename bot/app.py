@@ -6,29 +6,95 @@ import os
 import secrets
 import signal
 import socket
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
+from contextlib import (
+    AbstractAsyncContextManager,
+    AsyncExitStack,
+    asynccontextmanager,
+    contextmanager,
+    suppress,
+)
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import Protocol, TypeVar
 
+from sqlalchemy.exc import DBAPIError
+
+from bot import logs
 from bot.agent.definition import read_folder
 from bot.config import Config
 from bot.conversations.announcements import Announcements
+from bot.errors import BotError, ConfigError, PlatformUnreachableError
 from bot.models.catalog import Models
 from bot.parts import Bot, Parts
-from bot.platforms.base import Outlet
+from bot.platforms.base import Intake, Outlet
 from bot.platforms.terminal.terminal import Terminal
+from bot.signals import Signals
 from bot.tasks import Tasks
 from bot.values import Clock, Identity, utc_now
-from db.database import Database
+from db.database import Database, is_connection_trouble
 from migrations.run import ensure_current
 from skills.base import Skill
 
 log = logging.getLogger(__name__)
 
+Opened = TypeVar("Opened")
+
 AGENTS = Path(__file__).parent.parent / "agents"
-NOTHING_TO_SERVE = (
-    "No platform is set up that could be served: this version speaks in the terminal only. "
-    "Use `python -m bot chat`; Discord and Slack come with the next versions."
+FIRST_WAIT_SECONDS, LONGEST_WAIT_SECONDS = 0.5, 30.0
+
+
+class OpenPlatform(Protocol):
+    """A platform that is open: what hears there, and what speaks."""
+
+    @property
+    def outlet(self) -> Outlet: ...  # noqa: D102
+
+    @property
+    def intake(self) -> Intake: ...  # noqa: D102
+
+
+class Opens(Protocol):
+    """Opens a platform, and closes it when the block ends."""
+
+    def __call__(
+        self, config: Config, /, *, hears: bool
+    ) -> AbstractAsyncContextManager[OpenPlatform]:
+        """Open it; where nobody hears, only what is needed to speak."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Platform:
+    """A platform that can be served.
+
+    Attributes:
+        name: As people know it.
+        needs: What must be set, for a sentence.
+        configured: Whether it is.
+        open: Opens it.
+    """
+
+    name: str
+    needs: str
+    configured: Callable[[Config], bool]
+    open: Opens
+
+
+def _open_discord(config: Config, *, hears: bool) -> AbstractAsyncContextManager[OpenPlatform]:
+    from bot.platforms.discord.platform import open_discord  # noqa: PLC0415
+
+    return open_discord(config.discord, hears=hears)
+
+
+PLATFORMS = (
+    Platform(
+        "Discord",
+        "`discord.token` (or the variable DISCORD_TOKEN)",
+        lambda config: config.discord.configured,
+        _open_discord,
+    ),
 )
 
 
@@ -94,16 +160,118 @@ def _model_name(config: Config) -> str:
     return "the offline demo" if main.provider == "offline" else main.model
 
 
-async def serve(config: Config) -> int:
-    """Hear and say on every platform that is set up; return the exit code."""
-    log.error(NOTHING_TO_SERVE)
-    return 2
+async def serve(config: Config, platforms: Sequence[Platform] = PLATFORMS) -> None:
+    """Hear and say on every platform that is set up, until the process is asked to end.
+
+    Raises:
+        ConfigError: None is set up, or one will not have us; the text says what to do.
+    """
+    await _run(config, _wanted(config, platforms), hears=True)
 
 
-async def worker(config: Config) -> int:
-    """Work beside other processes on the platforms that are set up; return the exit code."""
-    log.error(NOTHING_TO_SERVE)
-    return 2
+async def worker(config: Config, platforms: Sequence[Platform] = PLATFORMS) -> None:
+    """Work beside other processes on the platforms that are set up, until asked to end.
+
+    Raises:
+        ConfigError: There is nothing that could be shared; the text says what to do.
+    """
+    if config.database.is_sqlite:
+        raise ConfigError(
+            "A worker shares the work of other processes, and the file of SQLite is held by one "
+            f"process alone ({config.database.shown}). Set `database.url` to a PostgreSQL server, "
+            "or run `python -m bot serve` alone: it works everything off itself."
+        )
+    await _run(config, _wanted(config, platforms), hears=False)
+
+
+def _wanted(config: Config, platforms: Sequence[Platform]) -> list[Platform]:
+    found = [platform for platform in platforms if platform.configured(config)]
+    if not found:
+        needs = ", or ".join(f"{each.needs} for {each.name}" for each in platforms)
+        raise ConfigError(
+            f"No platform is set up that could be served: set {needs}; docs/discord.md leads "
+            "through it. `python -m bot chat` talks in the terminal and needs nothing."
+        )
+    return found
+
+
+async def _run(config: Config, platforms: Sequence[Platform], *, hears: bool) -> None:
+    with Signals() as signals:
+        async with AsyncExitStack() as stack:
+            opened = await signals.unless_asked(_open(stack, config, platforms, hears=hears))
+            if opened is None:
+                return
+            bot, intakes = opened
+            log.info("Ready for %s", " and ".join(each.name for each in platforms))
+            try:
+                await signals.unless_asked(_listen(bot, intakes))
+            finally:
+                await bot.drain()
+
+
+async def _open(
+    stack: AsyncExitStack, config: Config, platforms: Sequence[Platform], *, hears: bool
+) -> tuple[Bot, list[Intake]]:
+    """Open everything, however long what it needs is out of reach."""
+    opened = [
+        await _enter(stack, partial(each.open, config, hears=hears), each.name)
+        for each in platforms
+    ]
+    outlets = {each.outlet.platform: each.outlet for each in opened}
+    with _quiet("db.database"):
+        bot = await _enter(stack, partial(open_bot, config, outlets), config.database.shown)
+    return bot, [each.intake for each in opened] if hears else []
+
+
+async def _enter(
+    stack: AsyncExitStack,
+    opening: Callable[[], AbstractAsyncContextManager[Opened]],
+    name: str,
+) -> Opened:
+    """Open something; while it is out of reach, again, and say so when that changes."""
+    wait, said = FIRST_WAIT_SECONDS, ""
+    while True:
+        try:
+            opened = await stack.enter_async_context(opening())
+        except (BotError, DBAPIError, OSError) as error:
+            if not isinstance(error, PlatformUnreachableError) and not is_connection_trouble(error):
+                raise
+            reason = logs.without_secrets(str(error.__cause__ or error))
+            if reason != said:
+                log.warning("%s is out of reach; waiting for it: %s", name, reason)
+                said = reason
+        else:
+            if said:
+                log.info("%s is there now", name)
+            return opened
+        await asyncio.sleep(wait)
+        wait = min(LONGEST_WAIT_SECONDS, wait * 2)
+
+
+@contextmanager
+def _quiet(name: str) -> Iterator[None]:
+    """Keep a logger from telling of every try: what changes is told here, once."""
+    logger = logging.getLogger(name)
+    logger.disabled = True
+    try:
+        yield
+    finally:
+        logger.disabled = False
+
+
+async def _listen(bot: Bot, intakes: Sequence[Intake]) -> None:
+    """Hear on all platforms, until one of them will not have us; a worker hears nothing."""
+    if not intakes:
+        await asyncio.Event().wait()
+    try:
+        async with asyncio.TaskGroup() as group:
+            for intake in intakes:
+                group.create_task(intake.run(bot.orchestrator), name=f"hear {intake.platform}")
+    except BaseExceptionGroup as failed:
+        first, *others = failed.exceptions
+        for other in others:
+            log.error("%s", other)
+        raise first from None
 
 
 async def _until_signal(work: Coroutine[None, None, None]) -> None:

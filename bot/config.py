@@ -13,6 +13,7 @@ from bot.conversations.access import AccessSettings
 from bot.errors import ConfigError
 from bot.interpolation import Key, Tree
 from bot.models.catalog import ModelSettings
+from bot.platforms.discord.settings import DiscordSettings
 from bot.subagents.limits import SubagentSettings
 from bot.subagents.retention import RetentionSettings
 from bot.values import Settings
@@ -27,6 +28,7 @@ FROM_ENVIRONMENT: Mapping[Key, str] = {
     ("models", "anthropic", "base_url"): "ANTHROPIC_BASE_URL",
     ("models", "openai", "api_key"): "OPENAI_API_KEY",
     ("models", "openai", "base_url"): "OPENAI_BASE_URL",
+    ("discord", "token"): "DISCORD_TOKEN",
 }
 
 
@@ -58,6 +60,9 @@ class Config(Settings):
     )
     access: AccessSettings = Field(
         AccessSettings(), description="Who may talk to the bot, and who are its admins."
+    )
+    discord: DiscordSettings = Field(
+        DiscordSettings(), description="The bot on Discord: docs/discord.md leads through it."
     )
     database: DatabaseSettings = Field(
         DatabaseSettings(), description="Where everything is stored."

@@ -18,6 +18,7 @@ from bot.errors import BotError
 from bot.logs import without_secrets
 from bot.models.base import Question
 from bot.models.catalog import PROVIDERS, Choice, Models, ModelSettings
+from bot.platforms.discord.settings import DiscordSettings
 from db.database import Database, DatabaseSettings
 from db.tables import SCHEMA_VERSION
 from migrations.run import current_version
@@ -69,9 +70,22 @@ async def examine(config: Config, *, online: bool = False) -> list[Finding]:
     return [
         *found,
         Finding(Mark.GOOD, "Terminal", "always works: `python -m bot chat`."),
-        Finding(Mark.OFF, "Discord", "comes with the next version."),
+        *await _discord(config.discord),
         Finding(Mark.OFF, "Slack", "comes with the next version."),
         Finding(Mark.OFF, "Sandbox", "comes with the shell tool, in a later version."),
+    ]
+
+
+async def _discord(settings: DiscordSettings) -> list[Finding]:
+    if not settings.configured:
+        text = "off: set DISCORD_TOKEN, or `discord.token`; docs/discord.md leads through it."
+        return [Finding(Mark.OFF, "Discord", text)]
+    from bot.platforms.discord import checkup  # noqa: PLC0415
+
+    marks = {True: Mark.GOOD, False: Mark.BAD, None: Mark.OFF}
+    return [
+        Finding(marks[remark.good], "Discord", remark.text)
+        for remark in await checkup.look(settings)
     ]
 
 

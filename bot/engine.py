@@ -50,6 +50,8 @@ class Engine:
         self._tasks = tasks
         self._worker_id = worker_id
         self._dbos: Any = None
+        self._running: Any = None
+        self._draining = False
         self._workflows: dict[str, Any] = {}
         self._active: dict[str, asyncio.Task[Any]] = {}
 
@@ -103,7 +105,7 @@ class Engine:
             "log_level": "WARNING",
         }
         self._dbos = DBOS
-        DBOS(config=config)
+        self._running = DBOS(config=config)
         for kind, work in self._kinds.items():
             self._workflows[kind] = self._workflow(kind, work)
         DBOS.listen_queues([_queue(kind, lane) for kind in self._kinds for lane in lanes])
@@ -122,6 +124,8 @@ class Engine:
         When this process drains, the attempt is cancelled and the engine must not hear of an end:
         the cancellation passes through, and the work stays resumable.
         """
+        if self._draining:  # taken from the queue just before
+            raise asyncio.CancelledError
         task = self._tasks.start(work(work_id), name=f"{kind} {work_id}", fresh_context=True)
         self._active[work_id] = task
         try:
@@ -141,6 +145,12 @@ class Engine:
                     on_conflict="always_update",
                 )
 
+    def drain(self) -> None:
+        """Begin nothing from now on: what is due waits for another process, or the next start."""
+        self._draining = True
+        for poller in self._running.background_thread_stop_events:
+            poller.set()
+
     async def _close(self) -> None:
         # On the loop's thread it would block the very work that it waits for.
         await asyncio.to_thread(self._dbos.destroy, destroy_registry=True)
@@ -148,7 +158,13 @@ class Engine:
     # -- starting --------------------------------------------------------------------------------
 
     async def start(self, kind: str, work_id: str, lane: str) -> None:
-        """Begin work at once, in this process. Starting it twice is starting it once."""
+        """Begin work at once, in this process. Starting it twice is starting it once.
+
+        While this process drains, the work goes to where every worker takes from.
+        """
+        if self._draining:
+            await self.submit(kind, work_id, lane)
+            return
         from dbos import SetWorkflowID  # noqa: PLC0415
 
         async def begin() -> None:
@@ -304,6 +320,7 @@ _EXPECTED = (
     "DBOSWorkflowCancelledError",
     "CancelledError",
     "is cancelled. Aborting",
+    "Asyncio task cancelled for workflow",
     "console.dbos.dev",
     "for development and testing",
 )

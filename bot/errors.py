@@ -92,5 +92,9 @@ class DatabaseUnreachableError(BotError):
     """The database gives no connection; it may do so later."""
 
 
+class PlatformUnreachableError(BotError):
+    """Discord or Slack cannot be reached; it may be later."""
+
+
 class DatabaseBusyError(BotError):
     """Another process holds the database file."""

@@ -62,18 +62,28 @@ class Bot:
     registry: SkillRegistry
 
     async def drain(self, seconds: float = DRAIN_SECONDS) -> None:
-        """Let what is going on come to its end, at most so long; leave the rest resumable."""
+        """Begin nothing more; let what is going on come to its end, at most so long.
+
+        The rest is left resumable: another process, or the next start, goes on with it.
+        """
+        self.engine.drain()
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + seconds
         working = [
             active.task
             for group in (self.upkeep.turns, self.upkeep.active)
             for active in group.by_id.values()
         ]
         if working and seconds > 0:
+            log.info("Waiting up to %g s for what is under way (%d)", seconds, len(working))
             await asyncio.wait(working, timeout=seconds)
         left = [*self.upkeep.turns.drain(), *self.upkeep.active.drain()]
         if left:
-            log.info("%d pieces of work are left; the next start goes on with them", len(left))
+            log.info("What is left (%d) goes on with the next start", len(left))
             await asyncio.wait(left, timeout=5)
+        # What has just ended is being announced.
+        while self.announcements.under_way and loop.time() < deadline:  # noqa: ASYNC110
+            await asyncio.sleep(0.05)
 
 
 class Parts:

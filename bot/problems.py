@@ -14,7 +14,6 @@ from bot.values import Settings
 
 #: Sections that people may expect, and what becomes of them.
 _LATER = {
-    "discord": "Discord comes with the next version; remove this section for now",
     "slack": "Slack comes with the next version; remove this section for now",
     "agents_folders": "agents as Markdown files come with a later version; remove this key for now",
 }
@@ -35,6 +34,7 @@ _MUST = {
     "literal": "must be {expected}",
     "model": "must be a section with keys of its own below it",
     "string": "must be text; put it in quotes",
+    "string_pattern_mismatch": "must be written otherwise: see it in config.example.yaml",
     "string_too_long": "must have at most {max_length} characters",
     "string_too_short": "must have at least {min_length} characters",
     "tuple": "must be a list, like [a, b]",

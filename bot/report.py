@@ -1,12 +1,13 @@
 """What `check` says about a configuration that is right: what is on, what is off, and why."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from textwrap import fill
 
 from bot.config import FILE_VARIABLE, Config
 from bot.interpolation import overrides
 from bot.models.catalog import ModelSettings
+from bot.platforms.discord.settings import DiscordSettings
 from bot.subagents.limits import SubagentSettings, spoken
 
 _INDENT = 15
@@ -29,7 +30,7 @@ def report(config: Config, file: Path | None, environ: Mapping[str, str]) -> str
         "Database": _database(config),
         "Log": iter([f"{config.logging.level} as {config.logging.form}, to {_log_file(config)}"]),
         "Terminal": iter(["on: `python -m bot chat`"]),
-        "Discord": iter(["off: comes with the next version"]),
+        "Discord": _discord(config.discord),
         "Slack": iter(["off: comes with the next version"]),
         "Shell tool": iter(["off: comes, with its sandbox, in a later version"]),
     }
@@ -95,6 +96,40 @@ def _access(config: Config) -> Iterator[str]:
         yield "1 admin" if admins == 1 else f"{admins} admins"
     if blocked:
         yield "1 person is blocked" if blocked == 1 else f"{blocked} people are blocked"
+
+
+def _discord(settings: DiscordSettings) -> Iterator[str]:
+    if not settings.configured:
+        yield "off: no DISCORD_TOKEN, and no `discord.token`"
+        return
+    threads = "a mention opens a thread" if settings.threads else "answers stay in the channel"
+    private = "answered" if settings.direct_messages else "not answered"
+    yield f"on: {threads}; direct messages are {private}"
+    yield f"where: {_some(settings.guilds, 'server')}, {_some(settings.channels, 'channel')}"
+    if settings.roles or settings.users:
+        yield (
+            f"who: {_some(settings.roles, 'role', none='no role')}, "
+            f"{_some(settings.users, 'person', 'people', none='nobody else')}"
+        )
+    else:
+        yield "who: everyone there"
+    if settings.admin_roles:
+        yield f"admins: {_some(settings.admin_roles, 'role')}, beside `access.admins`"
+    yield {
+        "global": "slash commands: everywhere, users' own installations included",
+        "guilds": "slash commands: in the servers of `discord.guilds`",
+        "off": "slash commands: registered by another process",
+    }[settings.commands]
+    if settings.shard_count:
+        yield f"shards: {len(settings.shard_ids) or 'all'} of {settings.shard_count}"
+
+
+def _some(ids: Sequence[str], one: str, many: str = "", *, none: str = "") -> str:
+    """Return how many are listed, in words."""
+    many = many or f"{one}s"
+    if not ids:
+        return none or f"all {many}"
+    return f"1 {one}" if len(ids) == 1 else f"{len(ids)} {many}"
 
 
 def _database(config: Config) -> Iterator[str]:

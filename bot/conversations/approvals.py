@@ -125,9 +125,9 @@ class Approvals:
         async with self._database.snapshot() as tx:
             approval = await approvals.get(tx, approval_id)
         if approval is None or (approval.user_id != user.key and role is not Role.ADMIN):
-            return CommandReply(text=GONE, failed=True)
+            return CommandReply(text=GONE, failed=True, refused=True)
         if not await self._close(approval.id, "approved" if yes else "denied", user):
-            return CommandReply(text=GONE, failed=True)
+            return CommandReply(text=GONE, failed=True, refused=True)
         if approval.user_id != user.key:
             await self._audit(approval, user)
         if not yes:
@@ -179,7 +179,7 @@ class Approvals:
         expected = fingerprint(approval.user_id, approval.run_id, approval.tool, approval.arguments)
         if tool is None or context is None or expected != approval.fingerprint:
             log.error("The confirmation %s is not what was shown", approval.id)
-            return CommandReply(text=GONE, failed=True)
+            return CommandReply(text=GONE, failed=True, refused=True)
         try:
             text, failed = await tool.run(context, approval.arguments), False
         except BotError as error:

@@ -193,11 +193,13 @@ class CommandReply:
 
     Attributes:
         failed: It was not done; the text says why and what would work.
+        refused: An answer to a confirmation did not count; what was asked stays as it is.
         more: The command that shows the next page; empty for none.
     """
 
     text: str
     failed: bool = False
+    refused: bool = False
     more: str = ""
 
 

@@ -125,6 +125,15 @@ def test_the_usual_variables_give_key_and_address_when_the_file_does_not(
     assert settings.base_url == address
 
 
+def test_the_token_of_discord_comes_from_its_usual_variable(loaded: Load) -> None:
+    given = loaded("", {"DISCORD_TOKEN": f" {WORD}\n"})
+    empty = loaded("discord: {token: }", {"DISCORD_TOKEN": " "})
+
+    assert given.discord.configured
+    assert given.secrets == {WORD}
+    assert not empty.discord.configured
+
+
 def test_a_key_that_happens_to_be_in_the_environment_stops_nothing(loaded: Load) -> None:
     environ = {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": "http://127.0.0.1:9"}
 
@@ -185,7 +194,7 @@ subagents:
         ("access: {runs_day: 3}", "did you mean `retention.runs_days`?"),
         ("access: {zzz: 3}", "here you can set admins, blocked"),
         ("<<: {a: 1}", "there is no such key"),
-        ("discord: {token: x}", "discord (line 1): Discord comes with the next version; remove"),
+        ("discord: {guild: [12345]}", "did you mean `guilds`?"),
         ("slack: {}", "slack (line 1): Slack comes with the next version; remove"),
         ("agents_folders: []", "come with a later version"),
     ],
@@ -199,14 +208,24 @@ def test_an_unknown_key_is_answered_with_the_one_that_was_meant(
 def test_a_later_section_set_from_outside_is_told_with_its_variable(
     refused: Callable[..., str],
 ) -> None:
-    told = refused("", {"RETINUE__DISCORD__TOKEN": "x"})
+    told = refused("", {"RETINUE__SLACK__BOT_TOKEN": "x"})
 
-    assert "discord (from RETINUE__DISCORD__TOKEN): Discord comes with the next version" in told
+    assert "slack (from RETINUE__SLACK__BOT_TOKEN): Slack comes with the next version" in told
 
 
 @pytest.mark.parametrize(
     ("text", "advice"),
     [
+        ("discord: {guilds: [our-server]}", "discord.guilds[0] (line 1): must be an id, which has"),
+        ("discord: {users: [true]}", "choose Copy ID"),
+        ("discord: {shard_ids: [0]}", "`discord.shard_ids` needs `discord.shard_count`"),
+        ("discord: {shard_count: 2, shard_ids: [2]}", "goes from 0 to 1, not 2"),
+        ("discord: {commands: guilds}", "`discord.commands: guilds` needs `discord.guilds`"),
+        (
+            "discord: {api_url: nowhere}",
+            "must be written otherwise: see it in config.example.yaml;"
+            " the default is https://discord.com/api/v10",
+        ),
         ("agent: {timezone: Nowhere}", "agent.timezone (line 1): no time zone 'Nowhere'; use"),
         ("agent: {name: 12}", "agent.name (line 1): must be text; put it in quotes"),
         ("agent: {name: ''}", "must have at least 1 characters"),

@@ -13,8 +13,10 @@ from bot.config import Config
 from bot.doctor import Finding, Mark, examine
 from bot.models.anthropic import AnthropicSettings
 from bot.models.catalog import ModelSettings
+from bot.platforms.discord.settings import DiscordSettings
 from db.database import DatabaseSettings, hold
 from tests.fakes.anthropic_server import KEY, FakeAnthropic, Reply
+from tests.fakes.discord.server import FakeDiscord
 from tests.fakes.model_server import in_order
 
 
@@ -127,9 +129,11 @@ async def test_search_is_looked_at_and_what_comes_later_says_so(sqlite_url: str)
     found = {each.subject: each for each in await examine(configured(sqlite_url))}
 
     assert "FTS5" in found["Search"].text
-    for subject in ("Discord", "Slack", "Sandbox"):
+    for subject in ("Slack", "Sandbox"):
         assert found[subject].mark is Mark.OFF
         assert "version" in found[subject].text
+    assert found["Discord"].mark is Mark.OFF
+    assert "set DISCORD_TOKEN" in found["Discord"].text
     assert str(found["Terminal"]).startswith("✓ Terminal")
 
 
@@ -171,3 +175,33 @@ async def test_a_key_that_is_refused_is_bad_and_not_shown(tmp_path: Path) -> Non
     answer = next(each for each in found if each.subject == "Answer")
     assert answer.bad
     assert "not-the-key-of-the-tests" not in "".join(map(str, found))
+
+
+def on_discord(tmp_path: Path, token: str, api_url: str) -> Config:
+    return Config(
+        discord=DiscordSettings(token=SecretStr(token), api_url=api_url),
+        database=DatabaseSettings(url=f"sqlite:///{tmp_path}/retinue.db"),
+    )
+
+
+async def test_discord_is_asked_about_the_bot_as_soon_as_there_is_a_token(tmp_path: Path) -> None:
+    async with FakeDiscord.open() as discord:
+        good = await examine(on_discord(tmp_path, discord.token, discord.api_url))
+        bad = await examine(on_discord(tmp_path, "not-the-token", discord.api_url))
+
+    lines = [each for each in good if each.subject == "Discord"]
+    assert [each.mark for each in lines[:2]] == [Mark.GOOD, Mark.OFF]
+    assert "Message Content Intent" in lines[1].text
+    (refused,) = (each for each in bad if each.subject == "Discord")
+    assert refused.bad
+    assert "Reset Token" in refused.text
+    assert "not-the-token" not in str(bad)
+
+
+async def test_discord_that_cannot_be_reached_is_bad(tmp_path: Path, closed_port: int) -> None:
+    config = on_discord(tmp_path, "some-token", f"http://127.0.0.1:{closed_port}/api/v10")
+
+    found = await finding(config, "Discord")
+
+    assert found.bad
+    assert f"cannot be reached at http://127.0.0.1:{closed_port}" in found.text

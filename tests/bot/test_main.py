@@ -22,6 +22,7 @@ SECRETS = {
     "ANTHROPIC_API_KEY": "the-first-key-of-mine",
     "OPENAI_API_KEY": "the-second-key-of-mine",
     "DATABASE_PASSWORD": "the/password@of:mine",
+    "DISCORD_TOKEN": "the-token-of-my-bot",
 }
 SLOW_MODULES = ("sqlalchemy", "dbos", "anthropic", "openai", "alembic", "discord", "slack_bolt")
 
@@ -100,7 +101,8 @@ slow = [name for name in {SLOW_MODULES} if name in sys.modules]
 assert not slow, slow
 """
 
-    done = run("-c", code, ANTHROPIC_API_KEY=SECRETS["ANTHROPIC_API_KEY"])
+    keys = {name: SECRETS[name] for name in ("ANTHROPIC_API_KEY", "DISCORD_TOKEN")}
+    done = run("-c", code, **keys)
 
     assert (done.returncode, done.stderr) == (0, "")
 
@@ -114,7 +116,7 @@ def test_check_without_a_file_says_what_is_on_and_what_is_off_and_why(run: Run) 
         "no ANTHROPIC_API_KEY",
         "SQLite: data/retinue.db",
         "3 at once per person, 10 in all",
-        "Discord",
+        "Discord        off: no DISCORD_TOKEN, and no `discord.token`",
         "comes with the next version",
     ):
         assert expected in done.stdout
@@ -165,6 +167,7 @@ def test_no_secret_is_ever_shown(invoke: Invoke, command: str, more: str) -> Non
 models:
   anthropic: {{api_key: "${{ANTHROPIC_API_KEY}}"}}
   openai: {{api_key: "${{OPENAI_API_KEY}}", main_model: some-model}}
+discord: {{api_url: "http://127.0.0.1:1/api"}}
 database: {{url: "postgresql://bot:${{DATABASE_PASSWORD}}@127.0.0.1:1/retinue"}}
 {more}
 """
@@ -174,6 +177,28 @@ database: {{url: "postgresql://bot:${{DATABASE_PASSWORD}}@127.0.0.1:1/retinue"}}
     assert shown
     for secret in SECRETS.values():
         assert secret not in shown
+
+
+@pytest.mark.parametrize(
+    ("command", "text", "said"),
+    [
+        ("serve", "", "set `discord.token` (or the variable DISCORD_TOKEN) for Discord"),
+        ("worker", "discord: {token: some-token}", "held by one process alone"),
+    ],
+)
+def test_what_only_a_change_of_the_configuration_helps_is_said_with_exit_code_2(
+    invoke: Invoke, tmp_path: Path, command: str, text: str, said: str
+) -> None:
+    kept = tmp_path / "bot.log"
+
+    result = invoke(command, text)
+    logged = invoke(command, f"{text}\nlogging: {{file: '{kept}'}}")
+
+    assert result.exit_code == logged.exit_code == 2
+    assert said in result.stderr
+    assert "Traceback" not in result.output
+    assert said in logged.stderr
+    assert said in kept.read_text()
 
 
 def test_migrate_makes_the_database_and_may_be_repeated(invoke: Invoke, tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from bot.agent.sanitizer import for_terminal
 from bot.platforms.base import Outlet
 from bot.platforms.terminal.people import identity_of, place_of
 from bot.values import Identity, Place
+from tests.bot.platforms.discord.speaking import Stand, readable, stand
 from tests.fakes.outlet import FakeOutlet
 from tests.fakes.terminal import Sitting, sit_down
 
@@ -107,6 +108,38 @@ class TerminalStage:
         return True
 
 
+class DiscordStage:
+    """A person on Discord who has just mentioned the bot in a channel."""
+
+    def __init__(self, room: Stand) -> None:
+        self.room = room
+        self.outlet: Outlet = room.outlet
+        self.owner = room.owner
+        self.place = room.place
+
+    def seen(self) -> str:
+        """Return what the bot said; of a text in a file, the file and not its beginning."""
+        messages = self.room.everything()
+        whole = {at for at, each in enumerate(messages[1:]) if each.files}
+        shown = [readable(each) for at, each in enumerate(messages) if at not in whole]
+        files = [content.decode() for each in messages for _, content in each.files]
+        return "\n".join(shown + files)
+
+    async def shows(self, part: str) -> None:
+        """Wait until it is there."""
+        await self.room.fake.until(lambda: part in self.seen(), part)
+
+    def dangers(self) -> list[str]:
+        """Return who else was pinged."""
+        messages = self.room.everything()
+        pinged = {each for message in messages for each in message.pings | message.edit_pings}
+        return [str(each) for each in pinged - {self.room.alice.id}]
+
+    async def leave(self) -> bool:
+        """Go away: Discord tells nobody."""
+        return False
+
+
 @asynccontextmanager
 async def fake_stage() -> AsyncIterator[Stage]:
     """Set up the fake outlet."""
@@ -120,7 +153,15 @@ async def terminal_stage() -> AsyncIterator[Stage]:
         yield TerminalStage(sitting)
 
 
+@asynccontextmanager
+async def discord_stage() -> AsyncIterator[Stage]:
+    """Set up a server on Discord."""
+    async with stand() as room:
+        yield DiscordStage(room)
+
+
 STAGES: dict[str, Callable[[], AbstractAsyncContextManager[Stage]]] = {
     "fake": fake_stage,
     "terminal": terminal_stage,
+    "discord": discord_stage,
 }

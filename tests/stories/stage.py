@@ -136,13 +136,7 @@ class Stage:
 
     async def run_of(self, word: str) -> Run:
         """Return the newest run whose task holds a word."""
-        async with self.bot.database.snapshot() as tx:
-            found = [*await runs.active(tx, None), *await self._ended(tx)]
-        return next(run for run in found if word in run.task)
-
-    async def _ended(self, tx: Any) -> list[Run]:
-        since = self.bot.upkeep.now() - timedelta(days=1)
-        return await runs.ended_since(tx, None, since, limit=100)
+        return await newest_run(self.bot, word)
 
     async def ended(self, word: str, status: RunStatus) -> Run:
         """Wait until a run's card shows this final state, and return the run."""
@@ -175,8 +169,22 @@ class Stage:
         await self._change(tables.approvals, where, arguments={"run_id": "all"})
 
     async def _change(self, table: Table, where: ColumnElement[bool], **values: Any) -> None:
-        async with self.bot.database.transaction() as tx:
-            await tx.execute(update(table).where(where).values(**values))
+        await change(self.bot, table, where, **values)
+
+
+async def newest_run(bot: Bot, word: str) -> Run:
+    """Return the newest run whose task holds a word."""
+    since = bot.upkeep.now() - timedelta(days=1)
+    async with bot.database.snapshot() as tx:
+        ended = await runs.ended_since(tx, None, since, limit=100)
+        found = [*await runs.active(tx, None), *ended]
+    return next(run for run in found if word in run.task)
+
+
+async def change(bot: Bot, table: Table, *where: ColumnElement[bool], **values: Any) -> None:
+    """Change rows behind the bot's back."""
+    async with bot.database.transaction() as tx:
+        await tx.execute(update(table).where(*where).values(**values))
 
 
 def call(name: str, **arguments: Any) -> Reply:

@@ -1,5 +1,6 @@
 """Everything under `discord:` (no SDK is needed to read it)."""
 
+import re
 from typing import Annotated, Literal, Self
 
 from pydantic import BeforeValidator, Field, SecretStr, StringConstraints, model_validator
@@ -8,12 +9,21 @@ from bot.values import Settings
 
 API_URL = "https://discord.com/api/v10"
 
+_SNOWFLAKE = r"^[0-9]{5,20}$"
+
+
+def _read_id(value: object) -> str:
+    text = str(value)
+    if type(value) not in {int, str} or not re.match(_SNOWFLAKE, text):
+        raise ValueError(
+            "must be an id, which has digits only: switch on Developer Mode in Discord's settings "
+            "(Advanced), right-click what you mean, and choose Copy ID"
+        )
+    return text
+
+
 #: An id as Discord gives it. YAML reads it as a number unless it is quoted; both will do.
-Snowflake = Annotated[
-    str,
-    BeforeValidator(lambda value: str(value) if type(value) is int else value),
-    StringConstraints(pattern=r"^[0-9]{5,20}$"),
-]
+Snowflake = Annotated[str, BeforeValidator(_read_id), StringConstraints(pattern=_SNOWFLAKE)]
 
 
 class DiscordSettings(Settings):

@@ -89,7 +89,7 @@ class TerminalOutlet:
         self._room.announced(run_id_in(announcement.key))
         return Delivered((announcement.key,))
 
-    def show_card(self, card: RunCard, *, begun: OnBegun = not_kept) -> None:  # noqa: ARG002 - paper
+    def show_card(self, card: RunCard, *, begun: OnBegun = not_kept) -> None:
         """Show or move a run card."""
         self._room.move_card(card)
 

@@ -1,0 +1,269 @@
+"""Buttons that outlive a restart: what is clicked stands in their ids, and nothing in memory."""
+
+import logging
+import re
+from collections.abc import Mapping
+from typing import Any, Self
+
+import discord
+
+from bot.platforms.base import CommandReply
+from bot.platforms.discord.answers import MOST_CHARACTERS, UNSENT
+from bot.platforms.discord.client import RetinueClient
+from bot.platforms.discord.interactions import (
+    Asked,
+    Visit,
+    acknowledge,
+    attend,
+    carry_out,
+    outcome,
+    show,
+)
+from bot.values import short
+
+log = logging.getLogger(__name__)
+
+_RUN = r"(?P<run>[0-9a-f-]{4,36})"
+_QUESTION = r"(?P<id>[\w-]{1,80})"
+_SEND = re.compile(rf"run:send:{_RUN}")
+_NEXT_PAGE = re.compile(rf"/subagents log {_RUN} (?P<page>\d{{1,6}})")
+
+LONGEST_MESSAGE = 4_000
+#: The most characters in a message made of components.
+MOST_TEXT = 4_000
+
+Button = discord.ui.Button[discord.ui.View | discord.ui.LayoutView]
+DynamicButton = discord.ui.DynamicItem[Button]
+#: The library lets any client click; ours are all `Asked`.
+Clicked = discord.Interaction[Any]
+
+
+def register(client: RetinueClient) -> None:
+    """Let this client hear clicks, whoever sent the message with the button, and forms."""
+
+    async def on_interaction(interaction: Asked) -> None:
+        await take_form(interaction)
+
+    client.add_dynamic_items(StopButton, LogButton, SendButton, AnswerButton)
+    client.event(on_interaction)
+
+
+class StopButton(DynamicButton, template=rf"run:stop:{_RUN}"):
+    """Stops a run."""
+
+    def __init__(self, run_id: str) -> None:
+        super().__init__(
+            Button(label="Stop", style=discord.ButtonStyle.danger, custom_id=f"run:stop:{run_id}")
+        )
+        self.run_id = run_id
+
+    @classmethod
+    async def from_custom_id(
+        cls, interaction: Clicked, item: discord.ui.Item[Any], match: re.Match[str], /
+    ) -> Self:
+        """Return the button that was clicked."""
+        return cls(match["run"])
+
+    async def callback(self, interaction: Clicked) -> None:
+        """Stop the run, if the core lets this person."""
+        await carry_out(interaction, f"/subagents stop {self.run_id}")
+
+
+class LogButton(DynamicButton, template=rf"run:log:{_RUN}:(?P<page>\d{{1,6}})"):
+    """Shows a page of a run's log; the first one, or more of it."""
+
+    def __init__(self, run_id: str, page: int = 1) -> None:
+        super().__init__(
+            Button(
+                label="Log" if page == 1 else "More",
+                style=discord.ButtonStyle.secondary,
+                custom_id=f"run:log:{run_id}:{page}",
+            )
+        )
+        self.run_id, self.page = run_id, page
+
+    @classmethod
+    async def from_custom_id(
+        cls, interaction: Clicked, item: discord.ui.Item[Any], match: re.Match[str], /
+    ) -> Self:
+        """Return the button that was clicked."""
+        return cls(match["run"], int(match["page"]))
+
+    async def callback(self, interaction: Clicked) -> None:
+        """Show the page, with a button for the next."""
+        text = f"/subagents log {self.run_id} {self.page}"
+        await carry_out(interaction, text, below=lambda reply: more_below(reply, self.run_id))
+
+
+class SendButton(DynamicButton, template=_SEND):
+    """Opens a form for a message to a run."""
+
+    def __init__(self, run_id: str) -> None:
+        super().__init__(
+            Button(
+                label="Send", style=discord.ButtonStyle.secondary, custom_id=f"run:send:{run_id}"
+            )
+        )
+        self.run_id = run_id
+
+    @classmethod
+    async def from_custom_id(
+        cls, interaction: Clicked, item: discord.ui.Item[Any], match: re.Match[str], /
+    ) -> Self:
+        """Return the button that was clicked."""
+        return cls(match["run"])
+
+    async def callback(self, interaction: Clicked) -> None:
+        """Open the form; who may send is decided when it comes back."""
+
+        async def handle(visit: Visit) -> None:
+            await visit.interaction.response.send_modal(SendForm(self.run_id))
+
+        await attend(interaction, handle)
+
+
+class AnswerButton(DynamicButton, template=rf"ask:(?P<answer>yes|no):{_QUESTION}"):
+    """Answers a question that waits for its owner's yes or no."""
+
+    def __init__(self, confirmation_id: str, *, yes: bool) -> None:
+        super().__init__(
+            Button(
+                label="Yes, do it" if yes else "No",
+                style=discord.ButtonStyle.success if yes else discord.ButtonStyle.secondary,
+                custom_id=f"ask:{'yes' if yes else 'no'}:{confirmation_id}",
+            )
+        )
+        self.confirmation_id, self.yes = confirmation_id, yes
+
+    @classmethod
+    async def from_custom_id(
+        cls, interaction: Clicked, item: discord.ui.Item[Any], match: re.Match[str], /
+    ) -> Self:
+        """Return the button that was clicked."""
+        return cls(match["id"], yes=match["answer"] == "yes")
+
+    async def callback(self, interaction: Clicked) -> None:
+        """Take the answer; the question then says who gave it, and cannot be answered again."""
+        await attend(interaction, self._answer)
+
+    async def _answer(self, visit: Visit) -> None:
+        await acknowledge(visit, thinking=False)
+        answered = visit.ears.answer(
+            visit.user, self.confirmation_id, yes=self.yes, admin=visit.admin
+        )
+        reply = await outcome(answered, f"confirmation {self.confirmation_id}")
+        assert reply is not None, "Every answer is answered."
+        if not reply.refused:
+            await _settle(visit, yes=self.yes)
+        elif visit.shared:
+            return  # another process has taken the same click
+        await show(visit, reply)
+
+
+class Unkept:
+    """A view or form that the library does not keep: whoever answers it is found by its ids."""
+
+    def is_finished(self) -> bool:
+        """Return that nothing in memory waits for clicks; the library then stores nothing."""
+        return True
+
+
+class Row(Unkept, discord.ui.View):
+    """Buttons below a message."""
+
+    def __init__(self, *buttons: DynamicButton) -> None:
+        super().__init__(timeout=None)
+        for button in buttons:
+            self.add_item(button)
+
+
+class Settled(Unkept, discord.ui.LayoutView):
+    """A question that was answered: its words, and by whom."""
+
+    def __init__(self, question: discord.Message, note: str) -> None:
+        super().__init__(timeout=None)
+        asked = discord.ui.LayoutView.from_message(question, timeout=None)
+        room = MOST_TEXT - len(note)
+        box: discord.ui.Container[Settled] = discord.ui.Container()
+        for item in asked.walk_children():
+            if isinstance(item, discord.ui.TextDisplay) and (text := item.content[:room]):
+                box.add_item(discord.ui.TextDisplay(text))
+                room -= len(text)
+        self.add_item(box.add_item(discord.ui.TextDisplay(note)))
+
+
+class SendForm(Unkept, discord.ui.Modal):
+    """Asks for a message to a run."""
+
+    def __init__(self, run_id: str) -> None:
+        super().__init__(
+            title=f"Message to run {short(run_id)}", timeout=None, custom_id=f"run:send:{run_id}"
+        )
+        self.add_item(
+            discord.ui.Label(
+                text="What should it know?",
+                description="It reads this before its next step.",
+                component=discord.ui.TextInput(
+                    style=discord.TextStyle.paragraph,
+                    custom_id="text",
+                    max_length=LONGEST_MESSAGE,
+                ),
+            )
+        )
+
+
+def more_below(reply: CommandReply, run: str) -> Row | None:
+    """Return the button for the next page of a log; `None` when there is none.
+
+    Args:
+        reply: A page of it.
+        run: What the page was asked for with: a whole id is better than the short one in the reply.
+    """
+    match = _NEXT_PAGE.fullmatch(reply.more)
+    if match is None:
+        return None
+    whole = re.fullmatch(_RUN, run) is not None and run.startswith(match["run"])
+    return Row(LogButton(run if whole else match["run"], int(match["page"])))
+
+
+async def take_form(interaction: Asked) -> None:
+    """Take a form that comes back, also when a process that is gone had opened it."""
+    if interaction.type is not discord.InteractionType.modal_submit:
+        return
+    data: Mapping[str, object] = dict(interaction.data or {})
+    match = _SEND.fullmatch(str(data.get("custom_id", "")))
+    if match is None:
+        log.info("Nobody knows the form of interaction %s", interaction.id)
+        return
+    await carry_out(interaction, f"/subagents send {match['run']} {_written(data)}")
+
+
+def _written(part: object) -> str:
+    """Return the text in the one field of a form, however deep Discord wraps it."""
+    if isinstance(part, list):
+        return "".join(_written(each) for each in part)
+    if not isinstance(part, Mapping):
+        return ""
+    inner = [part.get("components"), part.get("component")]
+    return str(part.get("value") or "") + _written(inner)
+
+
+async def _settle(visit: Visit, *, yes: bool) -> None:
+    """Take the buttons off a question, and say who answered it."""
+    question = visit.interaction.message
+    assert question is not None, "Only messages have buttons."
+    note = (
+        f"✅ <@{visit.user.account}> said yes." if yes else f"❌ <@{visit.user.account}> said no."
+    )
+    nobody = discord.AllowedMentions.none()
+    try:
+        if question.flags.components_v2:
+            view = Settled(question, note)
+            await visit.interaction.edit_original_response(view=view, allowed_mentions=nobody)
+        else:
+            text = f"{question.content[: MOST_CHARACTERS - len(note) - 2]}\n\n{note}"
+            await visit.interaction.edit_original_response(
+                content=text, view=None, allowed_mentions=nobody
+            )
+    except UNSENT as error:
+        log.info("The question %s was answered and still has its buttons: %s", question.id, error)

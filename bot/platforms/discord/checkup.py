@@ -1,0 +1,156 @@
+"""What `doctor` asks Discord, and what to click where the answer is wrong."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from dataclasses import dataclass
+
+import aiohttp
+import discord
+
+from bot.errors import ConfigError, PlatformUnreachableError
+from bot.platforms.discord import commands, portal
+from bot.platforms.discord.client import RetinueClient, open_client
+from bot.platforms.discord.registration import comparable
+from bot.platforms.discord.settings import DiscordSettings
+from bot.values import Json
+
+PATIENCE_SECONDS = 10.0
+#: Of a longer list of servers only the first ones are looked at.
+SERVERS_LOOKED_AT = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Remark:
+    """One line about one thing.
+
+    Attributes:
+        good: `None` where nothing is wrong and nothing is there.
+    """
+
+    good: bool | None
+    text: str
+
+
+async def look(
+    settings: DiscordSettings, *, patience_seconds: float = PATIENCE_SECONDS
+) -> list[Remark]:
+    """Ask Discord about this bot, for ten seconds at most."""
+    found: list[Remark] = []
+    try:
+        async with asyncio.timeout(patience_seconds), open_client(settings) as client:
+            async for remark in _remarks(client):
+                found.append(remark)  # noqa: PERF401 - what was found before a failure counts
+    except TimeoutError:
+        found.append(Remark(good=False, text=_no_answer(settings, patience_seconds)))
+    except (ConfigError, PlatformUnreachableError) as error:
+        found.append(Remark(good=False, text=str(error)))
+    except (discord.HTTPException, aiohttp.ClientError, OSError) as error:
+        found.append(Remark(good=False, text=f"then Discord answered no more: {error}."))
+    return found
+
+
+def _no_answer(settings: DiscordSettings, seconds: float) -> str:
+    return (
+        f"{settings.api_url} did not answer within {seconds:g} s. Check this computer's "
+        "connection to the internet, and `discord.api_url`."
+    )
+
+
+async def _remarks(client: RetinueClient) -> AsyncIterator[Remark]:
+    application = client.application
+    assert application is not None
+    yield Remark(good=True, text=f"the token is {client.user}'s, of “{application.name}”.")
+    yield _content(client, application)
+    for remark in _settings_of(application):
+        yield remark
+    yield _servers(application)
+    async for remark in _missing_servers(client):
+        yield remark
+    async for remark in _commands(client):
+        yield remark
+
+
+def _content(client: RetinueClient, application: discord.AppInfo) -> Remark:
+    if client.hears_content:
+        return Remark(good=True, text="Message Content Intent is on: threads need no mentions.")
+    return Remark(good=None, text=portal.without_content(application.id))
+
+
+def _settings_of(application: discord.AppInfo) -> list[Remark]:
+    found = []
+    if application.interactions_endpoint_url:
+        found.append(
+            Remark(
+                good=False,
+                text="buttons and slash commands do not arrive: they are sent to "
+                f"{application.interactions_endpoint_url}. Open "
+                f"{portal.page(application.id, 'information')}, empty Interactions Endpoint URL, "
+                "and press Save Changes.",
+            )
+        )
+    if application.bot_require_code_grant:
+        found.append(
+            Remark(
+                good=False,
+                text="nobody can add the bot to a server. Open "
+                f"{portal.page(application.id, 'bot')}, switch off Requires OAuth2 Code Grant, and "
+                "press Save Changes.",
+            )
+        )
+    if application.bot_public:
+        text = (
+            "everyone may add the bot to their servers; `discord.guilds` keeps it to yours. To "
+            f"forbid it, open {portal.page(application.id, 'bot')} and switch off Public Bot."
+        )
+    else:
+        text = "the bot is private: only you can add it to servers."
+    return [*found, Remark(good=True, text=text)]
+
+
+def _servers(application: discord.AppInfo) -> Remark:
+    count, invite = application.approximate_guild_count, portal.invite_url(application.id)
+    if not count:
+        return Remark(good=None, text=f"it is in no server yet. Add it with {invite}")
+    servers = "1 server" if count == 1 else f"{count} servers"
+    return Remark(good=True, text=f"it is in {servers}; add it to another with {invite}")
+
+
+async def _missing_servers(client: RetinueClient) -> AsyncIterator[Remark]:
+    for guild_id in client.settings.guilds[:SERVERS_LOOKED_AT]:
+        try:
+            await client.fetch_guild(int(guild_id), with_counts=False)
+        except (discord.NotFound, discord.Forbidden):
+            yield Remark(
+                good=False,
+                text=f"`discord.guilds` names {guild_id}, where it is not. Add it there, or take "
+                "the id out.",
+            )
+
+
+async def _commands(client: RetinueClient) -> AsyncIterator[Remark]:
+    where = client.settings.commands
+    if where == "off":
+        yield Remark(good=None, text="slash commands: another process registers them.")
+        return
+    commands.register(client)
+    for guild_id in client.settings.guilds[:SERVERS_LOOKED_AT] if where == "guilds" else ("",):
+        place = f" in the server {guild_id}" if guild_id else ""
+        with suppress(discord.NotFound, discord.Forbidden):  # said already
+            yield await _registered(client, guild_id, f"slash commands{place}:")
+
+
+async def _registered(client: RetinueClient, guild_id: str, what: str) -> Remark:
+    application = client.application_id or 0
+    if guild_id:
+        found = await client.http.get_guild_commands(application, int(guild_id))
+    else:
+        found = await client.http.get_global_commands(application)
+    wanted = [command.to_dict(client.tree) for command in client.tree.get_commands()]
+    names = sorted(command["name"] for command in wanted)
+    there: list[Json] = [dict(command) for command in found if command["name"] in names]
+    listed = ", ".join(f"/{name}" for name in names)
+    if comparable(there, guild=bool(guild_id)) == comparable(wanted, guild=bool(guild_id)):
+        return Remark(good=True, text=f"{what} {listed} are registered.")
+    state = "are those of another version" if there else "are not registered yet"
+    return Remark(good=None, text=f"{what} {listed} {state}; `serve` registers them.")

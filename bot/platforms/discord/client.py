@@ -1,0 +1,292 @@
+"""The connection to Discord: who we are there, what we are told, and what ends it for good."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
+from typing import Any
+
+import aiohttp
+import discord
+import yarl
+from discord import app_commands
+from discord.backoff import ExponentialBackoff
+from discord.gateway import DiscordWebSocket
+from discord.http import Route
+
+from bot.errors import ConfigError, PlatformUnreachableError
+from bot.platforms.base import Ears
+from bot.platforms.discord import portal
+from bot.platforms.discord.breaker import Breaker
+from bot.platforms.discord.people import Reception
+from bot.platforms.discord.settings import DiscordSettings
+
+log = logging.getLogger(__name__)
+
+LOGIN_SECONDS = 30.0
+HANG_UP_SECONDS = 2.0
+#: A request that must wait longer for its turn fails instead: whoever asked tries again later.
+LONGEST_RATE_LIMIT_SECONDS = 30.0
+REMEMBERED_MESSAGES = 100
+
+
+class RetinueClient(discord.Client):
+    """A bot account on Discord: speaks once it is logged in, hears while it listens.
+
+    Intake, commands and buttons put their handlers here (`client.event`, `client.tree`,
+    `client.add_dynamic_items`) before it listens. `open_client` makes and closes it.
+
+    Attributes:
+        ears: Who hears; `None` while nobody does: events that come then are nobody's.
+        settings: Everything under `discord:`.
+        breaker: Keeps us from asking while Discord refuses too much.
+        reception: Who is let in, the same for messages, commands and clicks.
+        tree: The slash commands, which people may also install for themselves.
+        hears_content: Whether Discord gives us the text of messages that do not mention us.
+    """
+
+    def __init__(self, settings: DiscordSettings, **options: Any) -> None:
+        self.ears: Ears | None = None
+        self.settings = settings
+        self.breaker = Breaker()
+        self.reception = Reception(settings)
+        self._wanted = _intents()
+        self._listening = False
+        self._connected = False
+        super().__init__(
+            intents=self._wanted,
+            allowed_mentions=discord.AllowedMentions.none(),
+            max_messages=REMEMBERED_MESSAGES,
+            chunk_guilds_at_startup=False,
+            member_cache_flags=discord.MemberCacheFlags.none(),
+            max_ratelimit_timeout=LONGEST_RATE_LIMIT_SECONDS,
+            http_trace=self.breaker.trace(),
+            **options,
+        )
+        self.tree: app_commands.CommandTree[RetinueClient] = app_commands.CommandTree(
+            self,
+            allowed_contexts=app_commands.AppCommandContext(
+                guild=True, dm_channel=True, private_channel=True
+            ),
+            allowed_installs=app_commands.AppInstallationType(guild=True, user=True),
+        )
+
+    @property
+    def hears_content(self) -> bool:
+        """Whether Discord gives us the text of messages that do not mention us."""
+        return self._wanted.message_content
+
+    async def log_in(self) -> None:
+        """Make ourselves known with the token; from then on everything may be said.
+
+        Raises:
+            ConfigError: Discord refuses the token.
+            PlatformUnreachableError: Discord cannot be reached, or is out of order.
+        """
+        token = self.settings.token
+        try:
+            async with asyncio.timeout(LOGIN_SECONDS):
+                await self.login(token.get_secret_value() if token else "")
+        except discord.LoginFailure as error:
+            raise ConfigError(portal.TOKEN_REFUSED) from error
+        except discord.HTTPException as error:
+            if error.status >= 500 or error.status == 429:
+                raise PlatformUnreachableError(
+                    f"Discord is out of order (it answers with status {error.status})."
+                ) from error
+            raise ConfigError(
+                f"Discord refuses the login with status {error.status} ({error.text}). Check "
+                "`discord.token` and `discord.api_url`."
+            ) from error
+        except (OSError, aiohttp.ClientError, TimeoutError) as error:
+            raise PlatformUnreachableError(
+                f"Discord cannot be reached at {self.settings.api_url} ({_named(error)})."
+            ) from error
+        flags = self.application.flags if self.application else discord.ApplicationFlags()
+        self._wanted.message_content = (
+            flags.gateway_message_content or flags.gateway_message_content_limited
+        )
+
+    # -- listening -------------------------------------------------------------------------------
+
+    async def listen(self, ears: Ears) -> None:
+        """Be connected to the gateway until cancelled; afterwards everything may still be said.
+
+        Raises:
+            ConfigError: Discord will not have us; the text says why, and what to do.
+        """
+        self.ears = ears
+        self._listening = True
+        if not self.hears_content:
+            log.warning(portal.without_content(self._application_id))
+        try:
+            await self._stay_connected()
+        finally:
+            self.ears = None
+            self._listening = False
+            await self._hang_up()
+
+    async def _stay_connected(self) -> None:
+        wait = ExponentialBackoff()
+        while not self.is_closed():
+            try:
+                await self.connect()
+            except discord.PrivilegedIntentsRequired as error:
+                self._do_without_content(error)
+            except discord.ConnectionClosed as error:
+                text = portal.closed_for_good(error.code, self._application_id)
+                raise ConfigError(text) from error
+            except AttributeError:
+                # The library goes on from its last connection, also when there was none yet.
+                if self.ws is not None:
+                    raise
+                await asyncio.sleep(wait.delay())
+            # Fresh queues and events: what is left in the old ones belongs to the connection lost.
+            await self.__aenter__()
+
+    def _do_without_content(self, error: discord.PrivilegedIntentsRequired) -> None:
+        """Go on with what Discord allows, unless that was refused already."""
+        if not self.hears_content:
+            raise ConfigError(portal.closed_for_good(4014, self._application_id)) from error
+        self._wanted.message_content = False
+        log.warning(portal.without_content(self._application_id))
+
+    async def close(self) -> None:
+        """Close everything; while listening the gateway alone.
+
+        The library calls this when the gateway refuses us. What is under way must still be said.
+        """
+        if self._listening:
+            await self._hang_up()
+        else:
+            await super().close()
+
+    async def _hang_up(self) -> None:
+        """Close the connection to the gateway, if there is one."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(HANG_UP_SECONDS):
+                await self._close_gateway()
+
+    async def _close_gateway(self) -> None:
+        if self.ws is not None and self.ws.open:
+            await self.ws.close(code=1000)
+
+    @property
+    def _application_id(self) -> int | str:
+        return self.application_id or "your-application"
+
+    # -- what is logged --------------------------------------------------------------------------
+
+    async def on_connect(self) -> None:
+        """Say who we are."""
+        self._said_connected(f"Connected to Discord as {self.user}.")
+
+    async def on_resumed(self) -> None:
+        """Say that nothing was missed."""
+        self._said_connected("Connected to Discord again; nothing was missed.")
+
+    def _said_connected(self, text: str) -> None:
+        if not self._connected:
+            self._connected = True
+            log.info(text)
+
+    async def on_disconnect(self) -> None:
+        """Say that we hear nothing now, once for every time that it happens."""
+        if self._connected and self._listening:
+            self._connected = False
+            log.warning("The connection to Discord is lost; trying again.")
+
+    async def on_error(self, event_method: str, /, *_: Any, **__: Any) -> None:
+        """Log what went wrong with one event; the next is another matter."""
+        log.exception("Discord's event %s could not be handled", event_method)
+
+
+class ShardedClient(RetinueClient, discord.AutoShardedClient):
+    """The same, divided into shards, of which this process may serve a few."""
+
+    def __init__(self, settings: DiscordSettings, **options: Any) -> None:
+        super().__init__(
+            settings,
+            shard_count=settings.shard_count,
+            shard_ids=list(settings.shard_ids) or None,
+            **options,
+        )
+
+    async def _close_gateway(self) -> None:
+        for shard in self.shards.values():
+            await shard.disconnect()
+
+
+@asynccontextmanager
+async def open_client(settings: DiscordSettings) -> AsyncIterator[RetinueClient]:
+    """Log in, and close everything when the block ends.
+
+    Raises:
+        ConfigError: Discord refuses the token.
+        PlatformUnreachableError: Discord cannot be reached, or is out of order.
+    """
+    _quieten()
+    with addresses(settings):
+        async with (
+            ShardedClient(settings) if settings.shard_count else RetinueClient(settings) as client
+        ):
+            await client.log_in()
+            yield client
+
+
+def _intents() -> discord.Intents:
+    return discord.Intents(guilds=True, guild_messages=True, dm_messages=True)
+
+
+def _named(error: BaseException) -> str:
+    """Return what an error says, or at least its name."""
+    return str(error) or type(error).__name__
+
+
+# -- what the library knows only once in a process -------------------------------------------------
+
+#: The addresses in use that are not Discord's own, the newest last.
+_in_use: list[tuple[str, yarl.URL]] = []
+_usual = (Route.BASE, DiscordWebSocket.DEFAULT_GATEWAY)
+
+
+@contextmanager
+def addresses(settings: DiscordSettings) -> Iterator[None]:
+    """Let the library talk to the addresses of these settings while the block lasts."""
+    gateway = yarl.URL(settings.gateway_url) if settings.gateway_url else _usual[1]
+    wanted = (settings.api_url, gateway)
+    if wanted == _usual:
+        yield
+        return
+    _in_use.append(wanted)
+    _use(wanted)
+    try:
+        yield
+    finally:
+        _in_use.remove(wanted)
+        _use(_in_use[-1] if _in_use else _usual)
+
+
+def _use(wanted: tuple[str, yarl.URL]) -> None:
+    Route.BASE, DiscordWebSocket.DEFAULT_GATEWAY = wanted
+
+
+class _Brief(logging.Filter):
+    """Drops the traceback of every attempt to reconnect, and what we say ourselves."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if "interaction endpoint URL" in str(record.msg):
+            return False
+        if record.exc_info and "econnect" in str(record.msg):
+            error = record.exc_info[1]
+            record.msg = f"{record.getMessage()} ({_named(error) if error else 'no reason'})"
+            record.args, record.exc_info = (), None
+        return True
+
+
+def _quieten() -> None:
+    discord.VoiceClient.warn_nacl = discord.VoiceClient.warn_dave = False
+    for name in ("discord.client", "discord.shard"):
+        library = logging.getLogger(name)
+        if not any(isinstance(kept, _Brief) for kept in library.filters):
+            library.addFilter(_Brief())

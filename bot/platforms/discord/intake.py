@@ -1,0 +1,272 @@
+"""Hears what people say on Discord: which messages are meant for the bot, and what they say."""
+
+import asyncio
+import logging
+import re
+from collections import OrderedDict
+from collections.abc import Coroutine
+from dataclasses import dataclass
+
+import discord
+
+from bot.errors import BotError
+from bot.platforms.base import Attached, CommandReply, Ears, Incoming
+from bot.platforms.discord import answers, registration
+from bot.platforms.discord.attachments import attached
+from bot.platforms.discord.client import RetinueClient
+from bot.platforms.discord.interactions import TROUBLE, outcome, person_of, spot_of
+from bot.platforms.discord.people import PLATFORM, Spot, identity_of, place_of
+from bot.tasks import Tasks
+from bot.values import Place
+
+log = logging.getLogger(__name__)
+
+#: How long what was heard may still be worked on when nothing more is heard.
+SETTLE_SECONDS = 5.0
+KNOWN_CHANNELS = 1_000
+
+NO_TEXT = "That message has no text that I can read. Tell me in words what I can do for you."
+HIDDEN = (
+    "Discord does not show me messages that do not mention me, so I cannot read this. Mention me "
+    "in each message, or ask the people who run me to switch on the Message Content Intent."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """A message as it was when it came: the library changes its own when people edit theirs.
+
+    Attributes:
+        addressed: It is for us without doubt.
+        hidden: Discord keeps the text from us.
+    """
+
+    message: discord.Message
+    ears: Ears
+    addressed: bool
+    hidden: bool
+    text: str
+    files: tuple[Attached, ...]
+
+
+class DiscordIntake:
+    """Listens to the gateway, and hands on what is meant for the bot.
+
+    What changes afterwards changes nothing: an edited message stays as it was heard, a deleted one
+    is answered all the same.
+
+    Args:
+        client: Logged in; its commands and buttons are registered already.
+        tasks: Owns what is worked on while the gateway goes on.
+    """
+
+    platform = PLATFORM
+
+    def __init__(self, client: RetinueClient, tasks: Tasks) -> None:
+        self._client = client
+        self._tasks = tasks
+        self._newest: dict[tuple[int, int], asyncio.Task[None]] = {}
+        self._fetched: OrderedDict[int, object] = OrderedDict()
+
+    async def run(self, ears: Ears) -> None:
+        """Listen until cancelled.
+
+        Raises:
+            ConfigError: Discord will not have us; the text says why, and what to do.
+        """
+        self._client.event(self.on_message)
+        syncing = self._tasks.start(registration.sync(self._client), name="register commands")
+        try:
+            await self._client.listen(ears)
+        finally:
+            syncing.cancel()
+            await self._client.reception.settle(SETTLE_SECONDS)
+
+    async def on_message(self, message: discord.Message) -> None:
+        """Take a message if it may be meant for the bot; never waits, so that order is kept."""
+        ears, me = self._client.ears, self._client.user
+        if ears is None or me is None or not was_said_by_a_person(message):
+            return
+        addressed = is_addressed(message, me.id)
+        if not addressed and not may_go_on(message):
+            return
+        if not self._client.reception.first(("message", message.id)):
+            log.info("The message %s was delivered again", message.id)
+            return
+        said = Said(
+            message,
+            ears,
+            addressed=addressed,
+            hidden=self._is_hidden(message),
+            text=self._text_of(message),
+            files=attached(_files_of(message), self._client.settings.api_url),
+        )
+        self._in_order(
+            (message.author.id, message.channel.id), self._take(said), name=f"message {message.id}"
+        )
+
+    def _in_order(
+        self, key: tuple[int, int], work: Coroutine[None, None, None], *, name: str
+    ) -> None:
+        """Start something once what came before it from the same person and place is done."""
+
+        async def queued(before: asyncio.Task[None] | None) -> None:
+            with self._client.reception.attending():
+                if before is not None:
+                    await asyncio.wait([before])
+                await work
+
+        def done(ended: asyncio.Task[None]) -> None:
+            work.close()  # in case it never began
+            if self._newest.get(key) is ended:
+                del self._newest[key]
+
+        task = self._tasks.start(queued(self._newest.get(key)), name=name)
+        self._newest[key] = task
+        task.add_done_callback(done)
+
+    async def _take(self, said: Said) -> None:
+        try:
+            if (reply := await self._answer(said)) is not None:
+                text = reply.text + (f"\n\nMore: `{reply.more}`" if reply.more else "")
+                private = answers.is_private(said.text)
+                await answers.reply_to(said.message, text, private=private)
+        except Exception:
+            log.exception("The message %s could not be handled", said.message.id)
+            await answers.reply_to(said.message, TROUBLE)
+
+    async def _answer(self, said: Said) -> CommandReply | None:
+        """Hand a message on; return what is to be said at once, if anything."""
+        message, reception = said.message, self._client.reception
+        person, spot = person_of(message.author), await self._spot_of(message)
+        if refusal := reception.refusal(person, spot):
+            tell = said.addressed and not refusal.silent
+            if tell and reception.may_tell(person.account, spot.thread or spot.channel):
+                return CommandReply(text=refusal.text, failed=True)
+            return None
+        if not said.addressed and not await self._listens(said, spot):
+            return None
+        if said.hidden:
+            first = said.addressed or reception.first(("hidden", spot.thread))
+            return CommandReply(text=HIDDEN, failed=True) if first else None
+        if not said.text and not said.files:
+            return CommandReply(text=NO_TEXT, failed=True) if said.addressed else None
+        incoming = Incoming(
+            event_id=f"message:{message.id}",
+            user=identity_of(person.account),
+            user_name=message.author.display_name,
+            place=self._place_of(message, spot),
+            text=said.text,
+            files=said.files,
+            admin=reception.is_admin(person),
+        )
+        return await outcome(said.ears.hear(incoming), f"message {message.id}")
+
+    async def _listens(self, said: Said, spot: Spot) -> bool:
+        if not spot.thread:
+            return False
+        try:
+            return await said.ears.listens(identity_of(said.message.author.id), place_of(spot))
+        except BotError as error:
+            log.warning("Whether message %s is for us is unknown: %s", said.message.id, error)
+            return False
+
+    # -- where -----------------------------------------------------------------------------------
+
+    async def _spot_of(self, message: discord.Message) -> Spot:
+        guild_id = message.guild.id if message.guild else getattr(message.channel, "guild_id", None)
+        channel: object = message.channel
+        if isinstance(channel, discord.PartialMessageable) and guild_id:
+            channel = await self._fetch(channel)
+        return spot_of(channel, guild_id)
+
+    async def _fetch(self, channel: discord.PartialMessageable) -> object:
+        """Return a channel that Discord has not told us about, a thread that slept for instance."""
+        if channel.id not in self._fetched:
+            try:
+                self._fetched[channel.id] = await self._client.fetch_channel(channel.id)
+            except answers.UNSENT as error:
+                log.info("The channel %s is unknown: %s", channel.id, error)
+                return channel
+            if len(self._fetched) > KNOWN_CHANNELS:
+                self._fetched.popitem(last=False)
+        return self._fetched[channel.id]
+
+    def _place_of(self, message: discord.Message, spot: Spot) -> Place:
+        opens = self._client.settings.threads and not spot.thread
+        if opens and isinstance(message.channel, discord.TextChannel) and _lets(message.channel):
+            # The thread that is opened for a message has its id.
+            spot = Spot(guild=spot.guild, channel=spot.channel, thread=str(message.id))
+        return place_of(spot, str(message.id))
+
+    # -- what ------------------------------------------------------------------------------------
+
+    def _is_hidden(self, message: discord.Message) -> bool:
+        """Whether Discord keeps the text from us: it is only shown where we are mentioned."""
+        seen = message.guild is None or self._client.hears_content
+        return not (seen or message.content or self._client.user in message.mentions)
+
+    def _text_of(self, message: discord.Message) -> str:
+        """Return what somebody says to us, less that they say it to us."""
+        me = self._client.user
+        names = [f"<@{me.id}>", f"<@!{me.id}>"] if me else []
+        if message.guild is not None and (role := message.guild.self_role) is not None:
+            names.append(f"<@&{role.id}>")
+        said = without_names(message.content, names, me.display_name if me else "")
+        forwarded = [each.content for each in message.message_snapshots if each.content]
+        return "\n\n".join([*([said] if said else []), *(f"Forwarded: {it}" for it in forwarded)])
+
+
+def was_said_by_a_person(message: discord.Message) -> bool:
+    """Whether somebody said this: no bot, no webhook, not Discord itself."""
+    said = message.type in {discord.MessageType.default, discord.MessageType.reply}
+    return said and not message.author.bot and message.webhook_id is None
+
+
+def is_addressed(message: discord.Message, me: int) -> bool:
+    """Whether a message is for us: a direct message, or one that mentions or answers us."""
+    if message.guild is None and isinstance(message.channel, discord.DMChannel):
+        return True
+    if any(user.id == me for user in message.mentions):
+        return True
+    role = message.guild.self_role if message.guild else None
+    return (role is not None and role in message.role_mentions) or _answered(message) == me
+
+
+def may_go_on(message: discord.Message) -> bool:
+    """Whether a message without a mention may go on with a talk: in a thread, to nobody else."""
+    in_a_thread = isinstance(message.channel, discord.Thread | discord.PartialMessageable)
+    to_another = re.match(r"\s*<@!?\d+>", message.content) or _answered(message) is not None
+    return in_a_thread and not to_another
+
+
+def without_names(text: str, names: list[str], own: str) -> str:
+    """Return a text without our names at its ends; elsewhere our own name is put for them."""
+    if not names:
+        return text.strip()
+    name = "|".join(map(re.escape, names))
+    text = re.sub(rf"\A\s*(?:(?:{name})[\s,:]*)+", "", text)
+    text = re.sub(rf"(?:\s*(?:{name}))+\s*\Z", "", text)
+    return re.sub(name, lambda _: f"@{own}", text).strip()
+
+
+def _answered(message: discord.Message) -> int | None:
+    """Return whose message this one answers."""
+    if message.type is not discord.MessageType.reply or message.reference is None:
+        return None
+    resolved = message.reference.resolved
+    return resolved.author.id if isinstance(resolved, discord.Message) else None
+
+
+def _files_of(message: discord.Message) -> list[discord.Attachment]:
+    forwarded = [file for each in message.message_snapshots for file in each.attachments]
+    return [*message.attachments, *forwarded]
+
+
+def _lets(channel: discord.TextChannel) -> bool:
+    """Whether we may open a thread there, as far as we know."""
+    me: discord.Member | None = channel.guild.me
+    if me is None:
+        return True
+    permissions = channel.permissions_for(me)
+    return permissions.create_public_threads and permissions.send_messages_in_threads

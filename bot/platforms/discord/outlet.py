@@ -1,0 +1,273 @@
+"""Says things on Discord: in the thread, in the channel around it, in a direct message."""
+
+import asyncio
+import logging
+import time
+import uuid
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+import discord
+
+from bot.agent.sanitizer import LARGE
+from bot.errors import DeliveryError
+from bot.platforms.base import (
+    Announcement,
+    Confirmation,
+    Delivered,
+    OnBegun,
+    RunCard,
+    not_kept,
+)
+from bot.platforms.discord import texts
+from bot.platforms.discord.buttons import AnswerButton, Row
+from bot.platforms.discord.cards import LAST_PAUSES, Board
+from bot.platforms.discord.people import PLATFORM
+from bot.platforms.discord.problems import RefusedError
+from bot.platforms.discord.replies import TYPING_SECONDS, DiscordReply, Means
+from bot.platforms.discord.sending import PAUSES, Draft, Sender, made_harmless
+from bot.platforms.discord.settings import DiscordSettings
+from bot.platforms.discord.texts import Paper, paper_of
+from bot.platforms.discord.threads import Threads
+from bot.tasks import Tasks
+from bot.values import Identity, Place
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+HEARD = "👀"
+HEARD_SECONDS = 10.0
+NOWHERE = "I can write neither where this belongs nor in a direct message."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tempo:
+    """How fast things go; a test is faster than Discord.
+
+    Attributes:
+        edit_seconds: The least time between two edits of one message.
+        typing_seconds: How often it is shown that the bot is typing.
+        pauses: How long to wait before each repetition of a request that got no answer.
+        last_pauses: The same for the last state of a card.
+    """
+
+    edit_seconds: float
+    typing_seconds: float = TYPING_SECONDS
+    pauses: tuple[float, ...] = PAUSES
+    last_pauses: tuple[float, ...] = LAST_PAUSES
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Route:
+    """A way to a person.
+
+    Attributes:
+        reply_to: The message in that channel that is answered.
+        ping: Whom to ping, so that they see it.
+        note: Why it comes this way.
+    """
+
+    channel: str
+    reply_to: str = ""
+    ping: str = ""
+    note: str = ""
+
+    @property
+    def head(self) -> str:
+        """Our own words in front of everything."""
+        return texts.mention(self.ping) + self.note
+
+
+_Say = Callable[[_Route], Awaitable[tuple[str, ...]]]
+
+
+class DiscordOutlet:
+    """Discord's outlet. It needs a login only: no gateway, and nothing that one has told.
+
+    Args:
+        client: Logged in.
+        settings: Everything under `discord:`.
+        tasks: Owns what goes on in the background.
+        tempo: How fast things go; as configured, unless it is given.
+        now: The time in seconds since 1970.
+    """
+
+    platform = PLATFORM
+
+    def __init__(
+        self,
+        client: discord.Client,
+        settings: DiscordSettings,
+        tasks: Tasks,
+        *,
+        tempo: Tempo | None = None,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        tempo = tempo or Tempo(edit_seconds=settings.edit_seconds)
+        self._now = now
+        self._sender = Sender(client, pauses=tempo.pauses)
+        self._threads = Threads(client, self._sender, tasks)
+        self._board = Board(
+            self._sender,
+            self._threads,
+            tasks,
+            seconds=tempo.edit_seconds,
+            pauses=tempo.last_pauses,
+            now=now,
+        )
+        self._means = Means(
+            sender=self._sender,
+            threads=self._threads,
+            tasks=tasks,
+            edit_seconds=tempo.edit_seconds,
+            typing_seconds=tempo.typing_seconds,
+        )
+
+    async def acknowledge(self, place: Place) -> None:
+        """Show at once that the message was heard. Never raises."""
+        try:
+            async with asyncio.timeout(HEARD_SECONDS), asyncio.TaskGroup() as group:
+                group.create_task(self._tried(self._look(place)))
+                group.create_task(self._tried(self._type(place)))
+        except TimeoutError:
+            log.info("Discord was not told in time that a message was heard")
+
+    async def _look(self, place: Place) -> None:
+        if place.message:
+            inside = place.thread if place.thread != place.message else ""
+            await self._sender.react(inside or place.channel, place.message, HEARD)
+
+    async def _type(self, place: Place) -> None:
+        ready = await self._threads.ready(place)
+        await self._sender.type(place.thread if ready else place.channel)
+
+    async def _tried(self, work: Awaitable[None]) -> None:
+        try:
+            await work
+        except DeliveryError as error:
+            log.info("It was not shown that a message was heard: %s", error)
+
+    def open_reply(
+        self,
+        place: Place,
+        owner: Identity,
+        message_id: str = "",
+        *,
+        begun: OnBegun = not_kept,
+    ) -> DiscordReply:
+        """Begin a reply, or go on with the one whose id is given."""
+        return DiscordReply(self._means, place, owner, message_id=message_id, begun=begun)
+
+    def show_card(self, card: RunCard, *, begun: OnBegun = not_kept) -> None:
+        """Show or move a run card; the newest state wins, at Discord's pace. Never waits."""
+        self._board.show(card, begun)
+
+    async def announce(self, announcement: Announcement) -> Delivered:
+        """Say something new in its place, pinging only its owner.
+
+        Raises:
+            DeliveryError: It did not get through.
+        """
+        markdown = await _aside(texts.announcement_text, announcement, announcement.text)
+        tail = texts.announcement_tail(announcement)
+
+        async def say(route: _Route) -> tuple[str, ...]:
+            paper = paper_of(markdown, name="result.md", head=route.head, tail=tail)
+            return await self._say(route, paper, key=announcement.key)
+
+        return Delivered(await self._reach(announcement.place, announcement.owner, say))
+
+    async def ask(self, confirmation: Confirmation) -> None:
+        """Ask the owner for a yes or no.
+
+        Raises:
+            DeliveryError: There is no one to ask; the answer is then no.
+        """
+        markdown = await _aside(texts.question_text, confirmation, confirmation.text)
+        tail = texts.question_tail(int(self._now() + confirmation.expires_in_seconds))
+
+        async def say(route: _Route) -> tuple[str, ...]:
+            paper = paper_of(markdown, name="question.md", head=route.head, tail=tail)
+            buttons = Row(
+                AnswerButton(confirmation.id, yes=True), AnswerButton(confirmation.id, yes=False)
+            )
+            return await self._say(route, paper, key=f"ask {confirmation.id}", view=buttons)
+
+        await self._reach(confirmation.place, confirmation.owner, say)
+
+    async def tell(self, place: Place, user: Identity, text: str) -> None:
+        """Say a short thing to one person, in the place: Discord has no private corner there.
+
+        Never raises.
+        """
+        key = f"tell {uuid.uuid4()}"
+
+        async def say(route: _Route) -> tuple[str, ...]:
+            quiet = replace(route, ping="")
+            paper = paper_of(markdown, name="message.md", head=quiet.head)
+            return await self._say(quiet, paper, key=key)
+
+        try:
+            markdown = await made_harmless(text)
+            await self._reach(place, user, say)
+        except DeliveryError as error:
+            log.info("Not told in %s: %s", place.channel, error)
+
+    async def _say(
+        self, route: _Route, paper: Paper, *, key: str, view: Row | None = None
+    ) -> tuple[str, ...]:
+        alone = len(paper.parts) == 1
+        draft = Draft(
+            text=paper.parts[0],
+            view=view if alone else None,
+            reply_to=route.reply_to,
+            ping=route.ping,
+        )
+        first = await self._sender.post(route.channel, draft, key=key)
+        if alone:
+            return (first,)
+        rest = await self._sender.post_rest(route.channel, paper, key=key, view=view)
+        return (first, *rest)
+
+    async def _reach(self, place: Place, owner: Identity, say: _Say) -> tuple[str, ...]:
+        """Say something where it belongs, or where that person still reads it.
+
+        Raises:
+            DeliveryError: Not now; or nowhere, if it is permanent.
+        """
+        ready = await self._threads.ready(place)
+        for find in (self._thread, self._channel, self._direct):
+            try:
+                route = await find(place, owner, ready=ready)
+                if route is not None:
+                    return await say(route)
+            except RefusedError as error:
+                log.info("Discord does not take it there: %s", error)
+                last = error
+        raise DeliveryError(f"{NOWHERE} {last}", permanent=True) from last
+
+    async def _thread(self, place: Place, owner: Identity, *, ready: bool) -> _Route | None:
+        return _Route(channel=place.thread, ping=owner.account) if ready else None
+
+    async def _channel(self, place: Place, owner: Identity, *, ready: bool) -> _Route | None:
+        if not place.channel:
+            return None
+        if not place.workspace:
+            return _Route(channel=place.channel)
+        return _Route(
+            channel=place.channel,
+            reply_to=place.message if place.thread in {"", place.message} else "",
+            ping=owner.account,
+            note=texts.gone(place.thread) if ready else "",
+        )
+
+    async def _direct(self, place: Place, owner: Identity, *, ready: bool) -> _Route | None:
+        channel = await self._sender.direct_channel(owner.account)
+        return _Route(channel=channel, note=f"{texts.ELSEWHERE}\n")
+
+
+async def _aside(work: Callable[[T], str], subject: T, text: str) -> str:
+    """Do what takes long with a long text in a thread."""
+    return await asyncio.to_thread(work, subject) if len(text) > LARGE else work(subject)

@@ -1,0 +1,48 @@
+"""Discord as a platform: opened once, closed once."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from bot.platforms.discord import buttons, commands
+from bot.platforms.discord.client import open_client
+from bot.platforms.discord.intake import DiscordIntake
+from bot.platforms.discord.outlet import DiscordOutlet
+from bot.platforms.discord.settings import DiscordSettings
+from bot.tasks import Tasks
+
+#: How long the last edits may take once nothing more is said.
+LAST_WORDS_SECONDS = 3.0
+
+
+@dataclass(frozen=True, slots=True)
+class Discord:
+    """What speaks on Discord, and what hears there."""
+
+    outlet: DiscordOutlet
+    intake: DiscordIntake
+
+
+@asynccontextmanager
+async def open_discord(settings: DiscordSettings, *, hears: bool) -> AsyncIterator[Discord]:
+    """Log in to Discord, and leave it when the block ends.
+
+    Args:
+        settings: Everything under `discord:`.
+        hears: Whether the intake is going to run. Speaking needs no connection to the gateway.
+
+    Raises:
+        ConfigError: Discord refuses the token.
+        PlatformUnreachableError: Discord cannot be reached, or is out of order.
+    """
+    async with open_client(settings) as client:
+        tasks = Tasks()
+        outlet, intake = DiscordOutlet(client, settings, tasks), DiscordIntake(client, tasks)
+        if hears:
+            commands.register(client)
+            buttons.register(client)
+        try:
+            yield Discord(outlet, intake)
+        finally:
+            await tasks.settle(LAST_WORDS_SECONDS)
+            await tasks.close()

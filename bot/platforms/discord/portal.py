@@ -1,0 +1,93 @@
+"""What is set in Discord's developer portal: where it is clicked, and what goes wrong without."""
+
+from typing import NamedTuple
+
+PORTAL = "https://discord.com/developers/applications"
+
+
+class Permission(NamedTuple):
+    """A permission that the bot needs in a server.
+
+    Attributes:
+        name: As Discord's settings call it.
+        bit: Its place in the permission integer.
+        use: What it is for.
+    """
+
+    name: str
+    bit: int
+    use: str
+
+
+PERMISSIONS = (
+    Permission("View Channels", 10, "to hear mentions at all"),
+    Permission("Send Messages", 11, "to answer in channels"),
+    Permission("Send Messages in Threads", 38, "to answer in threads"),
+    Permission("Create Public Threads", 35, "to open a thread for a mention"),
+    Permission("Attach Files", 15, "to send answers that are too long for messages"),
+    Permission("Read Message History", 16, "to reply to a message"),
+    Permission("Add Reactions", 6, "to show with 👀 that it heard"),
+)
+PERMISSION_INTEGER = sum(1 << permission.bit for permission in PERMISSIONS)
+
+
+def page(application_id: int | str, name: str) -> str:
+    """Return the address of a page of this application's settings, such as `bot`."""
+    return f"{PORTAL}/{application_id}/{name}"
+
+
+def invite_url(application_id: int | str) -> str:
+    """Return the address where somebody adds the bot to a server, with just what it needs."""
+    return (
+        f"https://discord.com/oauth2/authorize?client_id={application_id}"
+        f"&scope=bot+applications.commands&permissions={PERMISSION_INTEGER}"
+    )
+
+
+def without_content(application_id: int | str) -> str:
+    """Return what does not work without the message-content intent, and what to click."""
+    return (
+        "Discord gives this bot the text of messages only where it is mentioned and in direct "
+        "messages: in threads it does not hear what is said without a mention. To change that, "
+        f"open {page(application_id, 'bot')}, switch on Message Content Intent, press Save "
+        "Changes, and start the bot again."
+    )
+
+
+TOKEN_REFUSED = (
+    "Discord refuses the token: it was reset, or is not a bot token. Open "
+    f"{PORTAL}, choose the application, press Reset Token on its page Bot, and put the new token "
+    "into DISCORD_TOKEN (or `discord.token`)."
+)
+
+
+def closed_for_good(code: int, application_id: int | str) -> str:
+    """Return why Discord's gateway will not have us, by its close code, and what to do."""
+    match code:
+        case 4004:
+            return TOKEN_REFUSED
+        case 4010:
+            return (
+                "Discord does not know one of these shards: `discord.shard_ids` must be counted "
+                "from 0 and be below `discord.shard_count`."
+            )
+        case 4011:
+            return (
+                "The bot is in too many servers for one connection: set `discord.shard_count` (one "
+                "shard for every 1,000 servers is usual)."
+            )
+        case 4012:
+            return (
+                "Discord no longer speaks the version of its protocol that this bot uses: install "
+                "a newer bot."
+            )
+        case 4013 | 4014:
+            return (
+                "Discord refuses what this bot wants to hear (its intents). Open "
+                f"{page(application_id, 'bot')}, switch on Message Content Intent, press Save "
+                "Changes, and start the bot again."
+            )
+    return (
+        f"Discord closed the connection with the code {code} and wants no other. Its meaning "
+        "stands in Discord's documentation under “Gateway Close Event Codes”."
+    )

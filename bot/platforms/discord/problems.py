@@ -1,0 +1,70 @@
+"""What goes wrong with requests to Discord, told apart by what can be done about it."""
+
+import logging
+from http import HTTPStatus
+
+import aiohttp
+import discord
+
+from bot.errors import DeliveryError
+
+log = logging.getLogger(__name__)
+
+UNKNOWN_CHANNEL, UNKNOWN_MESSAGE = 10003, 10008
+TOO_MANY_EDITS, ARCHIVED = 30046, 50083
+THREAD_EXISTS = 160004
+
+BUSY = "Discord asks to be left alone for a while; I try again later."
+OUT_OF_ORDER = "Discord is out of order; I try again later."
+UNREACHABLE = "Discord cannot be reached; I try again later."
+SILENT = "The connection to Discord broke before it said whether it took this."
+TOKEN_REFUSED = "Discord refuses the bot's token: the people who run it have to renew it."  # noqa: S105
+NO_PLACE = "There is no such place on Discord."
+REFUSED = {
+    10003: "That channel or thread is gone.",
+    10008: "That message is gone.",
+    50001: "The bot may not see that channel: give it the permission View Channel there.",
+    50007: "That person takes no direct messages from the bot.",
+    50013: "The bot may not write in that channel: give it the permission Send Messages there.",
+    160005: "That thread is locked.",
+    200000: "AutoMod of that server does not let this text pass.",
+}
+
+
+class RefusedError(DeliveryError):
+    """Discord does not take this message in this place; trying again cannot help.
+
+    Attributes:
+        code: What Discord calls the reason.
+    """
+
+    def __init__(self, text: str, code: int = 0) -> None:
+        super().__init__(text, permanent=True)
+        self.code = code
+
+
+def problem_of(error: Exception) -> DeliveryError:
+    """Return what an error means for a message that was to be sent."""
+    match error:
+        case discord.HTTPException():
+            return _answered_with(error)
+        case discord.RateLimited():
+            return DeliveryError(BUSY)
+        case aiohttp.ClientConnectorError() | aiohttp.ConnectionTimeoutError():
+            return DeliveryError(UNREACHABLE)
+        case _:
+            return DeliveryError(SILENT, fate_unknown=True)
+
+
+def _answered_with(error: discord.HTTPException) -> DeliveryError:
+    if error.code == TOO_MANY_EDITS:
+        return RefusedError(BUSY, error.code)
+    if error.status == HTTPStatus.TOO_MANY_REQUESTS:
+        return DeliveryError(BUSY)
+    if error.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+        return DeliveryError(OUT_OF_ORDER)
+    if error.status == HTTPStatus.UNAUTHORIZED:
+        return DeliveryError(TOKEN_REFUSED)
+    log.info("Discord refuses a request: %s", error)
+    text = f"Discord does not take this message (its error {error.code}); the log says more."
+    return RefusedError(REFUSED.get(error.code, text), error.code)

@@ -1,0 +1,105 @@
+"""Telling Discord which slash commands there are, only when that has changed."""
+
+import logging
+from collections.abc import Mapping, Sequence
+
+import discord
+
+from bot.platforms.discord import portal
+from bot.platforms.discord.answers import UNSENT
+from bot.platforms.discord.client import RetinueClient
+from bot.values import Json
+
+log = logging.getLogger(__name__)
+
+#: What Discord adds by itself, or has replaced by `contexts`.
+_ADDED = frozenset(
+    {"id", "application_id", "guild_id", "version", "dm_permission", "default_permission"}
+)
+#: What Discord keeps of commands for all servers only.
+_GLOBAL_ONLY = frozenset({"contexts", "integration_types"})
+
+
+async def sync(client: RetinueClient) -> None:
+    """Register the commands where the settings say, and nowhere else. Never raises."""
+    settings = client.settings
+    if settings.commands == "off":
+        return
+    ours = [command.to_dict(client.tree) for command in client.tree.get_commands()]
+    everywhere = settings.commands == "global"
+    for guild in settings.guilds:
+        await _try(client, guild, [] if everywhere else ours)
+    await _try(client, "", ours if everywhere else [])
+
+
+async def _try(client: RetinueClient, guild: str, wanted: list[Json]) -> None:
+    where = f"in the server {guild}" if guild else "for all servers"
+    try:
+        if await _arrange(client, guild, wanted):
+            log.info("The slash commands %s were brought up to date.", where)
+    except discord.Forbidden as error:
+        if wanted:
+            url = portal.invite_url(client.application_id or "your-application")
+            log.error(
+                "The slash commands %s could not be registered (%s). Add the bot to that server "
+                "again with %s and start it again.",
+                where,
+                error,
+                url,
+            )
+    except UNSENT as error:
+        log.error(
+            "The slash commands %s could not be brought up to date (%s). Mentions and buttons work "
+            "all the same; the next start tries again.",
+            where,
+            error,
+        )
+
+
+async def _arrange(client: RetinueClient, guild: str, wanted: list[Json]) -> bool:
+    """Let our commands be these and leave all others; return whether something had to change."""
+    application = client.application_id or 0
+    registered: list[Json] = [
+        dict(command)
+        for command in (
+            await client.http.get_guild_commands(application, int(guild))
+            if guild
+            else await client.http.get_global_commands(application)
+        )
+    ]
+    names = {command.name for command in client.tree.get_commands()}
+    others = [command for command in registered if command["name"] not in names]
+    target = others + wanted
+    if comparable(target, guild=bool(guild)) == comparable(registered, guild=bool(guild)):
+        return False
+    if guild:
+        await client.http.bulk_upsert_guild_commands(application, int(guild), payload=target)
+    else:
+        await client.http.bulk_upsert_global_commands(application, payload=target)
+    return True
+
+
+def comparable(commands: Sequence[Json], *, guild: bool = False) -> list[Json]:
+    """Return commands in a form that is the same for what we send and what Discord returns."""
+    without = _ADDED | (_GLOBAL_ONLY if guild else frozenset())
+    forms = [_form({"type": 1, **command}, without) for command in commands]
+    return sorted(forms, key=lambda form: (form["type"], form["name"]))
+
+
+def _form(part: Mapping[str, object], without: frozenset[str]) -> Json:
+    form: Json = {}
+    for key, value in part.items():
+        if key in without or value is None or value is False or value in ([], {}):
+            continue
+        if isinstance(value, list):
+            form[key] = _items(value, without)
+        else:
+            form[key] = value
+    return form
+
+
+def _items(items: Sequence[object], without: frozenset[str]) -> list[object]:
+    """Return the parts of a command in their order; numbers have none."""
+    if all(isinstance(item, int) for item in items):
+        return sorted(items, key=str)
+    return [_form(item, without) if isinstance(item, Mapping) else item for item in items]

@@ -1,0 +1,230 @@
+"""What the bot says on Discord, in words: cards, announcements, questions (pure)."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from bot.agent.plain import LIMIT
+from bot.agent.sanitizer import for_discord, one_line
+from bot.platforms.base import Announcement, Confirmation, RunCard
+from bot.platforms.splitting import split
+from bot.values import RunStatus, short
+
+#: What fits into one message, and how many messages a text may take before it becomes a file.
+MOST_CHARACTERS = 2_000
+MOST_PARTS = 5
+#: What is seen of a text that grows beyond one message: the last two pieces of this length.
+PIECE = 900
+#: How far the start of a run may seem to move before the card says so.
+DRIFT_SECONDS = 5
+THREAD_NAME_CHARACTERS = 90
+
+EMPTY = "_(There is no text.)_"
+NO_ANSWER = "_(The answer is empty.)_"
+IN_FILE = "-# The whole text is in the file."
+REPEATED = "-# This may be a repetition: it is not known whether it reached you before."
+ELSEWHERE = "I cannot write any more where this belongs, so I tell you here."
+THREAD_NAME = "Conversation"
+
+GREY, BLUE, YELLOW, GREEN, RED = 0x80848E, 0x5865F2, 0xF0B232, 0x23A55A, 0xDA373C
+
+_SPECIAL = re.compile(r"<https?://[^\s<>]*>|[\\*_~|]", re.IGNORECASE)
+_MENTION = re.compile(r"<@[!&]?\d+>")
+
+
+class Look(NamedTuple):
+    """How a state is shown: a mark, a word and a colour."""
+
+    mark: str
+    word: str
+    colour: int
+
+
+def look_of(status: RunStatus) -> Look:
+    """Return how a state is shown."""
+    match status:
+        case RunStatus.QUEUED | RunStatus.ACCEPTED:
+            return Look("⏳", str(status), GREY)
+        case RunStatus.RUNNING:
+            return Look("🔵", "running", BLUE)
+        case RunStatus.WAITING_APPROVAL | RunStatus.WAITING_INPUT:
+            return Look("❓", "waiting for you", YELLOW)
+        case RunStatus.COMPLETED:
+            return Look("✅", "completed", GREEN)
+        case RunStatus.CANCELLED:
+            return Look("⏹️", "stopped", YELLOW)
+        case RunStatus.TIMEOUT:
+            return Look("❌", "ran out of time", RED)
+        case _:
+            return Look("❌", str(status).replace("_", " "), RED)
+
+
+# --- any text -----------------------------------------------------------------------------------
+
+
+def harmless(text: str) -> str:
+    """Return Markdown as Discord may show it, whole."""
+    return for_discord(text, limit=2 * len(text) + LIMIT)
+
+
+def inline(text: str, limit: int) -> str:
+    """Return text as it is to be read in the middle of a line, at most `3 * limit` characters.
+
+    Nothing in it formats or hides anything; make what it becomes part of `harmless`.
+    """
+    return _SPECIAL.sub(_escaped, harmless(one_line(text, limit).replace("`", "'")))
+
+
+def _escaped(match: re.Match[str]) -> str:
+    found = match.group()
+    return found if len(found) > 1 else f"\\{found}"
+
+
+def code(text: str, limit: int) -> str:
+    """Return text as inline code; make what it becomes part of `harmless`."""
+    inside = one_line(text, limit).replace("`", "'")
+    return f"`{inside}`" if inside else ""
+
+
+def newest(markdown: str) -> str:
+    """Return harmless Markdown that grows, as one message: its end, when it is too long."""
+    parts = split(markdown, MOST_CHARACTERS)
+    if len(parts) > 1:
+        return "\n".join(["…", *split(markdown, PIECE)[-2:]])
+    return parts[0] if parts else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Paper:
+    """A text of any length, in messages.
+
+    Attributes:
+        parts: The messages; there is at least one.
+        whole: The text as it stands in the file, when these are too many.
+        name: Of the file.
+    """
+
+    parts: tuple[str, ...]
+    whole: str
+    name: str
+
+    @property
+    def long(self) -> bool:
+        """Whether a file takes the place of all messages but the first."""
+        return len(self.parts) > MOST_PARTS
+
+
+def paper_of(
+    markdown: str, *, name: str, head: str = "", tail: str = "", empty: str = EMPTY
+) -> Paper:
+    """Return harmless Markdown in messages.
+
+    Args:
+        markdown: The text.
+        name: Of the file that it becomes when it is very long.
+        head: Our own words before it, at most 1,000 characters, in the first message only.
+        tail: Our own words after it, at most 1,000 characters, in the last message.
+        empty: What stands there when the text is blank.
+    """
+    parts = split(markdown, MOST_CHARACTERS - len(head)) or [empty]
+    parts[0] = head + parts[0]
+    if tail and len(parts[-1]) + len(tail) < MOST_CHARACTERS:
+        parts[-1] += f"\n{tail}"
+    elif tail:
+        parts.append(tail)
+    return Paper(tuple(parts), f"{markdown}\n", name)
+
+
+def mention(account: str) -> str:
+    """Return our own words that ping a person, or nobody."""
+    return f"<@{account}> " if account else ""
+
+
+# --- run cards ----------------------------------------------------------------------------------
+
+
+def card_text(card: RunCard, started: int) -> str:
+    """Return what a run card says, far below the limits of a message.
+
+    Args:
+        card: The state of the run.
+        started: The second since 1970 from which Discord counts the time of a run that is going.
+    """
+    return harmless("\n".join(_card_lines(card, started)))
+
+
+def _card_lines(card: RunCard, started: int) -> Iterator[str]:
+    look = look_of(card.status)
+    label = inline(card.label, 80) or inline(card.agent, 80) or "run"
+    yield f"{look.mark} **{label}** · `{short(card.run_id)}` · {look.word}"
+    yield " · ".join(fact for fact in _facts(card, started) if fact)
+    if (tool := code(card.tool, 80)) and not card.status.final:
+        yield f"🔧 {tool}"
+    if line := inline(card.line, 100):
+        yield f"↳ {line}"
+
+
+def _facts(card: RunCard, started: int) -> Iterator[str]:
+    yield code(card.agent, 40)
+    if card.status is RunStatus.RUNNING:
+        yield f"started <t:{started}:R>"
+    elif card.elapsed_seconds >= 1:
+        yield stop_watch(card.elapsed_seconds)
+    yield f"{card.tool_calls:,} tool{'' if card.tool_calls == 1 else 's'}"
+    budget = f" of {card.token_budget:,}" if card.token_budget else ""
+    yield f"{card.tokens:,}{budget} tokens"
+
+
+def stop_watch(seconds: float) -> str:
+    """Return a length of time as a stop watch shows it: `0:42`, `1:02:03`."""
+    minutes, rest = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+def start_of(card: RunCard, now: float, before: int = 0) -> int:
+    """Return the second since which a run has been going; `before`, unless that is clearly wrong.
+
+    A start that moved by a second with every look would be an edit with every look.
+    """
+    started = int(now - card.elapsed_seconds)
+    return before if abs(started - before) <= DRIFT_SECONDS else started
+
+
+# --- what is said about runs ----------------------------------------------------------------------
+
+
+def announcement_text(announcement: Announcement) -> str:
+    """Return title and text of an announcement, harmless."""
+    title = inline(announcement.title, 200)
+    heading = f"**{title}**\n" if title else ""
+    return harmless(f"{heading}{announcement.text.strip()}")
+
+
+def announcement_tail(announcement: Announcement) -> str:
+    """Return the quiet lines below an announcement."""
+    footer = inline(announcement.footer, 200)
+    lines = [f"-# {footer}"] if footer else []
+    lines += [REPEATED] if announcement.maybe_repeated else []
+    return "\n".join(lines)
+
+
+def question_text(confirmation: Confirmation) -> str:
+    """Return a question, harmless; nothing in it is hidden from the one who is to answer."""
+    return harmless(confirmation.text.replace("||", "| |"))
+
+
+def question_tail(expires: int) -> str:
+    """Return until when a question can be answered, by the second since 1970."""
+    return f"-# The question ends <t:{expires}:R>; without an answer it is a no."
+
+
+def gone(thread: str) -> str:
+    """Return why something is said in the channel around a thread."""
+    return f"I cannot write in the thread <#{thread}> any more, so I say it here.\n"
+
+
+def thread_name(said: str) -> str:
+    """Return the name of a thread, after the message that it begins with."""
+    return one_line(harmless(_MENTION.sub(" ", said)), THREAD_NAME_CHARACTERS) or THREAD_NAME

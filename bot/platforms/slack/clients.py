@@ -1,0 +1,136 @@
+"""Clients of Slack's Web API: one for each workspace, and what they try again by themselves."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Protocol
+
+import aiohttp
+from slack_sdk.http_retry.async_handler import AsyncRetryHandler
+from slack_sdk.http_retry.builtin_async_handlers import (
+    AsyncConnectionErrorRetryHandler,
+    AsyncRateLimitErrorRetryHandler,
+    AsyncServerErrorRetryHandler,
+)
+from slack_sdk.http_retry.request import HttpRequest
+from slack_sdk.http_retry.response import HttpResponse
+from slack_sdk.http_retry.state import RetryState
+from slack_sdk.web.async_client import AsyncWebClient
+
+#: The most that one request may take; with all waiting it stays below a minute, after which the
+#: core takes a text for lost.
+REQUEST_SECONDS = 20.0
+LONGEST_WAIT_SECONDS = 10
+
+#: What would be said twice if it was asked for twice.
+ONCE = frozenset(
+    {
+        "chat.postMessage",
+        "chat.postEphemeral",
+        "chat.startStream",
+        "chat.appendStream",
+        "chat.stopStream",
+        "files.completeUploadExternal",
+    }
+)
+
+
+class Clients(Protocol):
+    """Knows with which token the bot speaks where."""
+
+    async def client_for(self, workspace: str) -> AsyncWebClient:
+        """Return the client for the workspace of a place.
+
+        Raises:
+            DeliveryError: The bot is not installed there any more.
+        """
+        ...
+
+
+class OneClient:
+    """The clients of a bot that is in one workspace: always the same."""
+
+    def __init__(self, client: AsyncWebClient) -> None:
+        self._client = client
+
+    async def client_for(self, workspace: str) -> AsyncWebClient:
+        """Return the only client."""
+        return self._client
+
+
+@asynccontextmanager
+async def open_session() -> AsyncIterator[aiohttp.ClientSession]:
+    """Open the connections that all clients share."""
+    timeout = aiohttp.ClientTimeout(total=REQUEST_SECONDS)
+    async with aiohttp.ClientSession(timeout=timeout) as session:
+        yield session
+
+
+def new_client(token: str, *, api_url: str, session: aiohttp.ClientSession) -> AsyncWebClient:
+    """Return a client that waits when Slack says so, and repeats only what does no harm twice."""
+    handlers: list[AsyncRetryHandler] = [
+        _RateLimits(max_retry_count=3),
+        _ServerErrors(max_retry_count=2),
+        _ConnectionErrors(max_retry_count=1),
+    ]
+    return AsyncWebClient(token, base_url=api_url, session=session, retry_handlers=handlers)
+
+
+def team_of(workspace: str) -> str:
+    """Return the team (T…) of a workspace, which is named after its organisation as well."""
+    return workspace.rpartition(".")[2]
+
+
+def _repeatable(request: HttpRequest) -> bool:
+    return str(request.url).rpartition("/")[2] not in ONCE
+
+
+class _RateLimits(AsyncRateLimitErrorRetryHandler):
+    """Waits for as long as Slack says; what would take too long fails at once."""
+
+    async def _can_retry_async(
+        self,
+        *,
+        state: RetryState,
+        request: HttpRequest,
+        response: HttpResponse | None = None,
+        error: Exception | None = None,
+    ) -> bool:
+        limited = await super()._can_retry_async(
+            state=state, request=request, response=response, error=error
+        )
+        if not limited or response is None:
+            return False
+        headers = {name.lower(): values for name, values in response.headers.items()}
+        seconds = str(next(iter(headers.get("retry-after", ["1"])), "1"))
+        return seconds.isdigit() and int(seconds) <= LONGEST_WAIT_SECONDS
+
+
+class _ServerErrors(AsyncServerErrorRetryHandler):
+    """Asks again when Slack is out of order."""
+
+    async def _can_retry_async(
+        self,
+        *,
+        state: RetryState,
+        request: HttpRequest,
+        response: HttpResponse | None = None,
+        error: Exception | None = None,
+    ) -> bool:
+        return response is not None and response.status_code >= 500 and _repeatable(request)
+
+
+class _ConnectionErrors(AsyncConnectionErrorRetryHandler):
+    """Asks again when the connection broke."""
+
+    async def _can_retry_async(
+        self,
+        *,
+        state: RetryState,
+        request: HttpRequest,
+        response: HttpResponse | None = None,
+        error: Exception | None = None,
+    ) -> bool:
+        broke = await super()._can_retry_async(
+            state=state, request=request, response=response, error=error
+        )
+        return broke and _repeatable(request)

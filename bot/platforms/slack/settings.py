@@ -1,0 +1,213 @@
+"""Everything under `slack:` (no SDK is needed to read it)."""
+
+import base64
+import binascii
+from typing import Annotated, Literal, Self
+
+from pydantic import AfterValidator, Field, SecretStr, StringConstraints, model_validator
+
+from bot.values import Settings
+
+API_URL = "https://slack.com/api/"
+
+_BOT_TOKENS = ("xoxb-", "xoxe.xoxb-")
+_APP_TOKENS = ("xapp-",)
+
+_COMMAND = r"^/[a-z0-9_-]{1,31}$"
+
+
+def _bot_token(token: SecretStr | None) -> SecretStr | None:
+    if _given(token) and not _begins(token, _BOT_TOKENS):
+        raise ValueError(
+            "must begin with xoxb-: it is the Bot User OAuth Token on the page OAuth & Permissions "
+            "of api.slack.com/apps"
+        )
+    return token
+
+
+def _app_token(token: SecretStr | None) -> SecretStr | None:
+    if _given(token) and not _begins(token, _APP_TOKENS):
+        raise ValueError(
+            "must begin with xapp-: it is made on the page Basic Information of api.slack.com/apps "
+            "under App-Level Tokens, with the scope connections:write"
+        )
+    return token
+
+
+def _encryption_key(key: SecretStr | None) -> SecretStr | None:
+    if key is None or not _given(key):
+        return key
+    try:
+        size = len(base64.urlsafe_b64decode(key.get_secret_value().strip()))
+    except (binascii.Error, ValueError):
+        size = 0
+    if size != 32:
+        raise ValueError(
+            "must be 32 random bytes in URL-safe base64; this makes one: python -c "
+            '"import base64, os; print(base64.urlsafe_b64encode(os.urandom(32)).decode())"'
+        )
+    return key
+
+
+def _given(secret: SecretStr | None) -> bool:
+    return secret is not None and bool(secret.get_secret_value().strip())
+
+
+def _begins(secret: SecretStr | None, beginnings: tuple[str, ...]) -> bool:
+    return secret is not None and secret.get_secret_value().strip().startswith(beginnings)
+
+
+#: A workspace, or an organisation with all of its workspaces.
+Workspace = Annotated[str, StringConstraints(pattern=r"^[TE][A-Z0-9]{2,20}$")]
+#: A channel, or a group conversation.
+Channel = Annotated[str, StringConstraints(pattern=r"^[CG][A-Z0-9]{2,20}$")]
+#: A person, whose id means something only together with a workspace.
+User = Annotated[str, StringConstraints(pattern=r"^([TE][A-Z0-9]{2,20}:)?[UW][A-Z0-9]{2,20}$")]
+#: A slash command, as Slack allows them.
+Command = Annotated[str, StringConstraints(pattern=_COMMAND)]
+
+
+class SlackSettings(Settings):
+    """Everything under `slack:`."""
+
+    bot_token: Annotated[SecretStr | None, AfterValidator(_bot_token)] = Field(
+        None,
+        description="The bot's token in its one workspace (xoxb-…), from the page OAuth & "
+        "Permissions. Leave it out when people install the bot themselves, with `client_id`.",
+    )
+    app_token: Annotated[SecretStr | None, AfterValidator(_app_token)] = Field(
+        None,
+        description="Opens the connections of Socket Mode (xapp-…), from the page Basic "
+        "Information, under App-Level Tokens.",
+    )
+    signing_secret: SecretStr | None = Field(
+        None,
+        description="Tells Slack's requests from others', from the page Basic Information; needed "
+        "with `mode: http`.",
+    )
+    mode: Literal["socket", "http"] = Field(
+        "socket",
+        description="How Slack reaches the bot: over connections that the bot opens (socket), or "
+        "at a public address (http).",
+    )
+    host: str = Field(
+        "127.0.0.1", min_length=1, description="Where `mode: http` listens: an address."
+    )
+    port: int = Field(3000, ge=0, le=65535, description="Where `mode: http` listens: a port.")
+    public_url: str | None = Field(
+        None,
+        pattern=r"^https?://[^\s/]+(/[^\s]*[^/\s])?$",
+        description="The address under which Slack and browsers reach `host` and `port`; needed "
+        "with `client_id`.",
+    )
+    client_id: str | None = Field(
+        None,
+        pattern=r"^[0-9]+\.[0-9]+$",
+        description="Of the app, from the page Basic Information: with it many workspaces can "
+        "install the bot from the page /slack/install.",
+    )
+    client_secret: SecretStr | None = Field(
+        None, description="Of the app, from the page Basic Information; goes with `client_id`."
+    )
+    state_seconds: int = Field(
+        600, ge=60, le=3600, description="How long somebody may take to install the bot."
+    )
+    encryption_key: Annotated[SecretStr | None, AfterValidator(_encryption_key)] = Field(
+        None,
+        description="Encrypts the tokens of the workspaces in the database: 32 bytes in URL-safe "
+        "base64; goes with `client_id`.",
+    )
+    workspaces: tuple[Workspace, ...] = Field(
+        (),
+        description="Workspaces (T…) or organisations (E…) in which the bot answers; none: all in "
+        "which it is installed.",
+    )
+    channels: tuple[Channel, ...] = Field(
+        (),
+        description="Channels (C…) in which the bot answers; none: all. Direct messages are not "
+        "affected.",
+    )
+    users: tuple[User, ...] = Field(
+        (),
+        description="People whom the bot answers: their member id (U…) or, with `client_id`, "
+        "workspace:id (T…:U…); none: everyone.",
+    )
+    direct_messages: bool = Field(default=True, description="Whether direct messages are answered.")
+    command: Command = Field(
+        "/retinue", description="The slash command for everything, as the app's manifest names it."
+    )
+    subagents_command: Command = Field(
+        "/subagents", description="The slash command for runs, as the app's manifest names it."
+    )
+    edit_seconds: float = Field(
+        3.0, ge=2.5, le=60, description="The least time between two edits of one message."
+    )
+    api_url: str = Field(
+        API_URL,
+        pattern=r"^https?://[^\s]+/$",
+        description="Where Slack's Web API is; another address for a proxy. It ends with a slash.",
+    )
+
+    @property
+    def configured(self) -> bool:
+        """Whether the bot is to be on Slack at all."""
+        return _given(self.bot_token) or self.client_id is not None
+
+    @property
+    def many_workspaces(self) -> bool:
+        """Whether workspaces install the bot themselves, each with a token of its own."""
+        return self.client_id is not None
+
+    @property
+    def authorize_url(self) -> str:
+        """Where a browser is sent to install the bot."""
+        return self.api_url.removesuffix("api/") + "oauth/v2/authorize"
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        if not self.configured:
+            return self
+        self._check_transport()
+        if self.many_workspaces:
+            self._check_installing()
+        return self
+
+    def _check_transport(self) -> None:
+        if self.mode == "http" and not _given(self.signing_secret):
+            raise ValueError(
+                "`slack.mode: http` needs `slack.signing_secret` (or SLACK_SIGNING_SECRET): "
+                "without it anybody could pose as Slack. It stands on the page Basic Information "
+                "of api.slack.com/apps"
+            )
+        if self.mode == "socket" and not _given(self.app_token):
+            raise ValueError(
+                "`slack.mode: socket` needs `slack.app_token` (or SLACK_APP_TOKEN): make one on "
+                "the page Basic Information of api.slack.com/apps under App-Level Tokens, with "
+                "the scope connections:write"
+            )
+        if self.command == self.subagents_command:
+            raise ValueError("`slack.command` and `slack.subagents_command` must differ")
+
+    def _check_installing(self) -> None:
+        if _given(self.bot_token):
+            raise ValueError(
+                "`slack.bot_token` is for one workspace and `slack.client_id` for many: leave one "
+                "of them out"
+            )
+        if self.mode != "http":
+            raise ValueError(
+                "`slack.client_id` needs `slack.mode: http`: people install the bot from a web "
+                "page, which takes a public address anyway"
+            )
+        needed = {
+            "client_secret": _given(self.client_secret),
+            "encryption_key": _given(self.encryption_key),
+            "public_url": self.public_url is not None,
+        }
+        if missing := [f"`slack.{name}`" for name, given in needed.items() if not given]:
+            raise ValueError(f"`slack.client_id` needs {' and '.join(missing)} as well")
+        if bare := [user for user in self.users if ":" not in user]:
+            raise ValueError(
+                f"`slack.users` must say in which workspace {bare[0]} is, as T…:{bare[0]}: in "
+                "another workspace the same id may be somebody else"
+            )

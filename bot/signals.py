@@ -1,0 +1,54 @@
+"""SIGTERM and SIGINT: the first asks for a good end, the second is the end."""
+
+import asyncio
+import logging
+import os
+import signal
+from collections.abc import Coroutine
+from contextlib import suppress
+from typing import Any, Self, TypeVar
+
+log = logging.getLogger(__name__)
+
+Result = TypeVar("Result")
+
+
+class Signals:
+    """Hears the signals that end a process, while its block lasts.
+
+    Attributes:
+        asked: Set once the process was asked to end.
+    """
+
+    def __init__(self) -> None:
+        self.asked = asyncio.Event()
+
+    def __enter__(self) -> Self:
+        for each in (signal.SIGTERM, signal.SIGINT):
+            asyncio.get_running_loop().add_signal_handler(each, self._came, each)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for each in (signal.SIGTERM, signal.SIGINT):
+            asyncio.get_running_loop().remove_signal_handler(each)
+
+    def _came(self, number: signal.Signals) -> None:
+        if self.asked.is_set():
+            signal.signal(number, signal.SIG_DFL)
+            os.kill(os.getpid(), number)
+        log.info("Asked to end by %s; once more ends it at once", number.name)
+        self.asked.set()
+
+    async def unless_asked(self, work: Coroutine[Any, Any, Result]) -> Result | None:
+        """Do `work` and return what it returns; `None` if it was broken off by being asked."""
+        task = asyncio.ensure_future(work)
+        asked = asyncio.ensure_future(self.asked.wait())
+        try:
+            await asyncio.wait({task, asked}, return_when=asyncio.FIRST_COMPLETED)
+            return task.result() if task.done() else None
+        finally:
+            asked.cancel()
+            if not task.done():
+                task.cancel()
+                with suppress(asyncio.CancelledError):
+                    await task

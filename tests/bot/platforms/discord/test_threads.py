@@ -1,0 +1,99 @@
+"""The thread of a mention is made once, by whoever needs it first."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import replace
+
+import pytest
+
+from bot.errors import DeliveryError
+from tests.bot.platforms.discord.speaking import THREADS, Stand, stand
+
+
+@pytest.fixture
+async def room() -> AsyncIterator[Stand]:
+    async with stand() as opened:
+        yield opened
+
+
+async def test_all_who_need_a_thread_at_once_share_one_attempt(room: Stand) -> None:
+    threads = room.threads
+
+    async with asyncio.TaskGroup() as group:
+        asked = [group.create_task(threads.ready(room.place)) for _ in range(5)]
+
+    assert [each.result() for each in asked] == [True] * 5
+    assert len(room.fake.requests("POST", THREADS)) == 1
+
+
+async def test_a_thread_is_made_once(room: Stand) -> None:
+    threads = room.threads
+    await threads.ready(room.place)
+
+    assert await threads.ready(room.place)
+    assert len(room.fake.requests("POST", THREADS)) == 1
+
+
+async def test_a_thread_that_somebody_else_made_will_do(room: Stand) -> None:
+    await room.made_thread()
+
+    assert await room.threads.ready(room.place)
+
+
+async def test_a_thread_may_have_outlived_its_message(room: Stand) -> None:
+    await room.made_thread()
+    await room.fake.delete(room.said)
+
+    assert await room.threads.ready(room.place)
+
+
+async def test_a_place_without_a_thread_needs_none(room: Stand) -> None:
+    assert not await room.threads.ready(room.in_channel)
+    assert not await room.threads.ready(room.direct)
+    assert room.fake.requests("POST", THREADS) == []
+
+
+async def test_a_message_in_a_thread_begins_no_other(room: Stand) -> None:
+    thread = await room.made_thread()
+    inside = replace(room.place, message="1234567")
+    before = len(room.fake.requests("POST", THREADS))
+
+    assert await room.threads.ready(inside)
+    assert inside.thread == str(thread.id)
+    assert len(room.fake.requests("POST", THREADS)) == before
+
+
+async def test_where_no_thread_may_be_made_there_is_none_and_nobody_asks_again(
+    room: Stand,
+) -> None:
+    room.guild.deny(room.channel, "create_public_threads")
+    threads = room.threads
+
+    assert not await threads.ready(room.place)
+    assert not await threads.ready(room.place)
+    assert len(room.fake.requests("POST", THREADS)) == 1
+
+
+async def test_a_thread_that_cannot_be_made_now_is_made_later(room: Stand) -> None:
+    room.fake.fail("POST", THREADS, status=503)
+    threads = room.threads
+    with pytest.raises(DeliveryError) as caught:
+        await threads.ready(room.place)
+
+    assert not caught.value.permanent
+    assert await threads.ready(room.place)
+
+
+async def test_who_gives_up_waiting_takes_the_thread_from_nobody(room: Stand) -> None:
+    hold = asyncio.Event()
+    held = room.fake.fail("POST", THREADS, hold=hold)
+    threads = room.threads
+    impatient = asyncio.ensure_future(threads.ready(room.place))
+    await room.fake.until(lambda: held.hits, "the request")
+    patient = asyncio.ensure_future(threads.ready(room.place))
+    await asyncio.sleep(0)
+    impatient.cancel()
+    hold.set()
+
+    assert await patient
+    assert len(room.fake.requests("POST", THREADS)) == 1

@@ -1,0 +1,304 @@
+"""The processes that serve: what they open, wait for, hear, finish and leave at their end."""
+
+import asyncio
+import logging
+import os
+import signal
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+import pytest
+
+from bot.app import Platform, serve, worker
+from bot.config import Config
+from bot.errors import ConfigError, PlatformUnreachableError
+from bot.models.catalog import ModelSettings
+from bot.models.offline import OfflineSettings
+from bot.platforms.base import CommandReply, Ears, Incoming
+from bot.values import Identity, Place, RunStatus, new_run_id
+from db.settings import DatabaseSettings
+from tests.fakes.outlet import FakeOutlet
+
+BACKGROUND = "research tea in the background"
+
+
+@dataclass
+class Stub:
+    """A platform in this process: somebody speaks there once it is open and heard."""
+
+    name: str = "fake"
+    failures: list[Exception] = field(default_factory=list)
+    opened: list[bool] = field(default_factory=list)
+    closed: int = 0
+    ears: Ears | None = None
+
+    def __post_init__(self) -> None:
+        self.platform = self.name
+        self.outlet = FakeOutlet(self.name, patience=20)
+        self.intake = self
+        self.asked = asyncio.Event()
+        self.heard = asyncio.Event()
+        self.fatal: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    async def run(self, ears: Ears) -> None:
+        """Hear until cancelled, or until the platform will not have us."""
+        self.ears = ears
+        self.heard.set()
+        try:
+            await self.fatal
+        finally:
+            self.ears = None
+
+    @asynccontextmanager
+    async def _open(self, _: Config, *, hears: bool) -> AsyncIterator["Stub"]:
+        self.opened.append(hears)
+        self.asked.set()
+        if self.failures:
+            raise self.failures.pop(0)
+        try:
+            yield self
+        finally:
+            self.closed += 1
+
+    @property
+    def entry(self) -> Platform:
+        """This platform as a line of the table."""
+        return Platform(self.name, f"`{self.name}.token`", lambda _: True, self._open)
+
+    async def say(self, text: str) -> CommandReply | None:
+        """Let somebody say something."""
+        async with asyncio.timeout(20):
+            await self.heard.wait()
+        assert self.ears is not None
+        return await self.ears.hear(
+            Incoming(
+                event_id=new_run_id(),
+                user=Identity(self.name, "", "alice"),
+                user_name="Alice",
+                place=Place(self.name, "", "room"),
+                text=text,
+            )
+        )
+
+
+def configured(url: str, *, pace: float = 0.01) -> Config:
+    return Config(
+        database=DatabaseSettings(url=url),
+        models=ModelSettings(provider="offline", offline=OfflineSettings(pace_seconds=pace)),
+    )
+
+
+@asynccontextmanager
+async def serving(config: Config, *stubs: Stub) -> AsyncIterator[asyncio.Task[None]]:
+    """Serve, and end it in good order unless the test did."""
+    task = asyncio.ensure_future(serve(config, [stub.entry for stub in stubs]))
+    try:
+        async with asyncio.timeout(20):
+            await stubs[0].asked.wait()
+        yield task
+    finally:
+        if not task.done():
+            end()
+        async with asyncio.timeout(40):
+            await asyncio.wait({task})
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Wait until something holds that tells nobody."""
+    async with asyncio.timeout(20):
+        while True:
+            if condition():
+                return
+            await asyncio.sleep(0.01)
+
+
+def end() -> None:
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+@pytest.fixture
+def told(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
+    caplog.set_level(logging.INFO, logger="bot")
+    return caplog
+
+
+# --- what it takes to serve -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("command", [serve, worker])
+async def test_with_no_platform_set_up_it_says_what_to_set(
+    command: object, postgres_url: str
+) -> None:
+    assert callable(command)
+    with pytest.raises(ConfigError, match="set `discord"):
+        await command(configured(postgres_url))
+
+
+async def test_a_worker_on_a_file_is_refused_with_the_reason(sqlite_url: str) -> None:
+    stub = Stub()
+
+    with pytest.raises(ConfigError, match="held by one process alone"):
+        await worker(configured(sqlite_url), [stub.entry])
+
+    assert stub.opened == []
+
+
+async def test_two_platforms_are_heard_and_answered_by_one_bot(sqlite_url: str) -> None:
+    here, there = Stub("here"), Stub("there")
+
+    async with serving(configured(sqlite_url), here, there) as task:
+        await here.say("hello")
+        await there.say("hello")
+        await here.outlet.replied()
+        await there.outlet.replied()
+
+    assert task.exception() is None
+    assert (here.opened, there.opened) == ([True], [True])
+    assert (here.closed, there.closed) == (1, 1)
+
+
+# --- what is out of reach -------------------------------------------------------------------------
+
+
+async def test_a_platform_out_of_reach_is_waited_for_and_told_once_per_change(
+    sqlite_url: str, told: pytest.LogCaptureFixture
+) -> None:
+    stub = Stub(failures=[PlatformUnreachableError("No way there.") for _ in range(2)])
+
+    async with serving(configured(sqlite_url), stub):
+        await stub.say("hello")
+        await stub.outlet.replied()
+
+    assert len(stub.opened) == 3
+    assert told.messages.count("fake is out of reach; waiting for it: No way there.") == 1
+    assert told.messages.count("fake is there now") == 1
+
+
+async def test_a_database_out_of_reach_is_waited_for_and_a_signal_ends_the_wait(
+    told: pytest.LogCaptureFixture,
+) -> None:
+    stub = Stub()
+    config = configured("postgresql://bot:hunter22@127.0.0.1:1/retinue")
+
+    async with serving(config, stub) as task:
+        await until(lambda: "out of reach" in told.text)
+        end()
+        async with asyncio.timeout(1):
+            await task
+
+    lines = [line for line in told.messages if "out of reach" in line]
+    assert len(lines) == 1
+    assert lines[0].startswith("postgresql://bot:[secret]@127.0.0.1:1/retinue is out of reach")
+    assert "hunter22" not in told.text
+    assert (stub.closed, stub.ears) == (1, None)
+
+
+async def test_what_cannot_be_waited_for_ends_it_at_once(sqlite_url: str) -> None:
+    stub = Stub(failures=[ConfigError("Not with this token.")])
+
+    with pytest.raises(ConfigError, match="Not with this token"):
+        await serve(configured(sqlite_url), [stub.entry])
+
+    assert len(stub.opened) == 1
+
+
+# --- the end --------------------------------------------------------------------------------------
+
+
+async def test_asked_to_end_it_hears_nothing_more_and_finishes_what_is_under_way(
+    sqlite_url: str,
+) -> None:
+    stub = Stub()
+
+    async with serving(configured(sqlite_url, pace=0.5), stub) as task:
+        await stub.say("hello")
+        await stub.outlet.until(lambda: bool(stub.outlet.replies))
+        end()
+        await stub.outlet.replied()
+        assert stub.ears is None
+        await task
+
+    assert len(stub.outlet.finished) == 1
+
+
+async def test_what_waits_while_it_drains_begins_with_the_next_start(sqlite_url: str) -> None:
+    stub, again = Stub(), Stub()
+
+    async with serving(configured(sqlite_url, pace=0.5), stub):
+        await stub.say("hello")
+        await stub.say("and what time is it")
+        await stub.outlet.until(lambda: bool(stub.outlet.replies))
+    async with serving(configured(sqlite_url), again):
+        await again.outlet.replied()
+
+    assert len(stub.outlet.finished) == len(stub.outlet.replies) == 1
+    assert "UTC" in again.outlet.texts()[0]
+
+
+async def test_a_run_that_is_started_while_it_drains_begins_with_the_next_start(
+    sqlite_url: str,
+) -> None:
+    stub, again = Stub(), Stub()
+
+    async with serving(configured(sqlite_url, pace=0.5), stub):
+        await stub.say(BACKGROUND)
+        await stub.outlet.until(lambda: bool(stub.outlet.replies))
+    states = [card.status for cards in stub.outlet.cards.values() for card in cards]
+    async with serving(configured(sqlite_url), again):
+        await again.outlet.until(lambda: bool(again.outlet.announcements))
+
+    assert len(stub.outlet.finished) == 1
+    assert set(states) <= {RunStatus.ACCEPTED}
+    assert "completed" in again.outlet.announcements[0].title
+
+
+async def test_what_ends_while_it_drains_is_announced(sqlite_url: str) -> None:
+    stub = Stub()
+
+    async with serving(configured(sqlite_url, pace=0.1), stub) as task:
+        await stub.say(BACKGROUND)
+        await stub.outlet.replied()
+        (run_id,) = stub.outlet.cards
+        await stub.outlet.card_shows(run_id, RunStatus.RUNNING)
+        end()
+        await task
+
+    assert [said.key for said in stub.outlet.announcements] == [run_id]
+
+
+async def test_a_platform_that_will_not_have_us_ends_it_after_what_is_under_way(
+    sqlite_url: str,
+) -> None:
+    broken, fine = Stub("broken"), Stub("fine")
+
+    async with serving(configured(sqlite_url, pace=0.5), broken, fine) as task:
+        await fine.say("hello")
+        await fine.outlet.until(lambda: bool(fine.outlet.replies))
+        broken.fatal.set_exception(ConfigError("We do not want you here."))
+        with pytest.raises(ConfigError, match="We do not want you"):
+            await task
+
+    assert len(fine.outlet.finished) == 1
+    assert (broken.closed, fine.closed) == (1, 1)
+
+
+# --- several processes ----------------------------------------------------------------------------
+
+
+async def test_a_worker_hears_nothing_and_goes_on_with_what_others_left(postgres_url: str) -> None:
+    stub, other = Stub(), Stub()
+
+    async with serving(configured(postgres_url, pace=0.5), stub):
+        await stub.say(BACKGROUND)
+        await stub.outlet.until(lambda: bool(stub.outlet.replies))
+    task = asyncio.ensure_future(worker(configured(postgres_url), [other.entry]))
+    await other.outlet.until(lambda: bool(other.outlet.announcements))
+    end()
+    async with asyncio.timeout(20):
+        await task
+
+    assert stub.outlet.announcements == []
+    assert other.opened == [False]
+    assert not other.heard.is_set()
+    assert other.closed == 1

@@ -1,0 +1,136 @@
+"""`auth`, `conversations`, `users`, `bots`, `team` and `reactions`: who and what is there."""
+
+from dataclasses import dataclass
+
+from bot.values import Json
+from tests.fakes.slack.messages import Channel, Message
+from tests.fakes.slack.shapes import APP_ID, SlackError
+from tests.fakes.slack.web import Ask, Method
+from tests.fakes.slack.world import World
+
+
+@dataclass(slots=True)
+class Rooms:
+    """The methods that look around, and the few that change nothing of weight."""
+
+    world: World
+
+    @property
+    def methods(self) -> dict[str, Method]:
+        return {
+            "auth.test": self.test,
+            "auth.revoke": self.revoke,
+            "bots.info": self.bot,
+            "conversations.history": self.history,
+            "conversations.info": self.channel,
+            "conversations.members": self.members,
+            "conversations.open": self.open,
+            "conversations.replies": self.replies,
+            "reactions.add": self.react,
+            "reactions.remove": self.unreact,
+            "team.info": self.team,
+            "users.info": self.user,
+        }
+
+    def test(self, ask: Ask) -> Json:
+        bot, org_wide = ask.grant.bot, ask.grant.team is None
+        answer: Json = {
+            "url": f"https://{ask.team.domain}.slack.com/",
+            "team": "The organisation" if org_wide else ask.team.name,
+            "user": bot.name,
+            "team_id": ask.grant.enterprise if org_wide else ask.team.id,
+            "user_id": bot.id,
+            "bot_id": bot.bot_id,
+            "is_enterprise_install": org_wide,
+        }
+        if ask.team.enterprise:
+            answer["enterprise_id"] = ask.team.enterprise
+        return answer
+
+    def revoke(self, ask: Ask) -> Json:
+        if not ask.flag("test"):
+            ask.grant.revoked = "token_revoked"
+        return {"revoked": not ask.flag("test")}
+
+    def bot(self, ask: Ask) -> Json:
+        for user in self.world.users.values():
+            if user.is_bot and user.bot_id == ask.args.get("bot"):
+                bot = {"id": user.bot_id, "app_id": APP_ID, "name": user.name, "user_id": user.id}
+                return {"bot": bot | {"deleted": user.deleted}}
+        raise SlackError("bot_not_found")
+
+    def channel(self, ask: Ask) -> Json:
+        channel = self._channel(ask)
+        document = channel.to_json() | {"is_member": ask.grant.bot.id in channel.members}
+        if channel.kind == "im":
+            document["user"] = next(iter(channel.members - {ask.grant.bot.id}))
+        return {"channel": document}
+
+    def members(self, ask: Ask) -> Json:
+        return {"members": sorted(self._channel(ask).members)}
+
+    def open(self, ask: Ask) -> Json:
+        users = [self.world.user(id_) for id_ in str(ask.args.get("users") or "").split(",") if id_]
+        if not users:
+            raise SlackError("users_list_not_supplied")
+        if users[0].deleted:
+            raise SlackError("user_disabled")
+        if len(users) == 1:
+            return {"channel": {"id": self.world.dm(users[0]).id}}
+        members = [*users, ask.grant.bot]
+        channel = self.world.add_channel("mpdm", "mpim", ask.team, members)
+        return {"channel": {"id": channel.id}}
+
+    def history(self, ask: Ask) -> Json:
+        found = [m for m in self._standing(self._channel(ask)) if not m.thread_ts or m.broadcast]
+        limit = int(ask.args.get("limit") or 100)
+        newest = [message.to_json() for message in reversed(found)][:limit]
+        return {"messages": newest, "has_more": len(found) > limit}
+
+    def replies(self, ask: Ask) -> Json:
+        channel = self._channel(ask)
+        root = self.world.message(channel, ask.args.get("ts")).root_ts
+        found = [m.to_json() for m in self._standing(channel) if m.root_ts == root]
+        if not found:
+            raise SlackError("thread_not_found")
+        return {"messages": found, "has_more": False}
+
+    def react(self, ask: Ask) -> Json:
+        users, user = self._reaction(ask)
+        if user in users:
+            raise SlackError("already_reacted")
+        users.add(user)
+        return {}
+
+    def unreact(self, ask: Ask) -> Json:
+        users, user = self._reaction(ask)
+        if user not in users:
+            raise SlackError("no_reaction")
+        users.remove(user)
+        return {}
+
+    def _reaction(self, ask: Ask) -> tuple[set[str], str]:
+        name = str(ask.args.get("name") or "")
+        if not name or name.startswith(":"):
+            raise SlackError("invalid_name")
+        channel = self.world.writable(ask.args.get("channel"), ask.grant)
+        message = self.world.message(channel, ask.args.get("timestamp"))
+        return message.reactions.setdefault(name, set()), ask.grant.bot.id
+
+    def team(self, ask: Ask) -> Json:
+        team = self.world.teams.get(str(ask.args.get("team") or ask.team.id))
+        if team is None or not ask.grant.covers(team):
+            raise SlackError("team_not_found")
+        document = {"id": team.id, "name": team.name, "domain": team.domain}
+        if team.enterprise:
+            document |= {"enterprise_id": team.enterprise, "enterprise_name": "The organisation"}
+        return {"team": document}
+
+    def user(self, ask: Ask) -> Json:
+        return {"user": self.world.user(ask.args.get("user")).to_json()}
+
+    def _channel(self, ask: Ask) -> Channel:
+        return self.world.channel(ask.args.get("channel"), ask.grant)
+
+    def _standing(self, channel: Channel) -> list[Message]:
+        return [message for message in channel.messages.values() if not message.deleted]

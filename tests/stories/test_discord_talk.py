@@ -1,0 +1,221 @@
+"""Talking with the bot in Discord: mentions, threads, direct messages, files, long answers."""
+
+from bot.conversations.access import AccessSettings
+from tests.fakes.anthropic_server import Reply
+from tests.stories.on_discord import new_server, on_discord
+from tests.stories.stage import Play, said
+
+PICTURE = bytes.fromhex(
+    "89504e470d0a1a0a0000000d4948445200000001000000010806000000"
+    "1f15c4890000000d49444154789c6260000000000600010d0a2db40000000049454e44ae426082"
+)
+
+
+async def test_a_mention_opens_a_thread_where_the_talk_goes_on_without_mentions(
+    database_url: str,
+) -> None:
+    play = Play(main=[Reply(text="Four sheep."), Reply(text="And two dogs.")])
+    async with new_server() as server, on_discord(database_url, server, play) as it:
+        asked = await it.discord.say(server.alice, server.channel, "How many sheep?", mention=True)
+        thread = await it.thread_of(asked)
+        await it.reads(thread, "Four sheep.")
+        await it.discord.say(server.alice, thread, "And dogs?")
+        await it.reads(thread, "And two dogs.")
+
+        assert "👀" in asked.reactions
+        assert [each.text() for each in it.said(thread)] == ["Four sheep.", "And two dogs."]
+        assert it.said(server.channel) == []
+        assert it.pings() == []
+        assert said(play.asked[-1]["messages"][0]).endswith("How many sheep?")
+        assert server.discord.bot.mention not in str(play.asked)
+
+
+async def test_others_in_a_thread_are_heard_when_they_mention_the_bot_and_have_their_own_talk(
+    database_url: str,
+) -> None:
+    play = Play(main=[Reply(text="Hello Alice."), Reply(text="Hello Bob.")])
+    async with new_server() as server, on_discord(database_url, server, play) as it:
+        asked = await it.discord.say(server.alice, server.channel, "I like red.", mention=True)
+        thread = await it.thread_of(asked)
+        await it.reads(thread, "Hello Alice.")
+        await it.discord.say(server.bob, thread, "psst, this is not for the bot")
+        await it.discord.say(server.bob, thread, "What do I like?", mention=True)
+        await it.reads(thread, "Hello Bob.")
+
+        assert len(play.asked) == 2
+        assert "red" not in str(play.asked[1]["messages"])
+        assert "psst" not in str(play.asked)
+
+
+async def test_a_direct_message_needs_no_mention(database_url: str) -> None:
+    play = Play(main=[Reply(text="Hello."), Reply(text="Still here.")])
+    async with new_server() as server, on_discord(database_url, server, play) as it:
+        private = it.discord.dm(server.alice)
+        await it.discord.say(server.alice, private, "Hi!")
+        await it.reads(private, "Hello.")
+        await it.discord.say(server.alice, private, "Are you there?")
+        await it.reads(private, "Still here.")
+
+        assert "Hi!" in str(play.asked[1]["messages"])
+
+
+async def test_an_answer_streams_into_one_message(database_url: str) -> None:
+    slow = Reply(text="Once upon a time there was a sheep. " * 5, gap_seconds=0.15)
+    async with new_server() as server, on_discord(database_url, server, Play(main=[slow])) as it:
+        asked = await it.discord.say(server.alice, server.channel, "A story!", mention=True)
+        thread = await it.thread_of(asked)
+        await it.discord.until(lambda: it.said(thread), "the first words")
+        first = it.said(thread)[0]
+        await it.discord.until(
+            lambda: first.text() == ("Once upon a time there was a sheep. " * 5).strip(),
+            "the whole answer",
+            seconds=15,
+        )
+
+        assert it.said(thread) == [first]
+        assert first.edits >= 1
+        assert thread.typing >= 1
+
+
+async def test_files_reach_the_model_and_what_cannot_be_taken_is_said(database_url: str) -> None:
+    play = Play(main=[Reply(text="I see a pixel and a list.")])
+    async with new_server() as server, on_discord(database_url, server, play) as it:
+        asked = await it.discord.say(
+            server.alice,
+            server.channel,
+            "What is this?",
+            mention=True,
+            files=[
+                ("sheep.csv", "text/csv", b"name,age\nDolly,6\n"),
+                ("pixel.png", "image/png", PICTURE),
+                ("barn.zip", "application/zip", b"PK\x03\x04 not for you"),
+            ],
+        )
+        thread = await it.thread_of(asked)
+        await it.reads(thread, "I see a pixel")
+        await it.reads(thread, "barn.zip")
+
+        words = str(play.asked[0]["messages"])
+        assert "Dolly,6" in words
+        assert "'media_type': 'image/png'" in words
+        assert "barn.zip" in words
+
+
+async def test_a_long_answer_comes_in_parts_and_a_very_long_one_as_a_file(
+    database_url: str,
+) -> None:
+    words = [f"word{number:04}" for number in range(2000)]
+    long, longer = " ".join(words[:700]), " ".join(words)
+    play = Play(main=[Reply(text=long), Reply(text=longer), Reply(text=longer)])
+    async with new_server() as server, on_discord(database_url, server, play) as it:
+        private = it.discord.dm(server.alice)
+        await it.discord.say(server.alice, private, "Long!")
+        await it.reads(private, words[699])
+        in_parts = it.said(private)
+        await it.discord.say(server.alice, private, "Longer!")
+        await it.discord.until(lambda: any(each.files for each in it.said(private)), "a file")
+        [(_, content)] = next(each.files for each in it.said(private) if each.files)
+        it.discord.refuse_files = True
+        before = len(it.said(private))
+        await it.discord.say(server.alice, private, "Longer, without a file!")
+        await it.discord.until(
+            lambda: words[-1] in " ".join(m.text() for m in it.said(private)[before:]), "all of it"
+        )
+
+        assert " ".join(each.text() for each in in_parts).split() == long.split()
+        assert content.decode().split() == longer.split()
+        unfiled = " ".join(each.text() for each in it.said(private)[before:])
+        assert [word for word in unfiled.split() if word in words] == words
+
+
+async def test_the_same_message_delivered_twice_is_answered_once(database_url: str) -> None:
+    play = Play(main=[Reply(text="Once."), Reply(text="Twice.")])
+    async with new_server() as server, on_discord(database_url, server, play) as it:
+        private = it.discord.dm(server.alice)
+        message = await it.discord.say(server.alice, private, "Hi!")
+        await it.discord.redeliver(message)
+        await it.reads(private, "Once.")
+        await it.discord.redeliver(message)
+        await it.discord.say(server.alice, private, "And now?")
+        await it.reads(private, "Twice.")
+
+        assert len(it.said(private)) == 2
+
+
+async def test_without_the_message_content_intent_mentions_and_direct_messages_work(
+    database_url: str,
+) -> None:
+    play = Play(main=[Reply(text="Heard."), Reply(text="Heard in private."), Reply(text="Again.")])
+    async with new_server() as server:
+        server.discord.application_flags = 0
+        async with on_discord(database_url, server, play) as it:
+            asked = await it.discord.say(server.alice, server.channel, "Hi!", mention=True)
+            thread = await it.thread_of(asked)
+            await it.reads(thread, "Heard.")
+            await it.discord.say(server.alice, thread, "You cannot read this.")
+            hint = await it.reads(thread, "mention")
+            await it.discord.say(server.alice, it.discord.dm(server.alice), "Hello")
+            await it.reads(it.discord.dm(server.alice), "Heard in private.")
+
+            assert "Message Content" in hint.text() or "mention me" in hint.text()
+            assert "cannot read this" not in str(play.asked)
+
+
+async def test_stop_ends_the_answer_and_another_person_cannot(database_url: str) -> None:
+    slow = Reply(text="On and on and on. " * 40, gap_seconds=0.1)
+    async with new_server() as server, on_discord(database_url, server, Play(main=[slow])) as it:
+        asked = await it.discord.say(server.alice, server.channel, "Talk!", mention=True)
+        thread = await it.thread_of(asked)
+        await it.discord.until(lambda: it.said(thread), "the first words")
+        refused = await it.discord.slash(server.bob, thread, "retinue stop")
+        await refused.done()
+        stopped = await it.discord.slash(server.alice, thread, "retinue stop")
+        await stopped.done()
+        await it.reads(thread, "(stopped)")
+
+        assert "Nothing is being answered" in refused.text()
+        assert "Stopped" in stopped.text()
+        assert stopped.ephemeral
+
+
+async def test_another_model_answers_where_it_was_chosen(database_url: str) -> None:
+    play = Play(main=[Reply(text="One."), Reply(text="Two.")])
+    async with new_server() as server, on_discord(database_url, server, play) as it:
+        private = it.discord.dm(server.alice)
+        await it.discord.say(server.alice, private, "Hi!")
+        await it.reads(private, "One.")
+        usual = play.asked[0]["model"]
+        listed = await it.discord.slash(server.alice, private, "retinue model")
+        await listed.done()
+        other = next(
+            line.split("`")[1].partition("/")[2]
+            for line in listed.text().splitlines()
+            if line.startswith("- ") and usual not in line
+        )
+        chosen = await it.discord.slash(server.alice, private, "retinue model", name=other)
+        await chosen.done()
+        await it.discord.say(server.alice, private, "And you?")
+        await it.reads(private, "Two.")
+
+        assert play.asked[1]["model"] == other != usual
+
+
+async def test_who_is_blocked_or_not_let_in_is_told_so_and_starts_nothing(
+    database_url: str,
+) -> None:
+    async with new_server() as server:
+        access = AccessSettings(blocked=(f"discord:{server.bob.id}",))
+        staff = server.discord.add_role(server.guild, "staff")
+        server.guild.members[server.alice.id].roles.append(staff)
+        server.guild.members[server.bob.id].roles.append(staff)
+        play = Play(main=[Reply(text="Welcome.")])
+        async with on_discord(
+            database_url, server, play, settings={"roles": (str(staff.id),)}, access=access
+        ) as it:
+            for outsider in (server.bob, server.root):
+                await it.discord.say(outsider, server.channel, "Let me in", mention=True)
+            asked = await it.discord.say(server.alice, server.channel, "Hi", mention=True)
+            await it.reads(await it.thread_of(asked), "Welcome.")
+            await it.discord.until(lambda: len(it.said(server.channel)) == 2, "two refusals")
+
+            assert len(play.asked) == 1
