@@ -10,6 +10,7 @@ from pydantic import Field, SecretStr, ValidationError
 from bot import document, interpolation, logs, problems
 from bot.agent.settings import AgentSettings
 from bot.conversations.access import AccessSettings
+from bot.conversations.files import FileSettings
 from bot.errors import ConfigError
 from bot.interpolation import Key, Tree
 from bot.models.catalog import ModelSettings
@@ -60,6 +61,9 @@ class Config(Settings):
     )
     access: AccessSettings = Field(
         AccessSettings(), description="Who may talk to the bot, and who are its admins."
+    )
+    files: FileSettings = Field(
+        FileSettings(), description="Files that people attach: texts and images."
     )
     discord: DiscordSettings = Field(
         DiscordSettings(), description="The bot on Discord: docs/discord.md leads through it."

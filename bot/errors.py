@@ -66,6 +66,10 @@ class ContextTooLongError(ModelError):
     """The conversation no longer fits the model; a shorter one might."""
 
 
+class ImagesRefusedError(ModelError):
+    """The model takes no images, or not these; without them it might answer."""
+
+
 class DeliveryError(BotError):
     """A text did not reach its place.
 

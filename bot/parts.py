@@ -182,7 +182,9 @@ class Parts:
             ),
             approvals=approvals,
             turns=turns,
+            files=self.config.files,
             acknowledge=self._acknowledge,
+            tell=self._tell,
             listen_for=timedelta(minutes=self.config.agent.listen_minutes),
             now=self.now,
         )
@@ -357,6 +359,11 @@ class Parts:
         outlet = self.outlets.get(place.platform)
         if outlet is not None:
             self.tasks.start(outlet.acknowledge(place), name="acknowledge")
+
+    def _tell(self, place: Place, user: Identity, text: str) -> None:
+        outlet = self.outlets.get(place.platform)
+        if outlet is not None:
+            self.tasks.start(outlet.tell(place, user, text), name="tell")
 
 
 def _log_event(event: RunEvent) -> None:

@@ -76,6 +76,19 @@ class Place:
     message: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class File:
+    """A file that came with a person's message, as it is kept.
+
+    Attributes:
+        media_type: Of an image; empty for a text, whose data is UTF-8.
+    """
+
+    name: str
+    media_type: str
+    data: bytes
+
+
 class RunStatus(StrEnum):
     """The state of a run; exactly one final state is ever written."""
 

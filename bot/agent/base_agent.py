@@ -5,7 +5,7 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from bot.agent.context import fit, shorten
+from bot.agent.context import fit, shorten, without_earlier_images
 from bot.agent.messages import (
     Answer,
     Message,
@@ -28,7 +28,7 @@ from bot.agent.protocols import (
     Timer,
 )
 from bot.agent.toolbox import Toolbox, may_have_run, with_unique_ids
-from bot.errors import ContextTooLongError, ModelError
+from bot.errors import ContextTooLongError, ImagesRefusedError, ModelError
 from bot.models.base import Model, OnText, Question
 from bot.values import RunStatus
 from skills.base import Effects, ToolContext
@@ -235,7 +235,7 @@ class BaseAgent:
         left = None if limit else self._around.timer.left()
         try:
             async with asyncio.timeout(left):
-                return await self._ask_within(question, on_text)
+                return await self._ask_with_images(question, on_text)
         except TimeoutError:
             # The provider was at work and may charge for it.
             lost = Usage(input=estimate_tokens(question.messages))
@@ -245,6 +245,20 @@ class BaseAgent:
         except ModelError as error:
             log.warning("The model gave no answer: %s", error)
             return Halt(limit) if limit else Halt(RunStatus.FAILED, str(error))
+
+    async def _ask_with_images(self, question: Question, on_text: OnText | None) -> Answer:
+        """Ask; when the model refuses images, once more without those of earlier messages.
+
+        Otherwise one image that a model does not take would end the whole conversation.
+        """
+        try:
+            return await self._ask_within(question, on_text)
+        except ImagesRefusedError:
+            messages = without_earlier_images(question.messages)
+            if messages == question.messages:
+                raise
+            log.info("The model is asked again without the images of earlier messages")
+            return await self._ask_within(replace(question, messages=messages), on_text)
 
     async def _ask_within(self, question: Question, on_text: OnText | None) -> Answer:
         """Ask; when the messages do not fit the model, once more with half of them."""
@@ -369,6 +383,6 @@ def _noted(received: Message | None, note: str) -> Message:
         case ToolResults():
             return replace(received, note=f"{received.note}\n\n{note}".strip())
         case UserMessage(text):
-            return UserMessage(f"{text}\n\n{note}")
+            return replace(received, text=f"{text}\n\n{note}")
         case _:
             return UserMessage(note)

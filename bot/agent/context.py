@@ -33,6 +33,8 @@ the findings in it, not a promise of them, and say plainly what you could not do
 
 CUT = "\n[… cut: {left} of {all} characters are left out here; the log keeps the whole]"
 
+NOT_SHOWN = "[The images of this message are left out here: you did not accept them.]"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunLine:
@@ -176,6 +178,23 @@ def _cut(result: ToolResult, characters: int) -> ToolResult:
     head, tail = characters * 3 // 4, characters // 4
     marker = CUT.format(left=len(text) - head - tail, all=len(text))
     return replace(result, text=f"{text[:head]}{marker}\n{text[len(text) - tail :]}")
+
+
+def without_earlier_images(messages: Sequence[Message]) -> tuple[Message, ...]:
+    """Return what the model is shown, less the images from before its last reply."""
+    replies = [at for at, message in enumerate(messages) if _is_reply(message)]
+    last = replies[-1] if replies else 0
+    return (*map(_without_images, messages[:last]), *messages[last:])
+
+
+def _is_reply(message: Message) -> bool:
+    return isinstance(message, Answer) and not message.calls
+
+
+def _without_images(message: Message) -> Message:
+    if not isinstance(message, UserMessage) or not message.images:
+        return message
+    return UserMessage(f"{message.text}\n{NOT_SHOWN}".strip())
 
 
 def has_calls(message: Message) -> bool:

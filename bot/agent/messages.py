@@ -1,11 +1,15 @@
 """What agent and model say to each other, whatever the model."""
 
-from collections.abc import Sequence
+from base64 import b64decode, b64encode
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
 from bot.values import Json
+
+#: What an image of usual size costs; providers make larger ones smaller.
+IMAGE_TOKENS = 1_600
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,10 +83,32 @@ class ToolResult:
 
 
 @dataclass(frozen=True, slots=True)
+class Image:
+    """A picture that a model is shown.
+
+    Attributes:
+        media_type: `image/png`, `image/jpeg`, `image/gif` or `image/webp`.
+    """
+
+    media_type: str
+    data: bytes = field(repr=False)
+
+    @property
+    def base64(self) -> str:
+        """The picture as text, as providers take it."""
+        return b64encode(self.data).decode()
+
+
+@dataclass(frozen=True, slots=True)
 class UserMessage:
-    """Something said to the agent: by its person, by its parent, or by the runtime."""
+    """Something said to the agent: by its person, by its parent, or by the runtime.
+
+    Attributes:
+        images: What is shown along with the text; one of the two may be empty.
+    """
 
     text: str
+    images: tuple[Image, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,8 +148,9 @@ Message = UserMessage | ToolResults | Answer
 def to_json(message: Message) -> Json:
     """Return a message as a JSON document for the steps table."""
     match message:
-        case UserMessage(text):
-            return {"kind": "user", "text": text}
+        case UserMessage(text, images):
+            shown = [{"media_type": each.media_type, "base64": each.base64} for each in images]
+            return {"kind": "user", "text": text} | ({"images": shown} if shown else {})
         case ToolResults(results, note):
             rows = [{"id": r.call_id, "text": r.text, "failed": r.failed} for r in results]
             return {"kind": "results", "results": rows, "note": note}
@@ -155,7 +182,9 @@ def from_json(document: Json) -> Message:
     """
     match document:
         case {"kind": "user", "text": str(text)}:
-            return UserMessage(text)
+            shown = document.get("images", ())
+            images = (Image(each["media_type"], b64decode(each["base64"])) for each in shown)
+            return UserMessage(text, tuple(images))
         case {"kind": "results", "results": list(rows), "note": str(note)}:
             return ToolResults(
                 tuple(ToolResult(r["id"], r["text"], r["failed"]) for r in rows), note
@@ -175,9 +204,15 @@ def from_json(document: Json) -> Message:
     raise ValueError(f"No message: {document!r}")
 
 
+def holds_images(messages: Iterable[Message]) -> bool:
+    """Whether a model is shown a picture with these messages."""
+    return any(isinstance(message, UserMessage) and message.images for message in messages)
+
+
 def estimate_tokens(value: str | Sequence[Message] | Any) -> int:
     """Return a rough upper estimate of the tokens of a text or of messages: a third of its length.
 
+    An image counts as `IMAGE_TOKENS`, whatever its size.
     No local tokenizer exists for the models we use; the provider's count is what is charged.
     """
     if isinstance(value, str):
@@ -187,8 +222,8 @@ def estimate_tokens(value: str | Sequence[Message] | Any) -> int:
 
 def _length(message: Message) -> int:
     match message:
-        case UserMessage(text):
-            return len(text) + 12
+        case UserMessage(text, images):
+            return len(text) + 12 + 3 * IMAGE_TOKENS * len(images)
         case ToolResults(results, note):
             return sum(len(result.text) + 60 for result in results) + len(note)
         case Answer():

@@ -1,7 +1,7 @@
 """A message in, a turn, a reply out; one turn at a time per conversation."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -10,14 +10,15 @@ from bot.conversations.access import AccessSettings, check_may_talk, role_of
 from bot.conversations.approvals import Approvals
 from bot.conversations.command_lines import belongs_to_a_conversation, command_in
 from bot.conversations.commands import Commands
+from bot.conversations.files import FileSettings, Taken, take
 from bot.conversations.turns import Turns
 from bot.engine import Engine
 from bot.errors import NotAllowedError
 from bot.platforms.base import CommandReply, Incoming, Overview
 from bot.subagents.requests import Caller
 from bot.tasks import Tasks
-from bot.values import Clock, Identity, Place, Role
-from db import conversations, runs, turns, users
+from bot.values import Clock, File, Identity, Place, Role
+from db import conversations, files, runs, turns, users
 from db.database import Database
 
 log = logging.getLogger(__name__)
@@ -30,7 +31,9 @@ class Orchestrator:
     """Hears what people say, on every platform alike: implements `Ears`.
 
     Attributes:
+        files: What people may attach.
         acknowledge: Shows in a place that the message was heard.
+        tell: Says something short to one person in a place.
         listen_for: How long after the last word no mention is needed in a thread.
     """
 
@@ -41,7 +44,9 @@ class Orchestrator:
     commands: Commands
     approvals: Approvals
     turns: Turns
+    files: FileSettings
     acknowledge: Callable[[Place], None]
+    tell: Callable[[Place, Identity, str], None]
     listen_for: timedelta
     now: Clock
 
@@ -58,7 +63,7 @@ class Orchestrator:
                 failed=True,
             )
         text = plain(incoming.text, limit=None).strip()
-        if not text:
+        if not text and not incoming.files:
             return None
         if command := command_in(text):
             return await self._command(incoming, command)
@@ -66,8 +71,20 @@ class Orchestrator:
         answered = await self.approvals.answer_in_words(incoming, role, text)
         if answered is not None:
             return answered
-        await self._message(incoming, text, role)
+        taken = await self._take(incoming)
+        if not text and not taken.files:
+            return CommandReply(text="\n".join(taken.refusals), failed=True)
+        await self._message(incoming, taken.told(text), role, taken.files)
+        for refusal in taken.refusals:
+            self.tell(incoming.place, incoming.user, refusal)
         return None
+
+    async def _take(self, incoming: Incoming) -> Taken:
+        """Fetch what came with a message, once the person has seen that it was heard."""
+        if not incoming.files:
+            return Taken()
+        self.acknowledge(incoming.place)
+        return await take(incoming.files, self.files)
 
     def _role(self, user: Identity, *, admin: bool) -> Role:
         """Return a person's role: what the configuration says, or the platform."""
@@ -98,7 +115,9 @@ class Orchestrator:
         )
         return await self.commands.run(text, caller)
 
-    async def _message(self, incoming: Incoming, text: str, role: Role) -> None:
+    async def _message(
+        self, incoming: Incoming, text: str, role: Role, sent: Sequence[File]
+    ) -> None:
         """Store a message with its turn, and begin the turn if the conversation is free."""
         now = self.now()
         async with self.database.transaction() as tx:
@@ -115,6 +134,7 @@ class Orchestrator:
             message_id = await conversations.say(
                 tx, conversation_id, role="user", text=text, now=now
             )
+            await files.put(tx, message_id, sent, now)
             await turns.add(
                 tx,
                 conversation_id,
@@ -125,7 +145,8 @@ class Orchestrator:
                 now=now,
             )
             turn_id = await turns.claim_next(tx, conversation_id)
-        self.acknowledge(incoming.place)
+        if not incoming.files:
+            self.acknowledge(incoming.place)
         if turn_id is not None:
             self._start(turn_id, incoming.place.platform)
 

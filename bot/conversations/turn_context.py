@@ -1,6 +1,6 @@
 """What the main agent sees in one turn: prompt, history, and the state of its person's runs."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from itertools import dropwhile
@@ -11,6 +11,8 @@ from bot.agent.definition import Agents
 from bot.agent.messages import Answer, Message, UserMessage
 from bot.agent.sanitizer import escape_for_model, one_line
 from bot.agent.settings import AgentSettings
+from bot.conversations import file_blocks
+from bot.conversations.file_blocks import Told
 from bot.values import Clock
 from db import conversations, outbox, runs
 from db.conversations import StoredMessage
@@ -22,6 +24,8 @@ RECENT = 8
 RECENT_MINUTES = 30
 UNDELIVERED = 8
 UNDELIVERED_CHARACTERS = 2000
+#: The part of the context that texts of files may fill, three characters to a token.
+FILE_CHARACTERS_PER_TOKEN = 3 * 0.75
 
 SUMMARISE = """\
 The background runs whose results stand here have ended. Tell your person, in your own words and \
@@ -52,6 +56,9 @@ class TurnContext:
         async with self.database.snapshot() as tx:
             past = await conversations.history(tx, turn.conversation_id, before=turn.message_id)
             text = await conversations.text_of(tx, turn.message_id)
+            spoken = [item.id for item in past if item.role == "user"]
+            room = int(self.settings.context_tokens * FILE_CHARACTERS_PER_TOKEN)
+            sent = await file_blocks.read(tx, [*spoken, turn.message_id], room)
             active = await runs.active(tx, turn.user.key, limit=20)
             since = self.now() - timedelta(minutes=RECENT_MINUTES)
             recent = await runs.ended_since(tx, turn.user.key, since, limit=RECENT)
@@ -66,16 +73,20 @@ class TurnContext:
         )
         if turn.kind == "summary":
             text = SUMMARISE + text
-        return [*_history(past), UserMessage(block + text)]
+        files = await sent.told()
+        own = files.get(turn.message_id, Told())
+        return [*_history(past, files), UserMessage(block + own.blocks + text, own.images)]
 
 
-def _history(past: Sequence[StoredMessage]) -> list[Message]:
+def _history(past: Sequence[StoredMessage], files: Mapping[str, Told]) -> list[Message]:
     """Return what was said as messages; providers refuse a history that the model begins."""
     spoken = dropwhile(lambda item: item.role == "assistant", past)
     return [
-        Answer(text=item.text) if item.role == "assistant" else UserMessage(item.text)
+        Answer(text=item.text)
+        if item.role == "assistant"
+        else files.get(item.id, Told()).said_with(item.text)
         for item in spoken
-        if item.text.strip()
+        if item.text.strip() or item.id in files
     ]
 
 

@@ -20,7 +20,7 @@ from bot.subagents.runner import LOST_AFTER_SECONDS
 from bot.subagents.wording import Outcome
 from bot.tasks import Tasks
 from bot.values import Clock, Identity, RunStatus
-from db import admission, conversations, outbox, run_messages, runs, steps, turns, workers
+from db import admission, conversations, files, outbox, run_messages, runs, steps, turns, workers
 from db.database import Database, Transaction
 from db.runs import Run
 
@@ -266,6 +266,7 @@ class Upkeep:
             await steps.forget_before(tx, now - timedelta(days=kept.steps_days))
             await outbox.delete_before(tx, runs_before, now - timedelta(days=kept.undelivered_days))
             await runs.delete_before(tx, runs_before)
+            await files.forget_before(tx, now - timedelta(days=kept.files_days))
             await conversations.forget_events_before(tx, now - timedelta(hours=kept.events_hours))
             await workers.forget_before(tx, now - timedelta(days=1))
         await self.engine.forget_before(now - timedelta(days=1))

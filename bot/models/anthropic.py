@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field, SecretStr
 
-from bot.agent.messages import Answer
+from bot.agent.messages import Answer, holds_images
 from bot.errors import ModelError
 from bot.models import failures
 from bot.models.anthropic_stream import Arriving
@@ -109,7 +109,7 @@ class AnthropicModel:
                 return await self._whole(sdk, question)
             return await self._streamed(sdk, question, on_text)
         except sdk.troubles as error:
-            raise self._failure(sdk, error, question.model) from error
+            raise self._failure(sdk, error, question) from error
         except ValueError as error:
             raise failures.unreadable(NAME, error) from error
 
@@ -151,17 +151,18 @@ class AnthropicModel:
             return {"type": "between_tools"}
         return {"type": "adaptive", "display": "summarized"}
 
-    def _failure(self, sdk: _Sdk, error: Exception, model: str) -> ModelError:
+    def _failure(self, sdk: _Sdk, error: Exception, question: Question) -> ModelError:
         if not isinstance(error, sdk.status_error):
             return failures.unreachable(NAME, error.__cause__ or error)
         return failures.Failure(
             provider=NAME,
             setting=SETTING,
-            model=model,
+            model=question.model,
             status=error.status_code,
             kind=" ".join(filter(None, (error.type, error.error_code))),
             text=error.message,
             retry_after_seconds=failures.retry_after(error.response.headers),
+            images=holds_images(question.messages),
         ).error()
 
     def _open_sdk(self) -> _Sdk:

@@ -68,8 +68,8 @@ def _messages(messages: tuple[Message, ...], model: str) -> list[Json]:
     written: list[Json] = []
     for message in messages:
         match message:
-            case UserMessage(text):
-                written.append({"role": "user", "content": text if text.strip() else "(empty)"})
+            case UserMessage():
+                written.append({"role": "user", "content": _said(message)})
             case ToolResults():
                 written.append({"role": "user", "content": _results(message)})
             case Answer():
@@ -77,6 +77,21 @@ def _messages(messages: tuple[Message, ...], model: str) -> list[Json]:
                 if content := _content(message, model):
                     written.append({"role": "assistant", "content": content})
     return written
+
+
+def _said(message: UserMessage) -> str | list[Json]:
+    text = message.text if message.text.strip() else ""
+    if not message.images:
+        return text or "(empty)"
+    # Images first: the model reads what is said about them better after it has seen them.
+    blocks: list[Json] = [
+        {
+            "type": "image",
+            "source": {"type": "base64", "media_type": each.media_type, "data": each.base64},
+        }
+        for each in message.images
+    ]
+    return [*blocks, {"type": "text", "text": text}] if text else blocks
 
 
 def _results(message: ToolResults) -> list[Json]:

@@ -7,7 +7,12 @@ from dataclasses import dataclass
 from datetime import UTC
 from email.utils import parsedate_to_datetime
 
-from bot.errors import ContextTooLongError, ModelError, ModelUnavailableError
+from bot.errors import (
+    ContextTooLongError,
+    ImagesRefusedError,
+    ModelError,
+    ModelUnavailableError,
+)
 from bot.values import utc_now
 
 log = logging.getLogger(__name__)
@@ -18,6 +23,9 @@ LONGEST_WAIT_SECONDS = 120.0
 _BUSY = frozenset({408, 409, 425, 429})
 _BUSY_KINDS = ("overloaded", "ratelimit", "apierror", "timeout", "servererror", "unavailable")
 _SPENT_KINDS = ("billing", "spend_limit", "insufficient_quota", "organization_on_hold")
+#: How servers refuse a request for what is in it; only these few by a code of their own.
+_REFUSALS = frozenset({400, 415, 422})
+_REFUSALS_OF_SOME = frozenset({404, 500, 501})
 _TOO_LONG = (
     "prompt is too long",
     "context_length_exceeded",
@@ -40,6 +48,7 @@ class Failure:
         kind: The provider's own words for the kind of error: type and code.
         text: What the provider said; it goes to the log only.
         retry_after_seconds: The least time to wait, if the provider named one.
+        images: Whether there were images in the request.
     """
 
     provider: str
@@ -49,6 +58,7 @@ class Failure:
     kind: str = ""
     text: str = ""
     retry_after_seconds: float | None = None
+    images: bool = False
 
     def error(self) -> ModelError:
         """Return the error to raise, and log what the provider said."""
@@ -64,6 +74,12 @@ class Failure:
             return ModelError(
                 f"{self.provider} refuses because the account's credit or spend limit is used up. "
                 "Ask an admin to raise it."
+            )
+        if self._about_images:
+            return ImagesRefusedError(
+                f"{self.provider} did not accept what you sent: {self.model} may not read images, "
+                "or an image is broken or more than 8,000 pixels wide or high. Send it smaller as "
+                "PNG or JPEG, or choose another model with /model."
             )
         if self._busy:
             return self._unavailable()
@@ -93,6 +109,14 @@ class Failure:
     def _too_long(self) -> bool:
         said = f"{self.kind} {self.text}".lower()
         return self.status == 413 or any(phrase in said for phrase in _TOO_LONG)
+
+    @property
+    def _about_images(self) -> bool:
+        # Many servers of text models say only that the request is wrong.
+        if not self.images or self._too_long:
+            return False
+        named = "image" in self.text.lower()
+        return self.status in _REFUSALS or (named and self.status in _REFUSALS_OF_SOME)
 
     def _unavailable(self) -> ModelUnavailableError:
         wait = self.retry_after_seconds

@@ -1,6 +1,8 @@
 """A demo behind the model port: a few rules instead of a language model, and no key needed."""
 
 import asyncio
+import html
+import re
 from collections.abc import Sequence
 
 from pydantic import Field
@@ -17,11 +19,13 @@ from bot.agent.messages import (
 from bot.models import offline_rules, offline_run
 from bot.models.base import OnText, Question
 from bot.models.client import estimated_input
-from bot.models.offline_moves import Move, call_for, calls_so_far
+from bot.models.offline_moves import Move, call_for, calls_so_far, with_files
 from bot.values import Settings
 
 MODEL = "offline-demo"
 PIECES = 6
+
+_FILE = re.compile(r'<user_file name="([^"]*)"')
 
 
 class OfflineSettings(Settings):
@@ -81,10 +85,21 @@ def decide(question: Question) -> Move:
         calls = asked[0].calls if asked else ()
         return offline_rules.reply(calls, messages[-1].results)
     usable = tools if question.tools_allowed else frozenset()
-    return offline_rules.move(newest_words(messages), usable)
+    return with_files(file_names(messages), offline_rules.move(newest_words(messages), usable))
 
 
 def newest_words(messages: Sequence[Message]) -> str:
-    """Return what the person said last, without the block about the situation before it."""
+    """Return what the person said last, without the situation and the files before it."""
+    return _apart(messages)[1].rpartition("</situation>")[2].strip()
+
+
+def file_names(messages: Sequence[Message]) -> list[str]:
+    """Return the names of the files that came with what the person said last."""
+    return [html.unescape(name) for name in _FILE.findall(_apart(messages)[0])]
+
+
+def _apart(messages: Sequence[Message]) -> tuple[str, str]:
+    """Return the files and the words of what the person said last."""
     texts = [message.text for message in messages if isinstance(message, UserMessage)]
-    return texts[-1].rpartition("</situation>")[2].strip() if texts else ""
+    files, end, words = (texts[-1] if texts else "").rpartition("</user_file>")
+    return files + end, words

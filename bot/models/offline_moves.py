@@ -3,8 +3,8 @@
 import html
 import json
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from bot.agent.messages import Answer, Message, ToolCall
 from bot.models.base import ToolDescription
@@ -35,6 +35,14 @@ class Move:
 def final(text: str) -> Move:
     """Return the final reply, signed, so that nobody takes the demo for a real model."""
     return Move(f"{text}\n\n{SIGNATURE}")
+
+
+def with_files(names: Sequence[str], move: Move) -> Move:
+    """Return the answer with a word about the files that were seen."""
+    if not names:
+        return move
+    seen = "1 file" if len(names) == 1 else f"{len(names)} files"
+    return replace(move, text=f"I see {seen}: {', '.join(names)}.\n\n{move.text}".strip())
 
 
 def call_for(wish: Wish, tool: ToolDescription, number: int) -> ToolCall:

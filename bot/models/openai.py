@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field, SecretStr
 
-from bot.agent.messages import Answer
+from bot.agent.messages import Answer, holds_images
 from bot.errors import ModelError
 from bot.models import failures
 from bot.models.base import OnText, Question
@@ -123,7 +123,7 @@ class OpenAIModel:
                 return await self._whole(sdk, question)
             return await self._streamed(sdk, question, on_text)
         except sdk.troubles as error:
-            raise self._failure(sdk, error, question.model) from error
+            raise self._failure(sdk, error, question) from error
         except ValueError as error:
             raise failures.unreadable(self._name, error) from error
 
@@ -165,7 +165,7 @@ class OpenAIModel:
             temperature=self._settings.temperature,
         )
 
-    def _failure(self, sdk: _Sdk, error: Exception, model: str) -> ModelError:
+    def _failure(self, sdk: _Sdk, error: Exception, question: Question) -> ModelError:
         if isinstance(error, sdk.connection_error) or not isinstance(error, sdk.api_error):
             return failures.unreachable(self._name, error.__cause__ or error)
         status, wait = 200, None  # as it was when the error came inside a stream
@@ -174,11 +174,12 @@ class OpenAIModel:
         return failures.Failure(
             provider=self._name,
             setting=SETTING,
-            model=model,
+            model=question.model,
             status=status,
             kind=" ".join(filter(None, (error.type, error.code))),
             text=error.message,
             retry_after_seconds=wait,
+            images=holds_images(question.messages),
         ).error()
 
     def _open_sdk(self) -> _Sdk:

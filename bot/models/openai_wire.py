@@ -83,8 +83,8 @@ def _messages(question: Question) -> list[Json]:
 
 def _written(message: Message) -> list[Json]:
     match message:
-        case UserMessage(text):
-            return [{"role": "user", "content": text}]
+        case UserMessage():
+            return [{"role": "user", "content": _said(message)}]
         case ToolResults(results, note):
             rows: list[Json] = [
                 {"role": "tool", "tool_call_id": result.call_id, "content": result.text}
@@ -98,6 +98,20 @@ def _written(message: Message) -> list[Json]:
             if calls:
                 answer["tool_calls"] = [_written_call(call) for call in calls]
             return [answer]
+
+
+def _said(message: UserMessage) -> str | list[Json]:
+    # Servers of text models know no other form than the plain text.
+    if not message.images:
+        return message.text
+    parts: list[Json] = [
+        {
+            "type": "image_url",
+            "image_url": {"url": f"data:{each.media_type};base64,{each.base64}"},
+        }
+        for each in message.images
+    ]
+    return [*parts, {"type": "text", "text": message.text}] if message.text.strip() else parts
 
 
 def _written_call(call: ToolCall) -> Json:

@@ -1,8 +1,6 @@
-"""A text of any length in messages, and as a file when these would be too many (pure)."""
+"""A text of any length in messages, or in a file when these would be too many (pure)."""
 
 from dataclasses import dataclass
-
-from bot.platforms.splitting import split
 
 #: More messages than this in a row are a nuisance: a file takes their place.
 MOST_PARTS = 5
@@ -26,15 +24,3 @@ class Paper:
     def long(self) -> bool:
         """Whether a file takes the place of all messages but the first."""
         return len(self.parts) > MOST_PARTS
-
-
-def cut_up(markdown: str, limit: int, *, name: str, empty: str) -> Paper:
-    """Return harmless Markdown in messages.
-
-    Args:
-        markdown: The text.
-        limit: The most characters in a message.
-        name: Of the file that it becomes when it is very long.
-        empty: What stands there when the text is blank.
-    """
-    return Paper(tuple(split(markdown, limit) or [empty]), f"{markdown}\n", name)

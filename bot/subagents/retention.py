@@ -13,6 +13,7 @@ class RetentionSettings(Settings):
     events_hours: float = Field(
         24, ge=24, description="Ids of events already answered, in hours (platforms replay)."
     )
+    files_days: float = Field(30, gt=0, description="Files that people attached, in days.")
     undelivered_days: float = Field(
         7, gt=0, description="Announcements that could not be delivered, in days."
     )

@@ -4,20 +4,23 @@ import asyncio
 import logging
 import os
 import signal
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 import pytest
+from pydantic import SecretStr
 
 from bot.app import Platform, serve, worker
 from bot.config import Config
 from bot.errors import ConfigError, PlatformUnreachableError
 from bot.models.catalog import ModelSettings
 from bot.models.offline import OfflineSettings
-from bot.platforms.base import CommandReply, Ears, Incoming
+from bot.platforms.base import Announcement, CommandReply, Delivered, Ears, Incoming
+from bot.platforms.discord.settings import DiscordSettings
 from bot.values import Identity, Place, RunStatus, new_run_id
 from db.settings import DatabaseSettings
+from tests.fakes.discord.server import FakeDiscord
 from tests.fakes.outlet import FakeOutlet
 
 BACKGROUND = "research tea in the background"
@@ -253,8 +256,17 @@ async def test_a_run_that_is_started_while_it_drains_begins_with_the_next_start(
     assert "completed" in again.outlet.announcements[0].title
 
 
+class SlowOutlet(FakeOutlet):
+    """An outlet whose platform takes half a second for an announcement."""
+
+    async def announce(self, announcement: Announcement) -> Delivered:
+        await asyncio.sleep(0.5)
+        return await super().announce(announcement)
+
+
 async def test_what_ends_while_it_drains_is_announced(sqlite_url: str) -> None:
     stub = Stub()
+    stub.outlet = SlowOutlet(stub.name, patience=20)
 
     async with serving(configured(sqlite_url, pace=0.1), stub) as task:
         await stub.say(BACKGROUND)
@@ -302,3 +314,45 @@ async def test_a_worker_hears_nothing_and_goes_on_with_what_others_left(postgres
     assert other.opened == [False]
     assert not other.heard.is_set()
     assert other.closed == 1
+
+
+@asynccontextmanager
+async def on_discord(
+    work: Callable[[Config], Coroutine[None, None, None]], fake: FakeDiscord, config: Config
+) -> AsyncIterator[None]:
+    """Serve Discord, and end it in good order."""
+    settings = DiscordSettings(
+        token=SecretStr(fake.token), api_url=fake.api_url, gateway_url=fake.gateway_url
+    )
+    task = asyncio.ensure_future(work(config.model_copy(update={"discord": settings})))
+    try:
+        await fake.until(lambda: fake.sent, "a login", seconds=20)
+        yield
+    finally:
+        end()
+        async with asyncio.timeout(40):
+            await task
+
+
+async def test_a_worker_speaks_on_discord_without_listening_there(postgres_url: str) -> None:
+    async with FakeDiscord.open() as fake:
+        guild, alice = fake.add_guild("Farm"), fake.add_user("alice")
+        fake.join(guild, alice)
+        channel = fake.add_channel(guild, "general")
+
+        async with on_discord(serve, fake, configured(postgres_url, pace=0.5)):
+            await fake.until(lambda: fake.gateway.connected, "a connection", seconds=20)
+            message = await fake.say(alice, channel, f"<@{fake.bot.id}> {BACKGROUND}")
+            await fake.until(lambda: message.reactions, "👀")
+        assert message.thread is not None
+        heard, there = fake.gateway.identifies, message.thread
+
+        def ended() -> bool:
+            return any("Sub-agent completed" in each.text() for each in fake.messages(there))
+
+        assert not ended()
+        async with on_discord(worker, fake, configured(postgres_url)):
+            await fake.until(ended, "the result", seconds=30)
+
+    assert fake.gateway.identifies == heard == 1
+    assert fake.syncs == 1

@@ -134,6 +134,10 @@ def test_the_token_of_discord_comes_from_its_usual_variable(loaded: Load) -> Non
     assert not empty.discord.configured
 
 
+def test_the_word_off_may_stand_without_quotes(loaded: Load) -> None:
+    assert loaded("discord: {commands: off}").discord.commands == "off"
+
+
 def test_a_key_that_happens_to_be_in_the_environment_stops_nothing(loaded: Load) -> None:
     environ = {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": "http://127.0.0.1:9"}
 

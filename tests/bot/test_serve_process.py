@@ -1,93 +1,20 @@
 """`python -m bot serve` as an operator meets it: a process, signals, exit codes, the log."""
 
-import asyncio
-import os
 import signal
-import sys
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 
 from tests.fakes.discord.server import FakeDiscord
 from tests.fakes.discord.things import Channel, Message, User
-
-ROOT = Path(__file__).parents[2]
+from tests.fakes.serving import serving
 
 
 @pytest.fixture
 async def fake() -> AsyncIterator[FakeDiscord]:
     async with FakeDiscord.open() as opened:
         yield opened
-
-
-@dataclass
-class Process:
-    """A bot's process, and what it has written to its log."""
-
-    process: asyncio.subprocess.Process
-    log: list[str] = field(default_factory=list)
-    _more: asyncio.Event = field(default_factory=asyncio.Event)
-
-    async def read(self) -> None:
-        """Keep what it writes until it ends."""
-        assert self.process.stderr is not None
-        async for line in self.process.stderr:
-            self.log.append(line.decode())
-            self._more.set()
-
-    async def wrote(self, words: str) -> None:
-        """Wait until these words are in its log."""
-        async with asyncio.timeout(30):
-            while not any(words in line for line in self.log):
-                self._more.clear()
-                await self._more.wait()
-
-    async def ended(self, seconds: float = 30) -> int:
-        """Wait until it is over, and return its exit code."""
-        async with asyncio.timeout(seconds):
-            return await self.process.wait()
-
-    def signal(self, number: signal.Signals = signal.SIGTERM) -> None:
-        """Send it a signal."""
-        os.kill(self.process.pid, number)
-
-
-@asynccontextmanager
-async def serving(
-    fake: FakeDiscord, folder: Path, *, pace: float = 0.01, **environ: str
-) -> AsyncIterator[Process]:
-    """Run `python -m bot serve` in a folder, and kill what is left of it at the end."""
-    (folder / "config.yaml").write_text(
-        f"discord: {{api_url: '{fake.api_url}', gateway_url: '{fake.gateway_url}'}}\n"
-        f"models: {{provider: offline, offline: {{pace_seconds: {pace}}}}}\n"
-    )
-    process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-m",
-        "bot",
-        "serve",
-        cwd=folder,
-        env={
-            "PATH": os.environ["PATH"],
-            "PYTHONPATH": str(ROOT),
-            "DISCORD_TOKEN": fake.token,
-            **environ,
-        },
-        stdin=asyncio.subprocess.DEVNULL,
-        stderr=asyncio.subprocess.PIPE,
-    )
-    bot = Process(process)
-    reading = asyncio.ensure_future(bot.read())
-    try:
-        yield bot
-    finally:
-        if process.returncode is None:
-            process.kill()
-        await process.wait()
-        await reading
 
 
 def new_room(fake: FakeDiscord) -> tuple[Channel, User]:

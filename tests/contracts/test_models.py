@@ -9,6 +9,7 @@ import pytest
 
 from bot.agent.messages import (
     Answer,
+    Image,
     Message,
     StopReason,
     ToolResult,
@@ -18,7 +19,12 @@ from bot.agent.messages import (
     from_json,
     to_json,
 )
-from bot.errors import ContextTooLongError, ModelError, ModelUnavailableError
+from bot.errors import (
+    ContextTooLongError,
+    ImagesRefusedError,
+    ModelError,
+    ModelUnavailableError,
+)
 from bot.models.anthropic import AnthropicModel, AnthropicSettings
 from bot.models.base import Model, Question, ToolDescription
 from bot.models.offline import OfflineModel
@@ -26,6 +32,7 @@ from bot.models.openai import OpenAIModel, OpenAISettings
 from tests.fakes.anthropic_server import FakeAnthropic
 from tests.fakes.model_server import KEY, Call, ModelServer, Reply, in_order
 from tests.fakes.openai_server import FakeOpenAI
+from tests.fakes.pictures import PICTURES
 
 SPAWN = ToolDescription(
     "sessions_spawn",
@@ -138,6 +145,33 @@ def two_calls() -> Reply:
             Call("sessions_spawn", {"task": "coffee", "label": "coffee"}),
         ),
     )
+
+
+@pytest.mark.parametrize("words", ["What is this?", ""])
+async def test_a_message_with_images_is_answered_whether_or_not_there_are_words(
+    subject: Subject, words: str
+) -> None:
+    subject.will_answer(Reply(text="A dot."))
+    shown = tuple(Image(kind, data) for kind, data in PICTURES.items())
+
+    answer = await subject.model.ask(ask(UserMessage(words, shown)))
+
+    assert answer.text
+    assert answer.usage.total > 0
+
+
+@pytest.mark.parametrize("streamed", [True, False])
+async def test_a_model_that_takes_no_images_says_so_in_a_sentence(
+    remote: Subject, *, streamed: bool
+) -> None:
+    refusal = Reply(
+        status=400, kind="invalid_request_error", text="this model does not support image input"
+    )
+    remote.will_answer(refusal)
+    asked = ask(UserMessage("Look.", (Image("image/png", PICTURES["image/png"]),)))
+
+    with pytest.raises(ImagesRefusedError, match="some-model may not read images"):
+        await remote.model.ask(asked, remote.heard.append if streamed else None)
 
 
 async def test_a_plain_question_gets_a_plain_answer(subject: Subject) -> None:

@@ -6,6 +6,7 @@ tests from a process of its own.
 
 import argparse
 import asyncio
+import base64
 import itertools
 import json
 import sys
@@ -15,6 +16,15 @@ from bot.values import Json
 from tests.fakes.model_server import KEY, Call, ModelServer, Reply, Script, working
 
 __all__ = ["KEY", "Call", "FakeAnthropic", "Reply", "bench"]
+
+BEGINNINGS = {
+    "image/png": b"\x89PNG",
+    "image/jpeg": b"\xff\xd8",
+    "image/gif": b"GIF8",
+    "image/webp": b"RIFF",
+}
+#: It is the base64 that is measured.
+MOST_OF_AN_IMAGE = 5 * 1024 * 1024
 
 
 class AnthropicDialect:
@@ -178,7 +188,22 @@ def _problem_of_blocks(blocks: list[Json]) -> str:
             return "text content blocks must contain non-whitespace text"
         if block["type"] == "tool_use" and not isinstance(block["input"], dict):
             return "tool_use.input: Input should be a valid dictionary"
+        if block["type"] == "image" and (problem := _problem_of_image(block["source"])):
+            return f"messages.0.content.0.image.source.base64: {problem}"
     return ""
+
+
+def _problem_of_image(source: Json) -> str:
+    if source["type"] != "base64" or source["media_type"] not in BEGINNINGS:
+        return f"{source['media_type']} is not supported"
+    if len(source["data"]) > MOST_OF_AN_IMAGE:
+        return f"image exceeds 5 MB maximum: {len(source['data'])} bytes > 5242880 bytes"
+    try:
+        content = base64.b64decode(source["data"], validate=True)
+    except ValueError:
+        return "invalid base64 data"
+    fits = content.startswith(BEGINNINGS[source["media_type"]])
+    return "" if fits else "Could not process image"
 
 
 def bench(latency_seconds: float) -> Script:

@@ -1,5 +1,6 @@
 """A fake Chat Completions API: scripted, strict about what the real one refuses."""
 
+import base64
 import itertools
 import json
 
@@ -130,8 +131,31 @@ def problem_with(body: Json) -> str:
             return f"tool_call_ids did not have response messages: {open_calls}"
         if message["content"] is None and not message.get("tool_calls"):
             return "content must be a string"
+        if isinstance(message["content"], list):
+            if problem := _problem_of_parts(message["content"]):
+                return problem
         open_calls = [call["id"] for call in message.get("tool_calls") or ()]
     return f"tool_call_ids did not have response messages: {open_calls}" if open_calls else ""
+
+
+def _problem_of_parts(parts: list[Json]) -> str:
+    if not parts:
+        return "content must not be an empty array"
+    for part in parts:
+        match part:
+            case {"type": "text", "text": str()}:
+                continue
+            case {"type": "image_url", "image_url": {"url": str(url)}}:
+                head, _, data = url.partition(",")
+                if not (head.startswith("data:image/") and head.endswith(";base64")):
+                    return f"Invalid image URL: {head}"
+                try:
+                    base64.b64decode(data, validate=True)
+                except ValueError:
+                    return "Invalid base64 image_url"
+            case _:
+                return f"Invalid content part: {part}"
+    return ""
 
 
 class FakeOpenAI(ModelServer):

@@ -88,7 +88,7 @@ async def test_files_reach_the_model_and_what_cannot_be_taken_is_said(database_u
             files=[
                 ("sheep.csv", "text/csv", b"name,age\nDolly,6\n"),
                 ("pixel.png", "image/png", PICTURE),
-                ("barn.zip", "application/zip", b"PK\x03\x04 not for you"),
+                ("barn.zip", "application/zip", b"PK\x03\x04\x00\x00\xff\x80"),
             ],
         )
         thread = await it.thread_of(asked)

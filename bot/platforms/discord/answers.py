@@ -1,52 +1,25 @@
-"""Replies to commands, and other short things: cut to size, and sent so that nothing pings."""
+"""Replies to commands and other short things, said as ordinary messages that ping nobody."""
 
-import asyncio
-import io
 import logging
 import re
-from collections.abc import Coroutine, Iterator
 from dataclasses import dataclass
 
-import aiohttp
-import discord
-
-from bot.agent.sanitizer import LARGE, for_discord
-from bot.errors import DeliveryError
-from bot.platforms.splitting import split
+from bot.platforms.base import CommandReply
+from bot.platforms.discord.problems import RefusedError
+from bot.platforms.discord.sending import Draft, Sender, made_harmless
+from bot.platforms.discord.texts import paper_of
+from bot.platforms.paper import Paper
 
 log = logging.getLogger(__name__)
 
-MOST_CHARACTERS = 2_000
-MOST_MESSAGES = 5
-FILE_NAME = "answer.md"
-REST_IN_FILE = "\n\n*The whole answer is in the file.*"
-NOTHING = "There is nothing to show."
 FOR_YOU_ALONE = (
     "What you asked for is meant for you alone, and I could not show it to you. Use the slash "
     "command, or let me write to you (Privacy Settings of this server → Direct Messages)."
 )
 SENT_PRIVATELY = "I sent it to you in a direct message."
 
-#: What a request to Discord may fail with; the breaker and the network are among it.
-UNSENT = (discord.DiscordException, aiohttp.ClientError, OSError, DeliveryError)
-#: A place that cannot be written to, however often one tries.
-CLOSED = (discord.Forbidden, discord.NotFound)
-
 #: Commands whose answers show what a run read and wrote.
 _PRIVATE = re.compile(r"[/!]?\s*(?:retinue|subagents?)\s+(?:log|info)\b", re.IGNORECASE)
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """One message: its text, and the text of the file that comes with it."""
-
-    text: str
-    file: str = ""
-
-    def files(self) -> list[discord.File]:
-        """Return the file, if there is one, ready to be sent once."""
-        content = self.file.encode()
-        return [discord.File(io.BytesIO(content), FILE_NAME)] if content else []
 
 
 def is_private(command: str) -> bool:
@@ -54,112 +27,74 @@ def is_private(command: str) -> bool:
     return _PRIVATE.match(command) is not None
 
 
-async def parts_of(text: str) -> list[Part]:
-    """Return a text as Discord takes it: harmless, in few messages, or else with a file."""
-    if len(text) > LARGE:
-        return await asyncio.to_thread(_parts_of, text)
-    return _parts_of(text)
+def with_more(reply: CommandReply) -> str:
+    """Return what a command answers, and how the next page is asked for."""
+    return f"{reply.text}\n\nMore: `{reply.more}`" if reply.more else reply.text
 
 
-def _parts_of(text: str) -> list[Part]:
-    texts = split(for_discord(text), MOST_CHARACTERS) or [NOTHING]
-    if len(texts) <= MOST_MESSAGES:
-        return [Part(each) for each in texts]
-    first = split(texts[0], MOST_CHARACTERS - len(REST_IN_FILE))[0]
-    return [Part(first + REST_IN_FILE, file=for_discord(text))]
+async def paper_for(text: str) -> Paper:
+    """Return an answer as Discord takes it: harmless, in messages, or else in a file."""
+    return paper_of(await made_harmless(text), name="answer.md")
 
 
-def without_file(part: Part) -> list[Part]:
-    """Return the same in messages only: no text is lost when a file is refused."""
-    return [Part(each) for each in split(part.file, MOST_CHARACTERS)]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asker:
+    """Whom an answer is for, and where they asked.
+
+    Attributes:
+        key: What is said under it again is a repetition.
+        channel: The channel or thread.
+        message: What they said there; empty for none.
+        shared: Others can read there.
+    """
+
+    key: str
+    account: str
+    channel: str
+    message: str = ""
+    shared: bool = False
 
 
-def refuses_files(error: BaseException) -> bool:
-    """Whether Discord took offence at a file, and may take the text without it."""
-    return isinstance(error, discord.HTTPException) and error.status in {400, 403, 413}
-
-
-async def say(
-    channel: discord.abc.Messageable,
-    text: str,
-    *,
-    key: str,
-    answers: discord.Message | None = None,
-) -> None:
-    """Send a text as ordinary messages that ping nobody.
+async def answer(sender: Sender, asker: Asker, text: str, *, private: bool = False) -> None:
+    """Say something where it was asked, or in a direct message: whichever takes it.
 
     Args:
-        channel: Where.
+        sender: Sends it.
+        asker: Whom it is for.
         text: Markdown, not yet cleaned.
-        key: At most 20 characters; what is sent again under it within minutes is sent once.
-        answers: The message to which the first one is a reply, while it is there.
+        private: Nobody else may read it; a shared place is only told what came of it.
 
     Raises:
-        discord.DiscordException, aiohttp.ClientError, OSError, DeliveryError: See `UNSENT`.
+        DeliveryError: It did not get through.
     """
-    numbers = iter(range(1, 1_000))
-    for part in await parts_of(text):
+    if private and asker.shared:
         try:
-            await _send(channel, part, key, numbers, answers)
-        except discord.HTTPException as error:
-            if not (part.file and refuses_files(error)):
-                raise
-            for each in without_file(part):
-                await _send(channel, each, key, numbers, answers)
-        answers = None
-
-
-async def _send(
-    channel: discord.abc.Messageable,
-    part: Part,
-    key: str,
-    numbers: Iterator[int],
-    answers: discord.Message | None,
-) -> None:
-    reference = answers.to_reference(fail_if_not_exists=False) if answers else None
-    await channel.send(
-        part.text,
-        files=part.files(),
-        reference=reference,  # type: ignore[arg-type] # None is how the library spells no reference
-        nonce=f"{key}.{next(numbers)}",
-        allowed_mentions=discord.AllowedMentions.none(),
-        suppress_embeds=True,
-    )
-
-
-async def reply_to(message: discord.Message, text: str, *, private: bool = False) -> None:
-    """Reply to a message, or write to its author where that cannot be. Never raises.
-
-    Args:
-        message: What to reply to.
-        text: Markdown, not yet cleaned.
-        private: Nobody else may read it.
-    """
-    if private and message.guild is not None:
-        sent = await _tried(_to_author(message, text), message)
-        await _tried(_here(message, SENT_PRIVATELY if sent else FOR_YOU_ALONE), message)
+            await _say_to(sender, asker, text)
+        except RefusedError as error:
+            log.info("%s cannot be answered in private: %s", asker.key, error)
+            await _say_in(sender, asker, FOR_YOU_ALONE)
+        else:
+            await _say_in(sender, asker, SENT_PRIVATELY)
         return
     try:
-        await _here(message, text)
-    except CLOSED as error:
-        log.info("The place of message %s is closed (%s); writing to its author", message.id, error)
-        await _tried(_to_author(message, text), message)
-    except UNSENT as error:
-        log.warning("The reply to message %s did not get through: %s", message.id, error)
+        await _say_in(sender, asker, text)
+    except RefusedError as error:
+        if not asker.shared:
+            raise
+        log.info("%s cannot be answered in its place: %s", asker.key, error)
+        await _say_to(sender, asker, text)
 
 
-async def _here(message: discord.Message, text: str) -> None:
-    await say(message.channel, text, key=f"n{message.id}", answers=message)
+async def _say_in(sender: Sender, asker: Asker, text: str) -> None:
+    await _say(sender, asker.channel, text, key=asker.key, reply_to=asker.message)
 
 
-async def _to_author(message: discord.Message, text: str) -> None:
-    await say(await message.author.create_dm(), text, key=f"d{message.id}")
+async def _say_to(sender: Sender, asker: Asker, text: str) -> None:
+    await _say(sender, await sender.direct_channel(asker.account), text, key=asker.key)
 
 
-async def _tried(sending: Coroutine[None, None, None], message: discord.Message) -> bool:
-    try:
-        await sending
-    except UNSENT as error:
-        log.warning("The reply to message %s did not get through: %s", message.id, error)
-        return False
-    return True
+async def _say(sender: Sender, channel: str, text: str, *, key: str, reply_to: str = "") -> None:
+    paper = await paper_for(text)
+    await sender.post(channel, Draft(text=paper.parts[0], reply_to=reply_to), key=key)
+    if len(paper.parts) > 1:
+        await sender.post_rest(channel, paper, key=key)

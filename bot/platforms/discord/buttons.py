@@ -7,8 +7,8 @@ from typing import Any, Self
 
 import discord
 
+from bot.errors import DeliveryError
 from bot.platforms.base import CommandReply
-from bot.platforms.discord.answers import MOST_CHARACTERS, UNSENT
 from bot.platforms.discord.client import RetinueClient
 from bot.platforms.discord.interactions import (
     Asked,
@@ -19,6 +19,8 @@ from bot.platforms.discord.interactions import (
     outcome,
     show,
 )
+from bot.platforms.discord.sending import Draft, Sender
+from bot.platforms.discord.texts import MOST_CHARACTERS, question_tail
 from bot.values import short
 
 log = logging.getLogger(__name__)
@@ -27,6 +29,9 @@ _RUN = r"(?P<run>[0-9a-f-]{4,36})"
 _QUESTION = r"(?P<id>[\w-]{1,80})"
 _SEND = re.compile(rf"run:send:{_RUN}")
 _NEXT_PAGE = re.compile(rf"/subagents log {_RUN} (?P<page>\d{{1,6}})")
+
+#: Until when a question can be answered: no longer true once it was.
+_ENDS = re.compile(r"\n?" + re.escape(question_tail(0)).replace(":0:", r":\d+:") + r"\Z")
 
 LONGEST_MESSAGE = 4_000
 #: The most characters in a message made of components.
@@ -250,20 +255,19 @@ def _written(part: object) -> str:
 
 async def _settle(visit: Visit, *, yes: bool) -> None:
     """Take the buttons off a question, and say who answered it."""
-    question = visit.interaction.message
+    interaction, question = visit.interaction, visit.interaction.message
     assert question is not None, "Only messages have buttons."
     note = (
         f"✅ <@{visit.user.account}> said yes." if yes else f"❌ <@{visit.user.account}> said no."
     )
-    nobody = discord.AllowedMentions.none()
+    if question.flags.components_v2:
+        draft = Draft(view=Settled(question, note))
+    else:
+        asked = _ENDS.sub("", question.content)[: MOST_CHARACTERS - len(note) - 2]
+        draft = Draft(text=f"{asked}\n\n{note}", view=Row())
     try:
-        if question.flags.components_v2:
-            view = Settled(question, note)
-            await visit.interaction.edit_original_response(view=view, allowed_mentions=nobody)
-        else:
-            text = f"{question.content[: MOST_CHARACTERS - len(note) - 2]}\n\n{note}"
-            await visit.interaction.edit_original_response(
-                content=text, view=None, allowed_mentions=nobody
-            )
-    except UNSENT as error:
+        # Not by the interaction: that may have expired while the answer was acted upon.
+        sender = Sender(interaction.client)
+        await sender.edit(str(interaction.channel_id), str(question.id), draft)
+    except DeliveryError as error:
         log.info("The question %s was answered and still has its buttons: %s", question.id, error)

@@ -13,7 +13,7 @@ from bot.platforms.discord.buttons import LogButton, SendButton, StopButton, Unk
 from bot.platforms.discord.live import LiveMessage
 from bot.platforms.discord.problems import RefusedError
 from bot.platforms.discord.sending import Draft, Sender
-from bot.platforms.discord.texts import card_text, look_of, start_of
+from bot.platforms.discord.texts import card_text, colour_of, start_of
 from bot.platforms.discord.threads import Threads
 from bot.platforms.pacing import Paced, Spacing
 from bot.tasks import Tasks
@@ -36,7 +36,7 @@ class CardView(Unkept, discord.ui.LayoutView):
         if not card.status.final:
             row.add_item(SendButton(card.run_id))
         shown: discord.ui.TextDisplay[CardView] = discord.ui.TextDisplay(text)
-        colour = look_of(card.status).colour
+        colour = colour_of(card.status)
         self.add_item(discord.ui.Container(shown, row, accent_colour=colour))
 
 

@@ -213,8 +213,9 @@ class ShardedClient(RetinueClient, discord.AutoShardedClient):
         )
 
     async def _close_gateway(self) -> None:
-        for shard in self.shards.values():
-            await shard.disconnect()
+        async with asyncio.TaskGroup() as group:
+            for shard in self.shards.values():
+                group.create_task(shard.disconnect())
 
 
 @asynccontextmanager

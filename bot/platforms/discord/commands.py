@@ -7,11 +7,11 @@ import discord
 from discord import app_commands
 
 from bot.agent.sanitizer import one_line
-from bot.platforms.discord.answers import UNSENT
 from bot.platforms.discord.buttons import more_below
 from bot.platforms.discord.client import RetinueClient
 from bot.platforms.discord.interactions import (
     TROUBLE,
+    UNSENT,
     Asked,
     Visit,
     carry_out,

@@ -9,13 +9,15 @@ from dataclasses import dataclass
 
 import discord
 
-from bot.errors import BotError
+from bot.errors import BotError, DeliveryError
 from bot.platforms.base import Attached, CommandReply, Ears, Incoming
 from bot.platforms.discord import answers, registration
+from bot.platforms.discord.answers import Asker
 from bot.platforms.discord.attachments import attached
 from bot.platforms.discord.client import RetinueClient
-from bot.platforms.discord.interactions import TROUBLE, outcome, person_of, spot_of
+from bot.platforms.discord.interactions import TROUBLE, UNSENT, outcome, person_of, spot_of
 from bot.platforms.discord.people import PLATFORM, Spot, identity_of, place_of
+from bot.platforms.discord.sending import Sender
 from bot.tasks import Tasks
 from bot.values import Place
 
@@ -64,6 +66,7 @@ class DiscordIntake:
 
     def __init__(self, client: RetinueClient, tasks: Tasks) -> None:
         self._client = client
+        self._sender = Sender(client)
         self._tasks = tasks
         self._newest: dict[tuple[int, int], asyncio.Task[None]] = {}
         self._fetched: OrderedDict[int, object] = OrderedDict()
@@ -128,12 +131,24 @@ class DiscordIntake:
     async def _take(self, said: Said) -> None:
         try:
             if (reply := await self._answer(said)) is not None:
-                text = reply.text + (f"\n\nMore: `{reply.more}`" if reply.more else "")
                 private = answers.is_private(said.text)
-                await answers.reply_to(said.message, text, private=private)
+                await self._reply(said.message, answers.with_more(reply), private=private)
         except Exception:
             log.exception("The message %s could not be handled", said.message.id)
-            await answers.reply_to(said.message, TROUBLE)
+            await self._reply(said.message, TROUBLE)
+
+    async def _reply(self, message: discord.Message, text: str, *, private: bool = False) -> None:
+        asker = Asker(
+            key=f"message {message.id}",
+            account=str(message.author.id),
+            channel=str(message.channel.id),
+            message=str(message.id),
+            shared=not isinstance(message.channel, discord.DMChannel),
+        )
+        try:
+            await answers.answer(self._sender, asker, text, private=private)
+        except DeliveryError as error:
+            log.warning("The reply to message %s is lost: %s", message.id, error)
 
     async def _answer(self, said: Said) -> CommandReply | None:
         """Hand a message on; return what is to be said at once, if anything."""
@@ -185,7 +200,7 @@ class DiscordIntake:
         if channel.id not in self._fetched:
             try:
                 self._fetched[channel.id] = await self._client.fetch_channel(channel.id)
-            except answers.UNSENT as error:
+            except UNSENT as error:
                 log.info("The channel %s is unknown: %s", channel.id, error)
                 return channel
             if len(self._fetched) > KNOWN_CHANNELS:

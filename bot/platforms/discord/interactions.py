@@ -1,18 +1,22 @@
 """Commands, clicks and forms: let in, acknowledged in time, and answered for the asker alone."""
 
+import io
 import logging
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
 
+import aiohttp
 import discord
 
-from bot.errors import BotError
+from bot.errors import BotError, DeliveryError
 from bot.platforms.base import CommandReply, Ears, Incoming
 from bot.platforms.discord import answers
-from bot.platforms.discord.answers import CLOSED, FOR_YOU_ALONE, UNSENT, Part
+from bot.platforms.discord.answers import Asker
 from bot.platforms.discord.client import RetinueClient
 from bot.platforms.discord.people import Person, Refusal, Spot, identity_of, place_of
+from bot.platforms.discord.sending import Sender
+from bot.platforms.discord.texts import IN_FILE
 from bot.values import Identity, Place
 
 log = logging.getLogger(__name__)
@@ -24,6 +28,9 @@ ALREADY_ACKNOWLEDGED = 40060
 #: With these Discord says that an interaction can no longer be answered: not acknowledged within
 #: 3 seconds, or older than 15 minutes.
 EXPIRED = frozenset({10062, 10015, 50027})
+
+#: What an answer may fail with; the breaker and the network are among it.
+UNSENT = (discord.DiscordException, aiohttp.ClientError, OSError, DeliveryError)
 
 Asked = discord.Interaction[RetinueClient]
 
@@ -189,20 +196,15 @@ async def show(
         below: Makes the buttons that stand below it.
     """
     view = below(reply) if below else None
-    text = reply.text
-    if reply.more and view is None:
-        text += f"\n\nMore: `{reply.more}`"
+    text = answers.with_more(reply) if view is None else reply.text
     if visit.expired or visit.interaction.is_expired() or not await _follow_up(visit, text, view):
         await _show_elsewhere(visit, text, private=private)
 
 
 async def _follow_up(visit: Visit, text: str, view: discord.ui.View | None) -> bool:
     """Show a text below the interaction; return whether Discord still does that."""
-    parts = await answers.parts_of(text)
     try:
-        for part in parts:
-            last = part is parts[-1]
-            await _send_part(visit.interaction, part, view if last else None)
+        await _show_all(visit.interaction, text, view)
     except discord.HTTPException as error:
         if error.code not in EXPIRED:
             raise
@@ -211,22 +213,35 @@ async def _follow_up(visit: Visit, text: str, view: discord.ui.View | None) -> b
     return True
 
 
-async def _send_part(interaction: Asked, part: Part, view: discord.ui.View | None) -> None:
+async def _show_all(interaction: Asked, text: str, view: discord.ui.View | None) -> None:
     # Discord knows no repetition among these: a text whose fate is unknown is not sent again.
-    try:
-        await _send_ephemeral(interaction, part, view)
-    except discord.HTTPException as error:
-        if not part.file or error.code in EXPIRED or not answers.refuses_files(error):
-            raise
-        for each in answers.without_file(part):
-            await _send_ephemeral(interaction, each, None)
+    paper = await answers.paper_for(text)
+    first, *rest = paper.parts
+    await _show_one(interaction, first, view=None if rest else view)
+    if paper.long:
+        file = discord.File(io.BytesIO(paper.whole.encode()), paper.name)
+        try:
+            await _show_one(interaction, IN_FILE, view=view, file=file)
+        except discord.HTTPException as error:
+            if error.code in EXPIRED or error.status not in {400, 403, 413}:
+                raise
+        else:
+            return
+    for part in rest:
+        await _show_one(interaction, part, view=view if part is rest[-1] else None)
 
 
-async def _send_ephemeral(interaction: Asked, part: Part, view: discord.ui.View | None) -> None:
+async def _show_one(
+    interaction: Asked,
+    text: str,
+    *,
+    view: discord.ui.View | None = None,
+    file: discord.File | None = None,
+) -> None:
     await interaction.followup.send(
-        part.text,
-        files=part.files(),
-        view=discord.utils.MISSING if view is None else view,
+        text,
+        file=file or discord.utils.MISSING,
+        view=view or discord.utils.MISSING,
         ephemeral=True,
         allowed_mentions=discord.AllowedMentions.none(),
         suppress_embeds=True,
@@ -234,34 +249,29 @@ async def _send_ephemeral(interaction: Asked, part: Part, view: discord.ui.View 
 
 
 async def _show_elsewhere(visit: Visit, text: str, *, private: bool) -> None:
-    """Say it in the same place, or to the person in a direct message: private things the other way.
+    """Say it by a message.
 
     Raises:
-        discord.DiscordException, aiohttp.ClientError, OSError, DeliveryError: See `UNSENT`.
+        DeliveryError: It did not get through.
     """
     interaction = visit.interaction
-    key, note = f"i{interaction.id}", FOR_YOU_ALONE
-    here = interaction.client.get_partial_messageable(interaction.channel_id or 0)
-    if private and visit.place.workspace:
-        try:
-            await answers.say(await interaction.user.create_dm(), text, key=key)
-        except CLOSED:
-            await answers.say(here, note, key=key)
-        return
-    try:
-        await answers.say(here, text, key=key)
-    except CLOSED:
-        await answers.say(await interaction.user.create_dm(), text, key=key)
+    asker = Asker(
+        key=f"interaction {interaction.id}",
+        account=visit.user.account,
+        channel=visit.place.thread or visit.place.channel,
+        shared=not interaction.context.dm_channel,
+    )
+    await answers.answer(Sender(interaction.client), asker, text, private=private)
 
 
 async def say_at_once(interaction: Asked, text: str) -> None:
     """Answer in one go, acknowledged or not.
 
     Raises:
-        discord.DiscordException, aiohttp.ClientError, OSError, DeliveryError: See `UNSENT`.
+        discord.DiscordException, aiohttp.ClientError, OSError, DeliveryError: It is lost.
     """
     if interaction.response.is_done():
-        await _send_ephemeral(interaction, (await answers.parts_of(text))[0], None)
+        await _show_one(interaction, text)
         return
     await interaction.response.send_message(
         text,

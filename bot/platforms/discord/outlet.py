@@ -25,11 +25,17 @@ from bot.platforms.discord.buttons import AnswerButton, Row
 from bot.platforms.discord.cards import LAST_PAUSES, Board
 from bot.platforms.discord.people import PLATFORM
 from bot.platforms.discord.problems import RefusedError
-from bot.platforms.discord.replies import TYPING_SECONDS, DiscordReply, Means
+from bot.platforms.discord.replies import (
+    TYPING_AT_MOST_SECONDS,
+    TYPING_SECONDS,
+    DiscordReply,
+    Means,
+)
 from bot.platforms.discord.sending import PAUSES, Draft, Sender, made_harmless
 from bot.platforms.discord.settings import DiscordSettings
-from bot.platforms.discord.texts import Paper, paper_of
+from bot.platforms.discord.texts import paper_of
 from bot.platforms.discord.threads import Threads
+from bot.platforms.paper import Paper
 from bot.tasks import Tasks
 from bot.values import Identity, Place
 
@@ -49,12 +55,14 @@ class Tempo:
     Attributes:
         edit_seconds: The least time between two edits of one message.
         typing_seconds: How often it is shown that the bot is typing.
+        typing_at_most_seconds: The longest that one reply shows it.
         pauses: How long to wait before each repetition of a request that got no answer.
         last_pauses: The same for the last state of a card.
     """
 
     edit_seconds: float
     typing_seconds: float = TYPING_SECONDS
+    typing_at_most_seconds: float = TYPING_AT_MOST_SECONDS
     pauses: tuple[float, ...] = PAUSES
     last_pauses: tuple[float, ...] = LAST_PAUSES
 
@@ -123,6 +131,7 @@ class DiscordOutlet:
             tasks=tasks,
             edit_seconds=tempo.edit_seconds,
             typing_seconds=tempo.typing_seconds,
+            typing_at_most_seconds=tempo.typing_at_most_seconds,
         )
 
     async def acknowledge(self, place: Place) -> None:

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 import discord
 
 from bot.platforms.discord import portal
-from bot.platforms.discord.answers import UNSENT
 from bot.platforms.discord.client import RetinueClient
+from bot.platforms.discord.interactions import UNSENT
 from bot.values import Json
 
 log = logging.getLogger(__name__)

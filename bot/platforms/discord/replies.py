@@ -10,9 +10,10 @@ from bot.platforms.base import Delivered, OnBegun
 from bot.platforms.discord.live import LiveMessage
 from bot.platforms.discord.problems import RefusedError
 from bot.platforms.discord.sending import Draft, Sender, made_harmless
-from bot.platforms.discord.texts import NO_ANSWER, Paper, mention, newest, paper_of
+from bot.platforms.discord.texts import NO_ANSWER, mention, newest, paper_of
 from bot.platforms.discord.threads import Threads
 from bot.platforms.pacing import Paced, Spacing
+from bot.platforms.paper import Paper
 from bot.tasks import Tasks
 from bot.values import Identity, Place
 
@@ -20,7 +21,6 @@ log = logging.getLogger(__name__)
 
 #: Discord shows for ten seconds that somebody is typing.
 TYPING_SECONDS = 8.0
-#: The longest that a reply shows it, whoever forgot to end it.
 TYPING_AT_MOST_SECONDS = 1_800.0
 #: How long an edit under way may take when a reply is left to somebody else.
 LEAVE_SECONDS = 5.0
@@ -34,6 +34,7 @@ class Means:
     Attributes:
         edit_seconds: The least time between two edits of one message.
         typing_seconds: How often it is shown that the bot is typing.
+        typing_at_most_seconds: The longest that a reply shows it, should nobody end it.
     """
 
     sender: Sender
@@ -41,6 +42,7 @@ class Means:
     tasks: Tasks
     edit_seconds: float
     typing_seconds: float = TYPING_SECONDS
+    typing_at_most_seconds: float = TYPING_AT_MOST_SECONDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +145,7 @@ class DiscordReply:
     async def _type(self) -> None:
         means = self._means
         try:
-            async with asyncio.timeout(TYPING_AT_MOST_SECONDS):
+            async with asyncio.timeout(means.typing_at_most_seconds):
                 channel = await self._message.channel()
                 while True:
                     await self._type_once(channel)

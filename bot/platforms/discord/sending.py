@@ -25,7 +25,8 @@ from bot.platforms.discord.problems import (
     RefusedError,
     problem_of,
 )
-from bot.platforms.discord.texts import IN_FILE, Paper, harmless
+from bot.platforms.discord.texts import IN_FILE, harmless
+from bot.platforms.paper import Paper
 
 log = logging.getLogger(__name__)
 

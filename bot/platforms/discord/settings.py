@@ -55,7 +55,11 @@ class DiscordSettings(Settings):
         (), description="Roles whose members are admins, beside `access.admins`."
     )
     direct_messages: bool = Field(default=True, description="Whether direct messages are answered.")
-    commands: Literal["global", "guilds", "off"] = Field(
+    commands: Annotated[
+        Literal["global", "guilds", "off"],
+        # What YAML takes `off` for.
+        BeforeValidator(lambda value: "off" if value is False else value),
+    ] = Field(
         "global",
         description="Where slash commands are registered: everywhere (global), only in `guilds` "
         "(guilds), or by another process (off).",

@@ -2,18 +2,17 @@
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import NamedTuple
 
 from bot.agent.plain import LIMIT
 from bot.agent.sanitizer import for_discord, one_line
 from bot.platforms.base import Announcement, Confirmation, RunCard
+from bot.platforms.paper import Paper
 from bot.platforms.splitting import split
+from bot.platforms.wording import look_of, stop_watch
 from bot.values import RunStatus, short
 
-#: What fits into one message, and how many messages a text may take before it becomes a file.
+#: What fits into one message.
 MOST_CHARACTERS = 2_000
-MOST_PARTS = 5
 #: What is seen of a text that grows beyond one message: the last two pieces of this length.
 PIECE = 900
 #: How far the start of a run may seem to move before the card says so.
@@ -33,31 +32,19 @@ _SPECIAL = re.compile(r"<https?://[^\s<>]*>|[\\*_~|]", re.IGNORECASE)
 _MENTION = re.compile(r"<@[!&]?\d+>")
 
 
-class Look(NamedTuple):
-    """How a state is shown: a mark, a word and a colour."""
-
-    mark: str
-    word: str
-    colour: int
-
-
-def look_of(status: RunStatus) -> Look:
-    """Return how a state is shown."""
+def colour_of(status: RunStatus) -> int:
+    """Return the colour beside a run in this state."""
     match status:
         case RunStatus.QUEUED | RunStatus.ACCEPTED:
-            return Look("⏳", str(status), GREY)
+            return GREY
         case RunStatus.RUNNING:
-            return Look("🔵", "running", BLUE)
-        case RunStatus.WAITING_APPROVAL | RunStatus.WAITING_INPUT:
-            return Look("❓", "waiting for you", YELLOW)
+            return BLUE
         case RunStatus.COMPLETED:
-            return Look("✅", "completed", GREEN)
-        case RunStatus.CANCELLED:
-            return Look("⏹️", "stopped", YELLOW)
-        case RunStatus.TIMEOUT:
-            return Look("❌", "ran out of time", RED)
+            return GREEN
+        case RunStatus.WAITING_APPROVAL | RunStatus.WAITING_INPUT | RunStatus.CANCELLED:
+            return YELLOW
         case _:
-            return Look("❌", str(status).replace("_", " "), RED)
+            return RED
 
 
 # --- any text -----------------------------------------------------------------------------------
@@ -93,26 +80,6 @@ def newest(markdown: str) -> str:
     if len(parts) > 1:
         return "\n".join(["…", *split(markdown, PIECE)[-2:]])
     return parts[0] if parts else ""
-
-
-@dataclass(frozen=True, slots=True)
-class Paper:
-    """A text of any length, in messages.
-
-    Attributes:
-        parts: The messages; there is at least one.
-        whole: The text as it stands in the file, when these are too many.
-        name: Of the file.
-    """
-
-    parts: tuple[str, ...]
-    whole: str
-    name: str
-
-    @property
-    def long(self) -> bool:
-        """Whether a file takes the place of all messages but the first."""
-        return len(self.parts) > MOST_PARTS
 
 
 def paper_of(
@@ -174,13 +141,6 @@ def _facts(card: RunCard, started: int) -> Iterator[str]:
     yield f"{card.tool_calls:,} tool{'' if card.tool_calls == 1 else 's'}"
     budget = f" of {card.token_budget:,}" if card.token_budget else ""
     yield f"{card.tokens:,}{budget} tokens"
-
-
-def stop_watch(seconds: float) -> str:
-    """Return a length of time as a stop watch shows it: `0:42`, `1:02:03`."""
-    minutes, rest = divmod(int(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
 def start_of(card: RunCard, now: float, before: int = 0) -> int:

@@ -4,21 +4,30 @@ import pytest
 
 from bot.agent.messages import (
     Answer,
+    Image,
     Message,
     StopReason,
     ToolResults,
     Usage,
     UserMessage,
     estimate_tokens,
+    holds_images,
 )
-from bot.errors import ContextTooLongError, ModelError, ModelUnavailableError
+from bot.errors import (
+    ContextTooLongError,
+    ImagesRefusedError,
+    ModelError,
+    ModelUnavailableError,
+)
 from bot.models.base import Question
 from bot.subagents.budget import Budget
 from bot.values import Json, RunStatus
 from skills.base import ToolContext
-from tests.bot.agent.things import Office, a_tool, told
+from tests.bot.agent.things import Office, a_tool, an_agent, told
 from tests.fakes.around import FakeMeter, MemoryJournal, surroundings
 from tests.fakes.scripted_model import Line, ScriptedModel, asks_for, call, says
+
+PICTURES = (Image("image/png", b"pixels"),)
 
 
 @pytest.mark.parametrize("text", ["", "I will not."])
@@ -196,6 +205,40 @@ async def test_a_model_that_cannot_answer_ends_the_work_with_reason_and_partial_
     assert (result.status, result.text) == (RunStatus.FAILED, "Seven on the left.")
     assert result.error == "The model is down. Try later."
     assert (result.steps, result.tool_calls) == (1, 1)
+
+
+async def test_images_of_earlier_messages_that_a_model_refuses_do_not_end_the_talk(
+    office: Office,
+) -> None:
+    history = [UserMessage("Look.", PICTURES), Answer("⚠ It failed."), UserMessage("Hello?")]
+    model = ScriptedModel(ImagesRefusedError("No images."), says("Hello."))
+
+    result = await an_agent(model, tasks=office.tasks).run(history)
+
+    assert (result.status, result.text) == (RunStatus.COMPLETED, "Hello.")
+    assert not holds_images(model.last.messages)
+
+
+async def test_an_image_that_is_refused_is_not_shown_again_beside_a_new_one(
+    office: Office,
+) -> None:
+    newest = UserMessage("And this?", PICTURES)
+    model = ScriptedModel(ImagesRefusedError("No images."), says("A cat."))
+
+    await an_agent(model, tasks=office.tasks).run(
+        [UserMessage("Look.", PICTURES), Answer("⚠ It failed."), newest]
+    )
+
+    assert model.last.messages[-1] == newest
+    assert not holds_images(model.last.messages[:-1])
+
+
+async def test_who_sends_an_image_that_the_model_refuses_is_told_so(office: Office) -> None:
+    model = ScriptedModel(ImagesRefusedError("No images. Send words."))
+
+    result = await an_agent(model, tasks=office.tasks).run([UserMessage("Look.", PICTURES)])
+
+    assert (result.status, result.error) == (RunStatus.FAILED, "No images. Send words.")
 
 
 async def test_long_history_is_trimmed_to_its_room_before_it_is_sent(office: Office) -> None:

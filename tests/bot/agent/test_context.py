@@ -1,9 +1,12 @@
 """What an agent sees: prompts, and a history trimmed so that what belongs together stays so."""
 
+from dataclasses import replace
+
 from hypothesis import given
 from hypothesis import strategies as st
 
 from bot.agent.context import (
+    NOT_SHOWN,
     RESULTS_ARE_DATA,
     RunLine,
     fit,
@@ -12,9 +15,12 @@ from bot.agent.context import (
     run_task,
     shorten,
     situation,
+    without_earlier_images,
 )
 from bot.agent.messages import (
+    IMAGE_TOKENS,
     Answer,
+    Image,
     Message,
     ToolCall,
     ToolResult,
@@ -104,6 +110,36 @@ def test_a_history_that_fits_is_shown_whole(history: list[Message], characters: 
 
     assert [type(message) for message in shown] == [type(message) for message in history]
     assert shown == tuple(shorten(message, characters) for message in history)
+
+
+def test_old_messages_make_room_for_images() -> None:
+    picture = Image("image/png", b"pixels")
+    older = [UserMessage("Task."), UserMessage("Old.", (picture,)), Answer("Seen.")]
+    newest = UserMessage("New.", (picture, picture))
+
+    shown = fit([*older, newest], tokens=2 * IMAGE_TOKENS + 50, result_characters=500)
+
+    left_out = UserMessage("[1 earlier messages are left out here]")
+    assert shown == (UserMessage("Task."), left_out, Answer("Seen."), newest)
+
+
+@given(histories())
+def test_without_earlier_images_only_the_images_before_the_last_reply_are_gone(
+    history: list[Message],
+) -> None:
+    pictures = (Image("image/png", b"pixels"),)
+    shown = [replace(m, images=pictures) if isinstance(m, UserMessage) else m for m in history]
+    replies = [at for at, m in enumerate(history) if isinstance(m, Answer) and not m.calls]
+    last = replies[-1] if replies else 0
+
+    left = without_earlier_images(shown)
+
+    assert list(left[last:]) == shown[last:]
+    for before, after in zip(history[:last], left[:last], strict=True):
+        if isinstance(before, UserMessage):
+            assert after == UserMessage(f"{before.text}\n{NOT_SHOWN}".strip())
+        else:
+            assert after == before
 
 
 def test_nothing_to_show_is_nothing() -> None:

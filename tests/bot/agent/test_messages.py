@@ -7,7 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bot.agent.messages import (
+    IMAGE_TOKENS,
     Answer,
+    Image,
     Message,
     StopReason,
     ToolCall,
@@ -47,7 +49,8 @@ results = st.builds(
     st.lists(st.builds(ToolResult, texts, texts, st.booleans()), max_size=3).map(tuple),
     texts,
 )
-messages: st.SearchStrategy[Message] = st.builds(UserMessage, texts) | answers | results
+images = st.lists(st.builds(Image, texts, st.binary(max_size=20)), max_size=2).map(tuple)
+messages: st.SearchStrategy[Message] = st.builds(UserMessage, texts, images) | answers | results
 
 
 @given(messages)
@@ -80,6 +83,19 @@ def test_a_longer_history_is_never_estimated_smaller(history: list[Message], mor
 @given(texts)
 def test_a_text_is_estimated_at_a_third_of_its_length_at_least(text: str) -> None:
     assert len(text) / 3 <= estimate_tokens(text) <= len(text) / 3 + 1
+
+
+@given(images)
+def test_every_image_counts_whatever_its_size(shown: tuple[Image, ...]) -> None:
+    more = estimate_tokens([UserMessage("Look.", shown)]) - estimate_tokens([UserMessage("Look.")])
+
+    assert more == IMAGE_TOKENS * len(shown)
+
+
+def test_what_is_written_about_a_message_does_not_hold_its_images() -> None:
+    message = UserMessage("Look.", (Image("image/png", b"pixels"),))
+
+    assert "pixels" not in repr(message)
 
 
 def test_arguments_and_native_blocks_count() -> None:

@@ -97,7 +97,7 @@ def test_whatever_is_typed_is_a_request_or_refused_in_a_sentence(words: str) -> 
     else:
         text = ""
         assert words.endswith(request.task)
-        assert not request.task.startswith("--")
+        assert not request.task.startswith("--") or "-- " in words
     assert len(text) < 300
 
 

@@ -14,14 +14,15 @@ from bot.agent.definition import AgentDefinition, Agents
 from bot.conversations.access import AccessSettings
 from bot.conversations.approvals import Approvals
 from bot.conversations.commands import Commands
+from bot.conversations.files import FileSettings
 from bot.conversations.orchestrator import Orchestrator
 from bot.conversations.turns import Desk, Turns
-from bot.platforms.base import Incoming
+from bot.platforms.base import Attached, Incoming
 from bot.tasks import Tasks
 from bot.values import Identity, Place, Role, new_run_id
 from db import turns as turn_queries
 from db.database import DatabaseSettings
-from db.tables import conversations, messages, seen_events, subagent_runs, turns, users
+from db.tables import conversations, files, messages, seen_events, subagent_runs, turns, users
 from tests.fakes.clock import FakeClock
 from tests.fakes.engine import FakeEngine
 from tests.fakes.models import FakeModels
@@ -41,6 +42,7 @@ class Process:
     engine: FakeEngine = field(default_factory=FakeEngine)
     tasks: Tasks = field(default_factory=Tasks)
     acknowledged: list[Place] = field(default_factory=list)
+    told: list[tuple[Place, Identity, str]] = field(default_factory=list)
     orchestrator: Orchestrator = field(init=False)
 
     def __post_init__(self) -> None:
@@ -58,7 +60,9 @@ class Process:
             approvals=Approvals(self.database, {}, {}, now=self.clock),
             # Turns are started here and worked on nowhere.
             turns=Turns(cast(Desk, None)),
+            files=FileSettings(),
             acknowledge=self.acknowledged.append,
+            tell=lambda place, user, text: self.told.append((place, user, text)),
             listen_for=timedelta(hours=24),
             now=self.clock,
         )
@@ -334,3 +338,59 @@ async def test_an_overview_holds_a_persons_own_runs_and_nobody_elses(
     assert [card.run_id for card in seen.ended] == [over.id]
     assert "Going on: 1 of" in seen.usage
     assert seen.agents == ("`general`: Does anything.",)
+
+
+# -- files -----------------------------------------------------------------------------------------
+
+
+def attached(name: str, content: bytes) -> Attached:
+    async def read() -> bytes:
+        return content
+
+    return Attached(name=name, media_type="", size=len(content), read=read)
+
+
+async def test_files_are_stored_with_their_message_and_what_is_not_taken_is_told(
+    process: Process, stored: Stored, alice: Identity
+) -> None:
+    sent = (attached("sheep.csv", b"Dolly,6"), attached("barn.zip", b"PK\x03\x04\x00\xff\x80"))
+
+    await process.orchestrator.hear(replace(message(alice, "Look"), files=sent))
+
+    async with process.database.snapshot() as tx:
+        kept = [(row.name, row.data) for row in await tx.execute(select(files))]
+        said = await tx.scalar(select(messages.c.text))
+    assert kept == [("sheep.csv", b"Dolly,6")]
+    assert "barn.zip was not taken" in str(said)
+    [(place, user, told)] = process.told
+    assert (place, user) == (room(alice), alice)
+    assert "barn.zip was not taken" in told
+    assert process.acknowledged == [room(alice)]
+
+
+async def test_a_file_needs_no_words_but_a_refused_one_alone_begins_nothing(
+    process: Process, stored: Stored, alice: Identity
+) -> None:
+    wordless = replace(message(alice, ""), files=(attached("a.txt", b"Read me"),))
+    useless = replace(message(alice, ""), files=(attached("a.zip", b"PK\x03\x04\x00\xff"),))
+
+    refused = await process.orchestrator.hear(useless)
+    nothing = await stored.count(messages)
+    taken = await process.orchestrator.hear(wordless)
+
+    assert refused is not None
+    assert "a.zip was not taken" in refused.text
+    assert nothing == 0
+    assert taken is None
+    assert await stored.count(messages) == 1
+
+
+async def test_a_file_delivered_twice_is_stored_once(
+    process: Process, stored: Stored, alice: Identity
+) -> None:
+    said = replace(message(alice, "Look"), files=(attached("a.txt", b"Read me"),))
+
+    await process.orchestrator.hear(said)
+    await process.orchestrator.hear(said)
+
+    assert await stored.count(files) == 1

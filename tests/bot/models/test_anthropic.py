@@ -1,6 +1,7 @@
 """Claude, through the real SDK against a fake API."""
 
 import asyncio
+import base64
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable
@@ -10,6 +11,7 @@ import pytest
 
 from bot.agent.messages import (
     Answer,
+    Image,
     Message,
     StopReason,
     ToolCall,
@@ -19,12 +21,14 @@ from bot.agent.messages import (
     from_json,
     to_json,
 )
+from bot.conversations.files import FileSettings
 from bot.errors import ContextTooLongError, ModelError, ModelUnavailableError
 from bot.models.anthropic import AnthropicModel, AnthropicSettings
 from bot.models.base import Question, ToolDescription
 from bot.values import Json
 from tests.fakes.anthropic_server import FakeAnthropic
 from tests.fakes.model_server import KEY, Call, Reply, in_order
+from tests.fakes.pictures import PICTURES
 
 SONNET, HAIKU, OLD = "claude-sonnet-5-5", "claude-haiku-5-5", "claude-haiku-4-5"
 TOOL = ToolDescription("look", "Look something up.", {"type": "object", "properties": {}})
@@ -123,6 +127,41 @@ async def test_all_results_and_the_note_go_into_one_user_message(
         ],
     }
     assert len(sent) == 3
+
+
+async def test_images_are_sent_before_the_words_about_them(
+    server: FakeAnthropic, model: AnthropicModel
+) -> None:
+    shown = tuple(Image(kind, data) for kind, data in PICTURES.items())
+
+    await model.ask(ask(UserMessage("What is this?", shown), Answer("A dot."), UserMessage("Oh.")))
+
+    sent = server.requests[0].body["messages"]
+    assert sent[0]["content"] == [
+        *(
+            {
+                "type": "image",
+                "source": {
+                    "type": "base64",
+                    "media_type": kind,
+                    "data": base64.b64encode(data).decode(),
+                },
+            }
+            for kind, data in PICTURES.items()
+        ),
+        {"type": "text", "text": "What is this?"},
+    ]
+    assert sent[2] == {"role": "user", "content": "Oh."}
+
+
+async def test_the_largest_image_that_is_taken_by_default_is_taken_by_the_api(
+    model: AnthropicModel,
+) -> None:
+    largest = PICTURES["image/png"].ljust(FileSettings().image_bytes, b"\0")
+
+    answer = await model.ask(ask(UserMessage(" ", (Image("image/png", largest),))))
+
+    assert answer.text == "Hello."
 
 
 async def test_an_empty_answer_and_an_empty_message_do_not_break_the_history(

@@ -1,11 +1,17 @@
 """What a failed request means for the person who asked."""
 
+from dataclasses import replace
 from datetime import timedelta
 from email.utils import format_datetime
 
 import pytest
 
-from bot.errors import ModelError
+from bot.errors import (
+    ContextTooLongError,
+    ImagesRefusedError,
+    ModelError,
+    ModelUnavailableError,
+)
 from bot.models.failures import LONGEST_WAIT_SECONDS, Failure, retry_after
 from bot.values import utc_now
 
@@ -69,6 +75,48 @@ def test_a_person_is_told_what_to_do_next(status: int, kind: str, words: str) ->
     assert words in str(error)
     assert "internal detail" not in str(error)
     assert isinstance(error, ModelError)
+
+
+@pytest.mark.parametrize(
+    ("status", "text"),
+    [
+        (400, "image.source.base64: image exceeds 5 MB maximum: 6966816 bytes > 5242880 bytes"),
+        (400, "invalid message format"),
+        (422, "content must be a string"),
+        (404, "No endpoints found that support image input"),
+        (500, "image input is not supported - hint: you may need to provide the mmproj"),
+    ],
+)
+def test_a_request_with_images_that_is_refused_is_refused_for_them(status: int, text: str) -> None:
+    failure = Failure(
+        provider="A", setting="s", model="claude-x", status=status, text=text, images=True
+    )
+
+    error = failure.error()
+
+    assert isinstance(error, ImagesRefusedError)
+    assert "claude-x may not read images" in str(error)
+    assert "/model" in str(error)
+    assert not isinstance(replace(failure, images=False).error(), ImagesRefusedError)
+
+
+@pytest.mark.parametrize(
+    ("status", "text", "kind"),
+    [
+        (429, "Rate limit reached: images per minute", ModelUnavailableError),
+        (503, "The image service is starting", ModelUnavailableError),
+        (413, "Request exceeds the maximum size", ContextTooLongError),
+        (400, "prompt is too long", ContextTooLongError),
+        (400, "Your credit balance is too low", ModelError),
+        (401, "invalid key", ModelError),
+    ],
+)
+def test_images_are_not_blamed_for_other_troubles(
+    status: int, text: str, kind: type[ModelError]
+) -> None:
+    failure = Failure(provider="A", setting="s", model="m", status=status, text=text, images=True)
+
+    assert type(failure.error()) is kind
 
 
 def test_what_the_provider_said_is_in_the_log(caplog: pytest.LogCaptureFixture) -> None:

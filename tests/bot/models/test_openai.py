@@ -1,6 +1,7 @@
 """Chat Completions, through the real SDK against a fake API."""
 
 import asyncio
+import base64
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
@@ -8,6 +9,7 @@ import pytest
 
 from bot.agent.messages import (
     Answer,
+    Image,
     Message,
     StopReason,
     ToolCall,
@@ -22,6 +24,7 @@ from bot.models.openai_wire import answer_from, calls_in, request_for
 from bot.values import Json
 from tests.fakes.model_server import KEY, Call, Reply, in_order
 from tests.fakes.openai_server import FakeOpenAI
+from tests.fakes.pictures import PICTURES
 
 TOOL = ToolDescription("look", "Look something up.", {"type": "object", "properties": {}})
 
@@ -61,6 +64,24 @@ def ask(*messages: Message, person: str = "", tools_allowed: bool = True) -> Que
         tools_allowed=tools_allowed,
         max_tokens=500,
     )
+
+
+async def test_images_are_sent_as_addresses_that_hold_them(
+    server: FakeOpenAI, model: OpenAIModel
+) -> None:
+    shown = tuple(Image(kind, data) for kind, data in PICTURES.items())
+
+    await model.ask(ask(UserMessage("What is this?", shown), Answer("A dot."), UserMessage("Oh.")))
+
+    _, first, _, last = server.requests[0].body["messages"]
+    urls = [
+        f"data:{kind};base64,{base64.b64encode(data).decode()}" for kind, data in PICTURES.items()
+    ]
+    assert first["content"] == [
+        *({"type": "image_url", "image_url": {"url": url}} for url in urls),
+        {"type": "text", "text": "What is this?"},
+    ]
+    assert last == {"role": "user", "content": "Oh."}
 
 
 def unheard(_: str) -> None:

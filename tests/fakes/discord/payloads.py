@@ -172,9 +172,13 @@ def guild_json(guild: Guild, channels: list[Channel], *, counts: bool = False) -
     if counts:
         number = len(guild.members)
         return found | {"approximate_member_count": number, "approximate_presence_count": number}
+    return found | _inside(guild, channels)
+
+
+def _inside(guild: Guild, channels: list[Channel]) -> Json:
     rooms = [channel for channel in channels if not channel.kind.is_thread]
     threads = [each for each in channels if each.kind.is_thread and not each.archived]
-    return found | {
+    return {
         "joined_at": "2026-01-01T00:00:00+00:00",
         "large": False,
         "unavailable": False,

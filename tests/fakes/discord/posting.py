@@ -12,6 +12,7 @@ from tests.fakes.discord.rules import (
     IN_MESSAGES,
     check_form,
     check_whole,
+    numbered,
     pinged,
 )
 from tests.fakes.discord.things import (
@@ -221,25 +222,6 @@ def open_thread(
         )
         deliver(world, first)
     return thread
-
-
-def numbered(components: list[Json], start: int = 1) -> list[Json]:
-    """Give every component without an id one of its own, as Discord does."""
-    return _number(components, [start])
-
-
-def _number(components: list[Json], next_id: list[int]) -> list[Json]:
-    found = []
-    for component in components:
-        copy: Json = {"id": next_id[0]} | component
-        next_id[0] += 1
-        if "components" in copy:
-            copy["components"] = _number(copy["components"], next_id)
-        for key in ("accessory", "component"):
-            if key in copy:
-                copy[key] = _number([copy[key]], next_id)[0]
-        found.append(copy)
-    return found
 
 
 def attached(

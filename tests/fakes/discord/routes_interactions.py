@@ -19,7 +19,7 @@ from tests.fakes.discord.interactions import (
 from tests.fakes.discord.payloads import message_json
 from tests.fakes.discord.refusals import Refusal, invalid
 from tests.fakes.discord.rest import Call, Route
-from tests.fakes.discord.rules import IN_ANSWERS, check_choices, check_form, check_modal
+from tests.fakes.discord.rules import IN_ANSWERS, check_choices, check_form, check_modal, numbered
 from tests.fakes.discord.things import EPHEMERAL, LOADING, Message
 
 #: As many messages may follow where the bot is installed for the person alone.
@@ -101,7 +101,7 @@ def _first(call: Call, found: Interaction, kind: int, data: Json) -> Message | N
             found.choices = [(choice["name"], choice["value"]) for choice in choices]
         case 9 if found.kind != SUBMIT:
             check_modal(data)
-            found.modal = Modal(found, data | {"components": posting.numbered(data["components"])})
+            found.modal = Modal(found, data | {"components": numbered(data["components"])})
         case _:
             raise invalid("type", "BASE_TYPE_CHOICES", f"{kind} cannot answer this.")
     return None

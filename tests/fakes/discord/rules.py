@@ -142,6 +142,25 @@ def _check_button(part: Json) -> None:
         raise too_long("components.custom_id", 100, least=1)
 
 
+def numbered(components: list[Json], start: int = 1) -> list[Json]:
+    """Give every component without an id one of its own, as Discord does."""
+    return _number(components, [start])
+
+
+def _number(components: list[Json], next_id: list[int]) -> list[Json]:
+    found = []
+    for component in components:
+        copy: Json = {"id": next_id[0]} | component
+        next_id[0] += 1
+        if "components" in copy:
+            copy["components"] = _number(copy["components"], next_id)
+        for key in ("accessory", "component"):
+            if key in copy:
+                copy[key] = _number([copy[key]], next_id)[0]
+        found.append(copy)
+    return found
+
+
 def check_modal(modal: Json) -> None:
     """Refuse a modal that Discord would not open."""
     if not 1 <= len(modal.get("custom_id", "")) <= 100:

@@ -15,7 +15,7 @@ from tests.fakes.slack.messages import Channel, Message
 from tests.fakes.slack.shapes import SlackError, User
 from tests.fakes.slack.surfaces import Trigger, View
 from tests.fakes.slack.waiting import Pulse
-from tests.fakes.slack.web import abort
+from tests.fakes.slack.web import cut_off
 from tests.fakes.slack.world import World
 
 MAX_USES, MAX_SECONDS = 5, 1800.0
@@ -163,7 +163,7 @@ class Answers:
         if fault is not None and fault.hold is not None:
             await fault.hold.wait()
         if fault is not None and fault.refuse:
-            abort(request)
+            return cut_off(request)
         if fault is not None and fault.answers:
             return web.json_response({"ok": False, "error": fault.error}, status=fault.status)
         answer = self._by_ticket.get(request.match_info["ticket"])
@@ -179,7 +179,7 @@ class Answers:
             return web.json_response(error.answer, status=400)
         self._pulse.beat()
         if fault is not None and fault.cut:
-            abort(request)
+            return cut_off(request)
         return web.Response(text="ok")
 
     def _apply(self, answer: Answer, body: Json) -> None:

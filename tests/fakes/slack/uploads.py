@@ -9,7 +9,7 @@ from tests.fakes.slack.agents import Agents
 from tests.fakes.slack.calls import Faults
 from tests.fakes.slack.chat import Tell
 from tests.fakes.slack.shapes import File, SlackError, User
-from tests.fakes.slack.web import Ask, Method, abort
+from tests.fakes.slack.web import Ask, Method, cut_off
 from tests.fakes.slack.world import World
 
 MAX_SNIPPET = 1_000_000
@@ -70,7 +70,7 @@ class Uploads:
         if fault is not None and fault.hold is not None:
             await fault.hold.wait()
         if fault is not None and (fault.refuse or fault.cut):
-            abort(request)
+            return cut_off(request)
         if fault is not None and fault.answers:
             return web.Response(status=fault.status, text=fault.error or "upstream error")
         if file is None:
@@ -120,7 +120,7 @@ class Uploads:
         if fault is not None and fault.hold is not None:
             await fault.hold.wait()
         if fault is not None and (fault.refuse or fault.cut):
-            abort(request)
+            return cut_off(request)
         if fault is not None and fault.answers:
             return web.Response(status=fault.status, text=fault.error)
         if file is None or file.content is None:

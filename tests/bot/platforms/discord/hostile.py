@@ -12,6 +12,10 @@ _PING = "<@{0}> <@!{0}> <@&{0}> <#{0}> @everyone @here"
 def own(victim: int) -> tuple[str, ...]:
     """Return texts against Discord, some of which name somebody who is there."""
     ping = _PING.format(victim)
+    return (*_pings(ping, victim), *_shapes(ping))
+
+
+def _pings(ping: str, victim: int) -> tuple[str, ...]:
     return (
         ping,
         f"```\n{ping}\n```",
@@ -35,6 +39,11 @@ def own(victim: int) -> tuple[str, ...]:
         f"</cmd:{victim}> </subagents stop:{victim}> <id:customize> <t:0:R> <a:x:{victim}>",
         f"[{ping}](https://evil.example) [x]( https://evil.example )",
         f"[x](discord://-/channels/{victim})",
+    )
+
+
+def _shapes(ping: str) -> tuple[str, ...]:
+    return (
         "https://evil.example/" + "a" * 2100 + ")",
         "```" * 50,
         "```\n" * 50,

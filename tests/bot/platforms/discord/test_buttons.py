@@ -20,6 +20,7 @@ from bot.platforms.discord.buttons import (
     more_below,
 )
 from bot.platforms.discord.people import NOT_YOU
+from bot.platforms.discord.texts import question_tail
 from bot.values import Identity
 from tests.bot.platforms.discord.hearing import CONTENT_ALLOWED, RUN, Town, people, town, who
 from tests.fakes.discord.server import FakeDiscord
@@ -28,7 +29,7 @@ from tests.fakes.ears import FakeEars
 
 QUESTION = "0f" * 16
 GONE = "There is nothing to confirm: it was answered already, has expired, or is not yours."
-EDIT = "/webhooks/{application}/{token}/messages/{message}"
+EDIT = "/channels/{channel}/messages/{message}"
 
 
 class OneOwner(FakeEars):
@@ -155,14 +156,14 @@ async def test_below_a_page_of_the_log_is_a_button_for_the_next(here: Town) -> N
 
 
 def test_the_next_page_is_of_the_same_run_also_when_the_reply_has_its_short_id() -> None:
-    def run(more: str, asked: str) -> str | None:
+    def ids(more: str, asked: str) -> list[str]:
         row = more_below(CommandReply(text="", more=more), asked)
-        return row and next(item.custom_id for item in row.children)  # type: ignore[attr-defined]
+        return [str(getattr(item, "custom_id", "")) for item in row.children] if row else []
 
-    assert run("/subagents log 1a2b3c4d 2", RUN) == f"run:log:{RUN}:2"
-    assert run("/subagents log 1a2b3c4d 2", "last") == "run:log:1a2b3c4d:2"
-    assert run("", RUN) is None
-    assert run("/subagents list 2", RUN) is None
+    assert ids("/subagents log 1a2b3c4d 2", RUN) == [f"run:log:{RUN}:2"]
+    assert ids("/subagents log 1a2b3c4d 2", "last") == ["run:log:1a2b3c4d:2"]
+    assert ids("", RUN) == []
+    assert ids("/subagents list 2", RUN) == []
 
 
 async def test_clicks_pass_the_same_gate_as_messages(fake: FakeDiscord) -> None:
@@ -276,6 +277,17 @@ async def test_an_answered_question_loses_its_buttons_and_says_who_decided(
     assert (clicked.text(), clicked.messages[0].ephemeral) == ("Deleted 3 files.", True)
 
 
+async def test_an_answered_question_no_longer_says_when_it_ends(here: Town) -> None:
+    there = here.client.get_partial_messageable(here.general.id)
+    row = Row(AnswerButton(QUESTION, yes=True))
+    sent = await there.send(f"Shall I delete it?\n{question_tail(1_700_000_000)}", view=row)
+    message = here.general.messages[sent.id]
+
+    await (await here.fake.click(here.alice, message, "Yes, do it")).done()
+
+    assert message.text() == f"Shall I delete it?\n\n✅ <@{here.alice.id}> said yes."
+
+
 async def test_a_question_as_long_as_discord_allows_can_be_answered(here: Town) -> None:
     message = await ask(here, "x" * 4_000)
 
@@ -358,32 +370,43 @@ async def test_a_question_that_is_gone_when_it_is_answered_breaks_nothing(
     assert "still has its buttons" in caplog.text
 
 
+async def test_a_question_is_settled_also_when_the_click_has_expired(here: Town) -> None:
+    message = await ask(here)
+    here.fake.fail("POST", "/interactions/{id}/{token}/callback", code=10062)
+
+    await here.fake.click(here.alice, message, "Yes, do it")
+    *_, said = await here.said(here.general, 2)
+
+    assert message.buttons() == []
+    assert said.text() == "Deleted 3 files."
+
+
 async def test_the_same_click_in_another_process_says_nothing_more(here: Town) -> None:
     message = await ask(here)
-    await (await here.fake.click(here.alice, message, "Yes, do it")).done()
-    fault = here.fake.fail("POST", "/interactions/{id}/{token}/callback", code=40060)
+    first = await (await here.fake.click(here.alice, message, "Yes, do it")).done()
+    here.fake.fail("POST", "/interactions/{id}/{token}/callback", code=40060)
 
-    second = await here.fake.click(here.alice, await ask(here), "Yes, do it")
+    await here.fake.click(here.alice, await ask(here), "Yes, do it")
     await here.ears.until(lambda: len(here.ears.answered) == 2, "the answer")
-    await (await here.fake.click(here.bob, await ask(here), "No")).done()
+    other = await (await here.fake.click(here.bob, await ask(here), "No")).done()
 
-    assert (fault.hits, second.messages) == (1, [])
+    assert (first.text(), other.text()) == ("Deleted 3 files.", GONE)
+    assert len(here.fake.requests("POST", "/webhooks/{application}/{token}")) == 2
 
 
 # --- what the library keeps -----------------------------------------------------------------------
 
 
 async def test_the_library_keeps_no_view_so_none_can_take_a_button_away(here: Town) -> None:
+    older = await here.post(here.general, StopButton(RUN))
     message = await here.post(here.general, StopButton(RUN), LogButton(RUN))
     there = here.client.get_partial_messageable(here.general.id).get_partial_message(message.id)
     row = Row(StopButton(RUN), LogButton(RUN))
     await there.edit(view=row)
     row.remove_item(row.children[0])
     await there.edit(view=row)
-    await there.edit(view=Row(StopButton(RUN)))
     here.answers(f"/subagents stop {RUN}", "Stopping it.")
 
-    clicked = await (await here.fake.click(here.alice, message, "Stop")).done()
+    clicked = await (await here.fake.click(here.alice, older, "Stop")).done()
 
     assert clicked.text() == "Stopping it."
-    assert not here.client.persistent_views

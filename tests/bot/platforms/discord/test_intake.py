@@ -329,6 +329,21 @@ async def test_without_the_intent_a_thread_is_told_once_what_is_missing(fake: Fa
         assert [each.text() for each in fake.answers(thread)] == [HIDDEN]
 
 
+async def test_without_the_intent_an_answer_that_pings_nobody_is_told_what_is_missing(
+    fake: FakeDiscord,
+) -> None:
+    fake.application_flags = 0
+    async with town(fake) as here:
+        sent = await here.client.get_partial_messageable(here.general.id).send("What else?")
+        asked = here.general.messages[sent.id]
+
+        await fake.say(here.alice, here.general, "this", reply_to=asked, ping_reply=False)
+        *_, answer = await here.said(here.general, 2)
+
+        assert answer.text() == HIDDEN
+        assert here.ears.heard == []
+
+
 # --- what there is besides text -------------------------------------------------------------------
 
 
@@ -393,14 +408,14 @@ async def test_a_long_answer_is_told_in_messages_and_a_longer_one_in_a_file(here
     await here.fake.say(here.alice, dm, "long")
     messages = await here.said(dm, 3)
     await here.fake.say(here.alice, dm, "longer")
-    *_, last = await here.said(dm, 4)
+    *_, first, last = await here.said(dm, 5)
 
     assert " ".join(each.text() for each in messages).split() == ["word"] * 1_000
     assert max(len(each.text()) for each in messages) <= 2_000
     ((name, content),) = last.files
     assert name == "answer.md"
     assert content.decode().split() == ["word"] * 5_000
-    assert last.text().startswith("word word")
+    assert first.text().startswith("word word")
 
 
 async def test_when_files_are_refused_the_whole_text_goes_out_all_the_same(here: Town) -> None:
@@ -438,6 +453,7 @@ async def test_in_a_server_what_a_run_read_and_wrote_is_told_in_private(
     (note,) = await here.said(here.general)
 
     assert note.text() == SENT_PRIVATELY
+    assert note.reference
     assert [each.text() for each in here.fake.answers(here.fake.dm(here.alice))] == [
         "It read a secret."
     ]

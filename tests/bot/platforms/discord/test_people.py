@@ -147,6 +147,18 @@ def test_what_is_remembered_does_not_grow_without_end() -> None:
     assert reception.first(0)
 
 
+def test_what_came_again_is_remembered_from_then_on() -> None:
+    reception = Reception(DiscordSettings())
+    for number in range(REMEMBERED):
+        reception.first(number)
+
+    assert reception.first(0, again_after=0)
+    assert reception.first("one more")
+
+    assert not reception.first(0)
+    assert reception.first(1)
+
+
 async def test_settling_waits_for_whoever_is_being_seen_to_but_not_for_ever() -> None:
     reception = Reception(DiscordSettings())
     may_end, begun = asyncio.Event(), asyncio.Event()

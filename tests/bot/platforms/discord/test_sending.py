@@ -10,7 +10,8 @@ from bot.errors import DeliveryError
 from bot.platforms.discord.buttons import LogButton, Row
 from bot.platforms.discord.problems import TOO_MANY_EDITS, RefusedError
 from bot.platforms.discord.sending import Draft, Sender, made_harmless, nonce_of
-from bot.platforms.discord.texts import IN_FILE, Paper
+from bot.platforms.discord.texts import IN_FILE
+from bot.platforms.paper import Paper
 from tests.bot.platforms.discord.speaking import MESSAGE, MESSAGES, RUN, THREADS, Stand, stand
 
 SUPPRESSED, COMPONENTS_V2 = 1 << 2, 1 << 15
@@ -396,9 +397,7 @@ async def test_a_thread_of_a_message_has_its_id(room: Stand) -> None:
 
 
 async def test_direct_messages_have_a_channel(room: Stand) -> None:
-    assert await room.sender.direct_channel(room.owner.account) == str(
-        room.fake.dm(room.alice).id
-    )
+    assert await room.sender.direct_channel(room.owner.account) == str(room.fake.dm(room.alice).id)
 
 
 async def test_long_texts_are_made_harmless_as_short_ones_are() -> None:

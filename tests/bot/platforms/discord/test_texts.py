@@ -12,24 +12,23 @@ from bot.platforms.discord import texts
 from bot.platforms.discord.texts import (
     EMPTY,
     MOST_CHARACTERS,
-    Paper,
     announcement_tail,
     announcement_text,
     card_text,
     code,
+    colour_of,
     gone,
     harmless,
     inline,
-    look_of,
     mention,
     newest,
     paper_of,
     question_tail,
     question_text,
     start_of,
-    stop_watch,
     thread_name,
 )
+from bot.platforms.paper import Paper
 from bot.values import Identity, Place, RunStatus
 from tests.bot.platforms.discord.hostile import WHOLE, corpus, words_of
 
@@ -107,13 +106,9 @@ def test_a_card_of_a_run_without_label_or_budget_does_without() -> None:
 
 
 @pytest.mark.parametrize("status", RunStatus)
-def test_every_state_has_a_look_of_its_own_words(status: RunStatus) -> None:
-    look = look_of(status)
-
-    assert look.mark
-    assert look.word
-    assert "_" not in look.word
-    assert 0 <= look.colour <= 0xFFFFFF
+def test_every_state_has_a_colour(status: RunStatus) -> None:
+    assert 0 < colour_of(status) <= 0xFFFFFF
+    assert (colour_of(status) == texts.GREEN) == (status is RunStatus.COMPLETED)
 
 
 @given(statuses, anything, anything, anything, anything, st.floats(0, 1e9), st.integers(0, 10**18))
@@ -159,15 +154,6 @@ def test_the_start_of_a_run_stands_still_while_it_hardly_moves() -> None:
     assert first == 990
     assert start_of(card(elapsed_seconds=12.0), 1004.9, first) == 990
     assert start_of(card(elapsed_seconds=12.0), 1060.0, first) == 1048
-
-
-def test_a_stop_watch_shows_hours_when_there_are_some() -> None:
-    assert [stop_watch(seconds) for seconds in (0, 59.9, 60, 3600)] == [
-        "0:00",
-        "0:59",
-        "1:00",
-        "1:00:00",
-    ]
 
 
 # --- short texts ----------------------------------------------------------------------------------

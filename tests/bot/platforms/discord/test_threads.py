@@ -7,7 +7,12 @@ from dataclasses import replace
 import pytest
 
 from bot.errors import DeliveryError
+from bot.platforms.discord.sending import Sender
+from bot.platforms.discord.threads import Threads
+from bot.tasks import Tasks
+from tests.bot.platforms.discord.hearing import town
 from tests.bot.platforms.discord.speaking import THREADS, Stand, stand
+from tests.fakes.discord.server import FakeDiscord
 
 
 @pytest.fixture
@@ -97,3 +102,18 @@ async def test_who_gives_up_waiting_takes_the_thread_from_nobody(room: Stand) ->
 
     assert await patient
     assert len(room.fake.requests("POST", THREADS)) == 1
+
+
+async def test_a_thread_is_called_after_what_was_said() -> None:
+    async with FakeDiscord.open() as fake, town(fake) as heard:
+        await fake.say(
+            heard.alice, heard.general, "What is new in @everyone's\nworld?", mention=True
+        )
+        await heard.heard()
+        tasks = Tasks()
+
+        await Threads(heard.client, Sender(heard.client), tasks).ready(heard.ears.heard[0].place)
+
+        assert [each.name for each in fake.threads(heard.general)] == [
+            "What is new in @ everyone's world?"
+        ]

@@ -35,6 +35,7 @@ from sqlalchemy.ext.asyncio import create_async_engine
 
 from bot.values import Json
 from tests.fakes.slack.messages import Channel, Message
+from tests.fakes.slack.oauth import Consent
 from tests.fakes.slack.server import FakeSlack
 from tests.fakes.slack.serving import serve
 from tests.fakes.slack.shapes import User
@@ -883,6 +884,7 @@ async def test_a_connection_that_breaks_after_the_message_was_stored_doubles_it(
     await patient(slack).chat_postMessage(channel=general.id, text="refused")
 
     assert [message.text for message in slack.said(general)] == ["cut", "cut", "refused"]
+    assert [call.args["text"] for call in slack.calls] == ["cut", "cut", "refused", "refused"]
 
 
 async def test_a_call_can_be_held_before_and_after_it_is_done(
@@ -1247,6 +1249,39 @@ async def test_a_token_that_was_revoked_is_good_for_nothing(
     await slack.revoke_tokens(slack.team)
 
     assert await error_of(client.auth_test()) == "token_revoked"
+
+
+@pytest.mark.filterwarnings("ignore:BasicAuth is deprecated:DeprecationWarning")
+async def test_a_code_is_exchanged_once_by_the_app_that_it_was_given_to(
+    slack: FakeSlack, client: AsyncWebClient, alice: User
+) -> None:
+    async def exchange(code: str = "", secret: str = "", back: str = "") -> str:
+        slack.oauth.codes.setdefault("good", Consent(slack.team, alice, False, ("x",), "https://a"))
+        given = {"client_id": slack.client_id, "client_secret": secret or slack.client_secret}
+        call = client.oauth_v2_access(
+            **given, code=code or "good", redirect_uri=back or "https://a"
+        )
+        try:
+            return str((await call)["access_token"])[:5]
+        except SlackApiError as error:
+            return str(error.response["error"])
+
+    assert await exchange(secret="wrong") == "bad_client_secret"
+    assert await exchange(code="other") == "invalid_code"
+    assert await exchange(back="https://b") == "bad_redirect_uri"
+    assert await exchange() == "xoxb-"
+    assert "good" not in slack.oauth.codes
+
+
+async def test_sockets_are_opened_with_the_token_of_the_app(
+    slack: FakeSlack, client: AsyncWebClient
+) -> None:
+    refused = [
+        await error_of(client.apps_connections_open(app_token=token))
+        for token in ("xapp-wrong", slack.bot_token)
+    ]
+
+    assert refused == ["invalid_auth", "not_allowed_token_type"]
 
 
 async def test_people_of_another_workspace_are_told_apart_in_a_shared_channel(

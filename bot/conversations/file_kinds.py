@@ -1,0 +1,89 @@
+"""What a file is: by its name and type as far as they go, and for certain by its content (pure)."""
+
+from enum import StrEnum
+
+
+class Kind(StrEnum):
+    """What a file claims to be."""
+
+    TEXT = "text"
+    IMAGE = "image"
+    OTHER = "other"
+    UNKNOWN = "unknown"
+
+
+_TYPES = """
+json xml xhtml yaml x-yaml toml javascript ecmascript x-javascript typescript sql graphql x-sh
+x-shellscript x-httpd-php x-python x-ndjson jsonl rtf x-tex x-subrip
+"""
+_SUFFIXES = """
+txt text md markdown rst adoc org tex log out diff patch csv tsv json jsonl ndjson yaml yml toml ini
+cfg conf env properties xml xsd xsl svg html htm css scss sass less vue svelte js mjs cjs jsx ts tsx
+mts cts py pyi ipynb rb php pl pm lua r jl go rs c h cc cpp cxx hpp hh m mm cs fs vb java kt kts
+scala groovy gradle clj ex exs erl hs ml swift dart zig nim sh bash zsh fish ps1 bat cmd sql graphql
+proto tf hcl nix dockerfile makefile cmake lock srt vtt ics vcf eml
+"""
+
+#: Types below `application/` that are text.
+TEXT_TYPES = frozenset(_TYPES.split())
+TEXT_SUFFIXES = frozenset(_SUFFIXES.split())
+IMAGE_SUFFIXES = frozenset(
+    {"png", "jpg", "jpeg", "gif", "webp", "bmp", "tif", "tiff", "heic", "heif", "avif", "ico"}
+)
+
+_MAGIC = (
+    (b"\x89PNG\r\n\x1a\n", "image/png"),
+    (b"\xff\xd8\xff", "image/jpeg"),
+    (b"GIF87a", "image/gif"),
+    (b"GIF89a", "image/gif"),
+)
+_UTF_16 = (b"\xff\xfe", b"\xfe\xff")
+_PDF = b"%PDF-"
+
+
+def claimed_kind(name: str, media_type: str) -> Kind:
+    """Return what a file claims to be.
+
+    The name goes first: TypeScript (`.ts`) passes for a video by its type.
+    """
+    suffix = name.rpartition(".")[2].strip().lower()
+    if suffix in TEXT_SUFFIXES:
+        return Kind.TEXT
+    if suffix in IMAGE_SUFFIXES:
+        return Kind.IMAGE
+    main, _, rest = media_type.partition(";")[0].strip().lower().partition("/")
+    if main == "text" or rest in TEXT_TYPES or rest.endswith(("+json", "+xml", "+yaml")):
+        return Kind.TEXT
+    if main == "image":
+        return Kind.IMAGE
+    return Kind.OTHER if main in {"audio", "video", "font"} else Kind.UNKNOWN
+
+
+def image_type(content: bytes) -> str:
+    """Return the media type of an image that models can be shown; empty if it is none."""
+    # Every image has zeros; a text that begins like one has none.
+    if b"\0" not in content:
+        return ""
+    if content[:4] == b"RIFF" and content[8:12] == b"WEBP":
+        return "image/webp"
+    return next((kind for magic, kind in _MAGIC if content.startswith(magic)), "")
+
+
+def text_in(content: bytes, kind: Kind) -> str | None:
+    """Return the text that a content is, or `None`; only what claims to be text may be legacy."""
+    if content.startswith(_UTF_16):
+        return _decoded(content, "utf-16")
+    if b"\0" in content or content.startswith(_PDF):
+        return None
+    text = _decoded(content, "utf-8-sig")
+    if text is None and kind is Kind.TEXT:
+        text = _decoded(content, "cp1252")
+        return content.decode("latin-1") if text is None else text
+    return text
+
+
+def _decoded(content: bytes, encoding: str) -> str | None:
+    try:
+        return content.decode(encoding)
+    except UnicodeDecodeError:
+        return None

@@ -1,0 +1,193 @@
+"""Files that people attach: which of them are taken, and what is said about the others."""
+
+import asyncio
+import html
+import logging
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pydantic import Field
+
+from bot.agent.defusing import defused
+from bot.agent.plain import clean
+from bot.conversations.file_kinds import Kind, claimed_kind, image_type, text_in
+from bot.errors import DeliveryError
+from bot.platforms.base import Attached
+from bot.values import File, Settings
+
+log = logging.getLogger(__name__)
+
+NAME_CHARACTERS = 100
+NAME_READ = 1_000
+NAMES_TOLD = 5
+MEGABYTE = 1_000_000
+
+
+class FileSettings(Settings):
+    """Everything under `files:`."""
+
+    per_message: int = Field(
+        10, ge=0, le=20, description="Files that are taken with one message; 0 takes none."
+    )
+    text_bytes: int = Field(
+        200_000, ge=1_000, le=2_000_000, description="The largest text that is taken, in bytes."
+    )
+    # Anthropic takes 5 MiB, measured as base64.
+    image_bytes: int = Field(
+        3_900_000,
+        ge=10_000,
+        le=15_000_000,
+        description="The largest image that is taken, in bytes; Claude takes no larger one.",
+    )
+    fetch_seconds: float = Field(
+        30, gt=0, le=300, description="How long the platform may take to give a file, in seconds."
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Taken:
+    """What became of the files of one message.
+
+    Attributes:
+        refusals: For the person, about what was not taken: what, why, and what would do.
+    """
+
+    files: tuple[File, ...] = ()
+    refusals: tuple[str, ...] = ()
+
+    def told(self, text: str) -> str:
+        """Return what was said as it is kept: the agent is to know what it does not see."""
+        notes = (f"[{html.escape(defused(each), quote=False)}]" for each in self.refusals)
+        return "\n\n".join(part for part in (text, *notes) if part)
+
+
+async def take(attached: Sequence[Attached], settings: FileSettings) -> Taken:
+    """Fetch the files of a message, all at once, and keep those that a model can be shown.
+
+    Whatever the platform does, this takes hardly longer than `files.fetch_seconds`.
+    """
+    wanted, surplus = attached[: settings.per_message], attached[settings.per_message :]
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(_take(each, settings), name="take a file") for each in wanted]
+    outcomes = [task.result() for task in tasks]
+    refusals = [each for each in outcomes if isinstance(each, str)]
+    if surplus:
+        refusals.append(_too_many([file_name(each.name) for each in surplus], settings))
+    files = tuple(each for each in outcomes if isinstance(each, File))
+    return Taken(files=files, refusals=tuple(refusals))
+
+
+async def _take(attached: Attached, settings: FileSettings) -> File | str:
+    """Return a file, or the sentence that says why it was not taken."""
+    name = file_name(attached.name)
+    claim = claimed_kind(name, attached.media_type)
+    refusal = refused_unseen(name, claim, attached.size, settings)
+    if refusal:
+        return refusal
+    content = await _fetched(attached, name, settings)
+    if isinstance(content, str):
+        return content
+    return await asyncio.to_thread(judged, name, claim, content, settings)
+
+
+async def _fetched(attached: Attached, name: str, settings: FileSettings) -> bytes | str:
+    """Return the content of a file, or the sentence that says why there is none."""
+    try:
+        async with asyncio.timeout(settings.fetch_seconds):
+            return await attached.read()
+    except DeliveryError as error:
+        return str(error)
+    except TimeoutError:
+        why = f"it did not come within {settings.fetch_seconds:g} seconds"
+        return _refused(name, why, "Send it again, or a smaller one.")
+    except Exception:
+        log.exception("A file could not be fetched")
+        return _refused(name, "I could not fetch it", "Attach it to a message again.")
+
+
+# -- decisions, without waiting ------------------------------------------------------------------
+
+
+def file_name(name: str) -> str:
+    """Return a file's name on one line, without what nobody can see."""
+    line = " ".join(clean(name[-NAME_READ:]).split())
+    if len(line) > NAME_CHARACTERS:
+        # Its end tells what the file is.
+        line = clean(f"{line[: NAME_CHARACTERS - 21]}…{line[-20:]}")
+    return line or "without a name"
+
+
+def refused_unseen(name: str, claim: Kind, size: int, settings: FileSettings) -> str:
+    """Return why a file need not be fetched at all; empty if it may be taken."""
+    if claim is Kind.OTHER:
+        return _unreadable(name, claim)
+    texts, images = settings.text_bytes, settings.image_bytes
+    if size > (texts if claim is Kind.TEXT else max(texts, images)):
+        return _too_large(name, size, settings)
+    return ""
+
+
+def judged(name: str, claim: Kind, content: bytes, settings: FileSettings) -> File | str:
+    """Return a file as it is kept, or the sentence that says why it is not taken.
+
+    The content decides: names and types say whatever people and programs like.
+    """
+    if media_type := image_type(content):
+        if len(content) > settings.image_bytes:
+            return _too_large(name, len(content), settings)
+        return File(name, media_type, content)
+    text = text_in(content, claim)
+    if text is None:
+        return _unreadable(name, claim)
+    if len(content) > settings.text_bytes:
+        return _too_large(name, len(content), settings)
+    text = clean(text)
+    if not text.strip():
+        return _refused(name, "it is empty", "Was it saved before you sent it?")
+    return File(name, "", text.encode())
+
+
+# -- what people are told ------------------------------------------------------------------------
+
+
+def _refused(name: str, why: str, instead: str) -> str:
+    return f"The file {name} was not taken: {why}. {instead}"
+
+
+def _unreadable(name: str, claim: Kind) -> str:
+    match claim:
+        case Kind.IMAGE:
+            why, instead = "it is no image that I can see", "Save it as PNG, JPEG, GIF or WebP."
+        case Kind.TEXT:
+            why, instead = "I cannot read its text", "Save it as UTF-8."
+        case _:
+            why = "it is neither a text nor an image"
+            instead = "Send what it says as a text file, or as pictures (PNG or JPEG)."
+    return _refused(name, why, instead)
+
+
+def _too_large(name: str, size: int, settings: FileSettings) -> str:
+    texts, images = _spoken(settings.text_bytes), _spoken(settings.image_bytes)
+    why = (
+        f"it has {_spoken(size, up=True)}, and I take texts up to {texts} and images up to {images}"
+    )
+    return _refused(name, why, "Send a smaller one, or the part that matters.")
+
+
+def _too_many(names: Sequence[str], settings: FileSettings) -> str:
+    more = len(names) - NAMES_TOLD
+    listed = [*names[:NAMES_TOLD], *([f"{more} more"] if more > 0 else [])]
+    which = f"file {listed[0]} was" if len(listed) == 1 else f"files {', '.join(listed)} were"
+    most = settings.per_message
+    why = f"I take up to {most} with one message" if most else "I take no files here"
+    instead = "Send more with the next message." if most else "Write what matters as a message."
+    return f"The {which} not taken: {why}. {instead}"
+
+
+def _spoken(size: int, *, up: bool = False) -> str:
+    """Return a size for people; rounded up, so that what is too large never looks as if it fits."""
+    rounded = math.ceil if up else math.floor
+    if size >= MEGABYTE:
+        return f"{rounded(size * 10 / MEGABYTE) / 10:g} MB"
+    return f"{rounded(size / 1_000)} kB"

@@ -1,0 +1,86 @@
+"""Queries on files that came with messages."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from sqlalchemy import bindparam, delete, func, insert, select
+
+from bot.values import File, new_sortable_id
+from db.database import Transaction
+from db.tables import files
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """A file without its content.
+
+    Attributes:
+        media_type: Of an image; empty for a text.
+        size: In bytes.
+    """
+
+    id: str
+    message_id: str
+    name: str
+    media_type: str
+    size: int
+
+
+# Built once: every turn asks for files, and hardly any has one.
+_OF_MESSAGES = (
+    select(
+        files.c.id,
+        files.c.message_id,
+        files.c.name,
+        files.c.media_type,
+        func.length(files.c.data).label("size"),
+    )
+    .where(files.c.message_id.in_(bindparam("b_ids", expanding=True)))
+    .order_by(files.c.id)
+)
+
+
+async def put(tx: Transaction, message_id: str, sent: Sequence[File], now: datetime) -> None:
+    """Store the files of a message, in this order."""
+    # Ids that are made in the same microsecond are in no order of their own.
+    ids = sorted(new_sortable_id() for _ in sent)
+    rows = [
+        {
+            "id": file_id,
+            "message_id": message_id,
+            "name": file.name,
+            "media_type": file.media_type,
+            "data": file.data,
+            "created_at": now,
+        }
+        for file_id, file in zip(ids, sent, strict=True)
+    ]
+    if rows:
+        await tx.execute(insert(files), rows)
+
+
+async def of_messages(tx: Transaction, message_ids: Sequence[str]) -> list[Entry]:
+    """Return the files of these messages, in the order in which they were stored."""
+    rows = await tx.execute(_OF_MESSAGES, {"b_ids": list(message_ids)})
+    return [
+        Entry(
+            id=row.id,
+            message_id=row.message_id,
+            name=row.name,
+            media_type=row.media_type,
+            size=row.size,
+        )
+        for row in rows
+    ]
+
+
+async def contents(tx: Transaction, file_ids: Sequence[str]) -> dict[str, bytes]:
+    """Return what these files hold, by their ids."""
+    rows = await tx.execute(select(files.c.id, files.c.data).where(files.c.id.in_(file_ids)))
+    return {row.id: row.data for row in rows}
+
+
+async def forget_before(tx: Transaction, moment: datetime) -> int:
+    """Delete files that came before, and return how many there were."""
+    return (await tx.execute(delete(files).where(files.c.created_at < moment))).rowcount

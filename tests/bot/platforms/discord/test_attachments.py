@@ -1,0 +1,128 @@
+"""Files that people attach: from where they are fetched, and how much of them."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+from aiohttp import web
+
+from bot.errors import DeliveryError
+from bot.platforms.discord.attachments import MOST_BYTES, fetch, may_fetch
+from bot.platforms.discord.settings import API_URL
+
+HERE = "http://127.0.0.1:8000/api/v10"
+
+
+@pytest.mark.parametrize(
+    ("address", "api_url", "may"),
+    [
+        ("https://cdn.discordapp.com/attachments/1/2/a.txt?ex=1", API_URL, True),
+        ("https://media.discordapp.net/attachments/1/2/a.png", API_URL, True),
+        ("https://cdn.discordapp.com/attachments/1/2/a.txt", HERE, True),
+        ("http://cdn.discordapp.com/attachments/1/2/a.txt", API_URL, False),
+        ("https://cdn.discordapp.com:8443/a.txt", API_URL, False),
+        ("https://cdn.discordapp.com.evil.example/a.txt", API_URL, False),
+        ("https://evil.example/cdn.discordapp.com/a.txt", API_URL, False),
+        ("https://cdn.discordapp.com@evil.example/a.txt", API_URL, False),
+        ("https://me:secret@cdn.discordapp.com/a.txt", API_URL, False),
+        ("https://discord.com/api/v10/users/@me", API_URL, False),
+        ("https://169.254.169.254/latest", API_URL, False),
+        ("file:///etc/passwd", API_URL, False),
+        ("http://127.0.0.1:8000/attachments/1/2/a.txt", HERE, True),
+        ("http://127.0.0.1:8001/attachments/1/2/a.txt", HERE, False),
+        ("http://127.0.0.1:8000/attachments/1/2/a.txt", API_URL, False),
+        ("https://[broken", API_URL, False),
+        ("", API_URL, False),
+        ("a.txt", HERE, False),
+    ],
+)
+def test_files_come_from_where_discord_keeps_them_and_from_nowhere_else(
+    address: str, api_url: str, may: bool
+) -> None:
+    assert may_fetch(address, api_url) is may
+
+
+class Shelf:
+    """A server that holds one file."""
+
+    def __init__(self) -> None:
+        self.url = ""
+        self.respond: web.StreamResponse = web.Response(body=b"eggs")
+        self.asked: list[str] = []
+
+    async def answer(self, request: web.Request) -> web.StreamResponse:
+        self.asked.append(request.path)
+        return self.respond
+
+    async def endless(self, request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        try:
+            while True:
+                await response.write(bytes(1024 * 1024))
+        except ConnectionError:
+            return response
+
+
+@pytest.fixture
+async def shelf() -> AsyncIterator[Shelf]:
+    shelf = Shelf()
+    app = web.Application()
+    app.router.add_get("/endless", shelf.endless)
+    app.router.add_get("/{path:.*}", shelf.answer)
+    runner = web.AppRunner(app, handler_cancellation=True, shutdown_timeout=0.1)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    shelf.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+    yield shelf
+    await runner.cleanup()
+
+
+async def got(shelf: Shelf, path: str = "/a%2Fb.txt") -> bytes:
+    async with asyncio.timeout(10):
+        return await fetch(shelf.url + path, "a.txt", shelf.url + "/api/v10")
+
+
+async def test_a_file_is_what_was_sent(shelf: Shelf) -> None:
+    assert await got(shelf) == b"eggs"
+
+
+async def test_a_file_from_elsewhere_is_not_even_asked_for(shelf: Shelf) -> None:
+    with pytest.raises(DeliveryError, match="where Discord keeps files") as caught:
+        await fetch(shelf.url + "/a.txt", "a.txt", API_URL)
+
+    assert caught.value.permanent
+    assert shelf.asked == []
+
+
+async def test_a_redirect_is_not_followed(shelf: Shelf) -> None:
+    shelf.respond = web.Response(status=302, headers={"Location": "/elsewhere"})
+
+    with pytest.raises(DeliveryError, match=r"no longer has the file a\.txt"):
+        await got(shelf, "/a.txt")
+
+    assert shelf.asked == ["/a.txt"]
+
+
+@pytest.mark.parametrize(("status", "permanent"), [(404, True), (403, True), (503, False)])
+async def test_a_file_that_is_gone_is_told_from_one_that_comes_later(
+    shelf: Shelf, status: int, permanent: bool
+) -> None:
+    shelf.respond = web.Response(status=status)
+
+    with pytest.raises(DeliveryError, match=r"a\.txt") as caught:
+        await got(shelf)
+
+    assert caught.value.permanent is permanent
+
+
+async def test_of_a_file_without_end_no_more_is_read_than_is_taken(shelf: Shelf) -> None:
+    with pytest.raises(DeliveryError, match=f"larger than the {MOST_BYTES // 1024**2} MB"):
+        await got(shelf, "/endless")
+
+
+async def test_a_server_that_is_not_there_may_come_back(shelf: Shelf) -> None:
+    with pytest.raises(DeliveryError, match="Try again in a moment") as caught:
+        await fetch("http://127.0.0.1:9/a.txt", "a.txt", "http://127.0.0.1:9/api/v10")
+
+    assert not caught.value.permanent

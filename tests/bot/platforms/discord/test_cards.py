@@ -1,0 +1,418 @@
+"""A run has one card; it moves with the run, and its final state stays."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import replace
+
+import pytest
+
+from bot.platforms.base import RunCard
+from bot.platforms.discord.cards import Board
+from bot.values import RunStatus
+from tests.bot.platforms.discord.hostile import corpus
+from tests.bot.platforms.discord.speaking import (
+    AT_ONCE,
+    MESSAGE,
+    MESSAGES,
+    RUN,
+    THREADS,
+    Stand,
+    card_of,
+    stand,
+)
+from tests.fakes.discord.things import Channel, Message
+
+PATIENCE = 5.0
+NOW = 1_700_000_000
+
+
+class Time:
+    """A clock on the wall that a test moves."""
+
+    def __init__(self) -> None:
+        self.now = float(NOW)
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+async def room() -> AsyncIterator[Stand]:
+    async with stand() as opened:
+        yield opened
+
+
+@pytest.fixture
+def time() -> Time:
+    return Time()
+
+
+@pytest.fixture
+def board(room: Stand, time: Time) -> Board:
+    return board_of(room, time)
+
+
+def board_of(room: Stand, time: Time, *, seconds: float = 0.0) -> Board:
+    return Board(
+        room.sender, room.threads, room.tasks, seconds=seconds, pauses=(0.0, 0.0), now=time
+    )
+
+
+class Begun:
+    """Remembers the ids of cards that were posted."""
+
+    def __init__(self) -> None:
+        self.ids: list[str] = []
+
+    def __call__(self, message_id: str) -> None:
+        self.ids.append(message_id)
+
+
+@pytest.fixture
+def begun() -> Begun:
+    return Begun()
+
+
+async def shows(room: Stand, text: str, channel: Channel | None = None) -> Message:
+    """Wait until the newest card shows something."""
+
+    def cards() -> list[Message]:
+        where = channel or room.fake.channels.get(room.said.id)
+        return room.fake.answers(where) if where else []
+
+    await room.fake.until(lambda: cards() and text in cards()[-1].text(), text)
+    # It is there before the bot knows that it is.
+    await room.tasks.settle(PATIENCE)
+    return cards()[-1]
+
+
+# --- what it shows --------------------------------------------------------------------------------
+
+
+async def test_a_card_shows_the_run_and_its_buttons(room: Stand, board: Board) -> None:
+    board.show(card_of(room, tool="web_fetch", line="Page two."), Begun())
+
+    message = await shows(room, "the news")
+    assert message.text().split("\n") == [
+        "🔵 **the news** · `1a2b3c4d` · running",
+        f"`general` · started <t:{NOW}:R> · 3 tools · 12,345 of 100,000 tokens",
+        "🔧 `web_fetch`",
+        "↳ Page two.",
+    ]
+    assert message.buttons() == ["Stop", "Log", "Send"]
+    assert [message.button(name)["custom_id"] for name in message.buttons()] == [
+        f"run:stop:{RUN}",
+        f"run:log:{RUN}:1",
+        f"run:send:{RUN}",
+    ]
+    assert message.pings == set()
+
+
+async def test_the_card_of_a_run_that_ended_offers_its_log_only(room: Stand, board: Board) -> None:
+    board.show(card_of(room, RunStatus.FAILED), Begun())
+
+    message = await shows(room, "failed")
+    assert message.buttons() == ["Log"]
+
+
+async def test_cards_are_not_kept_by_the_library(room: Stand, board: Board) -> None:
+    board.show(card_of(room), Begun())
+    await shows(room, "running")
+
+    assert room.client.persistent_views == []
+
+
+# --- how it moves ---------------------------------------------------------------------------------
+
+
+async def test_a_card_moves_in_one_message(room: Stand, board: Board, begun: Begun) -> None:
+    board.show(card_of(room, RunStatus.QUEUED), begun)
+    message = await shows(room, "queued")
+    board.show(card_of(room, RunStatus.RUNNING), begun)
+    await shows(room, "running")
+    board.show(card_of(room, RunStatus.COMPLETED), begun)
+    await shows(room, "completed")
+
+    assert room.fake.answers(room.thread) == [message]
+    assert begun.ids == [str(message.id)]
+
+
+async def test_the_states_between_two_edits_are_left_out(room: Stand, board: Board) -> None:
+    hold = asyncio.Event()
+    held = room.fake.fail("POST", MESSAGES, hold=hold)
+    board.show(card_of(room, line="step 0"), Begun())
+    await room.fake.until(lambda: held.hits, "the first card")
+    for step in range(1, 50):
+        board.show(card_of(room, line=f"step {step}"), Begun())
+    hold.set()
+
+    message = await shows(room, "step 49")
+    assert message.edits == 1
+
+
+async def test_the_next_edit_waits_for_its_time(room: Stand, time: Time) -> None:
+    slow = board_of(room, time, seconds=60.0)
+    slow.show(card_of(room, line="one"), Begun())
+    message = await shows(room, "one")
+    slow.show(card_of(room, line="two"), Begun())
+    for _ in range(5):
+        await room.sender.type(str(room.channel.id))
+
+    assert message.edits == 0
+
+
+async def test_a_card_that_looks_the_same_is_not_edited(
+    room: Stand, board: Board, time: Time
+) -> None:
+    board.show(card_of(room, elapsed_seconds=10.0), Begun())
+    message = await shows(room, "running")
+    time.now += 31
+    board.show(card_of(room, elapsed_seconds=40.2), Begun())
+    board.show(card_of(room, elapsed_seconds=41.2), Begun())
+    await room.tasks.settle(PATIENCE)
+
+    assert message.edits == 0
+    assert room.fake.requests("PATCH", MESSAGE) == []
+
+
+async def test_every_run_has_a_card_of_its_own(room: Stand, board: Board) -> None:
+    other = RUN.replace("1a2b", "9f9f")
+    board.show(card_of(room, label="one"), Begun())
+    board.show(card_of(room, label="two", run_id=other), Begun())
+    await room.tasks.settle(PATIENCE)
+
+    assert len(room.fake.answers(room.thread)) == 2
+    assert len(room.fake.requests("POST", THREADS)) == 1
+
+
+# --- where it is ----------------------------------------------------------------------------------
+
+
+async def test_without_a_thread_a_card_is_in_the_channel(room: Stand, board: Board) -> None:
+    board.show(card_of(room, place=room.in_channel), Begun())
+
+    await shows(room, "running", room.channel)
+
+
+async def test_where_no_thread_may_be_made_a_card_is_in_the_channel(
+    room: Stand, board: Board
+) -> None:
+    room.guild.deny(room.channel, "create_public_threads")
+
+    board.show(card_of(room), Begun())
+
+    await shows(room, "running", room.channel)
+
+
+async def test_a_card_whose_thread_is_gone_goes_on_in_the_channel(
+    room: Stand, board: Board, begun: Begun
+) -> None:
+    board.show(card_of(room), begun)
+    await shows(room, "running")
+    room.fake.delete_channel(room.thread)
+
+    board.show(card_of(room, RunStatus.COMPLETED), begun)
+
+    message = await shows(room, "completed", room.channel)
+    assert begun.ids[-1] == str(message.id)
+    assert message.pings == set()
+    assert message.buttons() == ["Log"]
+
+
+# --- after a restart, and posted anew -------------------------------------------------------------
+
+
+async def test_after_a_restart_the_same_message_moves(
+    room: Stand, board: Board, begun: Begun, time: Time
+) -> None:
+    board.show(card_of(room), begun)
+    message = await shows(room, "running")
+
+    after = Begun()
+    restarted = board_of(room, time)
+    restarted.show(card_of(room, RunStatus.COMPLETED, message_id=begun.ids[0]), after)
+
+    assert await shows(room, "completed") is message
+    assert after.ids == []
+
+
+async def test_after_a_restart_a_card_in_the_channel_is_found(
+    room: Stand, board: Board, begun: Begun, time: Time
+) -> None:
+    room.guild.deny(room.channel, "create_public_threads")
+    board.show(card_of(room), begun)
+    message = await shows(room, "running", room.channel)
+
+    restarted = board_of(room, time)
+    restarted.show(card_of(room, RunStatus.COMPLETED, message_id=begun.ids[0]), Begun())
+
+    assert await shows(room, "completed", room.channel) is message
+
+
+async def test_a_card_that_was_posted_by_a_process_that_died_is_not_posted_twice(
+    room: Stand, board: Board, time: Time
+) -> None:
+    board.show(card_of(room, RunStatus.QUEUED), Begun())
+    message = await shows(room, "queued")
+
+    after = Begun()
+    board_of(room, time).show(card_of(room), after)
+
+    assert await shows(room, "running") is message
+    assert after.ids == [str(message.id)]
+
+
+async def test_a_card_that_somebody_deleted_is_posted_anew(
+    room: Stand, board: Board, begun: Begun
+) -> None:
+    board.show(card_of(room), begun)
+    await room.fake.delete(await shows(room, "running"))
+
+    board.show(card_of(room, RunStatus.COMPLETED), begun)
+
+    message = await shows(room, "completed")
+    assert len(begun.ids) == 2
+    assert begun.ids[-1] == str(message.id)
+
+
+async def test_a_card_too_old_to_be_edited_is_posted_anew_and_the_old_one_taken_away(
+    room: Stand, board: Board, begun: Begun
+) -> None:
+    room.fake.old_edit_retry_after = 0.001
+    board.show(card_of(room), begun)
+    old = await shows(room, "running")
+    room.fake.make_old(old)
+
+    board.show(card_of(room, RunStatus.COMPLETED), begun)
+
+    new = await shows(room, "completed")
+    assert old.deleted
+    assert begun.ids == [str(old.id), str(new.id)]
+
+
+async def test_the_last_state_is_shown_in_an_archived_thread_too(room: Stand, board: Board) -> None:
+    board.show(card_of(room), Begun())
+    old = await shows(room, "running")
+    room.fake.archive(room.thread)
+
+    board.show(card_of(room, RunStatus.COMPLETED), Begun())
+
+    await shows(room, "completed")
+    assert old.deleted
+
+
+# --- trouble, and the end -------------------------------------------------------------------------
+
+
+async def test_a_card_that_is_over_is_forgotten_once_it_says_so(room: Stand, board: Board) -> None:
+    board.show(card_of(room), Begun())
+    await shows(room, "running")
+    assert len(board) == 1
+
+    board.show(card_of(room, RunStatus.COMPLETED), Begun())
+    await shows(room, "completed")
+
+    assert len(board) == 0
+
+
+@pytest.mark.parametrize("fault", [{"status": 503}, {"cloudflare": True}, {"cut": True}])
+async def test_the_last_state_is_tried_again_when_discord_is_down(
+    room: Stand, board: Board, fault: dict[str, bool]
+) -> None:
+    board.show(card_of(room), Begun())
+    await shows(room, "running")
+    room.fake.fail("PATCH", MESSAGE, times=2, **fault)  # type: ignore[arg-type]
+
+    board.show(card_of(room, RunStatus.COMPLETED), Begun())
+
+    await shows(room, "completed")
+    assert len(board) == 0
+
+
+async def test_a_card_is_left_as_it_is_when_discord_stays_down(room: Stand, board: Board) -> None:
+    board.show(card_of(room), Begun())
+    message = await shows(room, "running")
+    down = room.fake.fail("PATCH", MESSAGE, times=None, status=503)
+
+    board.show(card_of(room, RunStatus.COMPLETED), Begun())
+    await room.tasks.settle(PATIENCE)
+
+    assert down.hits == 3
+    assert "running" in message.text()
+    assert len(board) == 0
+
+
+async def test_a_state_that_did_not_get_through_is_followed_by_the_next(
+    room: Stand, board: Board
+) -> None:
+    down = room.fake.fail("POST", MESSAGES, status=503)
+    board.show(card_of(room, line="one"), Begun())
+    await room.fake.until(lambda: down.hits, "a failure")
+
+    board.show(card_of(room, line="two"), Begun())
+
+    await shows(room, "two")
+
+
+async def test_where_no_card_may_be_posted_discord_is_not_asked_with_every_state(
+    room: Stand, board: Board
+) -> None:
+    room.guild.deny(room.channel, "send_messages send_messages_in_threads")
+    for step in range(10):
+        board.show(card_of(room, line=f"step {step}"), Begun())
+        await room.tasks.settle(PATIENCE)
+    assert len(room.fake.requests("POST", MESSAGES)) == 2
+
+    board.show(card_of(room, RunStatus.COMPLETED), Begun())
+    await room.tasks.settle(PATIENCE)
+
+    assert len(room.fake.requests("POST", MESSAGES)) == 2
+    assert len(board) == 0
+
+
+async def test_a_place_that_is_none_harms_nobody(room: Stand, board: Board) -> None:
+    nowhere = replace(room.place, channel="nowhere", thread="", message="")
+
+    board.show(card_of(room, RunStatus.COMPLETED, place=nowhere), Begun())
+    await room.tasks.settle(PATIENCE)
+
+    assert len(board) == 0
+
+
+# --- hostile texts --------------------------------------------------------------------------------
+
+
+async def test_no_text_pings_or_breaks_a_card(room: Stand, board: Board) -> None:
+    thread = await room.made_thread()
+    texts = corpus(room.bob.id)
+    for number, text in enumerate(texts):
+        board.show(hostile(room, number, text, RunStatus.RUNNING), Begun())
+        board.show(hostile(room, number, text, RunStatus.FAILED), Begun())
+        await room.tasks.settle(PATIENCE)
+
+    cards = room.fake.answers(thread)
+    assert len(cards) == len(texts)
+    assert not any(each.pings | each.edit_pings for each in cards)
+    assert all(each.buttons() == ["Log"] for each in cards)
+    assert not [sent for sent in room.fake.sent if sent.status >= 400 and sent.code != 160004]
+
+
+def hostile(room: Stand, number: int, text: str, status: RunStatus) -> RunCard:
+    return card_of(
+        room,
+        status,
+        run_id=f"{number:08x}-0000-4000-8000-000000000001",
+        label=text,
+        agent=text,
+        tool=text,
+        line=text,
+    )
+
+
+async def test_the_outlet_shows_cards(begun: Begun) -> None:
+    async with stand(AT_ONCE) as room:
+        room.outlet.show_card(card_of(room), begun=begun)
+
+        message = await shows(room, "running")
+
+        assert begun.ids == [str(message.id)]

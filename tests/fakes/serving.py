@@ -1,0 +1,102 @@
+"""The bot as an operator starts it: a process of its own, its log, and its end."""
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from bot.values import Json
+from tests.fakes.discord.server import FakeDiscord
+
+ROOT = Path(__file__).parents[2]
+
+
+@dataclass
+class Process:
+    """A bot's process, and what it has written to its log."""
+
+    process: asyncio.subprocess.Process
+    log: list[str] = field(default_factory=list)
+    _more: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def read(self) -> None:
+        """Keep what it writes until it ends."""
+        assert self.process.stderr is not None
+        async for line in self.process.stderr:
+            self.log.append(line.decode())
+            self._more.set()
+
+    async def wrote(self, words: str) -> None:
+        """Wait until these words are in its log."""
+        async with asyncio.timeout(30):
+            while not any(words in line for line in self.log):
+                self._more.clear()
+                await self._more.wait()
+
+    async def ended(self, seconds: float = 30) -> int:
+        """Wait until it is over, and return its exit code."""
+        async with asyncio.timeout(seconds):
+            return await self.process.wait()
+
+    def signal(self, number: signal.Signals = signal.SIGTERM) -> None:
+        """Send it a signal."""
+        os.kill(self.process.pid, number)
+
+
+@asynccontextmanager
+async def serving(
+    fake: FakeDiscord,
+    folder: Path,
+    *,
+    pace: float = 0.01,
+    models: Json | None = None,
+    database_url: str = "sqlite:///data/retinue.db",
+    command: str = "serve",
+    **environ: str,
+) -> AsyncIterator[Process]:
+    """Run `python -m bot serve` in a folder, and kill what is left of it at the end.
+
+    Args:
+        fake: The Discord that it is on.
+        folder: Where it runs.
+        pace: Of the offline model, in seconds.
+        models: What answers instead: the section of the configuration.
+        database_url: Where it keeps what it knows.
+        command: `worker` speaks, and hears nothing.
+        environ: Further variables of the environment.
+    """
+    config = {
+        "discord": {"api_url": fake.api_url, "gateway_url": fake.gateway_url},
+        "models": models or {"provider": "offline", "offline": {"pace_seconds": pace}},
+        "database": {"url": database_url},
+    }
+    (folder / "config.yaml").write_text(json.dumps(config))
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-m",
+        "bot",
+        command,
+        cwd=folder,
+        env={
+            "PATH": os.environ["PATH"],
+            "PYTHONPATH": str(ROOT),
+            "DISCORD_TOKEN": fake.token,
+            **environ,
+        },
+        stdin=asyncio.subprocess.DEVNULL,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    bot = Process(process)
+    reading = asyncio.ensure_future(bot.read())
+    try:
+        yield bot
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.wait()
+        await reading
