@@ -235,6 +235,8 @@ async def _enter(
             opened = await stack.enter_async_context(opening())
         except (BotError, DBAPIError, OSError) as error:
             if not isinstance(error, PlatformUnreachableError) and not is_connection_trouble(error):
+                if isinstance(error, DBAPIError):
+                    raise _unusable(name, error) from error
                 raise
             reason = logs.without_secrets(str(error.__cause__ or error))
             if reason != said:
@@ -246,6 +248,15 @@ async def _enter(
             return opened
         await asyncio.sleep(wait)
         wait = min(LONGEST_WAIT_SECONDS, wait * 2)
+
+
+def _unusable(name: str, error: DBAPIError) -> ConfigError:
+    """Return what to say when the database answers, and will not have us."""
+    said = str(error.orig).partition("\n")[0].rpartition(">: ")[2].rstrip(".")
+    return ConfigError(
+        f"{name} cannot be used: {logs.without_secrets(said)}. Check `database.url`; `python -m bot "
+        "doctor` says more."
+    )
 
 
 @contextmanager

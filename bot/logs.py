@@ -18,6 +18,17 @@ _SECRETS = re.compile(
 
 MASK = "[secret]"
 
+#: Libraries whose everyday news nobody reads.
+NOISY = (
+    "aiosqlite",
+    "alembic",
+    "discord",
+    "httpcore2",
+    "httpx2",
+    "slack_bolt",
+    "sqlalchemy.engine",
+)
+
 _known: set[str] = set()
 
 bind = structlog.contextvars.bind_contextvars
@@ -87,5 +98,5 @@ def set_up(
             old.close()
     root.addHandler(handler)
     root.setLevel(level.upper())
-    for noisy in ("httpx2", "httpcore2", "aiosqlite", "sqlalchemy.engine", "discord", "slack_bolt"):
+    for noisy in NOISY:
         logging.getLogger(noisy).setLevel(max(logging.WARNING, root.level))

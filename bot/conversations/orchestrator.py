@@ -52,10 +52,8 @@ class Orchestrator:
 
     async def hear(self, incoming: Incoming) -> CommandReply | None:
         """Take what a person said: a message begins a turn, a command is answered at once."""
-        try:
-            check_may_talk(incoming.user, self.access)
-        except NotAllowedError as error:
-            return CommandReply(text=str(error), failed=True)
+        if refusal := self._refusal(incoming.user):
+            return refusal
         if len(incoming.text) > MAX_MESSAGE:
             return CommandReply(
                 text=f"That is {len(incoming.text):,} characters; I read up to "
@@ -75,8 +73,8 @@ class Orchestrator:
         if not text and not taken.files:
             return CommandReply(text="\n".join(taken.refusals), failed=True)
         await self._message(incoming, taken.told(text), role, taken.files)
-        for refusal in taken.refusals:
-            self.tell(incoming.place, incoming.user, refusal)
+        for untaken in taken.refusals:
+            self.tell(incoming.place, incoming.user, untaken)
         return None
 
     async def _take(self, incoming: Incoming) -> Taken:
@@ -85,6 +83,14 @@ class Orchestrator:
             return Taken()
         self.acknowledge(incoming.place)
         return await take(incoming.files, self.files)
+
+    def _refusal(self, user: Identity) -> CommandReply | None:
+        """Return what somebody is told whom the admins have shut out; `None` for everyone else."""
+        try:
+            check_may_talk(user, self.access)
+        except NotAllowedError as error:
+            return CommandReply(text=str(error), failed=True, refused=True)
+        return None
 
     def _role(self, user: Identity, *, admin: bool) -> Role:
         """Return a person's role: what the configuration says, or the platform."""
@@ -177,6 +183,8 @@ class Orchestrator:
 
     async def listens(self, user: Identity, place: Place) -> bool:
         """Say whether this person talks with the bot in this place, so that no mention is due."""
+        if self._refusal(user):
+            return False
         async with self.database.snapshot() as tx:
             last = await conversations.last_word(tx, user, place)
         return last is not None and self.now() - last <= self.listen_for
@@ -185,6 +193,8 @@ class Orchestrator:
         self, user: Identity, confirmation_id: str, *, yes: bool, admin: bool = False
     ) -> CommandReply:
         """Take the owner's answer to a confirmation, or an admin's."""
+        if refusal := self._refusal(user):
+            return refusal
         role = self._role(user, admin=admin)
         return await self.approvals.answer(user, role, confirmation_id, yes=yes)
 
@@ -195,6 +205,8 @@ class Orchestrator:
 
     async def run_choices(self, user: Identity, typed: str) -> list[tuple[str, str]]:
         """Return (id, label) of this person's runs that fit what was typed, newest first."""
+        if self._refusal(user):
+            return []
         async with self.database.snapshot() as tx:
             if typed.strip():
                 found = await runs.find(tx, typed.strip(), user_id=user.key, limit=25)

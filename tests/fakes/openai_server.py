@@ -131,9 +131,9 @@ def problem_with(body: Json) -> str:
             return f"tool_call_ids did not have response messages: {open_calls}"
         if message["content"] is None and not message.get("tool_calls"):
             return "content must be a string"
-        if isinstance(message["content"], list):
-            if problem := _problem_of_parts(message["content"]):
-                return problem
+        parts = message["content"]
+        if isinstance(parts, list) and (problem := _problem_of_parts(parts)):
+            return problem
         open_calls = [call["id"] for call in message.get("tool_calls") or ()]
     return f"tool_call_ids did not have response messages: {open_calls}" if open_calls else ""
 

@@ -46,6 +46,7 @@ class RetinueClient(discord.Client):
     """
 
     def __init__(self, settings: DiscordSettings, **options: Any) -> None:
+        _quieten()
         self.ears: Ears | None = None
         self.settings = settings
         self.breaker = Breaker()
@@ -226,7 +227,6 @@ async def open_client(settings: DiscordSettings) -> AsyncIterator[RetinueClient]
         ConfigError: Discord refuses the token.
         PlatformUnreachableError: Discord cannot be reached, or is out of order.
     """
-    _quieten()
     with addresses(settings):
         async with (
             ShardedClient(settings) if settings.shard_count else RetinueClient(settings) as client
@@ -273,12 +273,12 @@ def _use(wanted: tuple[str, yarl.URL]) -> None:
 
 
 class _Brief(logging.Filter):
-    """Drops the traceback of every attempt to reconnect, and what we say ourselves."""
+    """Drops the traceback of every attempt to connect, and what we say ourselves."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         if "interaction endpoint URL" in str(record.msg):
             return False
-        if record.exc_info and "econnect" in str(record.msg):
+        if record.exc_info and "connect" in str(record.msg):
             error = record.exc_info[1]
             record.msg = f"{record.getMessage()} ({_named(error) if error else 'no reason'})"
             record.args, record.exc_info = (), None

@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy import select
 
 from bot.agent.definition import AgentDefinition, Agents
-from bot.conversations.access import AccessSettings
+from bot.conversations.access import AccessSettings, spelled
 from bot.conversations.approvals import Approvals
 from bot.conversations.commands import Commands
 from bot.conversations.files import FileSettings
@@ -338,6 +338,27 @@ async def test_an_overview_holds_a_persons_own_runs_and_nobody_elses(
     assert [card.run_id for card in seen.ended] == [over.id]
     assert "Going on: 1 of" in seen.usage
     assert seen.agents == ("`general`: Does anything.",)
+
+
+async def test_whom_the_admins_shut_out_is_refused_whatever_they_try(
+    process: Process, stored: Stored, alice: Identity
+) -> None:
+    await stored.run(alice, label="mine")
+    await process.orchestrator.hear(message(alice, "Hello"))
+    blocked = AccessSettings(blocked=(spelled(alice),))
+    now_shut = replace(process.orchestrator, access=blocked)
+
+    said = await now_shut.hear(message(alice, "Hello again"))
+    command = await now_shut.hear(message(alice, "/subagents list"))
+    answer = await now_shut.answer(alice, "0" * 32, yes=True)
+
+    for reply in (said, command, answer):
+        assert reply is not None
+        assert "cannot use this bot" in reply.text
+        assert reply.refused
+    assert await now_shut.run_choices(alice, "") == []
+    assert not await now_shut.listens(alice, room(alice))
+    assert await stored.count(messages) == 1
 
 
 # -- files -----------------------------------------------------------------------------------------

@@ -236,6 +236,20 @@ async def test_a_gateway_that_is_away_from_the_start_is_waited_for_without_trace
     assert "503" in caplog.text
 
 
+async def test_a_shard_that_cannot_connect_is_told_without_a_traceback(
+    fake: FakeDiscord, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with logged_in(fake, Quick) as client:
+        with fake.gateway.down():
+            task = asyncio.ensure_future(client.listen(FakeEars()))
+            await fake.until(lambda: "Failed to connect for shard_id: 0" in caplog.text, "a try")
+            task.cancel()
+            await asyncio.wait({task})
+
+    assert "Traceback" not in caplog.text
+    assert "503" in caplog.text
+
+
 async def test_a_connection_that_is_lost_is_told_once_and_so_is_its_return(
     fake: FakeDiscord, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -62,6 +62,11 @@ async def here(fake: FakeDiscord, caplog: pytest.LogCaptureFixture) -> AsyncIter
             '/subagents spawn --agent explore --label "all sheep" --model openai/gpt-5 '
             "--budget 5000 --minutes 3 -- count",
         ),
+        (
+            "subagents spawn",
+            {"task": "count", "label": "--draft"},
+            '/subagents spawn --label "--draft" -- count',
+        ),
         ("subagents usage", {}, "/subagents usage"),
         ("subagents retry", {"run": "1a2b"}, "/subagents retry 1a2b"),
         ("subagents dismiss", {"run": "1a2b"}, "/subagents dismiss 1a2b"),

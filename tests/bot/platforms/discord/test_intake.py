@@ -38,7 +38,8 @@ async def nothing_but(here: Town, last: str = "the last") -> list[Incoming]:
     dm = here.fake.dm(here.bob)
     await here.fake.say(here.bob, dm, last)
     await here.ears.until(lambda: last in here.ears.texts(), last)
-    return here.ears.heard[:-1]
+    await here.client.reception.settle(5)
+    return [each for each in here.ears.heard if each.text != last]
 
 
 # --- what is heard --------------------------------------------------------------------------------
@@ -518,6 +519,21 @@ async def test_what_the_core_cannot_do_is_said_and_the_next_message_is_heard(
         TROUBLE,
     ]
     assert "a bug" in caplog.text
+
+
+async def test_a_mistake_of_ours_is_said_and_logged(
+    fake: FakeDiscord, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Odd(FakeEars):
+        async def hear(self, incoming: Incoming) -> CommandReply | None:
+            return "no reply at all"  # type: ignore[return-value]
+
+    async with town(fake, Odd()) as here:
+        await fake.say(here.alice, here.general, "hello", mention=True)
+        (answer,) = await here.said(here.general)
+
+        assert answer.text() == TROUBLE
+        assert "AttributeError" in caplog.text
 
 
 async def test_an_answer_that_discord_does_not_take_is_logged_and_no_more(
