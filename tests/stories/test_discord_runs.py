@@ -1,6 +1,11 @@
 """Runs in Discord: cards with buttons, announcements, confirmations, restarts."""
 
-from bot.values import RunStatus
+from collections.abc import Callable
+from datetime import datetime
+
+import pytest
+
+from bot.values import Json, RunStatus
 from db import tables
 from tests.fakes.anthropic_server import Reply
 from tests.fakes.discord.interactions import Interaction
@@ -224,11 +229,21 @@ async def test_a_confirmation_names_run_tool_and_arguments_and_takes_one_answer_
         assert no != yes
 
 
-async def test_an_expired_or_changed_confirmation_is_refused(database_url: str) -> None:
+@pytest.mark.parametrize(
+    "change_it",
+    [
+        lambda now: {"arguments": {"run_id": "all"}},
+        lambda now: {"expires_at": now},
+    ],
+    ids=["changed", "expired"],
+)
+async def test_an_expired_or_changed_confirmation_is_refused(
+    database_url: str, change_it: Callable[[datetime], Json]
+) -> None:
     play = digging()
     async with new_server() as server, on_discord(database_url, server, play) as it:
         _, question = await asked_to_stop(it, play)
-        await change(it.bot, tables.approvals, arguments={"run_id": "all"})
+        await change(it.bot, tables.approvals, **change_it(it.bot.upkeep.now()))
         refused = await it.discord.click(server.alice, question, question.buttons()[0])
         await refused.done()
 

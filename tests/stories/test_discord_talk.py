@@ -1,5 +1,8 @@
 """Talking with the bot in Discord: mentions, threads, direct messages, files, long answers."""
 
+import time
+from itertools import pairwise
+
 from bot.conversations.access import AccessSettings
 from tests.fakes.anthropic_server import Reply
 from tests.stories.on_discord import new_server, on_discord
@@ -16,6 +19,7 @@ async def test_a_mention_opens_a_thread_where_the_talk_goes_on_without_mentions(
 ) -> None:
     play = Play(main=[Reply(text="Four sheep."), Reply(text="And two dogs.")])
     async with new_server() as server, on_discord(database_url, server, play) as it:
+        said_at = time.monotonic()
         asked = await it.discord.say(server.alice, server.channel, "How many sheep?", mention=True)
         thread = await it.thread_of(asked)
         await it.reads(thread, "Four sheep.")
@@ -23,6 +27,8 @@ async def test_a_mention_opens_a_thread_where_the_talk_goes_on_without_mentions(
         await it.reads(thread, "And two dogs.")
 
         assert "👀" in asked.reactions
+        reacted = it.discord.requests("PUT", "/channels/{id}/messages/{id}/reactions/{emoji}/@me")
+        assert reacted[0].at - said_at < 1
         assert [each.text() for each in it.said(thread)] == ["Four sheep.", "And two dogs."]
         assert it.said(server.channel) == []
         assert it.pings() == []
@@ -60,7 +66,7 @@ async def test_a_direct_message_needs_no_mention(database_url: str) -> None:
 
 
 async def test_an_answer_streams_into_one_message(database_url: str) -> None:
-    slow = Reply(text="Once upon a time there was a sheep. " * 5, gap_seconds=0.15)
+    slow = Reply(text="Once upon a time there was a sheep. " * 5, gap_seconds=0.4)
     async with new_server() as server, on_discord(database_url, server, Play(main=[slow])) as it:
         asked = await it.discord.say(server.alice, server.channel, "A story!", mention=True)
         thread = await it.thread_of(asked)
@@ -72,8 +78,10 @@ async def test_an_answer_streams_into_one_message(database_url: str) -> None:
             seconds=15,
         )
 
+        edits = it.discord.requests("PATCH", "/channels/{id}/messages/{id}")
         assert it.said(thread) == [first]
-        assert first.edits >= 1
+        assert first.edits == len(edits) >= 2
+        assert all(later.at - edit.at >= 1.49 for edit, later in pairwise(edits))
         assert thread.typing >= 1
 
 
