@@ -37,6 +37,7 @@ LINES = {
     "bot.conversations.access": 8,
     "bot.document": 8,
     "bot.interpolation": 8,
+    "bot.platforms.board": 6,
     "bot.platforms.discord.settings": 8,
     "bot.platforms.pacing": 8,
     "bot.platforms.paper": 8,

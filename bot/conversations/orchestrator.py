@@ -72,9 +72,9 @@ class Orchestrator:
         taken = await self._take(incoming)
         if not text and not taken.files:
             return CommandReply(text="\n".join(taken.refusals), failed=True)
-        await self._message(incoming, taken.told(text), role, taken.files)
-        for untaken in taken.refusals:
-            self.tell(incoming.place, incoming.user, untaken)
+        if await self._message(incoming, taken.told(text), role, taken.files):
+            for untaken in taken.refusals:
+                self.tell(incoming.place, incoming.user, untaken)
         return None
 
     async def _take(self, incoming: Incoming) -> Taken:
@@ -123,8 +123,12 @@ class Orchestrator:
 
     async def _message(
         self, incoming: Incoming, text: str, role: Role, sent: Sequence[File]
-    ) -> None:
-        """Store a message with its turn, and begin the turn if the conversation is free."""
+    ) -> bool:
+        """Store a message with its turn, and begin the turn if the conversation is free.
+
+        Returns:
+            Whether this was heard for the first time.
+        """
         now = self.now()
         async with self.database.transaction() as tx:
             new = await conversations.is_new_event(
@@ -132,7 +136,7 @@ class Orchestrator:
             )
             if not new:
                 log.info("The event %s was delivered again", incoming.event_id)
-                return
+                return False
             await users.ensure_user(tx, incoming.user, incoming.user_name, now)
             conversation_id = await conversations.find_or_open(
                 tx, incoming.user, incoming.place, now
@@ -155,6 +159,7 @@ class Orchestrator:
             self.acknowledge(incoming.place)
         if turn_id is not None:
             self._start(turn_id, incoming.place.platform)
+        return True
 
     def _start(self, turn_id: str, platform: str) -> None:
         self.tasks.start(self.engine.start("turn", turn_id, platform), name=f"start turn {turn_id}")

@@ -305,7 +305,7 @@ class Turns:
                 user_id=turn.user.key,
                 place=turn.place,
                 run_id=None,
-                title=f"↩ To “{asked}”",
+                title=f"↩ To “{asked}”" if asked else "↩ To what you sent",
                 text=text,
                 maybe_repeated=arrived is Fate.UNKNOWN,
             )

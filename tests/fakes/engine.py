@@ -1,5 +1,7 @@
 """A fake `Engine`: remembers what it was given and does none of it."""
 
+from datetime import datetime
+
 from bot.engine import Engine
 
 
@@ -15,3 +17,6 @@ class FakeEngine(Engine):
 
     async def start(self, kind: str, work_id: str, lane: str) -> None:
         self.started.append((kind, work_id, lane))
+
+    async def forget_before(self, moment: datetime) -> int:
+        return 0

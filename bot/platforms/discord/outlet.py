@@ -20,9 +20,10 @@ from bot.platforms.base import (
     RunCard,
     not_kept,
 )
+from bot.platforms.board import LAST_PAUSES
 from bot.platforms.discord import texts
 from bot.platforms.discord.buttons import AnswerButton, Row
-from bot.platforms.discord.cards import LAST_PAUSES, Board
+from bot.platforms.discord.cards import Board
 from bot.platforms.discord.people import PLATFORM
 from bot.platforms.discord.problems import RefusedError
 from bot.platforms.discord.replies import (

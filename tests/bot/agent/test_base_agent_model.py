@@ -210,7 +210,11 @@ async def test_a_model_that_cannot_answer_ends_the_work_with_reason_and_partial_
 async def test_images_of_earlier_messages_that_a_model_refuses_do_not_end_the_talk(
     office: Office,
 ) -> None:
-    history = [UserMessage("Look.", PICTURES), Answer("⚠ It failed."), UserMessage("Hello?")]
+    history: list[Message] = [
+        UserMessage("Look.", PICTURES),
+        Answer("⚠ It failed."),
+        UserMessage("Hello?"),
+    ]
     model = ScriptedModel(ImagesRefusedError("No images."), says("Hello."))
 
     result = await an_agent(model, tasks=office.tasks).run(history)

@@ -114,7 +114,7 @@ def test_a_history_that_fits_is_shown_whole(history: list[Message], characters: 
 
 def test_old_messages_make_room_for_images() -> None:
     picture = Image("image/png", b"pixels")
-    older = [UserMessage("Task."), UserMessage("Old.", (picture,)), Answer("Seen.")]
+    older: list[Message] = [UserMessage("Task."), UserMessage("Old.", (picture,)), Answer("Seen.")]
     newest = UserMessage("New.", (picture, picture))
 
     shown = fit([*older, newest], tokens=2 * IMAGE_TOKENS + 50, result_characters=500)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.conversations.file_kinds import Kind, claimed_kind, image_type
+from bot.conversations.file_kinds import Kind, claimed_kind, image_type, text_in
 from bot.conversations.files import (
     NAME_CHARACTERS,
     FileSettings,
@@ -115,6 +115,10 @@ def test_texts_are_read_in_older_encodings_and_kept_without_what_nobody_sees(
     assert judged("a.csv", Kind.TEXT, content, SETTINGS) == File("a.csv", "", text.encode())
 
 
+def test_the_mark_at_the_beginning_of_a_text_is_no_part_of_it() -> None:
+    assert text_in(b"\xef\xbb\xbfa;b", Kind.UNKNOWN) == "a;b"
+
+
 async def test_files_keep_the_order_in_which_they_were_sent() -> None:
     first_may_end = asyncio.Event()
 
@@ -159,6 +163,7 @@ async def test_what_cannot_be_taken_is_not_even_fetched(
     sentence = await refusal(sent(name, media_type=media_type, size=size, read=unread))
 
     assert sentence.startswith(f"The file {name} was not taken: ")
+    assert "fetch" not in sentence
 
 
 @pytest.mark.parametrize(

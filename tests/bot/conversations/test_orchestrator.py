@@ -409,9 +409,11 @@ async def test_a_file_needs_no_words_but_a_refused_one_alone_begins_nothing(
 async def test_a_file_delivered_twice_is_stored_once(
     process: Process, stored: Stored, alice: Identity
 ) -> None:
-    said = replace(message(alice, "Look"), files=(attached("a.txt", b"Read me"),))
+    sent = (attached("a.txt", b"Read me"), attached("a.zip", b"PK\x03\x04\x00\xff"))
+    said = replace(message(alice, "Look"), files=sent)
 
     await process.orchestrator.hear(said)
     await process.orchestrator.hear(said)
 
     assert await stored.count(files) == 1
+    assert len(process.told) == 1

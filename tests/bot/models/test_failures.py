@@ -105,6 +105,8 @@ def test_a_request_with_images_that_is_refused_is_refused_for_them(status: int, 
     [
         (429, "Rate limit reached: images per minute", ModelUnavailableError),
         (503, "The image service is starting", ModelUnavailableError),
+        (500, "Something went wrong", ModelUnavailableError),
+        (404, "model not found", ModelError),
         (413, "Request exceeds the maximum size", ContextTooLongError),
         (400, "prompt is too long", ContextTooLongError),
         (400, "Your credit balance is too low", ModelError),

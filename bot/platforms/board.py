@@ -1,0 +1,143 @@
+"""The cards of all runs on a platform: the newest state wins, and the last one stays."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Protocol
+
+from bot.errors import DeliveryError
+from bot.platforms.base import OnBegun, RunCard
+from bot.platforms.pacing import Pace, Paced
+from bot.tasks import Tasks
+
+log = logging.getLogger(__name__)
+
+#: How long to wait before each further attempt at the last state of a card.
+LAST_PAUSES = (5.0, 20.0, 60.0)
+
+
+class Drawing(Protocol):
+    """The message that shows one run."""
+
+    @property
+    def pace(self) -> Pace:
+        """When it may be drawn again."""
+        ...
+
+    def expect(self, card: RunCard, begun: OnBegun) -> None:
+        """Hear of a state that is going to be drawn, unless a newer one is there by then.
+
+        Args:
+            card: The state.
+            begun: To be told the id of every message that is posted from now on.
+        """
+        ...
+
+    async def draw(self, card: RunCard) -> None:
+        """Show a state.
+
+        Raises:
+            DeliveryError: Not now; or nowhere, if it is permanent.
+        """
+        ...
+
+
+class Board:
+    """Shows and moves the cards of all runs; one that is over is forgotten once it says so.
+
+    Args:
+        begin: Makes the message for a run that has none yet.
+        tasks: Owns the drawing.
+        pauses: How long to wait before each further attempt at the last state of a card.
+    """
+
+    def __init__(
+        self,
+        begin: Callable[[RunCard], Drawing],
+        tasks: Tasks,
+        *,
+        pauses: tuple[float, ...] = LAST_PAUSES,
+    ) -> None:
+        self._begin = begin
+        self._tasks = tasks
+        self._pauses = pauses
+        self._cards: dict[str, _Card] = {}
+
+    def __len__(self) -> int:
+        return len(self._cards)
+
+    def show(self, card: RunCard, begun: OnBegun) -> None:
+        """Show or move a card; the newest state wins. Never waits."""
+        known = self._cards.get(card.run_id)
+        if known is None:
+            known = _Card(
+                self._begin(card),
+                self._tasks,
+                pauses=self._pauses,
+                done=lambda: self._forget(card.run_id),
+            )
+            self._cards[card.run_id] = known
+        known.show(card, begun)
+
+    def _forget(self, run_id: str) -> None:
+        self._cards.pop(run_id, None)
+
+
+class _Card:
+    """The card of one run."""
+
+    def __init__(
+        self,
+        drawing: Drawing,
+        tasks: Tasks,
+        *,
+        pauses: tuple[float, ...],
+        done: Callable[[], None],
+    ) -> None:
+        self._drawing = drawing
+        self._pauses = pauses
+        self._done = done
+        self._refused = False
+        self._paced = Paced(self._send, drawing.pace, tasks, name="move a run card", failed=_failed)
+
+    def show(self, card: RunCard, begun: OnBegun) -> None:
+        """Show this state, unless a newer one comes first or it can be shown nowhere."""
+        self._drawing.expect(card, begun)
+        if not self._refused:
+            self._paced.put(card)
+        elif card.status.final:
+            self._done()
+
+    async def _send(self, card: RunCard) -> None:
+        try:
+            if card.status.final:
+                await self._draw_for_good(card)
+            else:
+                await self._drawing.draw(card)
+        except DeliveryError as error:
+            # What is refused for good is refused again, and platforms count that.
+            self._refused = error.permanent
+            raise
+        finally:
+            if card.status.final:
+                self._done()
+
+    async def _draw_for_good(self, card: RunCard) -> None:
+        for pause in self._pauses:
+            try:
+                await self._drawing.draw(card)
+            except DeliveryError as error:
+                if error.permanent:
+                    raise
+                log.info("The last state of a run card is tried again: %s", error)
+            else:
+                return
+            await asyncio.sleep(pause)
+        await self._drawing.draw(card)
+
+
+def _failed(error: Exception) -> None:
+    if isinstance(error, DeliveryError):
+        log.info("A run card was not moved: %s", error)
+    else:
+        log.error("A run card could not be moved", exc_info=error)

@@ -1,0 +1,92 @@
+"""Files are kept with their message, in their order, byte for byte, and forgotten in time."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bot.values import File, Identity, new_run_id
+from db import conversations, files
+from db.database import Database
+from db.tables import files as table
+from tests.fakes.clock import FakeClock
+from tests.fakes.stored import Stored
+
+NOTES, CAT = File("notes.md", "", "Größe".encode()), File("cat.png", "image/png", b"\x89PNG\0\xff")
+
+
+async def said_with(database: Database, stored: Stored, user: Identity, *sent: File) -> str:
+    """Store a message with files and return its id."""
+    conversation = await stored.conversation(user)
+    async with database.transaction() as tx:
+        message = await conversations.say(
+            tx, conversation, role="user", text="Look", now=stored.now()
+        )
+        await files.put(tx, message, sent, stored.now())
+    return message
+
+
+async def test_files_are_found_by_their_message_with_their_size_and_content(
+    database: Database, stored: Stored, alice: Identity, bob: Identity
+) -> None:
+    first = await said_with(database, stored, alice, NOTES, CAT)
+    second = await said_with(database, stored, alice, CAT)
+    foreign = await said_with(database, stored, bob, NOTES)
+
+    async with database.snapshot() as tx:
+        found = await files.of_messages(tx, [second, first])
+        contents = await files.contents(tx, [entry.id for entry in found])
+        assert await files.of_messages(tx, []) == []
+        assert await files.of_messages(tx, [new_run_id()]) == []
+        assert await files.contents(tx, []) == {}
+
+    told = [(entry.message_id, entry.name, entry.media_type, entry.size) for entry in found]
+    assert told == [
+        (first, "notes.md", "", 7),
+        (first, "cat.png", "image/png", 6),
+        (second, "cat.png", "image/png", 6),
+    ]
+    assert [contents[entry.id] for entry in found] == [NOTES.data, CAT.data, CAT.data]
+    assert foreign not in {entry.message_id for entry in found}
+
+
+@given(st.lists(st.tuples(st.text(max_size=100), st.binary(max_size=50)), max_size=20))
+async def test_whatever_is_in_them_files_come_back_in_their_order(
+    database: Database, stored: Stored, sent: list[tuple[str, bytes]]
+) -> None:
+    user = await stored.somebody()
+    message = await said_with(
+        database, stored, user, *(File(name, "image/gif", data) for name, data in sent)
+    )
+
+    async with database.snapshot() as tx:
+        found = await files.of_messages(tx, [message])
+        contents = await files.contents(tx, [entry.id for entry in found])
+
+    assert [contents[entry.id] for entry in found] == [data for _, data in sent]
+    assert [entry.size for entry in found] == [len(data) for _, data in sent]
+
+
+async def test_many_files_of_many_messages_are_found_with_one_question(
+    database: Database, stored: Stored, alice: Identity
+) -> None:
+    messages = [await said_with(database, stored, alice, NOTES) for _ in range(30)]
+
+    async with database.snapshot() as tx:
+        found = await files.of_messages(tx, [*messages, *(new_run_id() for _ in range(200))])
+
+    assert [entry.message_id for entry in found] == messages
+
+
+async def test_only_old_files_are_forgotten_and_their_messages_stay(
+    database: Database, stored: Stored, clock: FakeClock, alice: Identity
+) -> None:
+    old = await said_with(database, stored, alice, NOTES, CAT)
+    clock.advance(60)
+    young = await said_with(database, stored, alice, CAT)
+
+    async with database.transaction() as tx:
+        assert await files.forget_before(tx, clock()) == 2
+        left = await files.of_messages(tx, [old, young])
+        assert await conversations.text_of(tx, old) == "Look"
+
+    assert [entry.message_id for entry in left] == [young]
+    assert await stored.count(table) == 1
