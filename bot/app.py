@@ -254,8 +254,8 @@ def _unusable(name: str, error: DBAPIError) -> ConfigError:
     """Return what to say when the database answers, and will not have us."""
     said = str(error.orig).partition("\n")[0].rpartition(">: ")[2].rstrip(".")
     return ConfigError(
-        f"{name} cannot be used: {logs.without_secrets(said)}. Check `database.url`; `python -m bot "
-        "doctor` says more."
+        f"{name} cannot be used: {logs.without_secrets(said)}. Check `database.url`; "
+        "`python -m bot doctor` says more."
     )
 
 

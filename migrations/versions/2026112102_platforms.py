@@ -17,9 +17,7 @@ def upgrade() -> None:
         sa.Column("media_type", sa.String(length=100), server_default="", nullable=False),
         sa.Column("data", sa.LargeBinary(), nullable=False),
         sa.Column("created_at", sa.DateTime(timezone=True), nullable=False),
-        sa.ForeignKeyConstraint(
-            ["message_id"], ["messages.id"], name=op.f("fk_files_message_id")
-        ),
+        sa.ForeignKeyConstraint(["message_id"], ["messages.id"], name=op.f("fk_files_message_id")),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_files")),
     )
     op.create_index(op.f("ix_files_message_id"), "files", ["message_id"])

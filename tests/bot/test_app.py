@@ -164,7 +164,7 @@ async def test_two_platforms_are_heard_and_answered_by_one_bot(sqlite_url: str) 
 async def test_a_database_that_will_not_have_us_is_said_in_a_sentence(postgres_url: str) -> None:
     missing = postgres_url.replace("/test_", "/nowhere_to_be_found_")
 
-    with pytest.raises(ConfigError, match='database "nowhere_to_be_found.*doctor'):
+    with pytest.raises(ConfigError, match=r'database "nowhere_to_be_found.*doctor'):
         await serve(configured(missing), [Stub().entry])
 
 
