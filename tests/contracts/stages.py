@@ -12,6 +12,8 @@ from bot.platforms.base import Outlet
 from bot.platforms.terminal.people import identity_of, place_of
 from bot.values import Identity, Place
 from tests.bot.platforms.discord.speaking import Stand, readable, stand
+from tests.bot.platforms.slack.speaking import Stand as SlackStand
+from tests.bot.platforms.slack.speaking import stand as slack_stand
 from tests.fakes.outlet import FakeOutlet
 from tests.fakes.terminal import Sitting, sit_down
 
@@ -140,6 +142,37 @@ class DiscordStage:
         return False
 
 
+class SlackStage:
+    """A person in a channel of Slack."""
+
+    def __init__(self, stand: SlackStand) -> None:
+        self.stand = stand
+        self.outlet: Outlet = stand.outlet
+        self.owner = stand.owner
+        self.place = stand.place
+
+    def seen(self) -> str:
+        """Return everything that stands there for this person, with what is in files."""
+        messages = self.stand.shown() + self.stand.fake.ephemerals(self.stand.alice)
+        files = [file.content or b"" for message in messages for file in message.files]
+        texts = [message.readable(self.stand.alice) for message in messages]
+        return "\n".join([*texts, *(content.decode() for content in files)])
+
+    async def shows(self, part: str) -> None:
+        """Wait until it stands there."""
+        await self.stand.fake.until(lambda: part in self.seen(), part)
+
+    def dangers(self) -> list[str]:
+        """Return whom anything would ping beside its owner, and what links hide their goal."""
+        own = f"<@{self.stand.alice.id}>"
+        links = [link for message in self.stand.everything() for link in message.masked_links]
+        return [ping for ping in self.stand.pings() if ping != own] + [url for _, url in links]
+
+    async def leave(self) -> bool:
+        """Return that Slack keeps messages for people who are away."""
+        return False
+
+
 @asynccontextmanager
 async def fake_stage() -> AsyncIterator[Stage]:
     """Set up the fake outlet."""
@@ -160,8 +193,16 @@ async def discord_stage() -> AsyncIterator[Stage]:
         yield DiscordStage(room)
 
 
+@asynccontextmanager
+async def slack_stage() -> AsyncIterator[Stage]:
+    """Set up a channel of Slack."""
+    async with slack_stand() as stand:
+        yield SlackStage(stand)
+
+
 STAGES: dict[str, Callable[[], AbstractAsyncContextManager[Stage]]] = {
     "fake": fake_stage,
     "terminal": terminal_stage,
+    "slack": slack_stage,
     "discord": discord_stage,
 }

@@ -8,15 +8,19 @@ from dataclasses import dataclass
 
 from bot.platforms.pacing import Pace
 
-#: Slack takes about 50 edits in a minute, and about 100 additions to streams (its tiers 3 and 4).
+#: In a minute Slack takes about 50 edits, 100 additions to streams, 20 beginnings and as many ends
+#: of streams (its tiers 3, 4 and 2).
 EDITS_PER_MINUTE = 42
 GROWTHS_PER_MINUTE = 84
+STREAMS_PER_MINUTE = 14
 #: How many may come at once after a quiet time. With the minute's rate they stay below the limit.
 BURST = 6
 #: How many of these are kept for what matters.
 RESERVED = 3
 #: How often somebody who waits looks whether they matter by now.
 LOOK_SECONDS = 0.5
+#: Nobody waits for less: a clock may not see it.
+LEAST_SECONDS = 0.01
 
 
 def _always() -> bool:
@@ -68,6 +72,12 @@ class Budget:
         finally:
             self._waiting.remove(ticket)
 
+    def take_now(self) -> bool:
+        """Count one more if it may be sent at once; return whether it may."""
+        free = self._seconds_for(_Ticket(_always)) <= 0
+        self._left -= free
+        return free
+
     def _seconds_for(self, ticket: _Ticket) -> float:
         """Return how long this one has to wait at least; 0 when it is their turn."""
         now = self._now()
@@ -76,20 +86,33 @@ class Budget:
         urgent = ticket.urgent()
         needed = (1 if urgent else 1 + RESERVED) - self._left
         if needed > 0:
-            return needed / self._per_second
+            return max(needed / self._per_second, LEAST_SECONDS)
         return 0.0 if self._is_first(ticket, urgent=urgent) else LOOK_SECONDS
 
     def _is_first(self, ticket: _Ticket, *, urgent: bool) -> bool:
         ahead = [other for other in self._waiting if other.urgent()] if urgent else self._waiting
-        return ahead[0] is ticket
+        return not ahead or ahead[0] is ticket
 
 
 class Budgets:
-    """The budgets of every workspace: everything that edits there takes from the same one."""
+    """The budgets of every workspace: everything that edits there takes from the same one.
 
-    def __init__(self) -> None:
-        self._edits: dict[str, Budget] = defaultdict(lambda: Budget(EDITS_PER_MINUTE))
-        self._growths: dict[str, Budget] = defaultdict(lambda: Budget(GROWTHS_PER_MINUTE))
+    Args:
+        edits: Edits per minute.
+        growths: Additions to streams per minute.
+        streams: New streams per minute.
+    """
+
+    def __init__(
+        self,
+        *,
+        edits: float = EDITS_PER_MINUTE,
+        growths: float = GROWTHS_PER_MINUTE,
+        streams: float = STREAMS_PER_MINUTE,
+    ) -> None:
+        self._edits: dict[str, Budget] = defaultdict(lambda: Budget(edits))
+        self._growths: dict[str, Budget] = defaultdict(lambda: Budget(growths))
+        self._streams: dict[str, Budget] = defaultdict(lambda: Budget(streams))
 
     def edits(self, workspace: str) -> Budget:
         """Return the budget for `chat.update`."""
@@ -98,6 +121,10 @@ class Budgets:
     def growths(self, workspace: str) -> Budget:
         """Return the budget for `chat.appendStream`."""
         return self._growths[workspace]
+
+    def streams(self, workspace: str) -> Budget:
+        """Return the budget for `chat.startStream`, and so for `chat.stopStream`."""
+        return self._streams[workspace]
 
 
 class Share(Pace):

@@ -18,7 +18,7 @@ from slack_sdk.web.async_client import AsyncWebClient
 
 #: The most that one request may take; with all waiting it stays below a minute, after which the
 #: core takes a text for lost.
-REQUEST_SECONDS = 20.0
+REQUEST_SECONDS = 15.0
 LONGEST_WAIT_SECONDS = 10
 
 #: What would be said twice if it was asked for twice.

@@ -1,0 +1,226 @@
+"""What the bot says on Slack, in blocks: cards, announcements, questions, forms, Home (pure)."""
+
+from collections.abc import Iterator, Sequence
+
+from bot.platforms.base import CommandReply, Overview, RunCard
+from bot.platforms.slack import texts
+from bot.platforms.splitting import split
+from bot.values import Json, short
+
+STOP, LOG, SEND = "run:stop", "run:log", "run:send"
+YES, NO = "ask:yes", "ask:no"
+MORE, CHOICE = "more", "run:choice"
+#: The form for a message to a run, its block and its field.
+SEND_FORM, SEND_BLOCK, SEND_FIELD = "run:send", "message", "text"
+
+#: What a form takes, and a menu.
+LONGEST_MESSAGE, MOST_CHOICES = 3_000, 100
+#: How many runs of each kind a Home tab shows: it takes 100 blocks.
+MOST_AT_HOME = 15
+
+
+# --- pieces -------------------------------------------------------------------------------------
+
+
+def section(mrkdwn: str) -> Json:
+    """Return a paragraph in Slack's older dialect, harmless already, at most 3,000 characters."""
+    return {"type": "section", "text": {"type": "mrkdwn", "text": mrkdwn}}
+
+
+def quiet(mrkdwn: str) -> Json:
+    """Return a small grey line, harmless already."""
+    return {"type": "context", "elements": [{"type": "mrkdwn", "text": mrkdwn}]}
+
+
+def plain(text: str) -> Json:
+    """Return a text without any formatting, harmless already."""
+    return {"type": "plain_text", "text": text, "emoji": False}
+
+
+def _sections(markdown: str) -> list[Json]:
+    parts = split(texts.mrkdwn(markdown), texts.MOST_IN_SECTION, max_parts=8)
+    return [section(part) for part in parts]
+
+
+def _button(label: str, action: str, value: str, *, owner: str = "", style: str = "") -> Json:
+    button: Json = {
+        "type": "button",
+        "text": plain(label),
+        "action_id": action,
+        "value": value,
+    }
+    if style:
+        button["style"] = style
+    if owner:
+        button["visible_to_user_ids"] = [owner]
+    return button
+
+
+# --- messages -----------------------------------------------------------------------------------
+
+
+def said(*, head: str, markdown: str, tail: str) -> tuple[Json, ...]:
+    """Return a message with our own words around a text; all of it harmless already.
+
+    Args:
+        head: Above it, in mrkdwn; empty for none.
+        markdown: The text.
+        tail: Below it, in mrkdwn; empty for none.
+    """
+    return (
+        *([section(head)] if head else []),
+        {"type": "markdown", "text": markdown},
+        *([quiet(tail)] if tail else []),
+    )
+
+
+def card_blocks(card: RunCard, text: str) -> tuple[Json, ...]:
+    """Return a run card, whose buttons its owner alone sees.
+
+    Args:
+        card: The state of the run.
+        text: What the card says.
+    """
+    return (section(text), _run_buttons(card, owner=card.owner.account))
+
+
+def _run_buttons(card: RunCard, *, owner: str) -> Json:
+    buttons = [_button("Log", LOG, card.run_id, owner=owner)]
+    if not card.status.final:
+        stop = _button("Stop", STOP, card.run_id, owner=owner, style="danger")
+        stop["confirm"] = _sure()
+        buttons = [stop, *buttons, _button("Send", SEND, card.run_id, owner=owner)]
+    return {"type": "actions", "elements": buttons}
+
+
+def _sure() -> Json:
+    return {
+        "title": plain("Stop this run?"),
+        "text": plain("It ends with what it has found so far."),
+        "confirm": plain("Stop it"),
+        "deny": plain("Let it go on"),
+        "style": "danger",
+    }
+
+
+def question_blocks(question_id: str, owner: str, *, mrkdwn: str, tail: str) -> tuple[Json, ...]:
+    """Return a question with its buttons, which the one who is asked alone sees.
+
+    Args:
+        question_id: Of the confirmation.
+        owner: The account of the one who is asked.
+        mrkdwn: The question, harmless already, at most 3,000 characters.
+        tail: Until when it can be answered.
+    """
+    yes = _button("Yes", YES, question_id, owner=owner, style="primary")
+    no = _button("No", NO, question_id, owner=owner)
+    return (section(mrkdwn), quiet(tail), {"type": "actions", "elements": [yes, no]})
+
+
+def answered_blocks(mrkdwn: str, outcome: str) -> tuple[Json, ...]:
+    """Return a question that has been answered: without buttons.
+
+    Args:
+        mrkdwn: The question as its message showed it.
+        outcome: What became of it, not yet harmless.
+    """
+    return (section(mrkdwn), quiet(texts.inline(outcome, 250) or "Answered."))
+
+
+# --- answers to commands ------------------------------------------------------------------------
+
+
+def more_button(reply: CommandReply) -> tuple[Json, ...]:
+    """Return the button for the next page of an answer; nothing when there is none."""
+    if not reply.more:
+        return ()
+    return ({"type": "actions", "elements": [_button("More", MORE, reply.more[:2_000])]},)
+
+
+def run_menu(choices: Sequence[tuple[str, str]], command: str) -> tuple[Json, ...]:
+    """Return a menu of somebody's runs.
+
+    Args:
+        choices: (id, label) of each.
+        command: What to do with the one that is chosen, such as `/subagents stop`: the block's id.
+    """
+    options = [
+        {"text": plain(_choice(run_id, label)), "value": run_id[:150]}
+        for run_id, label in choices[:MOST_CHOICES]
+    ]
+    if not options:
+        return (section("You have no runs."),)
+    menu = {
+        "type": "static_select",
+        "action_id": CHOICE,
+        "placeholder": plain("Choose a run"),
+        "options": options,
+    }
+    return (section("Which run?"), {"type": "actions", "block_id": command, "elements": [menu]})
+
+
+def _choice(run_id: str, label: str) -> str:
+    """Return what a menu calls a run: its id last, since labels may be the same."""
+    number = f" · {short(run_id)}"
+    return texts.inline(label, texts.MOST_ON_BUTTON - len(number)) + number
+
+
+def send_form(run_id: str, *, remembered: str = "") -> Json:
+    """Return the form for a message to a run.
+
+    Args:
+        run_id: Which.
+        remembered: What the app wants to know when it comes back, at most 3,000 characters.
+    """
+    return {
+        "type": "modal",
+        "callback_id": SEND_FORM,
+        "private_metadata": remembered or run_id,
+        "title": plain("Message to a run"),
+        "submit": plain("Send"),
+        "close": plain("Cancel"),
+        "blocks": [
+            {
+                "type": "input",
+                "block_id": SEND_BLOCK,
+                "label": plain(f"What should run {short(run_id)} know?"),
+                "element": {
+                    "type": "plain_text_input",
+                    "action_id": SEND_FIELD,
+                    "multiline": True,
+                    "max_length": LONGEST_MESSAGE,
+                },
+            }
+        ],
+    }
+
+
+# --- Home ---------------------------------------------------------------------------------------
+
+
+def home(overview: Overview) -> Json:
+    """Return the Home tab of a person: their runs, their usage, the agents they may name."""
+    return {"type": "home", "blocks": list(_home_blocks(overview))}
+
+
+def _home_blocks(overview: Overview) -> Iterator[Json]:
+    yield {"type": "header", "text": plain("My runs")}
+    if not overview.active:
+        yield section("None is going on. Ask me for something that takes a while.")
+    yield from _runs_at_home(overview.active)
+    if overview.ended:
+        yield {"type": "header", "text": plain("Ended lately")}
+        yield from _runs_at_home(overview.ended)
+    yield {"type": "divider"}
+    yield from _sections(overview.usage)
+    if overview.agents:
+        yield {"type": "divider"}
+        yield from _sections("\n".join(["**Agents**", *overview.agents]))
+
+
+def _runs_at_home(cards: Sequence[RunCard]) -> Iterator[Json]:
+    for card in cards[:MOST_AT_HOME]:
+        yield section(texts.card_text(card))
+        yield _run_buttons(card, owner="")
+    if len(cards) > MOST_AT_HOME:
+        yield quiet(f"{len(cards) - MOST_AT_HOME} more: `/subagents list` names them all.")

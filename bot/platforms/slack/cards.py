@@ -1,0 +1,61 @@
+"""Run cards on Slack: one message for each run, edited as often as its workspace allows."""
+
+from bot.platforms.base import OnBegun, RunCard, not_kept
+from bot.platforms.pacing import Pace, Spacing
+from bot.platforms.slack.blocks import card_blocks
+from bot.platforms.slack.budget import Budget, Budgets, Share
+from bot.platforms.slack.live import LiveMessage
+from bot.platforms.slack.problems import RefusedError
+from bot.platforms.slack.sending import Draft, Sender
+from bot.platforms.slack.texts import card_notice, card_text
+
+
+class Card:
+    """The message that shows one run.
+
+    Args:
+        sender: Takes it.
+        budgets: How many edits a workspace takes.
+        card: The run's first state.
+        seconds: The least time between two edits.
+    """
+
+    def __init__(self, sender: Sender, budgets: Budgets, card: RunCard, *, seconds: float) -> None:
+        self._message = LiveMessage(sender, card.place, message_id=card.message_id, begun=not_kept)
+        self._budgets = budgets
+        self._over = False
+        self._shown: tuple[str, bool] | None = None
+        self._pace = Share(Spacing(seconds), self._budget, urgent=lambda: self._over)
+
+    @property
+    def pace(self) -> Pace:
+        """When it may be edited again: at its end before all others."""
+        return self._pace
+
+    def _budget(self) -> Budget | None:
+        workspace = self._message.place.workspace
+        return self._budgets.edits(workspace) if self._message.message_id else None
+
+    def expect(self, card: RunCard, begun: OnBegun) -> None:
+        """Hear of a state that is going to be drawn."""
+        self._over = card.status.final
+        self._message.begun = begun
+
+    async def draw(self, card: RunCard) -> None:
+        """Show a state.
+
+        Raises:
+            DeliveryError: Not now; or nowhere, if it is permanent.
+        """
+        text = card_text(card)
+        shown = (text, card.status.final)
+        if shown == self._shown:
+            return
+        draft = Draft(blocks=card_blocks(card, text), mrkdwn=card_notice(card))
+        try:
+            await self._message.show(draft)
+        except RefusedError as error:
+            if not error.thread_gone or not self._message.leave_thread():
+                raise
+            await self._message.show(draft)
+        self._shown = shown

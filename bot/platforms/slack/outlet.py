@@ -1,0 +1,303 @@
+"""Says things on Slack: in the thread, in the channel around it, in a direct message."""
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass, replace
+
+from bot.errors import DeliveryError
+from bot.platforms.base import (
+    Announcement,
+    Confirmation,
+    Delivered,
+    OnBegun,
+    RunCard,
+    not_kept,
+)
+from bot.platforms.board import LAST_PAUSES, Board
+from bot.platforms.paper import Paper
+from bot.platforms.slack import blocks, texts
+from bot.platforms.slack.abilities import Abilities
+from bot.platforms.slack.budget import Budgets
+from bot.platforms.slack.cards import Card
+from bot.platforms.slack.clients import Clients
+from bot.platforms.slack.problems import RefusedError
+from bot.platforms.slack.replies import GROW_SECONDS, Means, SlackReply
+from bot.platforms.slack.sending import PAUSES, Draft, Sender, made_harmless
+from bot.platforms.slack.settings import SlackSettings
+from bot.platforms.slack.status import REFRESH_SECONDS, Status
+from bot.platforms.slack.texts import paper_of
+from bot.tasks import Tasks
+from bot.values import Identity, Place
+
+log = logging.getLogger(__name__)
+
+HEARD_SECONDS = 10.0
+ABOVE = "That is the question: what do you say?"
+NOWHERE = "It cannot be said anywhere on Slack."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tempo:
+    """How fast things go; a test is faster than Slack.
+
+    Attributes:
+        edit_seconds: The least time between two edits of one message.
+        grow_seconds: The least time between two additions to one stream.
+        refresh_seconds: How often it is shown again that the bot is thinking.
+        pauses: How long to wait before each further attempt at what follows a first message.
+        last_pauses: The same for the last state of a card.
+    """
+
+    edit_seconds: float
+    grow_seconds: float = GROW_SECONDS
+    refresh_seconds: float = REFRESH_SECONDS
+    pauses: tuple[float, ...] = PAUSES
+    last_pauses: tuple[float, ...] = LAST_PAUSES
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Route:
+    """A way to a person.
+
+    Attributes:
+        place: Where to write.
+        head: Our own words in front of everything: whom it is for, and why it comes this way.
+    """
+
+    place: Place
+    head: str = ""
+
+
+_Say = Callable[[_Route], Awaitable[tuple[str, ...]]]
+
+
+class SlackOutlet:
+    """Slack's outlet. It needs tokens only: no events, and nothing that one has told.
+
+    Args:
+        clients: Know the tokens.
+        settings: Everything under `slack:`.
+        tasks: Owns what goes on in the background.
+        tempo: How fast things go; as configured if `None`.
+        budgets: What a workspace takes in a minute; Slack's own numbers when `None`.
+        now: The time in seconds since 1970.
+
+    Attributes:
+        sender: Takes messages to Slack, harmless already.
+        budgets: How many edits a workspace takes: whoever edits takes from it.
+    """
+
+    platform = "slack"
+
+    def __init__(
+        self,
+        clients: Clients,
+        settings: SlackSettings,
+        tasks: Tasks,
+        *,
+        tempo: Tempo | None = None,
+        budgets: Budgets | None = None,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        tempo = tempo or Tempo(edit_seconds=settings.edit_seconds)
+        seconds = tempo.edit_seconds
+        self._now = now
+        self.sender = Sender(clients, pauses=tempo.pauses)
+        self.budgets = budgets or Budgets()
+        abilities = Abilities()
+        self._status = Status(self.sender, abilities, tasks, refresh_seconds=tempo.refresh_seconds)
+        self._board = Board(
+            lambda card: Card(self.sender, self.budgets, card, seconds=seconds),
+            tasks,
+            pauses=tempo.last_pauses,
+        )
+        self._means = Means(
+            sender=self.sender,
+            status=self._status,
+            abilities=abilities,
+            budgets=self.budgets,
+            tasks=tasks,
+            edit_seconds=seconds,
+            grow_seconds=tempo.grow_seconds,
+        )
+
+    # -- that something goes on ------------------------------------------------------------------
+
+    async def acknowledge(self, place: Place) -> None:
+        """Show at once that the message was heard. Never raises."""
+        try:
+            async with asyncio.timeout(HEARD_SECONDS):
+                if not await self._status.heard(place) and place.message:
+                    await self.sender.react(place, texts.HEARD)
+        except (DeliveryError, TimeoutError) as error:
+            log.info("It was not shown that a message was heard: %s", error)
+
+    async def clear_open(self, places: Iterable[Place]) -> None:
+        """Take away what a process that died has left in threads: to be called at the start."""
+        await self._status.clear_open(places)
+
+    def answered(self, confirmation_id: str, place: Place | None = None) -> None:
+        """Show that a question waits no more: to be called when it was answered.
+
+        Args:
+            confirmation_id: Which.
+            place: Where it was asked, maybe by another process.
+        """
+        self._status.answered(confirmation_id, place)
+
+    def close(self) -> None:
+        """Begin nothing more by itself."""
+        self._status.close()
+
+    # -- replies and cards -----------------------------------------------------------------------
+
+    def open_reply(
+        self,
+        place: Place,
+        owner: Identity,
+        message_id: str = "",
+        *,
+        begun: OnBegun = not_kept,
+    ) -> SlackReply:
+        """Begin a reply, or go on with the one whose id is given."""
+        return SlackReply(self._means, place, owner, message_id=message_id, begun=begun)
+
+    def show_card(self, card: RunCard, *, begun: OnBegun = not_kept) -> None:
+        """Show or move a run card; the newest state wins, at Slack's pace. Never waits."""
+        self._board.show(card, begun)
+
+    # -- things that are said once ---------------------------------------------------------------
+
+    async def announce(self, announcement: Announcement) -> Delivered:
+        """Say something new in its place, pinging only its owner.
+
+        Raises:
+            DeliveryError: It did not get through.
+        """
+        markdown = await made_harmless(announcement.text.strip())
+        paper = paper_of(markdown, name="result.md")
+        title, tail = texts.title_of(announcement), texts.tail_of(announcement)
+
+        async def say(route: _Route) -> tuple[str, ...]:
+            head = " ".join(part for part in (route.head, title) if part)
+            return await self._say(route.place, paper, head=head, tail=tail)
+
+        return Delivered(await self._reach(announcement.place, announcement.owner, say))
+
+    async def ask(self, confirmation: Confirmation) -> None:
+        """Ask the owner for a yes or no.
+
+        Raises:
+            DeliveryError: There is no one to ask; the answer is then no.
+        """
+        question = await made_harmless(confirmation.text.strip())
+        tail = texts.question_tail(confirmation, int(self._now() + confirmation.expires_in_seconds))
+
+        async def say(route: _Route) -> tuple[str, ...]:
+            text = "\n".join(part for part in (route.head, question or texts.EMPTY) if part)
+            before: tuple[str, ...] = ()
+            if len(text) > texts.MOST_IN_SECTION:
+                paper = paper_of(question, name="question.md")
+                before = await self._say(route.place, paper, head=route.head, tail="")
+                text = ABOVE
+            draft = Draft(
+                blocks=blocks.question_blocks(
+                    confirmation.id, confirmation.owner.account, mrkdwn=text, tail=tail
+                ),
+                mrkdwn=text,
+            )
+            asked = await self.sender.post(route.place, draft)
+            self._status.asked(route.place, confirmation.id, confirmation.expires_in_seconds)
+            return (*before, asked)
+
+        await self._reach(confirmation.place, confirmation.owner, say)
+
+    async def tell(self, place: Place, user: Identity, text: str) -> None:
+        """Say a short thing to one person: in the place so that nobody else sees it, or directly.
+
+        Never raises.
+        """
+        paper = paper_of(await made_harmless(text), name="message.md")
+        try:
+            await self._tell(place, user, paper)
+        except DeliveryError as error:
+            log.info("Not told in %s: %s", place.channel, error)
+
+    async def _tell(self, place: Place, user: Identity, paper: Paper) -> None:
+        if place.channel.startswith("D"):
+            await self._say(place, paper, head="", tail="")
+            return
+        try:
+            for part in paper.parts:
+                await self.sender.whisper(place, user.account, Draft(markdown=part))
+        except RefusedError as error:
+            if not error.place_gone:
+                raise
+            direct = await self.sender.direct(place.workspace, user.account)
+            await self._say(direct, paper, head="", tail="")
+
+    async def _say(self, place: Place, paper: Paper, *, head: str, tail: str) -> tuple[str, ...]:
+        """Say a text of any length, with our own words above and below it."""
+        together = len(paper.parts) == 1 or paper.long
+        first = _framed(paper.parts[0], head=head, tail=tail if together else "")
+        ids = [await self.sender.post(place, first)]
+        if together:
+            rest = await self.sender.post_rest(place, paper) if paper.long else ()
+            return (*ids, *rest)
+        drafts = [Draft(markdown=part) for part in paper.parts[1:-1]]
+        for draft in (*drafts, _framed(paper.parts[-1], head="", tail=tail)):
+            ids += [await self.sender.post_next(place, draft)]
+        return tuple(ids)
+
+    async def _reach(self, place: Place, owner: Identity, say: _Say) -> tuple[str, ...]:
+        """Say something where it belongs, or where that person still reads it.
+
+        Raises:
+            DeliveryError: Not now; or nowhere, if it is permanent.
+        """
+        ping = texts.mention(owner.account)
+        if place.thread:
+            try:
+                return await say(_Route(place=place, head=ping))
+            except RefusedError as error:
+                gone = _if_gone(error)
+        if not place.thread or gone.thread_gone:
+            around = replace(place, thread="")
+            note = texts.NO_THREAD if place.thread else ""
+            try:
+                return await say(_Route(place=around, head=f"{ping} {note}".strip()))
+            except RefusedError as error:
+                gone = _if_gone(error)
+        return await self._reach_directly(place, owner, say, gone)
+
+    async def _reach_directly(
+        self, place: Place, owner: Identity, say: _Say, gone: RefusedError
+    ) -> tuple[str, ...]:
+        try:
+            direct = await self.sender.direct(place.workspace, owner.account)
+            if direct.channel != place.channel:
+                return await say(_Route(place=direct, head=texts.ELSEWHERE))
+        except RefusedError as error:
+            gone = error
+        raise DeliveryError(f"{NOWHERE} {gone}", permanent=True) from gone
+
+
+def _if_gone(error: RefusedError) -> RefusedError:
+    """Return an error that another place may mend.
+
+    Raises:
+        RefusedError: It is no such error.
+    """
+    log.info("Slack does not take it there: %s", error)
+    if not error.place_gone:
+        raise error
+    return error
+
+
+def _framed(markdown: str, *, head: str, tail: str) -> Draft:
+    if not head and not tail:
+        return Draft(markdown=markdown)
+    lines = "\n".join(part for part in (head, markdown, tail) if part)
+    return Draft(blocks=blocks.said(head=head, markdown=markdown, tail=tail), mrkdwn=lines)

@@ -1,0 +1,168 @@
+"""What goes wrong with requests to Slack, told apart by what can be done about it."""
+
+import logging
+from http import HTTPStatus
+
+import aiohttp
+from slack_sdk.errors import SlackApiError
+
+from bot.errors import DeliveryError
+
+log = logging.getLogger(__name__)
+
+BUSY = "Slack asks to be left alone for a while; I try again later."
+OUT_OF_ORDER = "Slack is out of order; I try again later."
+UNREACHABLE = "Slack cannot be reached; I try again later."
+SILENT = "The connection to Slack broke before it said whether it took this."
+REVOKED = (
+    "Slack refuses the bot's token: it was revoked, or the bot was removed from that workspace. "
+    "The people who run it have to install it again."
+)
+NOT_INSTALLED = "The bot is not installed in that Slack workspace any more."
+
+#: The thread is gone: the channel around it may still be there.
+THREAD_GONE = frozenset(
+    {
+        "thread_not_found",
+        "message_not_found",
+        "cannot_reply_to_message",
+        "invalid_thread_ts",
+        "restricted_action_thread_locked",
+        "restricted_action_non_threadable_channel",
+    }
+)
+#: The channel is gone for us: the person may still be reached.
+CHANNEL_GONE = {
+    "channel_not_found": "That channel is gone, or the bot was removed from it.",
+    "channel_is_limited_access": "The bot may not write in that channel.",
+    "ekm_access_denied": "The administrators of that workspace have stopped what is written there.",
+    "is_archived": "That channel is archived.",
+    "is_inactive": "That channel is archived.",
+    "messages_tab_disabled": "The bot takes no direct messages: its App Home is switched off.",
+    "method_not_supported_for_channel_type": "That cannot be said in such a place.",
+    "channel_type_not_supported": "That cannot be said in such a place.",
+    "not_in_channel": "The bot is not in that channel: invite it there.",
+    "restricted_action": "The rules of that workspace do not let the bot write there.",
+    "restricted_action_read_only_channel": "That channel is read-only.",
+    "restricted_action_thread_only_channel": "That channel takes replies in threads only.",
+    "team_access_not_granted": "The bot has no access to that workspace.",
+    "user_not_in_channel": "That person is not in the channel.",
+}
+PERSON_GONE = {
+    "user_not_found": "There is no such person on Slack.",
+    "users_not_found": "There is no such person on Slack.",
+    "user_not_visible": "There is no such person on Slack.",
+    "user_disabled": "That person's account is deactivated.",
+    "cannot_dm_bot": "That is a bot, which takes no direct messages.",
+}
+#: The message is there and cannot be edited any more.
+STILL_THERE = frozenset({"cant_update_message", "edit_window_closed", "edit_window_expired"})
+#: It is being streamed, so it has to be ended before it is edited.
+STREAMING = "streaming_state_conflict"
+#: Slack does not take it for what is in it, and may take it in plainer words.
+CONTENT = frozenset(
+    {
+        "block_mismatch",
+        "invalid_arguments",
+        "invalid_blocks",
+        "invalid_blocks_format",
+        "invalid_markdown_text",
+        "markdown_text_conflict",
+        "markdown_text_too_long",
+        "msg_blocks_too_long",
+        "msg_too_long",
+        "no_text",
+    }
+)
+_TOKEN = frozenset(
+    {
+        "account_inactive",
+        "app_uninstalled",
+        "invalid_auth",
+        "not_authed",
+        "token_expired",
+        "token_revoked",
+        "org_login_required",
+    }
+)
+_LATER = frozenset(
+    {
+        "accesslimited",
+        "fatal_error",
+        "internal_error",
+        "message_limit_exceeded",
+        "rate_limited",
+        "ratelimited",
+        "request_timeout",
+        "service_unavailable",
+        "team_added_to_org",
+    }
+)
+_LIMITED = frozenset({"ratelimited", "rate_limited", "message_limit_exceeded"})
+
+
+class RefusedError(DeliveryError):
+    """Slack does not do this; trying again cannot help.
+
+    Attributes:
+        code: What Slack calls the reason.
+    """
+
+    def __init__(self, text: str, code: str = "") -> None:
+        super().__init__(text, permanent=True)
+        self.code = code
+
+    @property
+    def thread_gone(self) -> bool:
+        """Whether it may still be said in the channel around the thread."""
+        return self.code in THREAD_GONE
+
+    @property
+    def place_gone(self) -> bool:
+        """Whether it is the place that takes nothing, whatever is said."""
+        return self.thread_gone or self.code in CHANNEL_GONE or self.code in PERSON_GONE
+
+    @property
+    def token_refused(self) -> bool:
+        """Whether nothing at all can be said in that workspace."""
+        return self.code in _TOKEN
+
+
+def problem_of(error: Exception) -> DeliveryError:
+    """Return what an error means for something that was to be said."""
+    match error:
+        case SlackApiError():
+            return _answered(*_answer_of(error))
+        case aiohttp.ClientConnectorError() | aiohttp.ConnectionTimeoutError():
+            return DeliveryError(UNREACHABLE)
+        case _:
+            return DeliveryError(SILENT, fate_unknown=True)
+
+
+def _answer_of(error: SlackApiError) -> tuple[str, int]:
+    """Return Slack's name of an error, and the status of the response."""
+    response = error.response
+    status = getattr(response, "status_code", getattr(response, "status", 0))
+    data = getattr(response, "data", None)
+    name = data.get("error") if isinstance(data, dict) else None
+    return str(name or ""), int(status)
+
+
+def _answered(name: str, status: int) -> DeliveryError:
+    if name in _LIMITED or status == HTTPStatus.TOO_MANY_REQUESTS:
+        return DeliveryError(BUSY)
+    if name in _LATER or status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+        return DeliveryError(OUT_OF_ORDER)
+    if not name:
+        log.warning("Slack answers in a way that nobody understands (status %s)", status)
+        return DeliveryError(OUT_OF_ORDER)
+    if name in _TOKEN:
+        return RefusedError(REVOKED, name)
+    if name in THREAD_GONE:
+        return RefusedError("That thread is gone.", name)
+    known = CHANNEL_GONE.get(name) or PERSON_GONE.get(name)
+    if known is None:
+        log.warning("Slack refuses a request: %s", name)
+    return RefusedError(
+        known or f"Slack does not do this (its error {name}); the log says more.", name
+    )

@@ -1,0 +1,272 @@
+"""A reply: streamed where Slack has that, else a message that is edited; at its end it is whole."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from bot.errors import DeliveryError
+from bot.platforms.base import Delivered, OnBegun
+from bot.platforms.pacing import Pace, Paced, Spacing
+from bot.platforms.paper import Paper
+from bot.platforms.slack import blocks
+from bot.platforms.slack.abilities import Abilities, Ability
+from bot.platforms.slack.budget import Budget, Budgets, Share
+from bot.platforms.slack.live import LiveMessage
+from bot.platforms.slack.problems import RefusedError
+from bot.platforms.slack.sending import Draft, Sender, made_harmless
+from bot.platforms.slack.status import Status
+from bot.platforms.slack.texts import (
+    MOST_CHARACTERS,
+    NO_ANSWER,
+    NO_THREAD,
+    mention,
+    newest,
+    paper_of,
+    settled,
+    whole_words,
+)
+from bot.tasks import Tasks
+from bot.values import Identity, Place
+
+log = logging.getLogger(__name__)
+
+#: How far apart the additions to one stream are.
+GROW_SECONDS = 1.0
+#: How long a request under way may take when a reply is left to somebody else.
+LEAVE_SECONDS = 5.0
+FILE_NAME = "answer.md"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Means:
+    """What replies are given with.
+
+    Attributes:
+        edit_seconds: The least time between two edits of one message.
+        grow_seconds: The least time between two additions to one stream.
+    """
+
+    sender: Sender
+    status: Status
+    abilities: Abilities
+    budgets: Budgets
+    tasks: Tasks
+    edit_seconds: float
+    grow_seconds: float = GROW_SECONDS
+
+
+@dataclass(slots=True)
+class _Stream:
+    """A message that Slack lets grow.
+
+    Attributes:
+        shown: What it holds, harmless.
+        begun: Whether it is there.
+    """
+
+    shown: str = ""
+    begun: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Rhythm(Pace):
+    """The pace of a reply, which is another once it no longer grows by itself."""
+
+    growing: Pace
+    editing: Pace
+    grows: Callable[[], bool]
+
+    async def turn(self, *, final: bool) -> None:
+        """Wait until the next request may start."""
+        await (self.growing if self.grows() else self.editing).turn(final=final)
+
+
+class SlackReply:
+    """One reply."""
+
+    def __init__(
+        self, means: Means, place: Place, owner: Identity, *, message_id: str, begun: OnBegun
+    ) -> None:
+        self._means = means
+        self._place = place
+        self._owner = owner
+        self._message = LiveMessage(means.sender, place, message_id=message_id, begun=begun)
+        streams = place.thread and not message_id and means.abilities.has(Ability.STREAM, place)
+        self._stream = _Stream() if streams else None
+        self._shown = ""
+        self._refused = False
+        self._working = True
+        self._pace = self._rhythm()
+        self._paced = Paced(
+            self._send, self._pace, means.tasks, name="move a reply", failed=self._failed
+        )
+        means.status.begin(place)
+
+    def _rhythm(self) -> Pace:
+        means, workspace = self._means, self._place.workspace
+
+        def growths() -> Budget | None:
+            begun = self._stream is not None and self._stream.begun
+            return means.budgets.growths(workspace) if begun else None
+
+        def edits() -> Budget | None:
+            return means.budgets.edits(workspace) if self._message.message_id else None
+
+        return _Rhythm(
+            growing=Share(Spacing(means.grow_seconds), growths),
+            editing=Share(Spacing(means.edit_seconds), edits),
+            grows=lambda: self._stream is not None,
+        )
+
+    # -- growing ---------------------------------------------------------------------------------
+
+    def update(self, text: str) -> None:
+        """Show the whole text so far; the newest wins, at Slack's pace. Never waits."""
+        if not self._refused:
+            self._paced.put(text)
+
+    async def _send(self, text: str) -> None:
+        if self._stream is not None and await self._grow(self._stream, text):
+            return
+        markdown = newest(await made_harmless(whole_words(text)))
+        if markdown and markdown != self._shown:
+            await self._message.show(Draft(markdown=markdown))
+            self._shown = markdown
+
+    async def _grow(self, stream: _Stream, text: str) -> bool:
+        """Let the stream grow to a text; return whether it goes on to be one."""
+        markdown = await made_harmless(settled(text))
+        if not markdown.startswith(stream.shown):
+            log.info("A reply is edited from now on: what was shown of it has changed")
+            await self._leave_stream()
+            return False
+        if len(markdown) > MOST_CHARACTERS:
+            # The end of the reply decides how it is divided.
+            markdown = settled(markdown[:MOST_CHARACTERS])
+        more = markdown[len(stream.shown) :]
+        if not more.strip():
+            return True
+        try:
+            await self._append(stream, more)
+        except DeliveryError as error:
+            if stream.begun and not error.permanent and not error.fate_unknown:
+                raise
+            log.info("A reply is edited from now on: %s", error)
+            await self._leave_stream()
+            return False
+        stream.shown = markdown
+        return True
+
+    async def _append(self, stream: _Stream, more: str) -> None:
+        sender, place = self._means.sender, self._place
+        if stream.begun:
+            await sender.append_stream(place, self._message.message_id, more)
+            return
+        if not self._means.budgets.streams(place.workspace).take_now():
+            raise DeliveryError("Too many answers begin at once.")
+        try:
+            message_id = await sender.start_stream(place, self._owner, more)
+        except RefusedError as error:
+            self._means.abilities.lost(Ability.STREAM, place, error)
+            raise
+        stream.begun = True
+        self._message.is_there(message_id)
+
+    async def _leave_stream(self) -> None:
+        """Go on by editing the message, which takes that only once the stream has ended."""
+        stream, self._stream = self._stream, None
+        if stream is None or not stream.begun:
+            return
+        try:
+            await self._means.sender.stop_stream(self._place, self._message.message_id)
+        except DeliveryError as error:
+            log.debug("A stream had ended before: %s", error)
+
+    def _failed(self, error: Exception) -> None:
+        if not isinstance(error, DeliveryError):
+            log.error("A reply could not be moved", exc_info=error)
+            return
+        log.info("A reply was not moved: %s", error)
+        # What is refused once is refused again; only the final text is worth another attempt.
+        self._refused = error.permanent
+
+    # -- ending ----------------------------------------------------------------------------------
+
+    async def finish(self, text: str) -> Delivered:
+        """Show the final text, whole, in as many messages as it takes.
+
+        Raises:
+            DeliveryError: It did not get through.
+        """
+        session = ""
+        try:
+            await self._paced.close()
+            paper = paper_of(await made_harmless(text), name=FILE_NAME, empty=NO_ANSWER)
+            session = await self._end_stream(paper.parts[0])
+            if not session:
+                await self._edit(paper)
+            rest = await self._rest(paper)
+            return Delivered((self._message.message_id, *rest))
+        finally:
+            self._stop_working(session=session)
+
+    async def _end_stream(self, first: str) -> str:
+        """End the stream with a text; return the session's state then, or nothing if it is none."""
+        stream = self._stream
+        if stream is None or not stream.begun:
+            self._stream = None
+            return ""
+        if first.startswith(stream.shown.rstrip()):
+            state = self._means.status.after(self._place)
+            try:
+                await self._means.sender.stop_stream(
+                    self._place,
+                    self._message.message_id,
+                    first[len(stream.shown) :],
+                    session=state,
+                )
+            except DeliveryError as error:
+                log.info("The end of a reply is an edit: %s", error)
+            else:
+                return state
+        await self._leave_stream()
+        return ""
+
+    async def _edit(self, paper: Paper) -> None:
+        first = paper.parts[0]
+        if first == self._shown:
+            return
+        await self._pace.turn(final=True)
+        try:
+            await self._message.show(Draft(markdown=first))
+        except RefusedError as error:
+            if not error.thread_gone or not self._message.leave_thread():
+                raise
+            head = f"{mention(self._owner.account)} {NO_THREAD}".strip()
+            draft = Draft(
+                blocks=blocks.said(head=head, markdown=first, tail=""), mrkdwn=f"{head}\n{first}"
+            )
+            await self._message.show(draft)
+
+    async def _rest(self, paper: Paper) -> tuple[str, ...]:
+        if len(paper.parts) == 1:
+            return ()
+        return await self._means.sender.post_rest(self._message.place, paper)
+
+    async def abandon(self) -> None:
+        """Leave what is shown as it is: the turn will be resumed, here or elsewhere."""
+        if self._working:
+            self._working = False
+            self._means.status.leave(self._place)
+        await self._paced.close(seconds=LEAVE_SECONDS)
+        try:
+            async with asyncio.timeout(LEAVE_SECONDS):
+                await self._leave_stream()
+        except TimeoutError:
+            log.info("A stream could not be ended in time")
+
+    def _stop_working(self, *, session: str) -> None:
+        if self._working:
+            self._working = False
+            self._means.status.end(self._place, session=session)

@@ -1,0 +1,319 @@
+"""Messages on their way to Slack: posted, edited, deleted; what goes wrong is told apart."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import aiohttp
+from slack_sdk.errors import SlackClientError
+from slack_sdk.web.async_client import AsyncWebClient
+from slack_sdk.web.async_slack_response import AsyncSlackResponse
+
+from bot.agent.sanitizer import LARGE
+from bot.errors import DeliveryError
+from bot.platforms.paper import Paper
+from bot.platforms.slack import problems, texts
+from bot.platforms.slack.clients import Clients, team_of
+from bot.platforms.slack.problems import RefusedError, problem_of
+from bot.values import Identity, Json, Place
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+#: How long to wait before each further attempt at a message that follows others of the same text.
+PAUSES = (2.0, 5.0)
+
+Request = Callable[[AsyncWebClient], Awaitable[AsyncSlackResponse]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draft:
+    """A message to be posted or edited; all of it is harmless already.
+
+    Attributes:
+        markdown: What it says.
+        blocks: How it says that, when there is more to it than a text.
+        mrkdwn: The same in plain words, with blocks: for notifications, and for when Slack does not
+            take the blocks.
+    """
+
+    markdown: str = ""
+    blocks: tuple[Json, ...] = ()
+    mrkdwn: str = ""
+
+    def content(self) -> dict[str, Any]:
+        """Return the arguments of a request that say what it shows: nothing in it is guessed at."""
+        shown: dict[str, Any] = (
+            {"blocks": list(self.blocks), "text": self.mrkdwn or self.markdown}
+            if self.blocks
+            else {"markdown_text": self.markdown}
+        )
+        return shown | {"parse": "none", "link_names": False}
+
+    def plain(self) -> dict[str, Any]:
+        """Return the same without blocks and without Markdown: Slack always takes that."""
+        return {
+            "text": self.mrkdwn or self.markdown,
+            "parse": "none",
+            "link_names": False,
+        }
+
+
+class Sender:
+    """Sends messages over the Web API; it needs no events and no cache.
+
+    Args:
+        clients: Know with which token.
+        pauses: How long to wait before each further attempt at what follows a first message.
+    """
+
+    def __init__(self, clients: Clients, *, pauses: tuple[float, ...] = PAUSES) -> None:
+        self._clients = clients
+        self._pauses = pauses
+
+    async def ask(self, workspace: str, request: Request) -> AsyncSlackResponse:
+        """Make a request with the token of a workspace.
+
+        Raises:
+            RefusedError: Slack does not do that.
+            DeliveryError: Not now.
+        """
+        client = await self._clients.client_for(workspace)
+        try:
+            return await request(client)
+        except (SlackClientError, aiohttp.ClientError, OSError) as error:
+            raise problem_of(error) from error
+
+    async def post(self, place: Place, draft: Draft) -> str:
+        """Post a message in the thread of a place, or in its channel; return its id.
+
+        Raises:
+            RefusedError: Not here.
+            DeliveryError: Not now; or its fate is unknown.
+        """
+
+        async def post(content: dict[str, Any]) -> str:
+            answer = await self.ask(
+                place.workspace,
+                lambda client: client.chat_postMessage(
+                    channel=place.channel,
+                    thread_ts=place.thread or None,
+                    unfurl_links=False,
+                    unfurl_media=False,
+                    **content,
+                ),
+            )
+            return str(answer["ts"])
+
+        return await self._with_either(draft, post)
+
+    async def edit(self, place: Place, message_id: str, draft: Draft) -> None:
+        """Change a message of ours.
+
+        Raises:
+            RefusedError: It is gone, or cannot be edited.
+            DeliveryError: Not now.
+        """
+
+        async def edit(content: dict[str, Any]) -> None:
+            await self.ask(
+                place.workspace,
+                lambda client: client.chat_update(channel=place.channel, ts=message_id, **content),
+            )
+
+        await self._with_either(draft, edit)
+
+    async def whisper(self, place: Place, account: str, draft: Draft) -> None:
+        """Show a message to one person in a place, until they look elsewhere.
+
+        Raises:
+            RefusedError: Not here.
+            DeliveryError: Not now.
+        """
+
+        async def whisper(content: dict[str, Any]) -> None:
+            await self.ask(
+                place.workspace,
+                lambda client: client.chat_postEphemeral(
+                    channel=place.channel,
+                    user=account,
+                    thread_ts=place.thread or None,
+                    **content,
+                ),
+            )
+
+        await self._with_either(draft, whisper)
+
+    async def post_rest(self, place: Place, paper: Paper) -> tuple[str, ...]:
+        """Post all of a paper but its first part: as messages, or a file if these are too many.
+
+        Raises:
+            DeliveryError: Some of it was not taken. Its beginning is there already, so this is
+                always a text whose fate is unknown.
+        """
+        if paper.long and await self._upload(place, paper):
+            return ()
+        return tuple(
+            [await self.post_next(place, Draft(markdown=part)) for part in paper.parts[1:]]
+        )
+
+    async def post_next(self, place: Place, draft: Draft) -> str:
+        """Post a message that goes on with what the one before has begun; return its id.
+
+        Raises:
+            DeliveryError: It was not taken; since the beginning was, the fate of the whole is
+                unknown.
+        """
+        for pause in self._pauses:
+            try:
+                return await self.post(place, draft)
+            except DeliveryError as error:
+                if error.permanent or error.fate_unknown:
+                    raise _begun(error) from error
+                log.info("The rest of a message is tried again: %s", error)
+            await asyncio.sleep(pause)
+        try:
+            return await self.post(place, draft)
+        except DeliveryError as error:
+            raise _begun(error) from error
+
+    async def _upload(self, place: Place, paper: Paper) -> bool:
+        """Share the whole text as a snippet; return whether Slack took it."""
+        try:
+            await self.ask(
+                place.workspace,
+                lambda client: client.files_upload_v2(
+                    content=paper.whole,
+                    filename=paper.name,
+                    title=paper.name,
+                    snippet_type="markdown",
+                    channel=place.channel,
+                    thread_ts=place.thread or None,
+                    initial_comment=texts.IN_FILE,
+                ),
+            )
+        except DeliveryError as error:
+            log.info("A text goes out in messages, since a file does not: %s", error)
+            return False
+        return True
+
+    async def delete(self, place: Place, message_id: str) -> None:
+        """Delete a message of ours.
+
+        Raises:
+            DeliveryError: It is still there, or was gone already.
+        """
+        await self.ask(
+            place.workspace,
+            lambda client: client.chat_delete(channel=place.channel, ts=message_id),
+        )
+
+    async def react(self, place: Place, name: str) -> None:
+        """Put an emoji below the message of a place.
+
+        Raises:
+            DeliveryError: It could not be done.
+        """
+        await self.ask(
+            place.workspace,
+            lambda client: client.reactions_add(
+                channel=place.channel, timestamp=place.message, name=name
+            ),
+        )
+
+    async def direct(self, workspace: str, account: str) -> Place:
+        """Return the direct messages with a person.
+
+        Raises:
+            RefusedError: There is no such person.
+            DeliveryError: Not now.
+        """
+        answer = await self.ask(workspace, lambda client: client.conversations_open(users=account))
+        channel: Json = answer["channel"]
+        return Place("slack", workspace, str(channel["id"]))
+
+    # -- streams ---------------------------------------------------------------------------------
+
+    async def start_stream(self, place: Place, owner: Identity, markdown: str) -> str:
+        """Begin a message that grows in the thread of a place; return its id.
+
+        Raises:
+            RefusedError: This app may not, or not there.
+            DeliveryError: Not now; or its fate is unknown.
+        """
+        home = owner.workspace if owner.workspace.startswith("T") else team_of(place.workspace)
+        answer = await self.ask(
+            place.workspace,
+            lambda client: client.chat_startStream(
+                channel=place.channel,
+                thread_ts=place.thread,
+                markdown_text=markdown,
+                recipient_team_id=home,
+                recipient_user_id=owner.account,
+            ),
+        )
+        return str(answer["ts"])
+
+    async def append_stream(self, place: Place, message_id: str, markdown: str) -> None:
+        """Let a message grow.
+
+        Raises:
+            RefusedError: It does not grow any more.
+            DeliveryError: Not now; or its fate is unknown.
+        """
+        await self.ask(
+            place.workspace,
+            lambda client: client.chat_appendStream(
+                channel=place.channel, ts=message_id, markdown_text=markdown
+            ),
+        )
+
+    async def stop_stream(
+        self, place: Place, message_id: str, markdown: str = "", *, session: str | None = None
+    ) -> None:
+        """End the growing of a message.
+
+        Args:
+            place: Where it is.
+            message_id: Which.
+            markdown: The rest of it.
+            session: The state of the thread's session from then on.
+
+        Raises:
+            DeliveryError: It has ended already, or cannot be ended now.
+        """
+        await self.ask(
+            place.workspace,
+            lambda client: client.chat_stopStream(
+                channel=place.channel,
+                ts=message_id,
+                markdown_text=markdown or None,
+                session_status=session,
+            ),
+        )
+
+    async def _with_either(self, draft: Draft, send: Callable[[dict[str, Any]], Awaitable[T]]) -> T:
+        """Send a draft as it is, or without what Slack takes offence at."""
+        try:
+            return await send(draft.content())
+        except RefusedError as error:
+            if error.code not in problems.CONTENT:
+                raise
+            log.warning(
+                "Slack does not take a message as it is (%s); it goes out plain", error.code
+            )
+        return await send(draft.plain())
+
+
+async def made_harmless(text: str) -> str:
+    """Return Markdown as Slack may show it; a long one takes no time from others."""
+    return (
+        await asyncio.to_thread(texts.harmless, text) if len(text) > LARGE else texts.harmless(text)
+    )
+
+
+def _begun(error: DeliveryError) -> DeliveryError:
+    return DeliveryError(str(error), fate_unknown=True)

@@ -1,0 +1,180 @@
+"""What the bot says on Slack, in words: harmless whatever is in it (pure).
+
+`for_slack` is the last step of everything that is not our own: see `docs/decisions/0010`.
+"""
+
+import re
+from collections.abc import Iterator
+from unicodedata import east_asian_width
+
+from bot.agent.plain import LIMIT
+from bot.agent.sanitizer import for_slack, one_line
+from bot.platforms.base import Announcement, Confirmation, RunCard
+from bot.platforms.paper import Paper
+from bot.platforms.splitting import split
+from bot.platforms.wording import look_of, stop_watch
+from bot.values import short
+
+#: What one message takes. Slack says 12,000, and 13,200 for all blocks of a message together.
+MOST_CHARACTERS = 10_000
+#: What a section takes is 3,000.
+MOST_IN_SECTION = 2_900
+#: What fits on a button, into a menu, or into the title of a form.
+MOST_ON_BUTTON, MOST_IN_TITLE = 75, 24
+#: What an edit takes as plain text.
+MOST_IN_EDIT = 4_000
+
+EMPTY = "_(There is no text.)_"
+NO_ANSWER = "_(The answer is empty.)_"
+IN_FILE = "The whole text is in the file."
+REPEATED = "This may be a repetition: it is not known whether it reached you before."
+ELSEWHERE = "I cannot write any more where this belongs, so I tell you here."
+NO_THREAD = "I cannot write in the thread any more where this belongs, so I say it here."
+THINKING = "is thinking…"
+HEARD = "eyes"
+
+#: What a model thinks is shown by the core for as long as it is the newest thing: it is replaced
+#: by what comes next, and so cannot be part of a stream.
+_THOUGHT = re.compile(r"(?:\A|\n\n)💭[^\n]*\Z")
+_BOLD = re.compile(r"\*\*(?=\S)([^*\n]+?)(?<=\S)\*\*")
+_HEADING = re.compile(r"^#{1,6}[ \t]+(.+)$", re.MULTILINE)
+_ENTITY_CUT = re.compile(r"&[a-z]{0,3}\Z")
+_ACCOUNT = re.compile(r"[UW][A-Z0-9]+")
+
+
+# --- any text -----------------------------------------------------------------------------------
+
+
+def harmless(text: str) -> str:
+    """Return Markdown as Slack may show it, whole."""
+    return for_slack(text, limit=2 * len(text) + LIMIT)
+
+
+def mrkdwn(text: str) -> str:
+    """Return Markdown in Slack's older dialect, which is all that some blocks understand."""
+    return harmless(_HEADING.sub(r"*\1*", _BOLD.sub(r"*\1*", text)))
+
+
+def inline(text: str, limit: int) -> str:
+    """Return text for the middle of a line: harmless, at most `limit` characters as it is sent."""
+    line = harmless(one_line(text, limit).replace("`", "'"))
+    if len(line) <= limit:
+        return line
+    return _ENTITY_CUT.sub("", line[: limit - 1]).rstrip() + "…"
+
+
+def code(text: str, limit: int) -> str:
+    """Return text as inline code; empty for none."""
+    inside = inline(text, limit)
+    return f"`{inside}`" if inside else ""
+
+
+def mention(account: str) -> str:
+    """Return our own words that ping a person, or nobody when that is no account of a person."""
+    return f"<@{account}>" if _ACCOUNT.fullmatch(account) else ""
+
+
+def written_out(markdown: str) -> str:
+    """Return harmless Markdown for a file, where nothing is markup: as it was before escaping."""
+    return markdown.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
+
+
+def whole_words(text: str) -> str:
+    """Return a text that grows without its last word, which may be half of a secret."""
+    end = len(text)
+    while end and not (text[end - 1].isspace() or east_asian_width(text[end - 1]) in "WF"):
+        end -= 1
+    return text[:end]
+
+
+def settled(text: str) -> str:
+    """Return the part of a growing text that what follows is not going to change.
+
+    What the model thinks is left off.
+    """
+    said = _THOUGHT.sub("", text)
+    return said if said != text else whole_words(text)
+
+
+def newest(markdown: str) -> str:
+    """Return harmless Markdown that grows, as one message: its end, when it is too long."""
+    parts = split(markdown, MOST_CHARACTERS)
+    if len(parts) > 1:
+        return f"…\n{split(markdown, MOST_CHARACTERS // 3)[-1]}"
+    return parts[0] if parts else ""
+
+
+def paper_of(markdown: str, *, name: str, empty: str = EMPTY) -> Paper:
+    """Return harmless Markdown in messages.
+
+    Args:
+        markdown: The text.
+        name: Of the file that it becomes when it is very long.
+        empty: What stands there when the text is blank.
+    """
+    parts = split(markdown, MOST_CHARACTERS) or [empty]
+    return Paper(tuple(parts), written_out(f"{markdown}\n"), name)
+
+
+# --- run cards ----------------------------------------------------------------------------------
+
+
+def card_text(card: RunCard) -> str:
+    """Return what a run card says, in mrkdwn, far below what a section takes."""
+    return "\n".join(_card_lines(card))
+
+
+def _card_lines(card: RunCard) -> Iterator[str]:
+    look = look_of(card.status)
+    yield f"{look.mark} *{name_of(card)}* · `{short(card.run_id)}` · {look.word}"
+    yield " · ".join(fact for fact in _facts(card) if fact)
+    if card.tool and not card.status.final:
+        yield f"🔧 {code(card.tool, 80)}"
+    if line := inline(card.line, 150):
+        yield f"↳ {line}"
+
+
+def _facts(card: RunCard) -> Iterator[str]:
+    yield code(card.agent, 40)
+    yield stop_watch(card.elapsed_seconds) if card.elapsed_seconds >= 1 else ""
+    yield f"{card.tool_calls:,} tool{'' if card.tool_calls == 1 else 's'}"
+    budget = f" of {card.token_budget:,}" if card.token_budget else ""
+    yield f"{card.tokens:,}{budget} tokens"
+
+
+def name_of(card: RunCard) -> str:
+    """Return what its owner calls a run."""
+    return inline(card.label, 120) or inline(card.agent, 120) or short(card.run_id)
+
+
+def card_notice(card: RunCard) -> str:
+    """Return what a notification says about a run."""
+    return f"{name_of(card)}: {look_of(card.status).word}"
+
+
+# --- what is said about runs ----------------------------------------------------------------------
+
+
+def title_of(announcement: Announcement) -> str:
+    """Return the heading of an announcement; empty for none."""
+    title = inline(announcement.title, 250)
+    return f"*{title}*" if title else ""
+
+
+def tail_of(announcement: Announcement) -> str:
+    """Return the quiet line below an announcement; empty for none."""
+    lines = [inline(announcement.footer, 250)]
+    lines += [REPEATED] if announcement.maybe_repeated else []
+    return "\n".join(line for line in lines if line)
+
+
+def question_tail(confirmation: Confirmation, expires: int) -> str:
+    """Return until when a question can be answered: Slack shows the time where the reader is.
+
+    Args:
+        confirmation: The question.
+        expires: When it ends, in seconds since 1970.
+    """
+    minutes = max(1, round(confirmation.expires_in_seconds / 60))
+    when = f"<!date^{expires}^{{date_short_pretty}} {{time}}|{minutes} min from now>"
+    return f"The question ends at {when}; without an answer it is a no."
