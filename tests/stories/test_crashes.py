@@ -1,7 +1,10 @@
 """What survives when a process dies: rows of `faults.md`, with real processes and real kills."""
 
+import asyncio
 import json
 import signal
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -199,9 +202,19 @@ async def test_a_process_asked_to_end_leaves_its_runs_to_the_next_one(database_u
     assert told["text"] == "Done."
 
 
-async def test_a_second_bot_on_the_same_file_is_told_who_has_it(sqlite_url: str) -> None:
+async def test_a_second_bot_on_the_same_file_is_told_who_has_it(
+    sqlite_url: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "second.yaml"
+    file.write_text(json.dumps({"database": {"url": sqlite_url}}))
+    command = (sys.executable, "-m", "bot", "chat", "--plain", "--as", "bob", "--config", str(file))
     async with FakeAnthropic(Play()) as server, actor(sqlite_url, server.url) as first:
-        with pytest.raises(TimeoutError):
-            async with actor(sqlite_url, server.url) as second:
-                await second.event("ready")
+        second = await asyncio.create_subprocess_exec(
+            *command, stdin=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.PIPE
+        )
+        async with asyncio.timeout(30):
+            _, said_there = await second.communicate()
+
+        assert second.returncode == 1
+        assert f"process {first.process.pid}" in said_there.decode()
         assert first.process.returncode is None
