@@ -10,7 +10,6 @@ from bot.agent.sanitizer import one_line
 from bot.platforms.discord.buttons import more_below
 from bot.platforms.discord.client import RetinueClient
 from bot.platforms.discord.interactions import (
-    TROUBLE,
     UNSENT,
     Asked,
     Visit,
@@ -18,6 +17,7 @@ from bot.platforms.discord.interactions import (
     say_at_once,
     visit_of,
 )
+from bot.platforms.reception import TROUBLE
 from bot.values import short
 
 log = logging.getLogger(__name__)

@@ -1,10 +1,8 @@
 """Hears what people say on Discord: which messages are meant for the bot, and what they say."""
 
-import asyncio
 import logging
 import re
 from collections import OrderedDict
-from collections.abc import Coroutine
 from dataclasses import dataclass
 
 import discord
@@ -15,9 +13,10 @@ from bot.platforms.discord import answers, registration
 from bot.platforms.discord.answers import Asker
 from bot.platforms.discord.attachments import attached
 from bot.platforms.discord.client import RetinueClient
-from bot.platforms.discord.interactions import TROUBLE, UNSENT, outcome, person_of, spot_of
+from bot.platforms.discord.interactions import UNSENT, outcome, person_of, spot_of
 from bot.platforms.discord.people import PLATFORM, Spot, identity_of, place_of
 from bot.platforms.discord.sending import Sender
+from bot.platforms.reception import NO_TEXT, TROUBLE, Lines
 from bot.tasks import Tasks
 from bot.values import Place
 
@@ -27,7 +26,6 @@ log = logging.getLogger(__name__)
 SETTLE_SECONDS = 5.0
 KNOWN_CHANNELS = 1_000
 
-NO_TEXT = "That message has no text that I can read. Tell me in words what I can do for you."
 HIDDEN = (
     "Discord does not show me messages that do not mention me, so I cannot read this. Mention me "
     "in each message, or ask the people who run me to switch on the Message Content Intent."
@@ -68,7 +66,7 @@ class DiscordIntake:
         self._client = client
         self._sender = Sender(client)
         self._tasks = tasks
-        self._newest: dict[tuple[int, int], asyncio.Task[None]] = {}
+        self._lines = Lines(tasks, client.reception)
         self._fetched: OrderedDict[int, object] = OrderedDict()
 
     async def run(self, ears: Ears) -> None:
@@ -104,29 +102,8 @@ class DiscordIntake:
             text=self._text_of(message),
             files=attached(_files_of(message), self._client.settings.api_url),
         )
-        self._in_order(
-            (message.author.id, message.channel.id), self._take(said), name=f"message {message.id}"
-        )
-
-    def _in_order(
-        self, key: tuple[int, int], work: Coroutine[None, None, None], *, name: str
-    ) -> None:
-        """Start something once what came before it from the same person and place is done."""
-
-        async def queued(before: asyncio.Task[None] | None) -> None:
-            with self._client.reception.attending():
-                if before is not None:
-                    await asyncio.wait([before])
-                await work
-
-        def done(ended: asyncio.Task[None]) -> None:
-            work.close()  # in case it never began
-            if self._newest.get(key) is ended:
-                del self._newest[key]
-
-        task = self._tasks.start(queued(self._newest.get(key)), name=name)
-        self._newest[key] = task
-        task.add_done_callback(done)
+        key = (message.author.id, message.channel.id)
+        self._lines.start(key, self._take(said), name=f"message {message.id}")
 
     async def _take(self, said: Said) -> None:
         try:

@@ -14,15 +14,13 @@ from bot.platforms.base import CommandReply, Ears, Incoming
 from bot.platforms.discord import answers
 from bot.platforms.discord.answers import Asker
 from bot.platforms.discord.client import RetinueClient
-from bot.platforms.discord.people import Person, Refusal, Spot, identity_of, place_of
+from bot.platforms.discord.people import Person, Spot, identity_of, place_of
 from bot.platforms.discord.sending import Sender
 from bot.platforms.discord.texts import IN_FILE
+from bot.platforms.reception import DONE_ALREADY, TROUBLE, Refusal
 from bot.values import Identity, Place
 
 log = logging.getLogger(__name__)
-
-TROUBLE = "Something went wrong on our side; the log has the details. Please try again."
-DONE_ALREADY = "That was done already."
 
 ALREADY_ACKNOWLEDGED = 40060
 #: With these Discord says that an interaction can no longer be answered: not acknowledged within

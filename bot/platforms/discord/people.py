@@ -1,26 +1,19 @@
 """Who somebody on Discord is, where they are, and whether they may talk with the bot (no SDK)."""
 
-import asyncio
 import time
-from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 
+from bot.platforms import reception
 from bot.platforms.discord.settings import DiscordSettings
+from bot.platforms.reception import NOT_YOU, Attendance, Refusal
 from bot.values import Identity, Place
 
 PLATFORM = "discord"
 
-#: How long nobody is told again that they may not.
-TELL_AGAIN_SECONDS = 3_600.0
-#: How many things are remembered; the oldest are forgotten first.
-REMEMBERED = 10_000
-
-NOT_THIS_SERVER = "I do not answer in this server. The people who run me choose where I do."
-NOT_THIS_CHANNEL = "I do not answer in this channel. The people who run me choose where I do."
-NO_DIRECT_MESSAGES = "I do not answer direct messages. Mention me in a server instead."
-NOT_YOU = "You cannot use this bot here. Ask the people who run it if you think you should."
+NOT_THIS_SERVER = reception.NOT_THIS_PLACE.format(where="server")
+NOT_THIS_CHANNEL = reception.NOT_THIS_PLACE.format(where="channel")
+NO_DIRECT_MESSAGES = reception.NO_DIRECT_MESSAGES.format(where="server")
 ROLES_UNKNOWN = (
     "Outside of its server I cannot see whether you have the role that it takes to use this bot. "
     "Mention me in the server instead."
@@ -49,18 +42,6 @@ class Person:
 
     account: str
     roles: frozenset[str] = frozenset()
-
-
-@dataclass(frozen=True, slots=True)
-class Refusal:
-    """Why somebody gets no answer.
-
-    Attributes:
-        silent: The bot is not for this place at all: messages there are passed over.
-    """
-
-    text: str
-    silent: bool = False
 
 
 def identity_of(account: int | str) -> Identity:
@@ -96,10 +77,8 @@ def refusal_of(settings: DiscordSettings, person: Person, spot: Spot) -> Refusal
     return Refusal(ROLES_UNKNOWN if settings.roles and not spot.guild else NOT_YOU)
 
 
-class Reception:
+class Reception(Attendance):
     """Decides who is let in, the same for messages, commands and clicks.
-
-    It also remembers what came already, and knows what is still being seen to.
 
     Args:
         settings: Who may, and where.
@@ -109,10 +88,8 @@ class Reception:
     def __init__(
         self, settings: DiscordSettings, *, monotonic: Callable[[], float] = time.monotonic
     ) -> None:
+        super().__init__(monotonic=monotonic)
         self._settings = settings
-        self._now = monotonic
-        self._last: OrderedDict[Hashable, float] = OrderedDict()
-        self._under_way: set[asyncio.Task[object]] = set()
 
     def refusal(self, person: Person, spot: Spot) -> Refusal | None:
         """Return why this person may not talk with the bot there; `None` when they may."""
@@ -121,40 +98,3 @@ class Reception:
     def is_admin(self, person: Person) -> bool:
         """Whether a role makes this person an admin where they are."""
         return bool(person.roles & set(self._settings.admin_roles))
-
-    def first(self, key: Hashable, *, again_after: float = float("inf")) -> bool:
-        """Say whether something happens for the first time, or for the first time in so long.
-
-        Args:
-            key: What happens.
-            again_after: Seconds after which it counts as new.
-        """
-        now = self._now()
-        last = self._last.get(key)
-        if last is not None and now - last < again_after:
-            return False
-        self._last[key] = now
-        self._last.move_to_end(key)
-        if len(self._last) > REMEMBERED:
-            self._last.popitem(last=False)
-        return True
-
-    def may_tell(self, account: str, channel: str) -> bool:
-        """Say whether a refusal is worth a sentence: once an hour per person and channel."""
-        return self.first(("refused", account, channel), again_after=TELL_AGAIN_SECONDS)
-
-    @contextmanager
-    def attending(self) -> Iterator[None]:
-        """Let `settle` wait for the task that is in this block."""
-        task = asyncio.current_task()
-        assert task is not None, "Only tasks attend to somebody."
-        self._under_way.add(task)
-        try:
-            yield
-        finally:
-            self._under_way.discard(task)
-
-    async def settle(self, seconds: float) -> None:
-        """Wait until nothing is being seen to any more, at most so long."""
-        if pending := set(self._under_way):
-            await asyncio.wait(pending, timeout=seconds)

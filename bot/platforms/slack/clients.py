@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import aiohttp
@@ -34,8 +35,27 @@ ONCE = frozenset(
 )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Installed:
+    """The bot as it is in a workspace.
+
+    Attributes:
+        token: What it speaks with.
+        user: Its account there, which people mention (U…).
+        bot: Its id as a bot (B…).
+    """
+
+    token: str = field(repr=False)
+    user: str
+    bot: str
+
+
 class Clients(Protocol):
-    """Knows with which token the bot speaks where."""
+    """Knows with which token the bot speaks where.
+
+    A workspace is named as places name it: "T…", or "E….T…" where the bot was installed for all
+    of an organisation.
+    """
 
     async def client_for(self, workspace: str) -> AsyncWebClient:
         """Return the client for the workspace of a place.
@@ -45,16 +65,36 @@ class Clients(Protocol):
         """
         ...
 
+    async def installed(self, workspace: str) -> Installed | None:
+        """Return who the bot is in a workspace; `None` when it is not installed there.
+
+        It is asked for each event, so that the answer is kept for a while.
+
+        Raises:
+            DeliveryError: That cannot be told now.
+        """
+        ...
+
 
 class OneClient:
-    """The clients of a bot that is in one workspace: always the same."""
+    """The clients of a bot that is in one workspace: always the same.
 
-    def __init__(self, client: AsyncWebClient) -> None:
+    Args:
+        client: Has the token.
+        installed: Who the bot is there, as far as anybody asks.
+    """
+
+    def __init__(self, client: AsyncWebClient, installed: Installed | None = None) -> None:
         self._client = client
+        self._installed = installed
 
     async def client_for(self, workspace: str) -> AsyncWebClient:
         """Return the only client."""
         return self._client
+
+    async def installed(self, workspace: str) -> Installed | None:
+        """Return who the bot is."""
+        return self._installed
 
 
 @asynccontextmanager

@@ -19,8 +19,8 @@ from bot.platforms.discord.buttons import (
     Unkept,
     more_below,
 )
-from bot.platforms.discord.people import NOT_YOU
 from bot.platforms.discord.texts import question_tail
+from bot.platforms.reception import NOT_YOU
 from bot.values import Identity
 from tests.bot.platforms.discord.hearing import CONTENT_ALLOWED, RUN, Town, people, town, who
 from tests.fakes.discord.server import FakeDiscord

@@ -10,9 +10,9 @@ import pytest
 from bot.errors import BotError
 from bot.platforms.base import CommandReply, Incoming
 from bot.platforms.discord.answers import FOR_YOU_ALONE, SENT_PRIVATELY
-from bot.platforms.discord.intake import HIDDEN, NO_TEXT, without_names
-from bot.platforms.discord.interactions import TROUBLE
-from bot.platforms.discord.people import NOT_YOU, ROLES_UNKNOWN
+from bot.platforms.discord.intake import HIDDEN, without_names
+from bot.platforms.discord.people import ROLES_UNKNOWN
+from bot.platforms.reception import NO_TEXT, NOT_YOU, TROUBLE
 from bot.values import Place
 from tests.bot.platforms.discord.hearing import CONTENT_ALLOWED, Town, people, town, who
 from tests.fakes.discord.server import FakeDiscord

@@ -10,8 +10,8 @@ from bot.errors import BotError
 from bot.platforms.base import CommandReply, Incoming
 from bot.platforms.discord.answers import FOR_YOU_ALONE
 from bot.platforms.discord.buttons import StopButton
-from bot.platforms.discord.interactions import DONE_ALREADY, TROUBLE
-from bot.platforms.discord.people import NOT_THIS_CHANNEL, NOT_YOU, ROLES_UNKNOWN
+from bot.platforms.discord.people import NOT_THIS_CHANNEL, ROLES_UNKNOWN
+from bot.platforms.reception import DONE_ALREADY, NOT_YOU, TROUBLE
 from bot.values import Place
 from tests.bot.platforms.discord.hearing import CONTENT_ALLOWED, RUN, Town, people, town, who
 from tests.fakes.discord.interactions import Interaction

@@ -9,19 +9,16 @@ from bot.platforms.discord.people import (
     NO_DIRECT_MESSAGES,
     NOT_THIS_CHANNEL,
     NOT_THIS_SERVER,
-    NOT_YOU,
-    REMEMBERED,
     ROLES_UNKNOWN,
-    TELL_AGAIN_SECONDS,
     Person,
     Reception,
-    Refusal,
     Spot,
     identity_of,
     place_of,
     refusal_of,
 )
 from bot.platforms.discord.settings import DiscordSettings
+from bot.platforms.reception import NOT_YOU, REMEMBERED, TELL_AGAIN_SECONDS, Refusal
 from bot.values import Identity, Place
 
 ALICE = Person(account="11111", roles=frozenset({"77777"}))

@@ -7,8 +7,11 @@ import pytest
 from aiohttp import web
 
 from bot.errors import DeliveryError
-from bot.platforms.discord.attachments import MOST_BYTES, fetch, may_fetch
+from bot.platforms.discord import attachments as discord
 from bot.platforms.discord.settings import API_URL
+from bot.platforms.downloads import MOST_BYTES, Store
+from bot.platforms.slack import attachments as slack
+from bot.platforms.slack.settings import API_URL as SLACK_API_URL
 
 HERE = "http://127.0.0.1:8000/api/v10"
 
@@ -39,7 +42,26 @@ HERE = "http://127.0.0.1:8000/api/v10"
 def test_files_come_from_where_discord_keeps_them_and_from_nowhere_else(
     address: str, api_url: str, may: bool
 ) -> None:
-    assert may_fetch(address, api_url) is may
+    assert discord.store(api_url).has(address) is may
+
+
+@pytest.mark.parametrize(
+    ("address", "api_url", "may"),
+    [
+        ("https://files.slack.com/files-pri/T1-F1/download/a.txt", SLACK_API_URL, True),
+        ("https://files.slack.com/files-pri/T1-F1/a.txt", HERE, True),
+        ("http://files.slack.com/files-pri/T1-F1/a.txt", SLACK_API_URL, False),
+        ("https://files.slack.com.evil.example/a.txt", SLACK_API_URL, False),
+        ("https://drive.example/a.txt", SLACK_API_URL, False),
+        ("https://slack.com/api/auth.test", SLACK_API_URL, False),
+        ("http://127.0.0.1:8000/files-pri/T1-F1/a.txt", HERE, True),
+        ("http://127.0.0.1:8000/files-pri/T1-F1/a.txt", SLACK_API_URL, False),
+    ],
+)
+def test_files_come_from_where_slack_keeps_them_and_from_nowhere_else(
+    address: str, api_url: str, may: bool
+) -> None:
+    assert slack.store(api_url).has(address) is may
 
 
 class Shelf:
@@ -78,9 +100,13 @@ async def shelf() -> AsyncIterator[Shelf]:
     await runner.cleanup()
 
 
+def kept_at(url: str, refused: str = "") -> Store:
+    return Store(name="Discord", hosts=frozenset(), stand_in=url + "/api/v10", refused=refused)
+
+
 async def got(shelf: Shelf, path: str = "/a%2Fb.txt") -> bytes:
     async with asyncio.timeout(10):
-        return await fetch(shelf.url + path, "a.txt", shelf.url + "/api/v10")
+        return await kept_at(shelf.url).fetch(shelf.url + path, "a.txt")
 
 
 async def test_a_file_is_what_was_sent(shelf: Shelf) -> None:
@@ -89,7 +115,7 @@ async def test_a_file_is_what_was_sent(shelf: Shelf) -> None:
 
 async def test_a_file_from_elsewhere_is_not_even_asked_for(shelf: Shelf) -> None:
     with pytest.raises(DeliveryError, match="where Discord keeps files") as caught:
-        await fetch(shelf.url + "/a.txt", "a.txt", API_URL)
+        await discord.store(API_URL).fetch(shelf.url + "/a.txt", "a.txt")
 
     assert caught.value.permanent
     assert shelf.asked == []
@@ -116,6 +142,16 @@ async def test_a_file_that_is_gone_is_told_from_one_that_comes_later(
     assert caught.value.permanent is permanent
 
 
+async def test_where_somebody_has_to_sign_in_it_is_said_what_helps(shelf: Shelf) -> None:
+    shelf.respond = web.Response(status=302, headers={"Location": "/sign-in"})
+
+    with pytest.raises(DeliveryError, match=r"read the file a\.txt\. Ask an admin\.") as caught:
+        await kept_at(shelf.url, "Ask an admin.").fetch(shelf.url + "/a.txt", "a.txt")
+
+    assert caught.value.permanent
+    assert shelf.asked == ["/a.txt"]
+
+
 async def test_of_a_file_without_end_no_more_is_read_than_is_taken(shelf: Shelf) -> None:
     with pytest.raises(DeliveryError, match=f"larger than the {MOST_BYTES // 1024**2} MB"):
         await got(shelf, "/endless")
@@ -123,6 +159,6 @@ async def test_of_a_file_without_end_no_more_is_read_than_is_taken(shelf: Shelf)
 
 async def test_a_server_that_is_not_there_may_come_back(shelf: Shelf) -> None:
     with pytest.raises(DeliveryError, match="Try again in a moment") as caught:
-        await fetch("http://127.0.0.1:9/a.txt", "a.txt", "http://127.0.0.1:9/api/v10")
+        await kept_at("http://127.0.0.1:9").fetch("http://127.0.0.1:9/a.txt", "a.txt")
 
     assert not caught.value.permanent

@@ -1,0 +1,82 @@
+"""Files that people attach on Slack: read with the bot's token, from Slack alone."""
+
+from collections.abc import Iterable
+
+from bot.agent.sanitizer import one_line
+from bot.errors import DeliveryError
+from bot.platforms.base import Attached
+from bot.platforms.downloads import Store
+from bot.platforms.slack.clients import Clients
+from bot.platforms.slack.problems import NOT_INSTALLED
+from bot.platforms.slack.sending import Sender
+from bot.platforms.slack.settings import API_URL
+from bot.values import Json
+
+HOSTS = frozenset({"files.slack.com"})
+NO_SCOPE = (
+    "Send what matters as text, or ask the people who run me to give me the scope files:read."
+)
+#: A file of which Slack tells nothing but its id until it is asked.
+_ASK = "check_file_info"
+
+
+def store(api_url: str) -> Store:
+    """Return where Slack keeps files.
+
+    Args:
+        api_url: Where its Web API is; a stand-in for it may hold files too.
+    """
+    stand_in = "" if api_url == API_URL else api_url
+    return Store(name="Slack", hosts=HOSTS, stand_in=stand_in, refused=NO_SCOPE)
+
+
+class Attachments:
+    """Reads the files of messages.
+
+    Args:
+        clients: Know the tokens.
+        sender: Asks Slack.
+        api_url: Where the Web API is.
+    """
+
+    def __init__(self, clients: Clients, sender: Sender, api_url: str) -> None:
+        self._clients = clients
+        self._sender = sender
+        self._store = store(api_url)
+
+    def of(self, files: Iterable[Json], workspace: str) -> tuple[Attached, ...]:
+        """Return the files that came with a message; none of them is fetched yet.
+
+        Args:
+            files: What Slack tells of them.
+            workspace: Where the bot is.
+        """
+        return tuple(self._of(file, workspace) for file in files)
+
+    def _of(self, file: Json, workspace: str) -> Attached:
+        async def read() -> bytes:
+            return await self._read(file, workspace)
+
+        return Attached(
+            name=_name(file),
+            media_type=str(file.get("mimetype") or ""),
+            size=int(file.get("size") or 0),
+            read=read,
+        )
+
+    async def _read(self, file: Json, workspace: str) -> bytes:
+        installed = await self._clients.installed(workspace)
+        if installed is None:
+            raise DeliveryError(NOT_INSTALLED, permanent=True)
+        if file.get("file_access") == _ASK:
+            answer = await self._sender.ask(
+                workspace, lambda client: client.files_info(file=str(file["id"]))
+            )
+            file = dict(answer["file"])
+        address = str(file.get("url_private_download") or file.get("url_private") or "")
+        headers = {"Authorization": f"Bearer {installed.token}"}
+        return await self._store.fetch(address, _name(file), headers=headers)
+
+
+def _name(file: Json) -> str:
+    return one_line(str(file.get("name") or file.get("title") or "")) or "file"
