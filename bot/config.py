@@ -15,6 +15,7 @@ from bot.errors import ConfigError
 from bot.interpolation import Key, Tree
 from bot.models.catalog import ModelSettings
 from bot.platforms.discord.settings import DiscordSettings
+from bot.platforms.slack.settings import SlackSettings
 from bot.subagents.limits import SubagentSettings
 from bot.subagents.retention import RetentionSettings
 from bot.values import Settings
@@ -30,6 +31,12 @@ FROM_ENVIRONMENT: Mapping[Key, str] = {
     ("models", "openai", "api_key"): "OPENAI_API_KEY",
     ("models", "openai", "base_url"): "OPENAI_BASE_URL",
     ("discord", "token"): "DISCORD_TOKEN",
+    ("slack", "bot_token"): "SLACK_BOT_TOKEN",
+    ("slack", "app_token"): "SLACK_APP_TOKEN",
+    ("slack", "signing_secret"): "SLACK_SIGNING_SECRET",
+    ("slack", "client_id"): "SLACK_CLIENT_ID",
+    ("slack", "client_secret"): "SLACK_CLIENT_SECRET",
+    ("slack", "encryption_key"): "SLACK_ENCRYPTION_KEY",
 }
 
 
@@ -67,6 +74,9 @@ class Config(Settings):
     )
     discord: DiscordSettings = Field(
         DiscordSettings(), description="The bot on Discord: docs/discord.md leads through it."
+    )
+    slack: SlackSettings = Field(
+        SlackSettings(), description="The bot on Slack: docs/slack.md leads through it."
     )
     database: DatabaseSettings = Field(
         DatabaseSettings(), description="Where everything is stored."

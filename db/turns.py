@@ -4,7 +4,7 @@ from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Row, case, insert, select, update
+from sqlalchemy import Row, case, func, insert, select, update
 
 from bot.values import Identity, Place, Role, new_sortable_id
 from db.database import Transaction
@@ -145,9 +145,11 @@ async def get(tx: Transaction, turn_id: str) -> Turn | None:
 async def active_of(tx: Transaction, user_id: str, place: Place) -> Turn | None:
     """Return the newest turn that is being answered for a person in a place.
 
-    Also one of a conversation that has been closed meanwhile.
+    Also one of a conversation that has been closed meanwhile; for a place without a thread, also
+    one in a thread there.
     """
     where = place_columns(place)
+    threads = [turns.c.place_thread == place.thread] if place.thread else []
     turn_id = await tx.scalar(
         select(turns.c.id)
         .where(
@@ -155,12 +157,24 @@ async def active_of(tx: Transaction, user_id: str, place: Place) -> Turn | None:
             turns.c.status == "running",
             turns.c.channel == where["channel"],
             turns.c.place_channel == where["place_channel"],
-            turns.c.place_thread == where["place_thread"],
+            *threads,
         )
         .order_by(turns.c.id.desc())
         .limit(1)
     )
     return await get(tx, turn_id) if turn_id else None
+
+
+async def idle_places(tx: Transaction, platform: str, *, since: datetime) -> list[Place]:
+    """Return where a turn has ended since then and none waits or is being answered."""
+    columns = [turns.c[name] for name in _PLACE[:-1]]
+    rows = await tx.execute(
+        select(*columns)
+        .where(turns.c.channel == platform, turns.c.created_at >= since)
+        .group_by(*columns)
+        .having(func.count() == func.count(turns.c.ended_at))
+    )
+    return [Place(*row) for row in rows]
 
 
 async def release(tx: Transaction, turn_id: str, attempt: int) -> None:

@@ -6,6 +6,7 @@ import json
 import logging
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import timedelta
 
 from bot.agent.messages import ToolCall
@@ -158,7 +159,9 @@ class Approvals:
         if len(waiting) > 1:
             lines = "\n".join(f"- `yes {item.id[-6:]}`: {_spelled(item)}" for item in waiting)
             return CommandReply(text=f"Which one do you mean?\n{lines}", failed=True)
-        return await self.answer(user, role, waiting[0].id, yes=match["word"] in YES)
+        asked = waiting[0].id
+        reply = await self.answer(user, role, asked, yes=match["word"] in YES)
+        return reply if reply.refused else replace(reply, answered=asked)
 
     async def expire(self) -> None:
         """Close the questions whose time is over: no answer is a no."""

@@ -24,6 +24,8 @@ from db.database import Database
 log = logging.getLogger(__name__)
 
 MAX_MESSAGE = 50_000
+#: How long a platform may go on showing that an answer is being given.
+LATELY = timedelta(hours=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,7 +178,7 @@ class Orchestrator:
             await self.engine.start("turn", turn_id, platform)
 
     async def stop_turn(self, user: Identity, place: Place) -> CommandReply:
-        """Stop the turn under way in this place, if it is this person's."""
+        """Stop the turn under way in this place, or in a thread of it, if it is this person's."""
         async with self.database.transaction() as tx:
             active = await turns.active_of(tx, user.key, place)
             if active is None or not await turns.request_stop(tx, active.id, self.now()):
@@ -185,6 +187,11 @@ class Orchestrator:
                 )
         self.turns.active.stop(active.id)
         return CommandReply(text="Stopped. Background runs go on; `/subagents stop all` ends them.")
+
+    async def idle_places(self, platform: str) -> list[Place]:
+        """Return where an answer was given lately and none is being given now."""
+        async with self.database.snapshot() as tx:
+            return await turns.idle_places(tx, platform, since=self.now() - LATELY)
 
     async def listens(self, user: Identity, place: Place) -> bool:
         """Say whether this person talks with the bot in this place, so that no mention is due."""

@@ -194,12 +194,14 @@ class CommandReply:
     Attributes:
         failed: It was not done; the text says why and what would work.
         refused: An answer to a confirmation did not count; what was asked stays as it is.
+        answered: The confirmation that was answered in words; empty for none.
         more: The command that shows the next page; empty for none.
     """
 
     text: str
     failed: bool = False
     refused: bool = False
+    answered: str = ""
     more: str = ""
 
 
@@ -237,8 +239,15 @@ class Ears(Protocol):
         """
         ...
 
+    async def idle_places(self, platform: str) -> list[Place]:
+        """Return where an answer was given lately and none is being given now."""
+        ...
+
     async def stop_turn(self, user: Identity, place: Place) -> CommandReply:
-        """Stop the turn under way in this place, if it is this person's."""
+        """Stop the turn under way in this place, if it is this person's.
+
+        In a place without a thread it may be in any thread there.
+        """
         ...
 
     async def answer(

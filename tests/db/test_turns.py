@@ -2,12 +2,13 @@
 
 import asyncio
 from dataclasses import replace
+from datetime import datetime, timedelta
 
 from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import select
 
-from bot.values import Identity
+from bot.values import Identity, Place
 from db import conversations, turns
 from db.database import Database, DatabaseSettings
 from db.tables import conversations as table
@@ -216,6 +217,9 @@ async def test_a_stop_reaches_a_turn_under_way_and_no_other(
         assert await turns.active_of(tx, bob.key, room(alice)) is None
         elsewhere = replace(room(alice), thread="another")
         assert await turns.active_of(tx, alice.key, elsewhere) is None
+        around = await turns.active_of(tx, alice.key, replace(room(alice), thread=""))
+        assert around is not None
+        assert around.id == running
         assert await turns.request_stop(tx, running, clock())
         assert not await turns.request_stop(tx, queued, clock())
         assert await turns.stop_requested(tx, [running, queued]) == [running]
@@ -224,6 +228,27 @@ async def test_a_stop_reaches_a_turn_under_way_and_no_other(
     async with database.snapshot() as tx:
         assert await turns.stop_requested(tx, [running, queued]) == []
         assert await turns.active_of(tx, alice.key, room(alice)) is None
+
+
+async def test_a_place_is_idle_once_its_last_turn_has_ended_and_for_as_long_as_asked(
+    database: Database, stored: Stored, clock: FakeClock, alice: Identity, bob: Identity
+) -> None:
+    long_ago, conversation = clock(), await stored.conversation(alice)
+    turn_id = await stored.turn(alice, conversation)
+    await stored.claim_turn(conversation)
+    await end(database, await stored.begin_turn(turn_id), clock)
+    await stored.turn(bob, await stored.conversation(bob))
+    ended = replace(room(alice), message="")
+
+    async def idle(since: datetime) -> list[Place]:
+        async with database.snapshot() as tx:
+            return await turns.idle_places(tx, ended.platform, since=since)
+
+    assert await idle(long_ago) == [ended]
+    assert await idle(clock() + timedelta(seconds=1)) == []
+
+    await stored.turn(alice, conversation)
+    assert await idle(long_ago) == []
 
 
 async def test_what_waits_and_what_is_under_way_can_be_found_by_any_process(

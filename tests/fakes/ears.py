@@ -30,6 +30,7 @@ class FakeEars:
         on_message: Called with each message; the reply goes out through an outlet from there.
         runs: What `run_choices` picks from: (id, label) for each person.
         overviews: What each person may see at a glance.
+        idle: Where answers were given lately.
         talking: Who talks with the bot where: (person, channel, thread).
         failure: Raised by the next call.
     """
@@ -39,6 +40,7 @@ class FakeEars:
         self.on_message: Callable[[Incoming], Awaitable[None]] | None = None
         self.runs: dict[Identity, list[tuple[str, str]]] = {}
         self.overviews: dict[Identity, Overview] = {}
+        self.idle: list[Place] = []
         self.talking: set[tuple[Identity, str, str]] = set()
         self.failure: BotError | Exception | None = None
         self.heard: list[Incoming] = []
@@ -61,6 +63,10 @@ class FakeEars:
     async def listens(self, user: Identity, place: Place) -> bool:
         """Say whether the test has them talk there."""
         return (user, place.channel, place.thread) in self.talking
+
+    async def idle_places(self, platform: str) -> list[Place]:
+        """Return what the test has."""
+        return [place for place in self.idle if place.platform == platform]
 
     async def stop_turn(self, user: Identity, place: Place) -> CommandReply:
         """Remember who stopped what."""
