@@ -16,6 +16,7 @@ from typer.core import TyperGroup
 from bot import logs
 from bot.config import Config, load, locate
 from bot.errors import BadRequestError, BotError, ConfigError
+from bot.reread import Reread
 
 log = logging.getLogger(__name__)
 
@@ -80,7 +81,9 @@ def serve(config: ConfigFile = None) -> None:
     settings = _prepare(config)
     from bot import app  # noqa: PLC0415
 
-    raise typer.Exit(_service(app.serve(settings), settings))
+    file = locate(config, os.environ)
+    current = Reread(settings, file, lambda: load(config, os.environ))
+    raise typer.Exit(_service(app.serve(settings, current=current), settings))
 
 
 def worker(config: ConfigFile = None) -> None:

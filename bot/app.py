@@ -55,11 +55,25 @@ class OpenPlatform(Protocol):
     def intake(self) -> Intake: ...  # noqa: D102
 
 
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """What a platform stands on.
+
+    Attributes:
+        config: The configuration of this start.
+        current: What it says now, for what may change while the bot runs.
+    """
+
+    config: Config
+    database: Database
+    current: Callable[[], Config]
+
+
 class Opens(Protocol):
     """Opens a platform, and closes it when the block ends."""
 
     def __call__(
-        self, config: Config, /, *, hears: bool
+        self, ground: Ground, /, *, hears: bool
     ) -> AbstractAsyncContextManager[OpenPlatform]:
         """Open it; where nobody hears, only what is needed to speak."""
         ...
@@ -72,30 +86,60 @@ class Platform:
     Attributes:
         name: As people know it.
         needs: What must be set, for a sentence.
+        guide: The page that leads through it.
         configured: Whether it is.
         open: Opens it.
     """
 
     name: str
     needs: str
+    guide: str
     configured: Callable[[Config], bool]
     open: Opens
 
 
-def _open_discord(config: Config, *, hears: bool) -> AbstractAsyncContextManager[OpenPlatform]:
+def _open_discord(ground: Ground, *, hears: bool) -> AbstractAsyncContextManager[OpenPlatform]:
     from bot.platforms.discord.platform import open_discord  # noqa: PLC0415
 
-    return open_discord(config.discord, hears=hears)
+    return open_discord(ground.config.discord, hears=hears)
+
+
+def _open_slack(ground: Ground, *, hears: bool) -> AbstractAsyncContextManager[OpenPlatform]:
+    from bot.platforms.slack.platform import open_slack  # noqa: PLC0415
+
+    return open_slack(
+        ground.config.slack, ground.database, hears=hears, current=lambda: ground.current().slack
+    )
 
 
 PLATFORMS = (
     Platform(
         "Discord",
         "`discord.token` (or the variable DISCORD_TOKEN)",
+        "docs/discord.md",
         lambda config: config.discord.configured,
         _open_discord,
     ),
+    Platform(
+        "Slack",
+        "`slack.bot_token` (or the variable SLACK_BOT_TOKEN)",
+        "docs/slack.md",
+        lambda config: config.slack.configured,
+        _open_slack,
+    ),
 )
+
+
+@asynccontextmanager
+async def open_database(config: Config) -> AsyncIterator[Database]:
+    """Open the database with all its tables, for this process alone if it is a file.
+
+    Raises:
+        DatabaseBusyError: Another bot holds the SQLite file.
+    """
+    async with Database.open(config.database, exclusive=True) as database:
+        await ensure_current(database, config.database)
+        yield database
 
 
 @asynccontextmanager
@@ -103,11 +147,20 @@ async def open_bot(
     config: Config,
     outlets: Mapping[str, Outlet],
     *,
+    database: Database | None = None,
     now: Clock = utc_now,
     present: Callable[[], Identity | None] = lambda: None,
     further_skills: Sequence[Skill] = (),
 ) -> AsyncIterator[Bot]:
     """Open a bot that serves the platforms of these outlets, and close it when the block ends.
+
+    Args:
+        config: The configuration, which has been checked.
+        outlets: By the name of their platform.
+        database: What `open_database` has opened; otherwise it is opened here.
+        now: The bot's clock.
+        present: Who sits at the terminal; `None` when nobody does.
+        further_skills: Beside those that come with it.
 
     Raises:
         DatabaseBusyError: Another bot holds the SQLite file.
@@ -116,8 +169,8 @@ async def open_bot(
     worker_id = f"{socket.gethostname()[:20]}-{os.getpid()}-{secrets.token_hex(4)}"
     agents = read_folder(AGENTS)
     async with AsyncExitStack() as stack:
-        database = await stack.enter_async_context(Database.open(config.database, exclusive=True))
-        await ensure_current(database, config.database)
+        if database is None:
+            database = await stack.enter_async_context(open_database(config))
         models = await stack.enter_async_context(Models.open(config.models))
         tasks = Tasks()
         stack.push_async_callback(tasks.close)
@@ -160,13 +213,23 @@ def _model_name(config: Config) -> str:
     return "the offline demo" if main.provider == "offline" else main.model
 
 
-async def serve(config: Config, platforms: Sequence[Platform] = PLATFORMS) -> None:
+async def serve(
+    config: Config,
+    platforms: Sequence[Platform] = PLATFORMS,
+    *,
+    current: Callable[[], Config] | None = None,
+) -> None:
     """Hear and say on every platform that is set up, until the process is asked to end.
+
+    Args:
+        config: The configuration, which has been checked.
+        platforms: Those that there are.
+        current: What the configuration says now; the same as at the start if `None`.
 
     Raises:
         ConfigError: None is set up, or one will not have us; the text says what to do.
     """
-    await _run(config, _wanted(config, platforms), hears=True)
+    await _run(config, _wanted(config, platforms), current or (lambda: config), hears=True)
 
 
 async def worker(config: Config, platforms: Sequence[Platform] = PLATFORMS) -> None:
@@ -181,24 +244,28 @@ async def worker(config: Config, platforms: Sequence[Platform] = PLATFORMS) -> N
             f"process alone ({config.database.shown}). Set `database.url` to a PostgreSQL server, "
             "or run `python -m bot serve` alone: it works everything off itself."
         )
-    await _run(config, _wanted(config, platforms), hears=False)
+    await _run(config, _wanted(config, platforms), lambda: config, hears=False)
 
 
 def _wanted(config: Config, platforms: Sequence[Platform]) -> list[Platform]:
     found = [platform for platform in platforms if platform.configured(config)]
     if not found:
-        needs = ", or ".join(f"{each.needs} for {each.name}" for each in platforms)
+        needs = ", or ".join(f"{each.needs} for {each.name} ({each.guide})" for each in platforms)
         raise ConfigError(
-            f"No platform is set up that could be served: set {needs}; docs/discord.md leads "
-            "through it. `python -m bot chat` talks in the terminal and needs nothing."
+            f"No platform is set up that could be served: set {needs}. `python -m bot chat` talks "
+            "in the terminal and needs nothing."
         )
     return found
 
 
-async def _run(config: Config, platforms: Sequence[Platform], *, hears: bool) -> None:
+async def _run(
+    config: Config, platforms: Sequence[Platform], current: Callable[[], Config], *, hears: bool
+) -> None:
     with Signals() as signals:
         async with AsyncExitStack() as stack:
-            opened = await signals.unless_asked(_open(stack, config, platforms, hears=hears))
+            opened = await signals.unless_asked(
+                _open(stack, config, platforms, current, hears=hears)
+            )
             if opened is None:
                 return
             bot, intakes = opened
@@ -210,16 +277,24 @@ async def _run(config: Config, platforms: Sequence[Platform], *, hears: bool) ->
 
 
 async def _open(
-    stack: AsyncExitStack, config: Config, platforms: Sequence[Platform], *, hears: bool
+    stack: AsyncExitStack,
+    config: Config,
+    platforms: Sequence[Platform],
+    current: Callable[[], Config],
+    *,
+    hears: bool,
 ) -> tuple[Bot, list[Intake]]:
     """Open everything, however long what it needs is out of reach."""
-    opened = [
-        await _enter(stack, partial(each.open, config, hears=hears), each.name)
-        for each in platforms
-    ]
-    outlets = {each.outlet.platform: each.outlet for each in opened}
     with _quiet("db.database"):
-        bot = await _enter(stack, partial(open_bot, config, outlets), config.database.shown)
+        database = await _enter(stack, partial(open_database, config), config.database.shown)
+        ground = Ground(config, database, current)
+        opened = [
+            await _enter(stack, partial(each.open, ground, hears=hears), each.name)
+            for each in platforms
+        ]
+        outlets = {each.outlet.platform: each.outlet for each in opened}
+        opening = partial(open_bot, config, outlets, database=database)
+        bot = await _enter(stack, opening, config.database.shown)
     return bot, [each.intake for each in opened] if hears else []
 
 

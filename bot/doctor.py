@@ -5,6 +5,7 @@ import fcntl
 import os
 import sqlite3
 import time
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from enum import StrEnum
@@ -19,6 +20,8 @@ from bot.logs import without_secrets
 from bot.models.base import Question
 from bot.models.catalog import PROVIDERS, Choice, Models, ModelSettings
 from bot.platforms.discord.settings import DiscordSettings
+from bot.platforms.remarks import Remark
+from bot.platforms.slack.settings import SlackSettings
 from db.database import Database, DatabaseSettings
 from db.tables import SCHEMA_VERSION
 from migrations.run import current_version
@@ -71,7 +74,7 @@ async def examine(config: Config, *, online: bool = False) -> list[Finding]:
         *found,
         Finding(Mark.GOOD, "Terminal", "always works: `python -m bot chat`."),
         *await _discord(config.discord),
-        Finding(Mark.OFF, "Slack", "comes with the next version."),
+        *await _slack(config.slack),
         Finding(Mark.OFF, "Sandbox", "comes with the shell tool, in a later version."),
     ]
 
@@ -82,11 +85,21 @@ async def _discord(settings: DiscordSettings) -> list[Finding]:
         return [Finding(Mark.OFF, "Discord", text)]
     from bot.platforms.discord import checkup  # noqa: PLC0415
 
+    return _findings("Discord", await checkup.look(settings))
+
+
+async def _slack(settings: SlackSettings) -> list[Finding]:
+    if not settings.configured:
+        text = "off: set SLACK_BOT_TOKEN, or `slack.bot_token`; docs/slack.md leads through it."
+        return [Finding(Mark.OFF, "Slack", text)]
+    from bot.platforms.slack import checkup  # noqa: PLC0415
+
+    return _findings("Slack", await checkup.look(settings))
+
+
+def _findings(subject: str, remarks: Sequence[Remark]) -> list[Finding]:
     marks = {True: Mark.GOOD, False: Mark.BAD, None: Mark.OFF}
-    return [
-        Finding(marks[remark.good], "Discord", remark.text)
-        for remark in await checkup.look(settings)
-    ]
+    return [Finding(marks[remark.good], subject, remark.text) for remark in remarks]
 
 
 async def _database(settings: DatabaseSettings) -> Finding:

@@ -14,7 +14,6 @@ from bot.values import Settings
 
 #: Sections that people may expect, and what becomes of them.
 _LATER = {
-    "slack": "Slack comes with the next version; remove this section for now",
     "agents_folders": "agents as Markdown files come with a later version; remove this key for now",
 }
 

@@ -8,6 +8,7 @@ from bot.config import FILE_VARIABLE, Config
 from bot.interpolation import overrides
 from bot.models.catalog import ModelSettings
 from bot.platforms.discord.settings import DiscordSettings
+from bot.platforms.slack.settings import SlackSettings
 from bot.subagents.limits import SubagentSettings, spoken
 
 _INDENT = 15
@@ -31,7 +32,7 @@ def report(config: Config, file: Path | None, environ: Mapping[str, str]) -> str
         "Log": iter([f"{config.logging.level} as {config.logging.form}, to {_log_file(config)}"]),
         "Terminal": iter(["on: `python -m bot chat`"]),
         "Discord": _discord(config.discord),
-        "Slack": iter(["off: comes with the next version"]),
+        "Slack": _slack(config.slack),
         "Shell tool": iter(["off: comes, with its sandbox, in a later version"]),
     }
     return "\n".join(
@@ -122,6 +123,22 @@ def _discord(settings: DiscordSettings) -> Iterator[str]:
     }[settings.commands]
     if settings.shard_count:
         yield f"shards: {len(settings.shard_ids) or 'all'} of {settings.shard_count}"
+
+
+def _slack(settings: SlackSettings) -> Iterator[str]:
+    if not settings.configured:
+        yield "off: no SLACK_BOT_TOKEN, and no `slack.bot_token`; docs/slack.md leads through it"
+        return
+    private = "answered" if settings.direct_messages else "not answered"
+    if settings.mode == "socket":
+        yield f"on: over connections that it opens itself; direct messages are {private}"
+    else:
+        yield f"on: at {settings.host}:{settings.port}; direct messages are {private}"
+    if settings.many_workspaces:
+        yield f"installed: by each workspace, from {settings.public_url}/slack/install"
+    yield f"where: {_some(settings.workspaces, 'workspace')}, {_some(settings.channels, 'channel')}"
+    yield f"who: {_some(settings.users, 'person', 'people', none='everyone there')}"
+    yield f"slash commands: {settings.command}, {settings.subagents_command}"
 
 
 def _some(ids: Sequence[str], one: str, many: str = "", *, none: str = "") -> str:

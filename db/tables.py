@@ -19,7 +19,7 @@ from sqlalchemy import (
 from db.types import JsonDocument, String, StringList, Text, UserKey, UtcDateTime, UuidText
 
 #: The newest migration, so that a start need not load Alembic to see that all is in place.
-SCHEMA_VERSION = "2026112102"
+SCHEMA_VERSION = "2026112103"
 
 metadata = MetaData(
     naming_convention={
@@ -348,4 +348,29 @@ notes = Table(
     Column("text", Text, nullable=False),
     Column("created_at", UtcDateTime, nullable=False),
     UniqueConstraint("user_id", "number"),
+)
+
+slack_installs = Table(
+    "slack_installs",
+    metadata,
+    # The app whose installation it is.
+    Column("client_id", String(50), primary_key=True),
+    # A workspace (T…), or an organisation (E…) with all of its workspaces.
+    Column("workspace", String(50), primary_key=True),
+    # The organisation; empty for none.
+    Column("enterprise", String(50), nullable=False, server_default=""),
+    Column("bot_user", String(50), nullable=False),
+    Column("bot", String(50), nullable=False, server_default=""),
+    # Encrypted.
+    Column("token", Text, nullable=False),
+    Column("installed_at", UtcDateTime, nullable=False),
+)
+
+slack_states = Table(
+    "slack_states",
+    metadata,
+    # Goes with a browser to Slack and back.
+    Column("state", String(50), primary_key=True),
+    Column("created_at", UtcDateTime, nullable=False),
+    Index(None, "created_at"),
 )

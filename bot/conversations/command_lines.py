@@ -62,7 +62,8 @@ def command_in(text: str) -> str:
     if _first(line[1:]) != "retinue":
         return line
     rest = line[len("/retinue") :].strip() or "help"
-    return f"/subagents {rest}" if _first(rest) in _WORDS_AFTER and rest != "help" else f"/{rest}"
+    of_runs = _first(rest) in _WORDS_AFTER and rest.lower() not in NAMES
+    return f"/subagents {rest}" if of_runs else f"/{rest}"
 
 
 def _first(line: str) -> str:

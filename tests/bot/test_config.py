@@ -199,7 +199,7 @@ subagents:
         ("access: {zzz: 3}", "here you can set admins, blocked"),
         ("<<: {a: 1}", "there is no such key"),
         ("discord: {guild: [12345]}", "did you mean `guilds`?"),
-        ("slack: {}", "slack (line 1): Slack comes with the next version; remove"),
+        ("slack: {channel: [C123]}", "did you mean `channels`?"),
         ("agents_folders: []", "come with a later version"),
     ],
 )  # fmt: skip
@@ -212,9 +212,9 @@ def test_an_unknown_key_is_answered_with_the_one_that_was_meant(
 def test_a_later_section_set_from_outside_is_told_with_its_variable(
     refused: Callable[..., str],
 ) -> None:
-    told = refused("", {"RETINUE__SLACK__BOT_TOKEN": "x"})
+    told = refused("", {"RETINUE__AGENTS_FOLDERS": "[x]"})
 
-    assert "slack (from RETINUE__SLACK__BOT_TOKEN): Slack comes with the next version" in told
+    assert "agents_folders (from RETINUE__AGENTS_FOLDERS): agents as Markdown files come" in told
 
 
 @pytest.mark.parametrize(

@@ -14,10 +14,12 @@ from bot.doctor import Finding, Mark, examine
 from bot.models.anthropic import AnthropicSettings
 from bot.models.catalog import ModelSettings
 from bot.platforms.discord.settings import DiscordSettings
+from bot.platforms.slack.settings import SlackSettings
 from db.database import DatabaseSettings, hold
 from tests.fakes.anthropic_server import KEY, FakeAnthropic, Reply
 from tests.fakes.discord.server import FakeDiscord
 from tests.fakes.model_server import in_order
+from tests.fakes.slack.server import FakeSlack
 
 
 def configured(url: str) -> Config:
@@ -129,11 +131,12 @@ async def test_search_is_looked_at_and_what_comes_later_says_so(sqlite_url: str)
     found = {each.subject: each for each in await examine(configured(sqlite_url))}
 
     assert "FTS5" in found["Search"].text
-    for subject in ("Slack", "Sandbox"):
+    assert found["Sandbox"].mark is Mark.OFF
+    assert "version" in found["Sandbox"].text
+    for subject in ("Discord", "Slack"):
         assert found[subject].mark is Mark.OFF
-        assert "version" in found[subject].text
-    assert found["Discord"].mark is Mark.OFF
-    assert "set DISCORD_TOKEN" in found["Discord"].text
+        assert f"set {subject.upper()}_" in found[subject].text
+        assert f"docs/{subject.lower()}.md" in found[subject].text
     assert str(found["Terminal"]).startswith("✓ Terminal")
 
 
@@ -205,3 +208,26 @@ async def test_discord_that_cannot_be_reached_is_bad(tmp_path: Path, closed_port
 
     assert found.bad
     assert f"cannot be reached at http://127.0.0.1:{closed_port}" in found.text
+
+
+def on_slack(tmp_path: Path, token: str, slack: FakeSlack) -> Config:
+    settings = SlackSettings(
+        bot_token=SecretStr(token), app_token=SecretStr(slack.app_token), api_url=slack.api_url
+    )
+    return Config(slack=settings, database=DatabaseSettings(url=f"sqlite:///{tmp_path}/retinue.db"))
+
+
+async def test_slack_is_asked_about_the_bot_as_soon_as_there_is_a_token(tmp_path: Path) -> None:
+    async with FakeSlack.open() as slack:
+        good = await examine(on_slack(tmp_path, slack.bot_token, slack))
+        slack.granted_scopes = ["chat:write"]
+        bad = await examine(on_slack(tmp_path, slack.bot_token, slack))
+        refused = await examine(on_slack(tmp_path, "xoxb-not-the-token", slack))
+
+    def marks(found: list[Finding]) -> list[Mark]:
+        return [each.mark for each in found if each.subject == "Slack"]
+
+    assert marks(good) == [Mark.GOOD, Mark.GOOD, Mark.GOOD]
+    assert marks(bad) == [Mark.GOOD, Mark.BAD, Mark.GOOD]
+    assert marks(refused) == [Mark.BAD, Mark.GOOD]
+    assert "not-the-token" not in str(refused)

@@ -117,7 +117,8 @@ def test_check_without_a_file_says_what_is_on_and_what_is_off_and_why(run: Run) 
         "SQLite: data/retinue.db",
         "3 at once per person, 10 in all",
         "Discord        off: no DISCORD_TOKEN, and no `discord.token`",
-        "comes with the next version",
+        "Slack          off: no SLACK_BOT_TOKEN",
+        "comes, with its sandbox, in a later version",
     ):
         assert expected in done.stdout
 

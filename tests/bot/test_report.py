@@ -1,5 +1,7 @@
 """What `check` says about a configuration that is right."""
 
+import base64
+import re
 from pathlib import Path
 
 from pydantic import SecretStr
@@ -9,6 +11,8 @@ from bot.conversations.access import AccessSettings
 from bot.models.anthropic import AnthropicSettings
 from bot.models.catalog import ModelSettings
 from bot.platforms.discord.settings import DiscordSettings
+from bot.platforms.slack import web
+from bot.platforms.slack.settings import SlackSettings
 from bot.report import report
 from bot.subagents.limits import SubagentSettings
 from db.settings import DatabaseSettings
@@ -82,6 +86,46 @@ def test_what_discord_is_set_to_is_said_without_its_token() -> None:
     assert "slash commands: in the servers of `discord.guilds`" in closed
     assert "shards: 2 of 4" in closed
     assert "word-three" not in open_to_all + closed
+
+
+def test_slack_that_is_off_is_told_with_what_switches_it_on() -> None:
+    told = " ".join(report(Config(), None, {}).split())
+
+    assert "Slack off: no SLACK_BOT_TOKEN, and no `slack.bot_token`; docs/slack.md" in told
+
+
+def test_what_slack_is_set_to_is_said_without_its_secrets() -> None:
+    plain = SlackSettings(
+        bot_token=SecretStr("xoxb-word-four"), app_token=SecretStr("xapp-word-five")
+    )
+    strict = SlackSettings(
+        mode="http",
+        port=3456,
+        signing_secret=SecretStr("word-six"),
+        client_id="1.2",
+        client_secret=SecretStr("word-seven"),
+        encryption_key=SecretStr(base64.urlsafe_b64encode(b"word-eight" * 3 + b"!!").decode()),
+        public_url="https://bot.example",
+        direct_messages=False,
+        workspaces=("T10001", "E10002"),
+        channels=("C20001",),
+        users=("T10001:U30001", "T10001:U30002"),
+        command="/valet",
+    )
+
+    open_to_all, closed = (report(Config(slack=each), None, {}) for each in (plain, strict))
+
+    assert "on: over connections that it opens itself; direct messages are answered" in open_to_all
+    assert "where: all workspaces, all channels" in open_to_all
+    assert "who: everyone there" in open_to_all
+    assert "slash commands: /retinue, /subagents" in open_to_all
+    assert "on: at 127.0.0.1:3456; direct messages are not answered" in closed
+    assert f"each workspace, from https://bot.example{web.INSTALL_PATH}" in closed
+    assert "where: 2 workspaces, 1 channel" in closed
+    assert "who: 2 people" in closed
+    assert "slash commands: /valet, /subagents" in closed
+    assert "installed:" not in open_to_all
+    assert not re.search(r"word-\w", open_to_all + closed)
 
 
 def test_no_line_is_wider_than_a_page() -> None:

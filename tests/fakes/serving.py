@@ -12,6 +12,7 @@ from pathlib import Path
 
 from bot.values import Json
 from tests.fakes.discord.server import FakeDiscord
+from tests.fakes.slack.server import FakeSlack
 
 ROOT = Path(__file__).parents[2]
 
@@ -50,7 +51,7 @@ class Process:
 
 @asynccontextmanager
 async def serving(
-    fake: FakeDiscord,
+    fake: FakeDiscord | FakeSlack,
     folder: Path,
     *,
     pace: float = 0.01,
@@ -62,7 +63,7 @@ async def serving(
     """Run `python -m bot serve` in a folder, and kill what is left of it at the end.
 
     Args:
-        fake: The Discord that it is on.
+        fake: The Discord or the Slack that it is on; Slack reaches it by Socket Mode.
         folder: Where it runs.
         pace: Of the offline model, in seconds.
         models: What answers instead: the section of the configuration.
@@ -70,8 +71,9 @@ async def serving(
         command: `worker` speaks, and hears nothing.
         environ: Further variables of the environment.
     """
+    platform, secrets = _platform(fake)
     config = {
-        "discord": {"api_url": fake.api_url, "gateway_url": fake.gateway_url},
+        **platform,
         "models": models or {"provider": "offline", "offline": {"pace_seconds": pace}},
         "database": {"url": database_url},
     }
@@ -85,7 +87,7 @@ async def serving(
         env={
             "PATH": os.environ["PATH"],
             "PYTHONPATH": str(ROOT),
-            "DISCORD_TOKEN": fake.token,
+            **secrets,
             **environ,
         },
         stdin=asyncio.subprocess.DEVNULL,
@@ -100,3 +102,12 @@ async def serving(
             process.kill()
         await process.wait()
         await reading
+
+
+def _platform(fake: FakeDiscord | FakeSlack) -> tuple[Json, dict[str, str]]:
+    """Return the section of the configuration for a platform, and its secrets."""
+    if isinstance(fake, FakeDiscord):
+        section = {"api_url": fake.api_url, "gateway_url": fake.gateway_url}
+        return {"discord": section}, {"DISCORD_TOKEN": fake.token}
+    secrets = {"SLACK_BOT_TOKEN": fake.bot_token, "SLACK_APP_TOKEN": fake.app_token}
+    return {"slack": {"api_url": fake.api_url}}, secrets

@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import suppress
-from dataclasses import dataclass
 
 import aiohttp
 import discord
@@ -13,23 +12,12 @@ from bot.platforms.discord import commands, portal
 from bot.platforms.discord.client import RetinueClient, open_client
 from bot.platforms.discord.registration import comparable
 from bot.platforms.discord.settings import DiscordSettings
+from bot.platforms.remarks import Remark
 from bot.values import Json
 
 PATIENCE_SECONDS = 10.0
 #: Of a longer list of servers only the first ones are looked at.
 SERVERS_LOOKED_AT = 10
-
-
-@dataclass(frozen=True, slots=True)
-class Remark:
-    """One line about one thing.
-
-    Attributes:
-        good: `None` where nothing is wrong and nothing is there.
-    """
-
-    good: bool | None
-    text: str
 
 
 async def look(

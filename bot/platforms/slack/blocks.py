@@ -17,6 +17,8 @@ SEND_FORM, SEND_BLOCK, SEND_FIELD = "run:send", "message", "text"
 LONGEST_MESSAGE, MOST_CHOICES = 3_000, 100
 #: How many runs of each kind a Home tab shows: it takes 100 blocks.
 MOST_AT_HOME = 15
+#: How many paragraphs a window shows: it takes 100 blocks.
+MOST_IN_WINDOW = 90
 
 
 # --- pieces -------------------------------------------------------------------------------------
@@ -37,8 +39,8 @@ def plain(text: str) -> Json:
     return {"type": "plain_text", "text": text, "emoji": False}
 
 
-def _sections(markdown: str) -> list[Json]:
-    parts = split(texts.mrkdwn(markdown), texts.MOST_IN_SECTION, max_parts=8)
+def _sections(markdown: str, *, most: int = 8) -> list[Json]:
+    parts = split(texts.mrkdwn(markdown), texts.MOST_IN_SECTION, max_parts=most)
     return [section(part) for part in parts]
 
 
@@ -138,7 +140,7 @@ def more_button(reply: CommandReply) -> tuple[Json, ...]:
 
 
 def run_menu(choices: Sequence[tuple[str, str]], command: str) -> tuple[Json, ...]:
-    """Return a menu of somebody's runs.
+    """Return a menu of somebody's runs; nothing when there are none.
 
     Args:
         choices: (id, label) of each.
@@ -149,14 +151,14 @@ def run_menu(choices: Sequence[tuple[str, str]], command: str) -> tuple[Json, ..
         for run_id, label in choices[:MOST_CHOICES]
     ]
     if not options:
-        return (section("You have no runs."),)
+        return ()
     menu = {
         "type": "static_select",
         "action_id": CHOICE,
         "placeholder": plain("Choose a run"),
         "options": options,
     }
-    return (section("Which run?"), {"type": "actions", "block_id": command, "elements": [menu]})
+    return ({"type": "actions", "block_id": command, "elements": [menu]},)
 
 
 def _choice(run_id: str, label: str) -> str:
@@ -195,12 +197,28 @@ def send_form(run_id: str, *, remembered: str = "") -> Json:
     }
 
 
+def reading(reply: CommandReply) -> Json:
+    """Return a window that shows the answer of a command."""
+    more = f"\n\nMore: `{reply.more}`" if reply.more else ""
+    return {
+        "type": "modal",
+        "title": plain("Retinue"),
+        "close": plain("Close"),
+        "blocks": _sections(reply.text + more, most=MOST_IN_WINDOW) or [section(texts.EMPTY)],
+    }
+
+
 # --- Home ---------------------------------------------------------------------------------------
 
 
 def home(overview: Overview) -> Json:
     """Return the Home tab of a person: their runs, their usage, the agents they may name."""
     return {"type": "home", "blocks": list(_home_blocks(overview))}
+
+
+def notice_at_home(text: str) -> Json:
+    """Return a Home tab that says why there is nothing else, not yet harmless."""
+    return {"type": "home", "blocks": _sections(text)}
 
 
 def _home_blocks(overview: Overview) -> Iterator[Json]:

@@ -1,6 +1,6 @@
 """Clients of Slack's Web API: one for each workspace, and what they try again by themselves."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -43,11 +43,13 @@ class Installed:
         token: What it speaks with.
         user: Its account there, which people mention (U…).
         bot: Its id as a bot (B…).
+        enterprise: The organisation that the workspace belongs to (E…); empty for none.
     """
 
     token: str = field(repr=False)
     user: str
     bot: str
+    enterprise: str = ""
 
 
 class Clients(Protocol):
@@ -75,18 +77,30 @@ class Clients(Protocol):
         """
         ...
 
+    async def find(self, workspaces: Iterable[str]) -> tuple[str, Installed] | None:
+        """Return the first of these workspaces where the bot is; `None` when it is in none.
+
+        Raises:
+            DeliveryError: That cannot be told now.
+        """
+        ...
+
 
 class OneClient:
     """The clients of a bot that is in one workspace: always the same.
 
     Args:
         client: Has the token.
-        installed: Who the bot is there, as far as anybody asks.
+        installed: Who the bot is there; where nobody hears, nobody asks.
+        workspace: Its name; empty for a token that is good in all of an organisation.
     """
 
-    def __init__(self, client: AsyncWebClient, installed: Installed | None = None) -> None:
+    def __init__(
+        self, client: AsyncWebClient, installed: Installed | None = None, workspace: str = ""
+    ) -> None:
         self._client = client
         self._installed = installed
+        self._workspace = workspace
 
     async def client_for(self, workspace: str) -> AsyncWebClient:
         """Return the only client."""
@@ -95,6 +109,11 @@ class OneClient:
     async def installed(self, workspace: str) -> Installed | None:
         """Return who the bot is."""
         return self._installed
+
+    async def find(self, workspaces: Iterable[str]) -> tuple[str, Installed] | None:
+        """Return the only workspace, whatever else a payload names."""
+        workspace = self._workspace or next(iter(workspaces), "")
+        return (workspace, self._installed) if workspace and self._installed else None
 
 
 @asynccontextmanager

@@ -7,6 +7,7 @@ from bot.errors import DeliveryError
 from bot.platforms.base import OnBegun
 from bot.platforms.slack.problems import CONTENT, STILL_THERE, STREAMING, RefusedError
 from bot.platforms.slack.sending import Draft, Sender
+from bot.platforms.slack.status import PROCESSING
 from bot.values import Place
 
 log = logging.getLogger(__name__)
@@ -82,7 +83,7 @@ class LiveMessage:
             if error.code != STREAMING:
                 raise
             # Whoever streamed it was not able to end that.
-            await self._sender.stop_stream(self.place, self.message_id)
+            await self._sender.stop_stream(self.place, self.message_id, session=PROCESSING)
             await self._sender.edit(self.place, self.message_id, draft)
 
     async def _remove(self, message_id: str) -> None:

@@ -3,8 +3,11 @@
 import asyncio
 import logging
 import time
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, replace
+
+import aiohttp
 
 from bot.errors import DeliveryError
 from bot.platforms.base import (
@@ -19,6 +22,7 @@ from bot.platforms.board import LAST_PAUSES, Board
 from bot.platforms.paper import Paper
 from bot.platforms.slack import blocks, texts
 from bot.platforms.slack.abilities import Abilities
+from bot.platforms.slack.answers import Answers, Asker
 from bot.platforms.slack.budget import Budgets
 from bot.platforms.slack.cards import Card
 from bot.platforms.slack.clients import Clients
@@ -34,6 +38,8 @@ from bot.values import Identity, Place
 log = logging.getLogger(__name__)
 
 HEARD_SECONDS = 10.0
+#: How many questions are kept in mind, to be shown as answered.
+QUESTIONS_KEPT = 1_000
 ABOVE = "That is the question: what do you say?"
 NOWHERE = "It cannot be said anywhere on Slack."
 
@@ -55,6 +61,19 @@ class Tempo:
     refresh_seconds: float = REFRESH_SECONDS
     pauses: tuple[float, ...] = PAUSES
     last_pauses: tuple[float, ...] = LAST_PAUSES
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shown:
+    """A message that shows a question.
+
+    Attributes:
+        mrkdwn: What it says, harmless already.
+    """
+
+    place: Place
+    message_id: str
+    mrkdwn: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,10 +101,12 @@ class SlackOutlet:
         tasks: Owns what goes on in the background.
         tempo: How fast things go; as configured if `None`.
         budgets: What a workspace takes in a minute; Slack's own numbers when `None`.
+        session: For answers to clicks and commands.
         now: The time in seconds since 1970.
 
     Attributes:
         sender: Takes messages to Slack, harmless already.
+        answers: Answers people in private.
         budgets: How many edits a workspace takes: whoever edits takes from it.
     """
 
@@ -99,13 +120,16 @@ class SlackOutlet:
         *,
         tempo: Tempo | None = None,
         budgets: Budgets | None = None,
+        session: aiohttp.ClientSession | None = None,
         now: Callable[[], float] = time.time,
     ) -> None:
         tempo = tempo or Tempo(edit_seconds=settings.edit_seconds)
         seconds = tempo.edit_seconds
         self._now = now
         self.sender = Sender(clients, pauses=tempo.pauses)
+        self.answers = Answers(self.sender, session)
         self.budgets = budgets or Budgets()
+        self._questions: OrderedDict[str, Shown] = OrderedDict()
         abilities = Abilities()
         self._status = Status(self.sender, abilities, tasks, refresh_seconds=tempo.refresh_seconds)
         self._board = Board(
@@ -138,14 +162,28 @@ class SlackOutlet:
         """Take away what a process that died has left in threads: to be called at the start."""
         await self._status.clear_open(places)
 
-    def answered(self, confirmation_id: str, place: Place | None = None) -> None:
-        """Show that a question waits no more: to be called when it was answered.
+    async def answered(
+        self, confirmation_id: str, place: Place, outcome: str, *, shown: Shown | None = None
+    ) -> None:
+        """Show that a question waits no more: to be called when it was answered. Never raises.
 
         Args:
             confirmation_id: Which.
-            place: Where it was asked, maybe by another process.
+            place: Where it was answered.
+            outcome: What became of it, not yet harmless.
+            shown: The message that shows it, where that is known; one that this process has sent
+                is known anyway.
         """
         self._status.answered(confirmation_id, place)
+        shown = self._questions.pop(confirmation_id, None) or shown
+        if shown is None:
+            return
+        draft = Draft(blocks=blocks.answered_blocks(shown.mrkdwn, outcome), mrkdwn=shown.mrkdwn)
+        try:
+            await self.budgets.edits(shown.place.workspace).turn()
+            await self.sender.edit(shown.place, shown.message_id, draft)
+        except DeliveryError as error:
+            log.info("A question was answered and still has its buttons: %s", error)
 
     def close(self) -> None:
         """Begin nothing more by itself."""
@@ -209,34 +247,23 @@ class SlackOutlet:
                 mrkdwn=text,
             )
             asked = await self.sender.post(route.place, draft)
+            self._keep(confirmation.id, Shown(place=route.place, message_id=asked, mrkdwn=text))
             self._status.asked(route.place, confirmation.id, confirmation.expires_in_seconds)
             return (*before, asked)
 
         await self._reach(confirmation.place, confirmation.owner, say)
+
+    def _keep(self, confirmation_id: str, shown: Shown) -> None:
+        self._questions[confirmation_id] = shown
+        if len(self._questions) > QUESTIONS_KEPT:
+            self._questions.popitem(last=False)
 
     async def tell(self, place: Place, user: Identity, text: str) -> None:
         """Say a short thing to one person: in the place so that nobody else sees it, or directly.
 
         Never raises.
         """
-        paper = paper_of(await made_harmless(text), name="message.md")
-        try:
-            await self._tell(place, user, paper)
-        except DeliveryError as error:
-            log.info("Not told in %s: %s", place.channel, error)
-
-    async def _tell(self, place: Place, user: Identity, paper: Paper) -> None:
-        if place.channel.startswith("D"):
-            await self._say(place, paper, head="", tail="")
-            return
-        try:
-            for part in paper.parts:
-                await self.sender.whisper(place, user.account, Draft(markdown=part))
-        except RefusedError as error:
-            if not error.place_gone:
-                raise
-            direct = await self.sender.direct(place.workspace, user.account)
-            await self._say(direct, paper, head="", tail="")
+        await self.answers.say(Asker(place=place, account=user.account), text)
 
     async def _say(self, place: Place, paper: Paper, *, head: str, tail: str) -> tuple[str, ...]:
         """Say a text of any length, with our own words above and below it."""

@@ -15,7 +15,7 @@ from bot.platforms.slack.budget import Budget, Budgets, Share
 from bot.platforms.slack.live import LiveMessage
 from bot.platforms.slack.problems import RefusedError
 from bot.platforms.slack.sending import Draft, Sender, made_harmless
-from bot.platforms.slack.status import Status
+from bot.platforms.slack.status import PROCESSING, Status
 from bot.platforms.slack.texts import (
     MOST_CHARACTERS,
     NO_ANSWER,
@@ -179,7 +179,9 @@ class SlackReply:
         if stream is None or not stream.begun:
             return
         try:
-            await self._means.sender.stop_stream(self._place, self._message.message_id)
+            await self._means.sender.stop_stream(
+                self._place, self._message.message_id, session=PROCESSING
+            )
         except DeliveryError as error:
             log.debug("A stream had ended before: %s", error)
 

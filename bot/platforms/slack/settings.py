@@ -10,6 +10,11 @@ from bot.values import Settings
 
 API_URL = "https://slack.com/api/"
 
+HTTP_NEEDS_SIGNATURES = (
+    "`slack.mode: http` needs `slack.signing_secret` (or SLACK_SIGNING_SECRET): without it anybody "
+    "could pose as Slack. It stands on the page Basic Information of api.slack.com/apps"
+)
+
 _BOT_TOKENS = ("xoxb-", "xoxe.xoxb-")
 _APP_TOKENS = ("xapp-",)
 
@@ -174,11 +179,7 @@ class SlackSettings(Settings):
 
     def _check_transport(self) -> None:
         if self.mode == "http" and not _given(self.signing_secret):
-            raise ValueError(
-                "`slack.mode: http` needs `slack.signing_secret` (or SLACK_SIGNING_SECRET): "
-                "without it anybody could pose as Slack. It stands on the page Basic Information "
-                "of api.slack.com/apps"
-            )
+            raise ValueError(HTTP_NEEDS_SIGNATURES)
         if self.mode == "socket" and not _given(self.app_token):
             raise ValueError(
                 "`slack.mode: socket` needs `slack.app_token` (or SLACK_APP_TOKEN): make one on "

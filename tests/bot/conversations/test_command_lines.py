@@ -153,6 +153,8 @@ def test_only_an_admins_usage_tells_of_everyone() -> None:
         ("/retinue", "/help"),
         ("/retinue help", "/help"),
         ("/retinue new", "/new"),
+        ("/retinue stop", "/stop"),
+        ("/retinue stop last", "/subagents stop last"),
         ("!retinue model small", "/model small"),
         ("/retinue usage", "/subagents usage"),
     ],

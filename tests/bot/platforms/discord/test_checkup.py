@@ -7,11 +7,12 @@ import pytest
 from pydantic import SecretStr
 
 from bot.platforms.discord import registration
-from bot.platforms.discord.checkup import Remark, look
+from bot.platforms.discord.checkup import look
 from bot.platforms.discord.client import open_client
 from bot.platforms.discord.commands import register
 from bot.platforms.discord.portal import PERMISSION_INTEGER
 from bot.platforms.discord.settings import DiscordSettings
+from bot.platforms.remarks import Remark
 from tests.fakes.discord.server import FakeDiscord
 
 

@@ -1,0 +1,179 @@
+"""Clicks, menus and forms: what is chosen stands in them, and nothing in memory."""
+
+import json
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+
+from bot.errors import DeliveryError
+from bot.platforms.base import CommandReply
+from bot.platforms.slack import blocks, home
+from bot.platforms.slack.outlet import Shown
+from bot.platforms.slack.visits import Desk, Visit
+from bot.values import Json
+
+log = logging.getLogger(__name__)
+
+#: What a menu of runs may be for.
+ON_A_RUN = ("stop", "log", "info", "send", "retry", "dismiss")
+CLOSED = "Slack did not open the form. Type `/subagents send {run}` and your message instead."
+#: What a form shows below its field.
+LONGEST_ERROR = 2_000
+
+
+async def clicked(desk: Desk, body: Json) -> None:
+    """Do what somebody clicked or chose."""
+    for action in body.get("actions") or ():
+        handle = _HANDLERS.get(str(action.get("action_id")))
+        if handle is None:
+            log.info("Nobody knows the button %s", action.get("action_id"))
+            continue
+
+        async def attended(
+            visit: Visit,
+            handle: "_Clicked" = handle,
+            action: Json = action,
+        ) -> None:
+            await handle(visit, body, action)
+
+        await desk.attend(body, attended)
+        return
+
+
+async def submitted(desk: Desk, body: Json) -> Json:
+    """Take a form that comes back; return what is wrong with it, for Slack to show in it."""
+    view: Json = body.get("view") or {}
+    if view.get("callback_id") != blocks.SEND_FORM:
+        log.info("Nobody knows the form %s", view.get("callback_id"))
+        return {}
+    target = _remembered(view)
+    fields: Json = (view.get("state") or {}).get("values") or {}
+    field: Json = (fields.get(blocks.SEND_BLOCK) or {}).get(blocks.SEND_FIELD) or {}
+    where = {"container": {"channel_id": target.get("channel"), "thread_ts": target.get("thread")}}
+    wrong: Json = {}
+
+    async def handle(visit: Visit) -> None:
+        reply = await visit.hear(f"/subagents send {target.get('run')} {field.get('value') or ''}")
+        if reply is not None and reply.failed:
+            wrong[blocks.SEND_BLOCK] = reply.text[:LONGEST_ERROR]
+        elif reply is not None:
+            await desk.outlet.answers.give(visit.asker, reply)
+
+    await desk.attend(body | where, handle)
+    return wrong
+
+
+async def open_send_form(visit: Visit, body: Json, run: str) -> None:
+    """Open the form for a message to a run; who may send is decided when it comes back."""
+    remembered = {"run": run, "channel": visit.place.channel, "thread": visit.place.thread}
+    form = blocks.send_form(run, remembered=json.dumps(remembered))
+    try:
+        await visit.desk.outlet.sender.ask(
+            visit.place.workspace,
+            lambda client: client.views_open(trigger_id=str(body.get("trigger_id")), view=form),
+        )
+    except DeliveryError as error:
+        log.info("The form for %s is not open: %s", visit.event_id, error)
+        await visit.say(CLOSED.format(run=run))
+
+
+def _remembered(view: Json) -> Mapping[str, str]:
+    try:
+        kept = json.loads(str(view.get("private_metadata") or "{}"))
+    except ValueError:
+        return {}
+    return kept if isinstance(kept, dict) else {}
+
+
+async def _on_run(visit: Visit, body: Json, action: str, run: str) -> None:
+    if action == "send":
+        await open_send_form(visit, body, run)
+        return
+    await _carry_out(visit, body, f"/subagents {action} {run}")
+
+
+async def _carry_out(visit: Visit, body: Json, command: str) -> None:
+    """Carry out a command; what came of it is shown where it was clicked."""
+    if visit.place.channel:
+        await visit.carry_out(command)
+        return
+    reply = await visit.hear(command)
+    if reply is None:
+        return
+    try:
+        await visit.desk.outlet.sender.ask(
+            visit.place.workspace,
+            lambda client: client.views_open(
+                trigger_id=str(body.get("trigger_id")), view=blocks.reading(reply)
+            ),
+        )
+    except DeliveryError as error:
+        log.info("The answer to %s opens no window: %s", visit.event_id, error)
+        await visit.desk.outlet.answers.give(visit.asker, reply)
+    await home.show(visit.desk, visit.person)
+
+
+async def _stop(visit: Visit, body: Json, action: Json) -> None:
+    await _on_run(visit, body, "stop", str(action.get("value")))
+
+
+async def _log(visit: Visit, body: Json, action: Json) -> None:
+    await _on_run(visit, body, "log", str(action.get("value")))
+
+
+async def _send(visit: Visit, body: Json, action: Json) -> None:
+    await _on_run(visit, body, "send", str(action.get("value")))
+
+
+async def _more(visit: Visit, body: Json, action: Json) -> None:
+    await _carry_out(visit, body, str(action.get("value")))
+
+
+async def _choose(visit: Visit, body: Json, action: Json) -> None:
+    """Do with a run what the menu was for: its block says so."""
+    command = str(action.get("block_id")).removeprefix("/subagents ")
+    run = str((action.get("selected_option") or {}).get("value"))
+    if command in ON_A_RUN:
+        await _on_run(visit, body, command, run)
+
+
+async def _answer(visit: Visit, body: Json, action: Json) -> None:
+    yes, question = action.get("action_id") == blocks.YES, str(action.get("value"))
+    desk = visit.desk
+    asked = desk.ears.answer(visit.person.identity, question, yes=yes)
+    reply = await desk.outcome(asked, f"confirmation {question}")
+    assert reply is not None, "Every answer is answered."
+    if not reply.refused:
+        who = await desk.names.of(visit.person)
+        outcome = f"✅ {who} said yes." if yes else f"❌ {who} said no."
+        await desk.outlet.answered(question, visit.place, outcome, shown=_question(visit, body))
+    await _tell(visit, reply)
+
+
+async def _tell(visit: Visit, reply: CommandReply) -> None:
+    await visit.desk.outlet.answers.give(visit.asker, reply)
+
+
+def _question(visit: Visit, body: Json) -> Shown | None:
+    """Return the message of which a button was clicked, as it shows a question."""
+    message: Json = body.get("message") or {}
+    if not message.get("ts"):
+        return None
+    texts = [
+        str(block["text"]["text"])
+        for block in message.get("blocks") or ()
+        if block.get("type") == "section" and isinstance(block.get("text"), dict)
+    ]
+    mrkdwn = "\n".join(texts) or str(message.get("text") or "")
+    return Shown(place=visit.place, message_id=str(message["ts"]), mrkdwn=mrkdwn)
+
+
+_Clicked = Callable[[Visit, Json, Json], Awaitable[None]]
+_HANDLERS: Mapping[str, _Clicked] = {
+    blocks.STOP: _stop,
+    blocks.LOG: _log,
+    blocks.SEND: _send,
+    blocks.MORE: _more,
+    blocks.CHOICE: _choose,
+    blocks.YES: _answer,
+    blocks.NO: _answer,
+}

@@ -1,0 +1,137 @@
+"""Answers that only the one who asked gets to see, on whichever way Slack takes them."""
+
+import logging
+from dataclasses import dataclass
+
+import aiohttp
+from slack_sdk.errors import SlackClientError
+from slack_sdk.webhook.async_client import AsyncWebhookClient
+
+from bot.errors import DeliveryError
+from bot.platforms.base import CommandReply
+from bot.platforms.paper import Paper
+from bot.platforms.slack import blocks
+from bot.platforms.slack.problems import RefusedError
+from bot.platforms.slack.sending import Draft, Sender, made_harmless
+from bot.platforms.slack.texts import paper_of
+from bot.values import Json, Place
+
+log = logging.getLogger(__name__)
+
+#: How often Slack lets an answer follow one click or command; longer ones go out in private.
+MOST_FOLLOWING = 4
+IN_PRIVATE = "That is long: I sent it to you in a direct message."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asker:
+    """Whom an answer is for, and where they asked.
+
+    Attributes:
+        place: Where; without a channel in the Home tab.
+        account: Who.
+        response_url: Where Slack takes answers to what they did for half an hour; empty for none.
+    """
+
+    place: Place
+    account: str
+    response_url: str = ""
+
+
+class Answers:
+    """Answers people in private.
+
+    Args:
+        sender: Sends messages.
+        session: For answers to clicks and commands; without one these are messages as well.
+    """
+
+    def __init__(self, sender: Sender, session: aiohttp.ClientSession | None = None) -> None:
+        self._sender = sender
+        self._session = session
+
+    async def give(self, asker: Asker, reply: CommandReply) -> None:
+        """Give the answer of a command, with the button for its next page."""
+        await self.say(asker, reply.text, below=blocks.more_button(reply))
+
+    async def say(self, asker: Asker, text: str, *, below: tuple[Json, ...] = ()) -> None:
+        """Say something to the one who asked, and to nobody else; when it is lost the log has it.
+
+        Args:
+            asker: Whom.
+            text: Markdown, not yet cleaned.
+            below: Blocks that stand below it.
+        """
+        paper = paper_of(await made_harmless(text), name="answer.md")
+        try:
+            # In a thread such an answer would stand where nobody looks.
+            follows = bool(asker.response_url and self._session and not asker.place.thread)
+            if not (follows and await self._follow(asker, paper, below)):
+                await self._say_there(asker, paper, below)
+        except DeliveryError as error:
+            log.warning("An answer in %s is lost: %s", asker.place.channel or "Home", error)
+
+    async def _follow(self, asker: Asker, paper: Paper, below: tuple[Json, ...]) -> bool:
+        """Answer what somebody did; return whether Slack still takes that."""
+        if len(paper.parts) > MOST_FOLLOWING:
+            await self._say_directly(asker, paper, below)
+            paper, below = Paper((IN_PRIVATE,), "", ""), ()
+        for part, under in _with_below(paper, below):
+            # What follows a part that was shown is lost rather than said in another place.
+            if not await self._respond(asker, part, under) and part is paper.parts[0]:
+                return False
+        return True
+
+    async def _respond(self, asker: Asker, markdown: str, below: tuple[Json, ...]) -> bool:
+        webhook = AsyncWebhookClient(asker.response_url, session=self._session, retry_handlers=[])
+        try:
+            answer = await webhook.send(
+                text=markdown,
+                blocks=[{"type": "markdown", "text": markdown}, *below],
+                response_type="ephemeral",
+                replace_original=False,
+                unfurl_links=False,
+                unfurl_media=False,
+            )
+        except (SlackClientError, aiohttp.ClientError, OSError) as error:
+            log.info("Slack did not say whether it took an answer: %r", error)
+            return False
+        if answer.status_code != 200:
+            log.info("Slack does not take the answer to a click or command: %s", answer.body)
+        return answer.status_code == 200
+
+    async def _say_there(self, asker: Asker, paper: Paper, below: tuple[Json, ...]) -> None:
+        """Say it in the place, so that nobody else sees it, or else directly."""
+        if not asker.place.channel or asker.place.channel.startswith("D"):
+            await self._say_directly(asker, paper, below)
+            return
+        try:
+            for part, under in _with_below(paper, below):
+                draft = _draft(part, under)
+                await self._sender.whisper(asker.place, asker.account, draft)
+        except RefusedError as error:
+            if not error.place_gone:
+                raise
+            await self._say_directly(asker, paper, below)
+
+    async def _say_directly(self, asker: Asker, paper: Paper, below: tuple[Json, ...]) -> None:
+        place = asker.place
+        if not place.channel.startswith("D"):
+            place = await self._sender.direct(place.workspace, asker.account)
+        first, *_ = paper.parts
+        alone = len(paper.parts) == 1
+        await self._sender.post(place, _draft(first, below if alone else ()))
+        if not alone:
+            await self._sender.post_rest(place, paper)
+
+
+def _with_below(paper: Paper, below: tuple[Json, ...]) -> list[tuple[str, tuple[Json, ...]]]:
+    """Return the parts, the last one with what stands below it."""
+    *before, last = paper.parts
+    return [*((part, ()) for part in before), (last, below)]
+
+
+def _draft(markdown: str, below: tuple[Json, ...]) -> Draft:
+    if not below:
+        return Draft(markdown=markdown)
+    return Draft(blocks=({"type": "markdown", "text": markdown}, *below), mrkdwn=markdown)

@@ -1,0 +1,187 @@
+"""What `doctor` asks Slack, and what to click where the answer is wrong."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+
+import aiohttp
+from slack_sdk.errors import SlackClientError
+from slack_sdk.web.async_slack_response import AsyncSlackResponse
+
+from bot.errors import ConfigError, PlatformUnreachableError
+from bot.platforms.remarks import Remark
+from bot.platforms.slack import scopes, sockets, web
+from bot.platforms.slack.clients import open_session
+from bot.platforms.slack.platform import REFUSED
+from bot.platforms.slack.problems import RefusedError, problem_of
+from bot.platforms.slack.settings import SlackSettings
+from bot.values import Json
+
+PATIENCE_SECONDS = 10.0
+
+_SCOPES_HEADER = "x-oauth-scopes"
+#: Nobody's. Slack refuses it, unless it refuses the client before.
+_NO_CODE = "doctor"
+_WRONG_CLIENT = {
+    "invalid_client_id": "`slack.client_id` (or SLACK_CLIENT_ID)",
+    "bad_client_secret": "`slack.client_secret` (or SLACK_CLIENT_SECRET)",
+}
+
+
+async def look(
+    settings: SlackSettings, *, patience_seconds: float = PATIENCE_SECONDS
+) -> list[Remark]:
+    """Ask Slack about this bot, for ten seconds at most."""
+    found: list[Remark] = []
+    try:
+        async with asyncio.timeout(patience_seconds), open_session() as session:
+            async for remark in _remarks(settings, session):
+                found.append(remark)  # noqa: PERF401 - what was found before a failure counts
+    except TimeoutError:
+        text = f"{settings.api_url} did not answer within {patience_seconds:g} s. {_CHECK}"
+        found.append(Remark(good=False, text=text))
+    except PlatformUnreachableError as error:
+        found.append(Remark(good=False, text=str(error)))
+    return found
+
+
+async def _remarks(
+    settings: SlackSettings, session: aiohttp.ClientSession
+) -> AsyncIterator[Remark]:
+    if settings.many_workspaces:
+        yield await _client(settings, session)
+    else:
+        async for remark in _bot(settings, session):
+            yield remark
+    if settings.mode == "socket":
+        yield await _connection(settings, session)
+    else:
+        for remark in _requests(settings):
+            yield remark
+
+
+# --- the bot in its one workspace ---------------------------------------------------------------
+
+
+async def _bot(settings: SlackSettings, session: aiohttp.ClientSession) -> AsyncIterator[Remark]:
+    assert settings.bot_token is not None, "What is not configured is not looked at."
+    token = settings.bot_token.get_secret_value().strip()
+    try:
+        answer = await sockets.app_client(settings, session).auth_test(token=token)
+    except (SlackClientError, aiohttp.ClientError, OSError) as error:
+        code = _refused(settings, error)
+        yield Remark(good=False, text=REFUSED.format(code=code))
+        return
+    me: Json = dict(answer.data) if isinstance(answer.data, dict) else {}
+    org_wide = bool(me.get("is_enterprise_install"))
+    where = f"the {'organisation' if org_wide else 'workspace'} “{me.get('team')}”"
+    yield Remark(good=True, text=f"the token is {me.get('user')}'s, in {where}.")
+    if not org_wide:
+        for remark in _left_out(settings, me):
+            yield remark
+    yield _granted(answer)
+
+
+def _left_out(settings: SlackSettings, me: Json) -> Iterator[Remark]:
+    """Tell of a workspace that has the bot and is not to have it."""
+    here = {str(me.get(name)) for name in ("team_id", "enterprise_id") if me.get(name)}
+    if settings.workspaces and not here & set(settings.workspaces):
+        yield Remark(
+            good=False,
+            text=f"`slack.workspaces` does not name {me.get('team_id')}, where the bot is: it "
+            "answers nobody of that workspace. Add it there, or empty the list.",
+        )
+
+
+def _granted(answer: AsyncSlackResponse) -> Remark:
+    headers = {str(name).lower(): str(value) for name, value in answer.headers.items()}
+    if _SCOPES_HEADER not in headers:
+        return Remark(good=None, text="Slack does not say which scopes the bot was granted.")
+    granted = {scope.strip() for scope in headers[_SCOPES_HEADER].split(",")}
+    missing = [f"{need.name} ({need.use})" for need in scopes.SCOPES if need.name not in granted]
+    if not missing:
+        return Remark(good=True, text="it was granted every scope that it needs.")
+    which = "the scope" if len(missing) == 1 else "the scopes"
+    return Remark(
+        good=False,
+        text=f"it lacks {which} {', '.join(missing)}. On the page OAuth & Permissions of "
+        "api.slack.com/apps, under Bot Token Scopes, press Add an OAuth Scope for each, then "
+        "Reinstall at the top of the page.",
+    )
+
+
+# --- the app that many workspaces install -------------------------------------------------------
+
+
+async def _client(settings: SlackSettings, session: aiohttp.ClientSession) -> Remark:
+    assert settings.client_secret is not None, "It has been checked that it is there."
+    try:
+        await sockets.app_client(settings, session).oauth_v2_access(
+            client_id=settings.client_id or "",
+            client_secret=settings.client_secret.get_secret_value().strip(),
+            code=_NO_CODE,
+        )
+    except (SlackClientError, aiohttp.ClientError, OSError) as error:
+        if wrong := _WRONG_CLIENT.get(_refused(settings, error)):
+            text = f"Slack refuses {wrong}: copy it anew {_BASIC_INFORMATION}."
+            return Remark(good=False, text=text)
+    return Remark(
+        good=True,
+        text="workspaces install the bot, and get tokens of their own, from "
+        f"{settings.public_url}{web.INSTALL_PATH}",
+    )
+
+
+# --- the way from Slack to the bot --------------------------------------------------------------
+
+
+async def _connection(settings: SlackSettings, session: aiohttp.ClientSession) -> Remark:
+    try:
+        await sockets.ask_for_connection(settings, session)
+    except ConfigError as error:
+        return Remark(good=False, text=str(error))
+    except PlatformUnreachableError as error:
+        raise _unreachable(settings, error.__cause__ or error) from error
+    return Remark(good=True, text="Slack opens connections with the app token (Socket Mode).")
+
+
+def _requests(settings: SlackSettings) -> Iterator[Remark]:
+    address = settings.public_url or "https://your-address.example"
+    yield Remark(
+        good=None,
+        text=f"Slack has to reach {settings.host}:{settings.port} as {address}{web.EVENTS_PATH}: "
+        "the app's manifest names that address for events, interactivity and every command.",
+    )
+    yield Remark(
+        good=None,
+        text="the signing secret is set; whether it is right shows when Slack sends something: "
+        "with a wrong one `serve` says so in its log.",
+    )
+
+
+# --- what goes wrong ----------------------------------------------------------------------------
+
+_CHECK = "Check this computer's connection to the internet, and `slack.api_url`."
+_BASIC_INFORMATION = "from the page Basic Information of api.slack.com/apps"
+
+
+def _refused(settings: SlackSettings, error: Exception) -> str:
+    """Return Slack's name of a refusal.
+
+    Raises:
+        PlatformUnreachableError: It is none: Slack cannot be asked now.
+    """
+    problem = problem_of(error)
+    if isinstance(problem, RefusedError):
+        return problem.code
+    raise _unreachable(settings, error) from error
+
+
+def _unreachable(settings: SlackSettings, error: BaseException) -> PlatformUnreachableError:
+    if isinstance(error, SlackClientError):
+        return PlatformUnreachableError(
+            "Slack is out of order, or asks to be left alone for a while: ask again in a few "
+            "minutes. https://slack-status.com tells how it is."
+        )
+    return PlatformUnreachableError(
+        f"{settings.api_url} cannot be reached ({str(error) or type(error).__name__}). {_CHECK}"
+    )

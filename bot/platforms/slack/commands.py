@@ -1,0 +1,83 @@
+"""The slash commands: what people type behind them is the same text command as everywhere."""
+
+import shlex
+
+from bot.platforms.slack import actions, blocks, speech
+from bot.platforms.slack.settings import SlackSettings
+from bot.platforms.slack.visits import Desk, Visit
+from bot.values import Json
+
+OPEN_QUOTE = (
+    "There is a quotation mark without its partner. Put both, or none: "
+    '`{command} spawn --label "barn owls" count the owls`.'
+)
+IN_A_THREAD = (
+    "On Slack each thread is a talk of its own, and slash commands do not know threads. To do this "
+    "in a thread, write `@` and my name and `/{rest}` there; a new message outside of threads "
+    "always starts afresh."
+)
+WHICH, NO_RUNS = "Which run?", "You have no runs."
+#: What `/retinue` does to one conversation, and so to none where there is no thread.
+_OF_A_TALK = ("new", "model")
+
+
+async def typed(desk: Desk, settings: SlackSettings, body: Json) -> None:
+    """Carry out a slash command, or help with what is missing."""
+    text = speech.spoken(str(body.get("text") or ""), "")
+    of_runs = body.get("command") == settings.subagents_command
+
+    async def handle(visit: Visit) -> None:
+        if not closes_its_quotes(text):
+            await visit.say(OPEN_QUOTE.format(command=settings.subagents_command))
+        elif of_runs:
+            await _runs(visit, body, text)
+        else:
+            await _talk(visit, text)
+
+    await desk.attend(body, handle)
+
+
+async def _runs(visit: Visit, body: Json, text: str) -> None:
+    action, *rest = text.split(maxsplit=2) or [""]
+    action = action.lower()
+    if action in actions.ON_A_RUN and not rest:
+        choices = await visit.desk.ears.run_choices(visit.person.identity, "")
+        menu = blocks.run_menu(choices, f"/subagents {action}")
+        text = WHICH if menu else NO_RUNS
+        await visit.desk.outlet.answers.say(visit.asker, text, below=menu)
+    elif action == "send" and len(rest) == 1:
+        await actions.open_send_form(visit, body, rest[0])
+    else:
+        await visit.carry_out(f"/subagents {text}".rstrip())
+
+
+async def _talk(visit: Visit, text: str) -> None:
+    action, *rest = text.split(maxsplit=1) or [""]
+    if action.lower() == "new" or (action.lower() == "model" and rest):
+        await visit.say(IN_A_THREAD.format(rest=text))
+        return
+    await visit.carry_out(f"/retinue {text}".rstrip())
+
+
+def closes_its_quotes(text: str) -> bool:
+    """Whether what a command has in quotation marks ends; a task or a message may have any."""
+    lexer = shlex.shlex(text, posix=True)
+    lexer.whitespace_split, lexer.commenters, lexer.quotes, lexer.escape = True, "", '"', ""
+    words: list[str] = []
+    try:
+        while (word := lexer.get_token()) is not lexer.eof and not _is_free(words, word or ""):
+            words.append(word or "")
+    except ValueError:
+        return _is_free(words, lexer.token or "")
+    return True
+
+
+def _is_free(words: list[str], word: str) -> bool:
+    """Whether a word is the beginning of what may be written in any way."""
+    match words:
+        case ["send", _, *_]:
+            return True
+        case ["spawn", *options]:
+            value = bool(options) and options[-1].startswith("--") and "=" not in options[-1]
+            return word == "--" or not (value or word.startswith("--"))
+    return False

@@ -1,0 +1,126 @@
+"""The Bolt app: one code for everything that comes from Slack, over whichever transport."""
+
+import logging
+import re
+from collections.abc import Awaitable, Callable
+
+import aiohttp
+from slack_bolt.async_app import AsyncAck, AsyncApp, AsyncBoltContext
+from slack_bolt.authorization import AuthorizeResult
+from slack_bolt.response import BoltResponse
+from slack_sdk.web.async_client import AsyncWebClient
+
+from bot.errors import DeliveryError
+from bot.platforms.slack import actions, commands
+from bot.platforms.slack.clients import Installed
+from bot.platforms.slack.events import Events
+from bot.platforms.slack.intake import NotHeardError
+from bot.platforms.slack.settings import SlackSettings
+from bot.platforms.slack.visits import Desk
+from bot.values import Json
+
+log = logging.getLogger(__name__)
+
+_ANY = re.compile(".*")
+#: Where the middleware leaves what it has found out for `authorize`.
+_FOUND = "retinue_installed"
+
+Next = Callable[[], Awaitable[BoltResponse]]
+
+
+class Hearing:
+    """What the app does with what comes.
+
+    Bolt acknowledges when the function has returned: a message is stored by then, and whatever
+    takes longer goes on by itself.
+
+    Args:
+        desk: Who hears, and how to answer.
+        events: Takes events.
+        settings: Everything under `slack:`.
+    """
+
+    def __init__(self, desk: Desk, events: Events, settings: SlackSettings) -> None:
+        self._desk = desk
+        self._events = events
+        self._settings = settings
+
+    def app(self, session: aiohttp.ClientSession) -> AsyncApp:
+        """Return the app. It verifies no signatures: the transport has done that before."""
+        app = AsyncApp(
+            client=AsyncWebClient(base_url=self._settings.api_url, session=session),
+            before_authorize=self.find,
+            authorize=authorize,
+            process_before_response=True,
+            request_verification_enabled=False,
+            ssl_check_enabled=False,
+            attaching_function_token_enabled=False,
+            attaching_conversation_kwargs_enabled=False,
+        )
+        app.event(_ANY)(self.on_event)
+        app.command(_ANY)(self.on_command)
+        app.action(_ANY)(self.on_action)
+        app.view(_ANY)(self.on_view)
+        app.shortcut(_ANY)(self.on_anything_else)
+        app.options(_ANY)(self.on_anything_else)
+        app.error(on_error)
+        return app
+
+    async def find(self, body: Json, context: AsyncBoltContext, next_: Next) -> BoltResponse | None:
+        """Find out where the bot is; what comes from anywhere else is taken and passed over."""
+        if body.get("type") != "url_verification":
+            found = await self._desk.where(body)
+            if found is None:
+                log.warning("Something came from a Slack workspace where the bot is not")
+                return BoltResponse(status=200, body="")
+            context[_FOUND] = found[1]
+        await next_()
+        return None
+
+    async def on_event(self, body: Json) -> None:
+        """Take an event."""
+        await self._events.take(body)
+
+    async def on_command(self, body: Json, ack: AsyncAck) -> None:
+        """Take a slash command."""
+        command = commands.typed(self._desk, self._settings, body)
+        await self._desk.for_a_while(command, "a Slack command")
+        await ack()
+
+    async def on_action(self, body: Json, ack: AsyncAck) -> None:
+        """Take a click."""
+        await self._desk.for_a_while(actions.clicked(self._desk, body), "a Slack click")
+        await ack()
+
+    async def on_view(self, body: Json, ack: AsyncAck) -> None:
+        """Take a form; what is wrong with it is shown in it."""
+        wrong = await self._desk.for_a_while(actions.submitted(self._desk, body), "a Slack form")
+        if wrong:
+            await ack(response_action="errors", errors=wrong)
+        else:
+            await ack()
+
+    async def on_anything_else(self, ack: AsyncAck) -> None:
+        """Take what we offer nowhere."""
+        await ack()
+
+
+async def authorize(context: AsyncBoltContext) -> AuthorizeResult:
+    """Return who the bot is where something came from, without asking Slack each time."""
+    installed: Installed = context[_FOUND]
+    return AuthorizeResult(
+        enterprise_id=context.enterprise_id,
+        team_id=context.team_id,
+        bot_user_id=installed.user,
+        bot_id=installed.bot,
+        bot_token=installed.token,
+    )
+
+
+async def on_error(error: Exception) -> BoltResponse:
+    """Leave something unacknowledged: Slack delivers events again."""
+    if isinstance(error, NotHeardError | DeliveryError):
+        log.warning("Something from Slack is not taken yet: %s", error)
+    else:
+        log.error("Something from Slack could not be taken", exc_info=error)
+    return BoltResponse(status=503, body="")

@@ -1,0 +1,34 @@
+"""The Home tab: a person's runs, what they have used, and the agents they may name."""
+
+import logging
+
+from bot.errors import BotError, DeliveryError
+from bot.platforms.slack import blocks
+from bot.platforms.slack.people import Person
+from bot.platforms.slack.visits import Desk
+from bot.values import Json
+
+log = logging.getLogger(__name__)
+
+UNKNOWN = "Your runs cannot be shown at the moment: {reason} Open this tab again in a while."
+
+
+async def show(desk: Desk, person: Person) -> None:
+    """Show somebody their Home tab as it is now. Never raises."""
+    try:
+        view = await _view_for(desk, person)
+        await desk.outlet.sender.ask(
+            person.workspace,
+            lambda client: client.views_publish(user_id=person.account, view=view),
+        )
+    except DeliveryError as error:
+        log.info("The Home tab of %s is not shown: %s", person.account, error)
+
+
+async def _view_for(desk: Desk, person: Person) -> Json:
+    if refusal := desk.reception.refusal(person, ""):
+        return blocks.notice_at_home(refusal.text)
+    try:
+        return blocks.home(await desk.ears.overview(person.identity))
+    except BotError as error:
+        return blocks.notice_at_home(UNKNOWN.format(reason=error))

@@ -1,0 +1,200 @@
+"""Hears what people say on Slack: which messages are meant for the bot, and what they say."""
+
+import asyncio
+import logging
+from dataclasses import dataclass
+
+from bot.errors import BotError, DatabaseUnreachableError
+from bot.platforms.base import CommandReply, Incoming
+from bot.platforms.reception import NO_TEXT, TROUBLE, Lines
+from bot.platforms.slack import speech
+from bot.platforms.slack.answers import Asker
+from bot.platforms.slack.attachments import Attachments
+from bot.platforms.slack.clients import Installed
+from bot.platforms.slack.people import Person, speaker_of
+from bot.platforms.slack.visits import Desk
+from bot.values import Json, Place
+
+log = logging.getLogger(__name__)
+
+#: How long to wait for a message to be stored: see `ACK_SECONDS`.
+STORED_SECONDS = 1.5
+#: How long to wait before each further attempt at handing on what was said.
+PAUSES = (1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 60.0, 60.0, 60.0, 60.0)
+
+AGAIN = "I try again by myself for a few minutes, so do not send it twice."
+GIVEN_UP = "I could not take what you said: {reason} Please send it again later."
+
+
+class NotHeardError(Exception):
+    """It is not stored yet: Slack should not take it as delivered."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Said:
+    """A message.
+
+    Attributes:
+        event: What Slack tells of it.
+        addressed: It is for us without doubt.
+    """
+
+    event: Json
+    person: Person
+    place: Place
+    installed: Installed
+    addressed: bool
+
+    @property
+    def event_id(self) -> str:
+        """The same for the message and for the mention in it."""
+        return f"message:{self.place.channel}:{self.place.message}"
+
+    @property
+    def asker(self) -> Asker:
+        """Who said it, and where."""
+        return Asker(place=self.place, account=self.person.account)
+
+
+class Listener:
+    """Takes messages, and hands on what is meant for the bot.
+
+    What changes afterwards changes nothing: an edited message stays as it was heard, a deleted one
+    is answered all the same.
+
+    Args:
+        desk: Who hears, and how to answer.
+        attachments: Reads the files of messages.
+        stored_seconds: How long Slack waits until it is told so.
+        pauses: How long to wait before each further attempt at handing on what was said.
+    """
+
+    def __init__(
+        self,
+        desk: Desk,
+        attachments: Attachments,
+        *,
+        stored_seconds: float = STORED_SECONDS,
+        pauses: tuple[float, ...] = PAUSES,
+    ) -> None:
+        self._desk = desk
+        self._attachments = attachments
+        self._lines = Lines(desk.tasks, desk.reception)
+        self._stored_seconds = stored_seconds
+        self._pauses = pauses
+        self._under_way: dict[str, asyncio.Task[None]] = {}
+        self._failed: set[str] = set()
+
+    async def take(self, body: Json) -> None:
+        """Take a message or a mention, if it may be meant for the bot.
+
+        It returns when that is stored, or when Slack would wait no longer; what is not stored by
+        then goes on here.
+
+        Raises:
+            NotHeardError: It is not stored yet: Slack does well to deliver it again.
+            DeliveryError: Likewise.
+        """
+        said = await self._said(body)
+        if said is None:
+            return
+        task = self._under_way.get(said.event_id)
+        if task is None:
+            if not self._desk.reception.first((said.event_id, said.addressed)):
+                log.info("The %s was delivered again", said.event_id)
+                return
+            task = self._start(said)
+        await asyncio.wait({task}, timeout=self._stored_seconds)
+        if said.event_id in self._failed:
+            raise NotHeardError(said.event_id)
+
+    def _start(self, said: Said) -> asyncio.Task[None]:
+        key = (said.person, said.place.channel)
+        task = self._lines.start(key, self._handle(said), name=said.event_id)
+        self._under_way[said.event_id] = task
+        task.add_done_callback(lambda _: self._under_way.pop(said.event_id, None))
+        return task
+
+    async def _said(self, body: Json) -> Said | None:
+        """Return a message that may be meant for the bot."""
+        event: Json = body["event"]
+        if not speech.was_said_by_a_person(event):
+            return None
+        found = await self._desk.where(body)
+        if found is None:
+            log.warning("A message came from a workspace where the bot is not")
+            return None
+        workspace, installed = found
+        text, ts = str(event.get("text") or ""), str(event["ts"])
+        thread = str(event.get("thread_ts") or "")
+        direct = event.get("channel_type") == "im" or str(event["channel"]).startswith("D")
+        addressed = (
+            direct or event["type"] == "app_mention" or speech.mentions(text, installed.user)
+        )
+        if not addressed and (not thread or speech.begins_with_another(text, installed.user)):
+            return None
+        person = speaker_of(event, body, workspace, installed.enterprise)
+        place = person.place(str(event["channel"]), thread or ts, ts)
+        return Said(
+            event=event, person=person, place=place, installed=installed, addressed=addressed
+        )
+
+    async def _handle(self, said: Said) -> None:
+        """Hand a message on, and answer it if there is something to say at once."""
+        try:
+            reply = await self._answer(said)
+        except BotError as error:
+            reply = CommandReply(text=str(error), failed=True)
+        except Exception:
+            log.exception("The %s could not be handled", said.event_id)
+            reply = CommandReply(text=TROUBLE, failed=True)
+        finally:
+            self._failed.discard(said.event_id)
+        if reply is None:
+            return
+        await self._desk.outlet.answers.give(said.asker, reply)
+        if reply.answered:
+            await self._desk.outlet.answered(reply.answered, said.place, reply.text)
+
+    async def _answer(self, said: Said) -> CommandReply | None:
+        person, place = said.person, said.place
+        if refusal := self._desk.reception.refusal(person, place.channel):
+            tell = said.addressed and not refusal.silent
+            if tell and self._desk.reception.may_tell(person.account, place.channel):
+                return CommandReply(text=refusal.text, failed=True)
+            return None
+        text = speech.spoken(str(said.event.get("text") or ""), said.installed.user)
+        files = self._attachments.of(said.event.get("files") or (), place.workspace)
+        if not text and not files:
+            return CommandReply(text=NO_TEXT, failed=True) if said.addressed else None
+        incoming = Incoming(
+            event_id=said.event_id,
+            user=person.identity,
+            user_name=await self._desk.names.of(person),
+            place=place,
+            text=text,
+            files=files,
+        )
+        return await self._hand_on(said, incoming)
+
+    async def _hand_on(self, said: Said, incoming: Incoming) -> CommandReply | None:
+        """Hand a message to the core; while its memory is out of reach, again."""
+        for attempt, pause in enumerate(self._pauses):
+            try:
+                return await self._hear(said, incoming)
+            except DatabaseUnreachableError as error:
+                self._failed.add(said.event_id)
+                log.warning("The %s is not stored yet: %s", said.event_id, error)
+                if attempt == 0 and said.addressed:
+                    await self._desk.outlet.answers.say(said.asker, f"{error} {AGAIN}")
+            await asyncio.sleep(pause)
+        try:
+            return await self._hear(said, incoming)
+        except DatabaseUnreachableError as error:
+            if not said.addressed:
+                return None
+            return CommandReply(text=GIVEN_UP.format(reason=error), failed=True)
+
+    async def _hear(self, said: Said, incoming: Incoming) -> CommandReply | None:
+        listened = said.addressed or await self._desk.ears.listens(incoming.user, incoming.place)
+        return await self._desk.ears.hear(incoming) if listened else None

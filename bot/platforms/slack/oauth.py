@@ -1,0 +1,190 @@
+"""Installing the bot from a web page: to Slack, where somebody agrees, and back with a code."""
+
+import logging
+from collections.abc import Awaitable
+
+import aiohttp
+from slack_bolt.error import BoltError
+from slack_bolt.oauth.async_callback_options import (
+    AsyncCallbackOptions,
+    AsyncFailureArgs,
+    AsyncSuccessArgs,
+)
+from slack_bolt.oauth.async_oauth_flow import AsyncOAuthFlow
+from slack_bolt.oauth.async_oauth_settings import AsyncOAuthSettings
+from slack_bolt.request.async_request import AsyncBoltRequest
+from slack_bolt.response import BoltResponse
+from slack_sdk.errors import SlackClientError
+from slack_sdk.oauth.installation_store import Installation
+
+from bot.platforms.slack import pages
+from bot.platforms.slack.clients import new_client
+from bot.platforms.slack.installs import Installs
+from bot.platforms.slack.pages import Page
+from bot.platforms.slack.scopes import BOT_SCOPES
+from bot.platforms.slack.settings import SlackSettings
+from bot.platforms.slack.stores import InstallsForBolt, States, workspace_of
+from bot.values import Clock, utc_now
+from db.database import Database
+
+log = logging.getLogger(__name__)
+
+INSTALL_PATH, REDIRECT_PATH = "/slack/install", "/slack/oauth_redirect"
+
+
+def oauth_flow(
+    installs: Installs,
+    database: Database,
+    settings: SlackSettings,
+    session: aiohttp.ClientSession,
+    *,
+    now: Clock = utc_now,
+) -> AsyncOAuthFlow:
+    """Return the two pages of an installation: `handle_installation` and `handle_callback`.
+
+    Args:
+        installs: Keep what was installed.
+        database: Keeps what is under way.
+        settings: Say which app it is, and who may install it.
+        session: The connections to Slack.
+        now: The time.
+    """
+    return InstallFlow(installs, States(database, settings.state_seconds, now), settings, session)
+
+
+class InstallRefusedError(BoltError):
+    """This installation is not wanted; the page says why."""
+
+    def __init__(self, page: Page) -> None:
+        super().__init__(page.text)
+        self.page = page
+
+
+class InstallFlow(AsyncOAuthFlow):
+    """Bolt's flow with pages of our own, which never show what went wrong inside.
+
+    Args:
+        installs: Keep what was installed.
+        states: Keep what is under way.
+        settings: Say which app it is, and who may install it.
+        session: The connections to Slack.
+    """
+
+    def __init__(
+        self,
+        installs: Installs,
+        states: States,
+        settings: SlackSettings,
+        session: aiohttp.ClientSession,
+    ) -> None:
+        assert settings.client_id, "It is opened for many workspaces."
+        assert settings.client_secret, "The settings have seen to that."
+        self._slack = settings
+        self._session = session
+        self._install_url = f"{settings.public_url}{INSTALL_PATH}"
+        client = new_client("", api_url=settings.api_url, session=session)
+        super().__init__(
+            client=client,
+            settings=AsyncOAuthSettings(
+                client_id=settings.client_id,
+                client_secret=settings.client_secret.get_secret_value().strip(),
+                scopes=BOT_SCOPES,
+                user_scopes=(),
+                redirect_uri=f"{settings.public_url}{REDIRECT_PATH}",
+                install_path=INSTALL_PATH,
+                redirect_uri_path=REDIRECT_PATH,
+                callback_options=AsyncCallbackOptions(self._succeeded, self._failed),
+                authorization_url=settings.authorize_url,
+                installation_store=InstallsForBolt(installs),
+                installation_store_bot_only=True,
+                state_store=states,
+                state_expiration_seconds=settings.state_seconds,
+            ),
+        )
+
+    async def handle_installation(self, request: AsyncBoltRequest) -> BoltResponse:
+        """Return the page that leads to Slack."""
+        return await self._whatever_happens(super().handle_installation(request))
+
+    async def handle_callback(self, request: AsyncBoltRequest) -> BoltResponse:
+        """Finish what somebody has agreed to, and return the page that says so."""
+        return await self._whatever_happens(super().handle_callback(request))
+
+    async def build_authorize_url(self, state: str, request: AsyncBoltRequest) -> str:
+        """Return the address at Slack; nothing that the request says becomes part of it."""
+        return self.settings.authorize_url_generator.generate(state)
+
+    async def build_install_page_html(self, url: str, request: AsyncBoltRequest) -> str:
+        """Return the page that leads to Slack."""
+        return pages.OFFER.html(url)
+
+    async def append_set_cookie_headers(
+        self, headers: dict[str, str], set_cookie_value: str | None
+    ) -> dict[str, str | list[str]]:
+        """Return the headers of the page that leads to Slack."""
+        cookies = [set_cookie_value] if set_cookie_value else []
+        return {**pages.HEADERS, "Set-Cookie": cookies}
+
+    async def store_installation(
+        self, request: AsyncBoltRequest, installation: Installation
+    ) -> None:
+        """Store an installation that is wanted; give the token of any other back.
+
+        Raises:
+            InstallRefusedError: It is not.
+        """
+        refusal = refusal_of(self._slack, installation)
+        if refusal is None:
+            await super().store_installation(request, installation)
+            return
+        workspace = workspace_of(installation)
+        log.warning("An installation in Slack was refused (%s): %s", workspace, refusal.title)
+        await self._give_back(installation.bot_token or "")
+        raise InstallRefusedError(refusal)
+
+    async def _give_back(self, token: str) -> None:
+        client = new_client(token, api_url=self._slack.api_url, session=self._session)
+        try:
+            await client.auth_revoke()
+        except (SlackClientError, aiohttp.ClientError, OSError) as error:
+            log.warning("A token that is not wanted could not be revoked: %s", type(error).__name__)
+
+    async def _succeeded(self, args: AsyncSuccessArgs) -> BoltResponse:
+        found = args.installation
+        org_wide = bool(found.is_enterprise_install)
+        name = found.enterprise_name if org_wide else found.team_name
+        page = pages.installed(name or workspace_of(found), org_wide=org_wide)
+        link = f"https://app.slack.com/client/{workspace_of(found)}"
+        over = self.settings.state_utils.build_set_cookie_for_deletion()
+        return BoltResponse(
+            status=200, body=page.html(link), headers={**pages.HEADERS, "Set-Cookie": [over]}
+        )
+
+    async def _failed(self, args: AsyncFailureArgs) -> BoltResponse:
+        if isinstance(args.error, InstallRefusedError):
+            return self._page(args.error.page, 403)
+        page = pages.FAILURES.get(args.reason, pages.NOT_CONFIRMED)
+        return self._page(page, args.suggested_status_code)
+
+    async def _whatever_happens(self, answer: Awaitable[BoltResponse]) -> BoltResponse:
+        try:
+            return await answer
+        except Exception:
+            log.exception("A page for installing the bot in Slack failed")
+            return self._page(pages.NOT_NOW, 503)
+
+    def _page(self, page: Page, status: int) -> BoltResponse:
+        return BoltResponse(
+            status=status, body=page.html(self._install_url), headers={**pages.HEADERS}
+        )
+
+
+def refusal_of(settings: SlackSettings, installation: Installation) -> Page | None:
+    """Return the page that says why an installation is not wanted; `None` when it is."""
+    workspace = workspace_of(installation)
+    ids = {installation.enterprise_id, installation.team_id}
+    if settings.workspaces and not ids & set(settings.workspaces):
+        return pages.not_allowed(workspace)
+    if installation.bot_token_expires_at is not None:
+        return pages.rotates(workspace)
+    return None

@@ -1,0 +1,156 @@
+"""Who somebody on Slack is, where they are, and whether they may talk with the bot (no SDK)."""
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from bot.platforms import reception
+from bot.platforms.reception import NOT_YOU, Attendance, Refusal
+from bot.platforms.slack.settings import SlackSettings
+from bot.values import Identity, Json, Place
+
+PLATFORM = "slack"
+
+NOT_THIS_WORKSPACE = reception.NOT_THIS_PLACE.format(where="workspace")
+NOT_THIS_CHANNEL = reception.NOT_THIS_PLACE.format(where="channel")
+NO_DIRECT_MESSAGES = reception.NO_DIRECT_MESSAGES.format(where="channel")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Person:
+    """Somebody's account.
+
+    Attributes:
+        home: The organisation (E…) or else the workspace (T…) that the account belongs to.
+        workspace: Where they are, as places name it.
+    """
+
+    account: str
+    home: str
+    workspace: str
+
+    @property
+    def identity(self) -> Identity:
+        """Who they are: the same in all workspaces of an organisation, and nowhere else."""
+        return Identity(PLATFORM, self.home, self.account)
+
+    def place(self, channel: str, thread: str = "", message: str = "") -> Place:
+        """Return the route of an answer to them."""
+        return Place(PLATFORM, self.workspace, channel, thread, message)
+
+
+def workspaces_of(body: Json) -> Iterator[str]:
+    """Return in which workspaces the bot may be that a payload came to, the likeliest first.
+
+    A person of another organisation, in a channel that is shared, brings the team of their own
+    into some fields. For an organisation's installation it is named along with the organisation.
+    """
+    authorization = _first(body.get("authorizations"))
+    enterprise = _id(body, "enterprise") or str(authorization.get("enterprise_id") or "")
+    view, message = _part(body, "view"), _part(body, "message")
+    teams = (
+        authorization.get("team_id"),
+        body.get("context_team_id"),
+        view.get("app_installed_team_id"),
+        message.get("team"),
+        _id(body, "team"),
+        _part(body, "user").get("team_id"),
+    )
+    found = dict.fromkeys(str(team) for team in teams if str(team or "").startswith("T"))
+    org_wide = f"{body.get('is_enterprise_install')}".lower() == "true"
+    if (org_wide or authorization.get("is_enterprise_install")) and enterprise:
+        yield from (f"{enterprise}.{team}" for team in found)
+    yield from found
+
+
+def speaker_of(event: Json, body: Json, workspace: str, enterprise: str) -> Person:
+    """Return who did what an event tells.
+
+    Args:
+        event: What happened.
+        body: The payload around it.
+        workspace: Where the bot is.
+        enterprise: The organisation of that workspace; empty for none.
+    """
+    team = str(event.get("user_team") or "")
+    home = team if body.get("is_ext_shared_channel") else ""
+    return _person(str(event["user"]), workspace, enterprise, stranger_of=home)
+
+
+def visitor_of(body: Json, workspace: str, enterprise: str) -> Person:
+    """Return who clicked, sent a form, or typed a slash command.
+
+    Args:
+        body: The payload.
+        workspace: Where the bot is.
+        enterprise: The organisation of that workspace; empty for none.
+    """
+    user = _part(body, "user")
+    account = str(user.get("id") or body.get("user_id") or "")
+    sibling = bool(enterprise) and _id(body, "enterprise") == enterprise
+    team = "" if sibling else str(user.get("team_id") or "")
+    return _person(account, workspace, enterprise, stranger_of=team)
+
+
+def _person(account: str, workspace: str, enterprise: str, *, stranger_of: str) -> Person:
+    here = workspace.rpartition(".")[2]
+    stranger = stranger_of not in {"", here, enterprise}
+    home = stranger_of if stranger else enterprise or here
+    return Person(account=account, home=home, workspace=workspace)
+
+
+def _id(body: Json, what: str) -> str:
+    """Return the id of a team or an organisation, which stands there in one of two ways."""
+    return str(body.get(f"{what}_id") or _part(body, what).get("id") or "")
+
+
+def _part(body: Json, what: str) -> Json:
+    part = body.get(what)
+    return part if isinstance(part, dict) else {}
+
+
+def _first(items: object) -> Json:
+    return items[0] if isinstance(items, list) and items and isinstance(items[0], dict) else {}
+
+
+def refusal_of(settings: SlackSettings, person: Person, channel: str) -> Refusal | None:
+    """Return why this person may not talk with the bot there; `None` when they may.
+
+    Args:
+        settings: Who may, and where.
+        person: Who it is.
+        channel: Where; empty for the Home tab.
+    """
+    enterprise, _, team = person.workspace.rpartition(".")
+    if settings.workspaces and not {enterprise, team, person.home} & set(settings.workspaces):
+        return Refusal(NOT_THIS_WORKSPACE, silent=True)
+    if channel.startswith("D"):
+        if not settings.direct_messages:
+            return Refusal(NO_DIRECT_MESSAGES)
+    elif channel and settings.channels and channel not in settings.channels:
+        return Refusal(NOT_THIS_CHANNEL, silent=True)
+    names = {f"{person.home}:{person.account}", f"{team}:{person.account}"}
+    if not settings.many_workspaces:
+        names.add(person.account)
+    if settings.users and not names & set(settings.users):
+        return Refusal(NOT_YOU)
+    return None
+
+
+class Reception(Attendance):
+    """Decides who is let in, the same for messages, commands and clicks.
+
+    Args:
+        settings: Who may, and where.
+        monotonic: A clock in seconds that never goes back.
+    """
+
+    def __init__(
+        self, settings: SlackSettings, *, monotonic: Callable[[], float] = time.monotonic
+    ) -> None:
+        super().__init__(monotonic=monotonic)
+        self._settings = settings
+
+    def refusal(self, person: Person, channel: str) -> Refusal | None:
+        """Return why this person may not talk with the bot there; `None` when they may."""
+        return refusal_of(self._settings, person, channel)

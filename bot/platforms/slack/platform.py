@@ -1,0 +1,224 @@
+"""Slack as a platform: opened once, closed once."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
+
+import aiohttp
+from slack_bolt.async_app import AsyncApp
+from slack_bolt.oauth.async_oauth_flow import AsyncOAuthFlow
+from slack_sdk.errors import SlackClientError
+
+from bot.errors import ConfigError, PlatformUnreachableError
+from bot.platforms.base import Ears
+from bot.platforms.slack import sockets, web
+from bot.platforms.slack.attachments import Attachments
+from bot.platforms.slack.clients import Clients, Installed, OneClient, new_client, open_session
+from bot.platforms.slack.events import Events
+from bot.platforms.slack.hearing import Hearing
+from bot.platforms.slack.installs import Installs
+from bot.platforms.slack.intake import Listener
+from bot.platforms.slack.names import Names
+from bot.platforms.slack.oauth import oauth_flow
+from bot.platforms.slack.outlet import SlackOutlet, Tempo
+from bot.platforms.slack.people import PLATFORM, Reception
+from bot.platforms.slack.problems import RefusedError, problem_of
+from bot.platforms.slack.settings import SlackSettings
+from bot.platforms.slack.visits import Desk
+from bot.tasks import Tasks
+from db.database import Database
+
+log = logging.getLogger(__name__)
+
+#: How long the last edits may take once nothing more is said.
+LAST_WORDS_SECONDS = 3.0
+#: How long what was heard may still be worked on when nothing more is heard.
+SETTLE_SECONDS = 5.0
+
+REFUSED = (
+    "Slack refuses `slack.bot_token` (or SLACK_BOT_TOKEN): {code}. Copy the Bot User OAuth Token "
+    "anew from the page OAuth & Permissions of api.slack.com/apps."
+)
+REMOVED = (
+    "The bot was removed from its Slack workspace, or its token was revoked: install it again on "
+    "the page OAuth & Permissions of api.slack.com/apps, and put the new token into "
+    "`slack.bot_token`"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Link:
+    """The way to the workspaces.
+
+    Attributes:
+        removed: Told of a workspace where the bot is no longer.
+        pages: Install the bot in further ones.
+    """
+
+    clients: Clients
+    removed: Callable[[str], Awaitable[None]]
+    pages: AsyncOAuthFlow | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Slack:
+    """What speaks on Slack, and what hears there."""
+
+    outlet: SlackOutlet
+    intake: "SlackIntake"
+
+
+class SlackIntake:
+    """Hears what comes from Slack, over the transport that is configured.
+
+    Args:
+        link: To the workspaces.
+        outlet: Answers.
+        settings: Everything under `slack:`.
+        session: The connections to Slack.
+        tasks: Owns what goes on in the background.
+        current: What the settings say now.
+        ping_seconds: How often it is looked whether a connection still stands.
+    """
+
+    platform = PLATFORM
+
+    def __init__(
+        self,
+        link: Link,
+        outlet: SlackOutlet,
+        settings: SlackSettings,
+        session: aiohttp.ClientSession,
+        tasks: Tasks,
+        *,
+        current: Callable[[], SlackSettings],
+        ping_seconds: float,
+    ) -> None:
+        self._link = link
+        self._current = current
+        self._outlet = outlet
+        self._settings = settings
+        self._session = session
+        self._tasks = tasks
+        self._ping_seconds = ping_seconds
+
+    async def run(self, ears: Ears) -> None:
+        """Listen until cancelled."""
+        desk = Desk(
+            ears=ears,
+            clients=self._link.clients,
+            outlet=self._outlet,
+            reception=Reception(self._settings),
+            names=Names(self._outlet.sender),
+            tasks=self._tasks,
+        )
+        attachments = Attachments(self._link.clients, self._outlet.sender, self._settings.api_url)
+        events = Events(desk, Listener(desk, attachments), self._link.removed)
+        app = Hearing(desk, events, self._settings).app(self._session)
+        try:
+            async with self._transport(app):
+                await self._outlet.clear_open(await ears.idle_places(PLATFORM))
+                await asyncio.Event().wait()
+        finally:
+            await desk.reception.settle(SETTLE_SECONDS)
+
+    def _transport(self, app: AsyncApp) -> AbstractAsyncContextManager[object]:
+        if self._settings.mode == "socket":
+            return sockets.connected(
+                app, self._settings, self._session, ping_seconds=self._ping_seconds
+            )
+        return web.listening(app, self._settings, secret=self._secret, oauth=self._link.pages)
+
+    def _secret(self) -> str:
+        secret = self._current().signing_secret
+        return secret.get_secret_value().strip() if secret else ""
+
+
+@asynccontextmanager
+async def open_slack(
+    settings: SlackSettings,
+    database: Database,
+    *,
+    hears: bool,
+    current: Callable[[], SlackSettings] | None = None,
+    tempo: Tempo | None = None,
+    ping_seconds: float = sockets.PING_SECONDS,
+) -> AsyncIterator[Slack]:
+    """Open Slack, and close it when the block ends.
+
+    Args:
+        settings: Everything under `slack:`.
+        database: Keeps the tokens, where many workspaces install the bot.
+        hears: Whether the intake is going to run. Speaking needs tokens only.
+        current: What `settings` say now; the same as at the start if `None`.
+        tempo: How fast things go; as configured if `None`.
+        ping_seconds: How often it is looked whether a connection still stands.
+
+    Raises:
+        ConfigError: Slack refuses a token.
+        PlatformUnreachableError: Slack cannot be reached, or is out of order.
+    """
+    async with open_session() as session:
+        link = await _link(settings, database, session)
+        if hears and settings.mode == "socket":
+            await sockets.ask_for_connection(settings, session)
+        tasks = Tasks()
+        outlet = SlackOutlet(link.clients, settings, tasks, tempo=tempo, session=session)
+        intake = SlackIntake(
+            link,
+            outlet,
+            settings,
+            session,
+            tasks,
+            current=current or (lambda: settings),
+            ping_seconds=ping_seconds,
+        )
+        try:
+            yield Slack(outlet, intake)
+        finally:
+            await tasks.settle(LAST_WORDS_SECONDS)
+            outlet.close()
+            await tasks.close()
+
+
+async def _link(
+    settings: SlackSettings, database: Database, session: aiohttp.ClientSession
+) -> Link:
+    if not settings.many_workspaces:
+        return Link(clients=await _one_client(settings, session), removed=_was_removed)
+    installs = Installs(database, settings, session)
+    pages = oauth_flow(installs, database, settings, session)
+    return Link(clients=installs, removed=installs.remove, pages=pages)
+
+
+async def _was_removed(workspace: str) -> None:
+    log.error(REMOVED)
+
+
+async def _one_client(settings: SlackSettings, session: aiohttp.ClientSession) -> OneClient:
+    """Return the client of the one workspace.
+
+    Raises:
+        ConfigError: Slack refuses the token.
+        PlatformUnreachableError: Slack cannot be reached, or is out of order.
+    """
+    assert settings.bot_token is not None, "Slack is opened where it is configured."
+    token = settings.bot_token.get_secret_value().strip()
+    client = new_client(token, api_url=settings.api_url, session=session)
+    try:
+        me = await client.auth_test()
+    except (SlackClientError, aiohttp.ClientError, OSError) as error:
+        problem = problem_of(error)
+        if isinstance(problem, RefusedError):
+            raise ConfigError(REFUSED.format(code=problem.code)) from error
+        raise PlatformUnreachableError(str(problem)) from error
+    installed = Installed(
+        token=token,
+        user=str(me["user_id"]),
+        bot=str(me.get("bot_id") or ""),
+        enterprise=str(me.get("enterprise_id") or ""),
+    )
+    org_wide = bool(me.get("is_enterprise_install"))
+    return OneClient(client, installed, "" if org_wide else str(me["team_id"]))

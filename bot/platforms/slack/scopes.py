@@ -1,0 +1,48 @@
+"""What the bot asks Slack for: its scopes and its events, each with what it is for (no SDK)."""
+
+from typing import NamedTuple
+
+
+class Need(NamedTuple):
+    """A scope or an event.
+
+    Attributes:
+        name: As Slack calls it.
+        use: What it is for.
+    """
+
+    name: str
+    use: str
+
+
+SCOPES = (
+    Need("app_mentions:read", "to hear where it is mentioned"),
+    Need("assistant:write", "to be an agent, and to show “is thinking…”"),
+    Need("channels:history", "to hear the rest of a thread in public channels"),
+    Need("chat:write", "to answer, to edit its messages, and to show Slack's own Stop"),
+    Need("commands", "to have slash commands"),
+    Need("files:read", "to read files that people attach"),
+    Need("files:write", "to send texts that are too long for messages"),
+    Need("groups:history", "to hear the rest of a thread in private channels"),
+    Need("im:history", "to hear direct messages"),
+    Need("im:write", "to tell a person directly what can be said nowhere else"),
+    Need("mpim:history", "to hear the rest of a thread in group conversations"),
+    Need("reactions:write", "to show with 👀 that it heard, where “is thinking…” is not shown"),
+    Need("users:read", "to know what people are called"),
+)
+
+EVENTS = (
+    Need("agent_session_stopped", "somebody clicked Slack's own Stop"),
+    Need("app_home_opened", "somebody opened the Home tab"),
+    Need("app_mention", "somebody mentioned the bot"),
+    Need("app_uninstalled", "a workspace removed the bot"),
+    Need("message.channels", "somebody said something in a public channel"),
+    Need("message.groups", "the same in a private channel"),
+    Need("message.im", "the same in a direct message"),
+    Need("message.mpim", "the same in a group conversation"),
+    Need("tokens_revoked", "a workspace took the bot's token away"),
+)
+
+#: What `deploy/slack-manifest.yaml` asks for and nothing else, and so do installations.
+BOT_SCOPES: tuple[str, ...] = tuple(need.name for need in SCOPES)
+BOT_EVENTS: tuple[str, ...] = tuple(need.name for need in EVENTS)

@@ -1,0 +1,205 @@
+"""A web server in this process's loop, which strangers can neither fill up nor make noisy."""
+
+import asyncio
+import errno
+import logging
+import socket
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+
+import uvicorn
+from starlette.types import ASGIApp
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from bot.errors import ConfigError
+from bot.tasks import Tasks
+
+_HEAD_BYTES = 16 * 1024
+_UVICORN = logging.getLogger("uvicorn.error")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WebLimits:
+    """What one request, and all of them together, may take.
+
+    Attributes:
+        body_bytes: The largest body.
+        bodies_bytes: All bodies that are being taken at the same time.
+        body_seconds: The time for a whole body.
+        idle_seconds: The time for the head of a request, and between two requests.
+        connections: Open at the same time; above, the answer is 503, and above twice as many none.
+        stop_seconds: What requests under way get at the end.
+    """
+
+    body_bytes: int = 1024 * 1024
+    bodies_bytes: int = 16 * 1024 * 1024
+    body_seconds: float = 5.0
+    idle_seconds: float = 10.0
+    connections: int = 200
+    stop_seconds: float = 3.0
+
+
+class Rarely:
+    """Lets the same news through once in a while, so that strangers cannot fill the log."""
+
+    def __init__(self, now: Callable[[], float], seconds: float = 60.0) -> None:
+        self._now = now
+        self._seconds = seconds
+        self._last: dict[str, float] = {}
+
+    def may(self, news: str) -> bool:
+        """Say whether it is time for this again; if so, it counts as said."""
+        now = self._now()
+        last = self._last.get(news)
+        # The clock may be set back, which is just what some of the news asks for.
+        if last is not None and abs(now - last) < self._seconds:
+            return False
+        self._last[news] = now
+        return True
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Return a socket that listens.
+
+    Raises:
+        ConfigError: There is no such address here, or somebody else has the port.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family)
+    except OSError as error:
+        raise ConfigError(_why_not(host, port, error.errno)) from error
+    except UnicodeError as error:
+        raise ConfigError(_why_not(host, port, None)) from error
+
+
+def _why_not(host: str, port: int, code: int | None) -> str:
+    match code:
+        case errno.EADDRINUSE:
+            return (
+                f"The port {port} of {host} is taken: end the program that has it, or set "
+                "`slack.port` to another one."
+            )
+        case errno.EACCES:
+            return (
+                f"The system keeps the port {port} for itself: set `slack.port` to one above 1023."
+            )
+        case _:
+            return (
+                f"This computer has no address {host}: set `slack.host` to one of its own, as "
+                "127.0.0.1 when a proxy on it passes Slack's requests on, or 0.0.0.0 for all."
+            )
+
+
+@asynccontextmanager
+async def serving(
+    app: ASGIApp, listener: socket.socket, limits: WebLimits, rarely: Rarely
+) -> AsyncIterator[str]:
+    """Serve for as long as the block lasts; gives the address, without a path."""
+    server, tasks = _Server(_config(app, limits)), Tasks()
+    with _quiet(rarely):
+        url = _url(listener)
+        tasks.start(server.serve(sockets=[listener]), name="the web server")
+        try:
+            yield url
+        finally:
+            server.should_exit = True
+            await tasks.settle(limits.stop_seconds + 1.0)
+            await tasks.close()
+            await _end(server)
+            listener.close()
+
+
+def _config(app: ASGIApp, limits: WebLimits) -> uvicorn.Config:
+    return uvicorn.Config(
+        app,
+        http=_Connection,
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        log_level=logging.WARNING,
+        access_log=False,
+        proxy_headers=False,
+        server_header=False,
+        h11_max_incomplete_event_size=_HEAD_BYTES,
+        limit_concurrency=limits.connections,
+        # Said to be whole numbers; asyncio, which gets them, takes any.
+        timeout_keep_alive=limits.idle_seconds,  # type: ignore[arg-type]
+        timeout_graceful_shutdown=limits.stop_seconds,  # type: ignore[arg-type]
+        # What is known about whoever started the server says nothing about a request.
+        reset_contextvars=True,
+    )
+
+
+def _url(listener: socket.socket) -> str:
+    host, port = listener.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+@contextmanager
+def _quiet(rarely: Rarely) -> Iterator[None]:
+    """Ration what uvicorn says: it warns of every request that is not HTTP or one too many."""
+
+    def may(record: logging.LogRecord) -> bool:
+        return rarely.may(f"uvicorn: {record.msg}")
+
+    _UVICORN.addFilter(may)
+    try:
+        yield
+    finally:
+        _UVICORN.removeFilter(may)
+
+
+async def _end(server: uvicorn.Server) -> None:
+    """Wait for requests that were cut off, and drop who does not take the answer."""
+    if pending := set(server.server_state.tasks):
+        await asyncio.wait(pending, timeout=1.0)
+    for connection in list(server.server_state.connections):
+        if connection.transport is not None:
+            connection.transport.abort()
+
+
+class _Server(uvicorn.Server):
+    """Leaves the signals of the process alone: they are for the whole bot."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+class _Connection(H11Protocol):
+    """Ends when no request comes, or its head trickles in, or the answer is not taken.
+
+    uvicorn bounds only the silence after an answer: not that before the first request, and a
+    byte now and then is enough to be kept.
+    """
+
+    _patience: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        if len(self.connections) > 2 * (self.limit_concurrency or 0):
+            transport.abort()
+        self._expect_request()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._lose_patience()
+        super().connection_lost(exc)
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        self._expect_request()
+
+    def _expect_request(self) -> None:
+        self._lose_patience()
+        self._patience = self.loop.call_later(self.timeout_keep_alive, self._cut)
+
+    def _lose_patience(self) -> None:
+        if self._patience is not None:
+            self._patience.cancel()
+
+    def _cut(self) -> None:
+        working = self.cycle is not None and not self.cycle.response_complete
+        if not working or self.flow.write_paused:
+            self.transport.abort()

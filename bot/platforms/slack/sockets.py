@@ -1,0 +1,84 @@
+"""Socket Mode: the bot opens the connections, and needs no public address."""
+
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import aiohttp
+from slack_bolt.adapter.socket_mode.aiohttp import AsyncSocketModeHandler
+from slack_bolt.async_app import AsyncApp
+from slack_sdk.errors import SlackClientError
+from slack_sdk.web.async_client import AsyncWebClient
+
+from bot.errors import ConfigError, PlatformUnreachableError
+from bot.platforms.slack.problems import RefusedError, problem_of
+from bot.platforms.slack.settings import SlackSettings
+
+log = logging.getLogger(__name__)
+
+#: How often it is looked whether a connection still stands.
+PING_SECONDS = 10.0
+
+WHERE = (
+    "on the page Basic Information of api.slack.com/apps, under App-Level Tokens, with the scope "
+    "connections:write"
+)
+WRONG_TOKEN = f"Slack refuses `slack.app_token` (or SLACK_APP_TOKEN): make a new one {WHERE}."
+NO_SCOPE = f"`slack.app_token` may not open connections: make a new one {WHERE}."
+SOCKETS_OFF = (
+    "Slack opens no connection ({code}): switch on Socket Mode on the page Socket Mode of "
+    "api.slack.com/apps, or set `slack.mode: http`."
+)
+_WRONG = frozenset(
+    {"invalid_auth", "not_authed", "account_inactive", "token_revoked", "not_allowed_token_type"}
+)
+
+
+def app_client(settings: SlackSettings, session: aiohttp.ClientSession) -> AsyncWebClient:
+    """Return a client for what belongs to no workspace."""
+    return AsyncWebClient(base_url=settings.api_url, session=session, retry_handlers=[])
+
+
+async def ask_for_connection(settings: SlackSettings, session: aiohttp.ClientSession) -> None:
+    """See whether Slack would open a connection.
+
+    Raises:
+        ConfigError: It never would; the text says what to do.
+        PlatformUnreachableError: Not now.
+    """
+    assert settings.app_token is not None, "Socket Mode has been checked to have one."
+    token = settings.app_token.get_secret_value().strip()
+    try:
+        await app_client(settings, session).apps_connections_open(app_token=token)
+    except (SlackClientError, aiohttp.ClientError, OSError) as error:
+        problem = problem_of(error)
+        if not isinstance(problem, RefusedError):
+            raise PlatformUnreachableError(str(problem)) from error
+        if problem.code in _WRONG:
+            raise ConfigError(WRONG_TOKEN) from error
+        if problem.code == "missing_scope":
+            raise ConfigError(NO_SCOPE) from error
+        raise ConfigError(SOCKETS_OFF.format(code=problem.code)) from error
+
+
+@asynccontextmanager
+async def connected(
+    app: AsyncApp,
+    settings: SlackSettings,
+    session: aiohttp.ClientSession,
+    *,
+    ping_seconds: float = PING_SECONDS,
+) -> AsyncIterator[None]:
+    """Hear over connections that are opened again and again, for as long as the block lasts."""
+    assert settings.app_token is not None, "Socket Mode has been checked to have one."
+    handler = AsyncSocketModeHandler(
+        app,
+        settings.app_token.get_secret_value().strip(),
+        web_client=app_client(settings, session),
+        ping_interval=ping_seconds,
+    )
+    try:
+        await handler.connect_async()  # type: ignore[no-untyped-call]
+        yield
+    finally:
+        await handler.close_async()  # type: ignore[no-untyped-call]

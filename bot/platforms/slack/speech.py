@@ -1,0 +1,65 @@
+"""What people say on Slack, as they meant it: without Slack's own markup (pure).
+
+Slack escapes `&`, `<` and `>` in what people type, and puts what it recognises between `<` and `>`:
+see "Formatting text for app surfaces" in its documentation.
+"""
+
+import re
+
+from bot.values import Json
+
+_MARKUP = re.compile(r"<([^<>\n]*)>")
+#: Messages that somebody said, beside those without a subtype.
+_SAID = frozenset({"", "file_share", "thread_broadcast", "me_message"})
+
+
+def was_said_by_a_person(event: Json) -> bool:
+    """Whether somebody said this: no bot, not Slack itself, no change of something older."""
+    said = str(event.get("subtype") or "") in _SAID and not event.get("hidden")
+    return said and bool(event.get("user")) and not event.get("bot_id")
+
+
+def mentions(text: str, account: str) -> bool:
+    """Whether a text, as Slack gives it, mentions somebody."""
+    return re.search(rf"<@{re.escape(account)}(\|[^<>]*)?>", text) is not None
+
+
+def begins_with_another(text: str, me: str) -> bool:
+    """Whether a text, as Slack gives it, is addressed to somebody else."""
+    match = re.match(r"\s*<@([UW][A-Z0-9]+)", text)
+    return match is not None and match[1] != me
+
+
+def spoken(text: str, me: str) -> str:
+    """Return what somebody says to us, less that they say it to us.
+
+    Args:
+        text: As Slack gives it.
+        me: The bot's account.
+    """
+    name = rf"<@{re.escape(me)}(?:\|[^<>]*)?>"
+    text = re.sub(rf"\A\s*(?:{name}[\s,:]*)+", "", text)
+    text = re.sub(rf"(?:\s*{name})+\s*\Z", "", text)
+    text = _MARKUP.sub(lambda match: _meant(match[1]), text)
+    return text.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&").strip()
+
+
+def _meant(markup: str) -> str:
+    """Return what people saw in the place of some markup, still escaped."""
+    target, _, label = markup.partition("|")
+    if target.startswith("@"):
+        return f"@{label.removeprefix('@') or target[1:]}"
+    if target.startswith("#"):
+        return f"#{label or target[1:]}"
+    if target.startswith("!"):
+        return _of_slack(target[1:], label)
+    address = target.removeprefix("mailto:")
+    return f"{label} ({address})" if label and label not in address else address
+
+
+def _of_slack(target: str, label: str) -> str:
+    """Return what people saw of a special mention, a group or a date."""
+    if label:
+        return label
+    kind, _, rest = target.partition("^")
+    return f"@{rest if kind == 'subteam' else kind}"

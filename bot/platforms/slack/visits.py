@@ -1,0 +1,164 @@
+"""Whoever reaches the bot on Slack: let in, heard once, and answered for themselves alone."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from bot.errors import BotError, DeliveryError
+from bot.platforms.base import CommandReply, Ears, Incoming
+from bot.platforms.reception import TROUBLE
+from bot.platforms.slack.answers import Asker
+from bot.platforms.slack.clients import Clients, Installed
+from bot.platforms.slack.names import Names
+from bot.platforms.slack.outlet import SlackOutlet
+from bot.platforms.slack.people import Person, Reception, visitor_of, workspaces_of
+from bot.tasks import Tasks
+from bot.values import Json, Place
+
+log = logging.getLogger(__name__)
+
+Result = TypeVar("Result")
+
+
+#: Slack waits 3 seconds for an acknowledgement, the way there and back included.
+ACK_SECONDS = 2.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Desk:
+    """What everything that hears on Slack works with.
+
+    Attributes:
+        tasks: Owns what goes on after Slack was told that it was delivered.
+        ack_seconds: How long Slack waits until it is told so.
+    """
+
+    ears: Ears
+    clients: Clients
+    outlet: SlackOutlet
+    reception: Reception
+    names: Names
+    tasks: Tasks
+    ack_seconds: float = ACK_SECONDS
+
+    async def for_a_while(self, work: Coroutine[Any, Any, Result], name: str) -> Result | None:
+        """Do something; return what it returns, or `None` when Slack would wait no longer.
+
+        It goes on all the same.
+        """
+        task = self.tasks.start(work, name=name)
+        done, _ = await asyncio.wait({task}, timeout=self.ack_seconds)
+        return task.result() if done else None
+
+    async def where(self, body: Json) -> tuple[str, Installed] | None:
+        """Return in which workspace the bot is that a payload came to; `None` when in none.
+
+        Raises:
+            DeliveryError: That cannot be told now.
+        """
+        return await self.clients.find(workspaces_of(body))
+
+    async def attend(self, body: Json, handle: "Handle") -> None:
+        """Let somebody in and handle what they did; whatever goes wrong is logged and said."""
+        event_id = f"interaction:{body.get('trigger_id', '')}"
+        if not self.reception.first(event_id):
+            log.info("The %s was delivered again", event_id)
+            return
+        with self.reception.attending():
+            try:
+                visit = await self._visit_of(body, event_id)
+            except DeliveryError as error:
+                log.warning("The %s is not heard: %s", event_id, error)
+                return
+            if visit is None:
+                return
+            try:
+                await handle(visit)
+            except Exception:
+                log.exception("The %s failed", event_id)
+                with suppress(DeliveryError):
+                    await visit.say(TROUBLE)
+
+    async def _visit_of(self, body: Json, event_id: str) -> "Visit | None":
+        """Return what somebody did as a visit; `None` when they may not, which they are told."""
+        found = await self.where(body)
+        if found is None:
+            log.warning("The %s came from a workspace where the bot is not", event_id)
+            return None
+        workspace, installed = found
+        person = visitor_of(body, workspace, installed.enterprise)
+        place = person.place(*_spot_of(body))
+        url = str(body.get("response_url") or "")
+        asker = Asker(place=place, account=person.account, response_url=url)
+        visit = Visit(desk=self, event_id=event_id, person=person, place=place, asker=asker)
+        refusal = self.reception.refusal(person, place.channel)
+        if refusal is not None:
+            await visit.say(refusal.text)
+            return None
+        return visit
+
+    async def outcome(
+        self, asked: Awaitable[CommandReply | None], what: str
+    ) -> CommandReply | None:
+        """Return what the core says, or what is to be said when it could not be asked."""
+        try:
+            return await asked
+        except BotError as error:
+            return CommandReply(text=str(error), failed=True, refused=True)
+        except Exception:
+            log.exception("What was asked with %s failed", what)
+            return CommandReply(text=TROUBLE, failed=True, refused=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Visit:
+    """A click, a form or a slash command of somebody who may.
+
+    Attributes:
+        event_id: The same for every delivery of it.
+        place: Where; without a channel in the Home tab.
+        asker: Whom answers are for.
+    """
+
+    desk: Desk
+    event_id: str
+    person: Person
+    place: Place
+    asker: Asker
+
+    async def hear(self, text: str) -> CommandReply | None:
+        """Take this as if it had been said in words."""
+        incoming = Incoming(
+            event_id=self.event_id,
+            user=self.person.identity,
+            user_name=await self.desk.names.of(self.person),
+            place=self.place,
+            text=text,
+        )
+        return await self.desk.outcome(self.desk.ears.hear(incoming), self.event_id)
+
+    async def carry_out(self, text: str) -> None:
+        """Carry out a command, and answer so that only the asker sees it."""
+        reply = await self.hear(text)
+        if reply is not None:  # else another process carries it out
+            await self.desk.outlet.answers.give(self.asker, reply)
+
+    async def say(self, text: str) -> None:
+        """Say something to the asker alone."""
+        await self.desk.outlet.answers.say(self.asker, text)
+
+
+Handle = Callable[[Visit], Awaitable[None]]
+
+
+def _spot_of(body: Json) -> tuple[str, str]:
+    """Return the channel and the thread where somebody clicked or typed; empty for none."""
+    container: Json = body.get("container") or {}
+    message: Json = body.get("message") or {}
+    channel: Json = body.get("channel") or {}
+    place = body.get("channel_id") or container.get("channel_id") or channel.get("id")
+    thread = container.get("thread_ts") or message.get("thread_ts")
+    return str(place or ""), str(thread or "")

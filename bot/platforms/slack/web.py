@@ -1,0 +1,213 @@
+"""The HTTP transport: Slack posts what happens to an address of ours, and we trust no one else.
+
+A request is measured, timed and its signature checked before anything looks into it.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from http import HTTPStatus
+from typing import NoReturn
+
+from slack_bolt.adapter.starlette.async_handler import (
+    to_async_bolt_request,
+    to_starlette_response,
+)
+from slack_bolt.async_app import AsyncApp, AsyncBoltRequest
+from slack_bolt.oauth.async_oauth_flow import AsyncOAuthFlow
+from slack_bolt.response import BoltResponse
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
+
+from bot.errors import ConfigError
+from bot.platforms.slack.serving import Rarely, WebLimits, listen, serving
+from bot.platforms.slack.settings import HTTP_NEEDS_SIGNATURES, SlackSettings
+from bot.platforms.slack.signatures import SIGNATURE, TIMESTAMP, check
+
+log = logging.getLogger(__name__)
+
+EVENTS_PATH = "/slack/events"
+INSTALL_PATH, REDIRECT_PATH = "/slack/install", "/slack/oauth_redirect"
+HEALTH_PATH = "/health"
+
+# The signature covers the body only: nothing else that a request says goes further than needed.
+_PASSED_ON = ("content-type", "x-slack-retry-num", "x-slack-retry-reason")
+_CLOSE = {"Connection": "close"}
+
+# What the SDK stumbles with over bodies that are not as Slack writes them.
+_ODD = (ValueError, TypeError, AttributeError, LookupError, RecursionError)
+
+
+@asynccontextmanager
+async def listening(
+    app: AsyncApp,
+    settings: SlackSettings,
+    *,
+    secret: Callable[[], str],
+    oauth: AsyncOAuthFlow | None = None,
+    now: Callable[[], float] = time.time,
+    limits: WebLimits | None = None,
+) -> AsyncIterator[str]:
+    """Serve Slack's requests for as long as the block lasts; gives the address http://host:port.
+
+    Args:
+        app: Takes events, commands and interactions; it must not check signatures itself.
+        settings: Where to listen.
+        secret: Gives the signing secret; asked for each request, so that a new one counts at once.
+        oauth: Installs the bot in workspaces; its two pages are there when it is given.
+        now: The time, in seconds since 1970.
+        limits: What requests may take.
+
+    Raises:
+        ConfigError: There is no signing secret, or nothing can listen there.
+    """
+    if not secret().strip():
+        raise ConfigError(f"{HTTP_NEEDS_SIGNATURES}.")
+    limits, rarely = limits or WebLimits(), Rarely(now)
+    door = _Door(app, secret=secret, now=now, limits=limits, rarely=rarely)
+    web = Starlette(routes=[*_routes(door), *(_install_routes(oauth) if oauth else ())])
+    web.router.redirect_slashes = False
+    async with serving(web, listen(settings.host, settings.port), limits, rarely) as url:
+        yield url
+
+
+def _routes(door: "_Door") -> list[Route]:
+    return [
+        Route(EVENTS_PATH, door.take, methods=["POST"]),
+        Route(HEALTH_PATH, _health, methods=["GET"]),
+    ]
+
+
+def _install_routes(oauth: AsyncOAuthFlow) -> list[Route]:
+    return [
+        Route(INSTALL_PATH, _page(oauth.handle_installation), methods=["GET"]),
+        Route(REDIRECT_PATH, _page(oauth.handle_callback), methods=["GET"]),
+    ]
+
+
+async def _health(_: Request) -> Response:
+    return PlainTextResponse("ok")
+
+
+def _page(
+    show: Callable[[AsyncBoltRequest], Awaitable[BoltResponse]],
+) -> Callable[[Request], Awaitable[Response]]:
+    async def page(request: Request) -> Response:
+        if request.method != "GET":
+            # A HEAD would come this far, and use up the state or the code of an installation.
+            raise HTTPException(HTTPStatus.METHOD_NOT_ALLOWED, headers={"Allow": "GET"})
+        return to_starlette_response(await show(to_async_bolt_request(request, b"")))
+
+    return page
+
+
+class _Door:
+    """Lets Slack's requests in to the app, and nobody else's."""
+
+    def __init__(
+        self,
+        app: AsyncApp,
+        *,
+        secret: Callable[[], str],
+        now: Callable[[], float],
+        limits: WebLimits,
+        rarely: Rarely,
+    ) -> None:
+        self._app = app
+        self._secret = secret
+        self._now = now
+        self._limits = limits
+        self._rarely = rarely
+        self._held = 0
+
+    async def take(self, request: Request) -> Response:
+        """Answer one request."""
+        try:
+            body = await self._read(request)
+            self._check(request, body)
+            return to_starlette_response(await self._app.async_dispatch(self._parse(request, body)))
+        except ClientDisconnect:
+            return Response(status_code=HTTPStatus.BAD_REQUEST)
+        except asyncio.CancelledError:
+            # Only the server cancels, when its time is up; it would log what is raised as a fault.
+            return Response(status_code=HTTPStatus.SERVICE_UNAVAILABLE, headers=_CLOSE)
+
+    async def _read(self, request: Request) -> bytes:
+        if int(request.headers.get("content-length", "0")) > self._limits.body_bytes:
+            self._refuse_large()
+        body = bytearray()
+        try:
+            async with asyncio.timeout(self._limits.body_seconds):
+                async for chunk in request.stream():
+                    self._make_room(len(body), len(chunk))
+                    body += chunk
+                    self._held += len(chunk)
+        except TimeoutError:
+            self._refuse(
+                HTTPStatus.REQUEST_TIMEOUT,
+                "slow",
+                f"A request whose body took over {self._limits.body_seconds:g} s was cut off: "
+                "the connection to whoever sent it is slow, or that is on purpose.",
+                headers=_CLOSE,
+            )
+        finally:
+            self._held -= len(body)
+        return bytes(body)
+
+    def _make_room(self, have: int, more: int) -> None:
+        if have + more > self._limits.body_bytes:
+            self._refuse_large()
+        if self._held + more > self._limits.bodies_bytes:
+            self._refuse(
+                HTTPStatus.SERVICE_UNAVAILABLE,
+                "many",
+                "A request was turned away, since too many large ones arrive at the same time; "
+                "Slack sends its own again.",
+                headers=_CLOSE,
+            )
+
+    def _refuse_large(self) -> NoReturn:
+        self._refuse(
+            HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+            "large",
+            f"A request with a body over {self._limits.body_bytes} bytes was refused: Slack sends "
+            "none that large.",
+        )
+
+    def _check(self, request: Request, body: bytes) -> None:
+        refusal = check(
+            request.headers.getlist(TIMESTAMP),
+            request.headers.getlist(SIGNATURE),
+            body,
+            secret=self._secret(),
+            now=self._now(),
+        )
+        if refusal is not None:
+            self._refuse(HTTPStatus.UNAUTHORIZED, refusal.reason, refusal.text)
+
+    def _parse(self, request: Request, body: bytes) -> AsyncBoltRequest:
+        headers = {name: request.headers.get(name, "") for name in _PASSED_ON}
+        try:
+            return AsyncBoltRequest(
+                body=body.decode(), headers={name: v for name, v in headers.items() if v}
+            )
+        except _ODD as error:
+            self._refuse(
+                HTTPStatus.BAD_REQUEST,
+                "unreadable",
+                "A request with the right signature could not be read "
+                f"({type(error).__name__}): something on the way changes what Slack sends, or "
+                "Slack sends something new.",
+            )
+
+    def _refuse(
+        self, status: HTTPStatus, reason: str, text: str, *, headers: dict[str, str] | None = None
+    ) -> NoReturn:
+        if self._rarely.may(reason):
+            log.warning(text)
+        raise HTTPException(status, headers=headers) from None

@@ -1,0 +1,95 @@
+"""Queries on where on Slack the bot is installed, and on installations that are under way."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from sqlalchemy import delete, insert, select
+
+from db.database import Transaction
+from db.tables import slack_installs as installs
+from db.tables import slack_states as states
+from db.upsert import insert_into
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Install:
+    """The bot as it was installed somewhere.
+
+    Attributes:
+        client_id: The app.
+        workspace: A workspace (T…), or an organisation (E…) with all of its workspaces.
+        enterprise: The organisation; empty for none.
+        bot_user: The bot's account there.
+        bot: Its id as a bot.
+        token: What it speaks with, encrypted.
+    """
+
+    client_id: str
+    workspace: str
+    enterprise: str
+    bot_user: str
+    bot: str
+    token: str
+
+
+async def put(tx: Transaction, install: Install, now: datetime) -> None:
+    """Store an installation in place of an older one."""
+    row = {
+        "client_id": install.client_id,
+        "workspace": install.workspace,
+        "enterprise": install.enterprise,
+        "bot_user": install.bot_user,
+        "bot": install.bot,
+        "token": install.token,
+        "installed_at": now,
+    }
+    await tx.execute(
+        insert_into(tx, installs)
+        .values(row)
+        .on_conflict_do_update(index_elements=["client_id", "workspace"], set_=row)
+    )
+
+
+async def find(tx: Transaction, client_id: str, workspace: str) -> Install | None:
+    """Return an app's installation in a workspace, or for an organisation; `None` for none."""
+    found = await tx.execute(
+        select(installs).where(installs.c.client_id == client_id, installs.c.workspace == workspace)
+    )
+    row = found.one_or_none()
+    if row is None:
+        return None
+    return Install(
+        client_id=row.client_id,
+        workspace=row.workspace,
+        enterprise=row.enterprise,
+        bot_user=row.bot_user,
+        bot=row.bot,
+        token=row.token,
+    )
+
+
+async def remove(tx: Transaction, install: Install) -> None:
+    """Delete an installation, unless another one has taken its place."""
+    await tx.execute(
+        delete(installs).where(
+            installs.c.client_id == install.client_id,
+            installs.c.workspace == install.workspace,
+            installs.c.token == install.token,
+        )
+    )
+
+
+async def issue_state(tx: Transaction, state: str, now: datetime) -> None:
+    """Remember that an installation has begun."""
+    await tx.execute(insert(states).values(state=state, created_at=now))
+
+
+async def consume_state(tx: Transaction, state: str, since: datetime) -> bool:
+    """Forget an installation that has begun; return whether it was there, and began since then."""
+    used = delete(states).where(states.c.state == state, states.c.created_at > since)
+    return (await tx.execute(used)).rowcount == 1
+
+
+async def forget_states(tx: Transaction, until: datetime) -> None:
+    """Delete installations that began until then and were never finished."""
+    await tx.execute(delete(states).where(states.c.created_at <= until))

@@ -1,0 +1,115 @@
+"""The manifest (deploy/slack-manifest.yaml) asks for what the code needs, in Slack's terms."""
+
+import re
+from pathlib import Path
+
+import yaml
+
+from bot.platforms.slack import web
+from bot.platforms.slack.scopes import BOT_EVENTS, BOT_SCOPES
+from bot.platforms.slack.settings import SlackSettings
+from bot.values import Json
+from tests.fakes.slack.server import FakeSlack
+from tests.fakes.slack.web import scopes_for
+
+ROOT = Path(__file__).parents[4]
+TEXT = (ROOT / "deploy" / "slack-manifest.yaml").read_text("utf-8")
+#: Called through the client's own function for uploads.
+UPLOADS = {"files.getUploadURLExternal", "files.completeUploadExternal"}
+
+
+def manifest(*, http: bool = False) -> Json:
+    """Return the manifest, as it stands or with the changes for HTTP that it describes."""
+    text = re.sub(r"# (?=.*: .*your-address)", "", TEXT) if http else TEXT
+    read: Json = yaml.safe_load(text)
+    return read
+
+
+def test_it_asks_for_just_the_scopes_and_events_that_the_code_names() -> None:
+    found = manifest()
+
+    assert tuple(found["oauth_config"]["scopes"]["bot"]) == BOT_SCOPES
+    assert tuple(found["settings"]["event_subscriptions"]["bot_events"]) == BOT_EVENTS
+
+
+async def test_every_method_that_the_code_calls_is_allowed_by_its_scopes(
+    slack: FakeSlack,
+) -> None:
+    known = {name.replace(".", "_"): name for name in slack.api.methods}
+    code = "".join(path.read_text("utf-8") for path in (ROOT / "bot/platforms/slack").glob("*.py"))
+    called = {known[name] for name in re.findall(r"client\.(\w+)\(", code) if name in known}
+
+    needs = {name: scopes_for(name) for name in called | UPLOADS}
+
+    assert {"chat.postMessage", "users.info", "conversations.open", "files.info"} <= called
+    assert not [
+        name for name, any_of in needs.items() if any_of and not set(any_of) & {*BOT_SCOPES}
+    ]
+
+
+def test_every_event_comes_with_the_scope_that_slack_wants_for_it() -> None:
+    needed = {
+        "app_mention": "app_mentions:read",
+        "message.channels": "channels:history",
+        "message.groups": "groups:history",
+        "message.im": "im:history",
+        "message.mpim": "mpim:history",
+    }
+
+    assert {scope for event, scope in needed.items() if event in BOT_EVENTS} <= set(BOT_SCOPES)
+    histories = {scope for scope in BOT_SCOPES if scope.endswith(":history")}
+    assert histories == {scope for scope in needed.values() if scope.endswith(":history")}
+
+
+def test_it_has_the_commands_that_the_bot_listens_to() -> None:
+    commands = {each["command"]: each for each in manifest()["features"]["slash_commands"]}
+
+    settings = SlackSettings()
+    assert set(commands) == {settings.command, settings.subagents_command}
+    assert not any(each["should_escape"] for each in commands.values())
+
+
+def test_everything_is_as_long_as_slack_allows() -> None:
+    shown, features = manifest()["display_information"], manifest()["features"]
+
+    assert len(shown["name"]) <= 35
+    assert len(shown["description"]) <= 140
+    assert 175 <= len(shown["long_description"]) <= 4_000
+    assert len(features["bot_user"]["display_name"]) <= 80
+    assert len(features["agent_view"]["agent_description"]) <= 300
+    assert 3 <= len(features["agent_view"]["suggested_prompts"]) <= 4
+    for command in features["slash_commands"]:
+        assert len(command["command"]) <= 32
+        assert len(command["description"]) <= 2_000
+        assert len(command["usage_hint"]) <= 1_000
+
+
+def test_it_is_for_socket_mode_and_names_no_address() -> None:
+    found = manifest()
+
+    settings = found["settings"]
+    assert settings["socket_mode_enabled"] is True
+    assert settings["interactivity"] == {"is_enabled": True}
+    assert settings["org_deploy_enabled"] is settings["token_rotation_enabled"] is False
+    assert "://" not in str(found)
+
+
+def test_its_lines_for_http_name_the_paths_at_which_the_bot_listens() -> None:
+    found = manifest(http=True)
+
+    address = "https://your-address.example"
+    features, settings = found["features"], found["settings"]
+    events = {each["url"] for each in features["slash_commands"]}
+    events |= {settings[part]["request_url"] for part in ("event_subscriptions", "interactivity")}
+    assert events == {address + web.EVENTS_PATH}
+    assert found["oauth_config"]["redirect_urls"] == [address + web.REDIRECT_PATH]
+    assert str(found).count("your-address") == TEXT.count(address)
+
+
+async def test_slack_takes_it(slack: FakeSlack) -> None:
+    slack.use_manifest(manifest())
+
+    assert slack.granted_scopes == list(BOT_SCOPES)
+    assert slack.hands.interactive
+    assert slack.agents.agent
+    assert slack.surfaces.home_enabled
