@@ -5,8 +5,10 @@ import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal
 
+import yaml
 from pydantic import SecretStr
 
 from bot.app import open_bot, open_database
@@ -23,6 +25,8 @@ from tests.fakes.slack.server import FakeSlack
 from tests.fakes.slack.shapes import User
 from tests.stories.on_discord import running
 from tests.stories.stage import Gate, Play, config_for
+
+MANIFEST = Path(__file__).parents[2] / "deploy" / "slack-manifest.yaml"
 
 #: Faster than people can look.
 QUICK = Tempo(
@@ -53,6 +57,7 @@ class Office:
     root: User = field(init=False)
 
     def __post_init__(self) -> None:
+        self.slack.use_manifest(yaml.safe_load(MANIFEST.read_text()))
         self.channel = self.slack.add_channel("general")
         self.alice, self.bob, self.root = map(self.slack.add_user, ("alice", "bob", "root"))
 
@@ -136,14 +141,13 @@ class Scene:
         ]
 
 
-def settings_for(slack: FakeSlack, transport: str, port: int = 0, **more: Any) -> SlackSettings:
+def settings_for(slack: FakeSlack, transport: str, **more: Any) -> SlackSettings:
     """Return settings for the fake."""
     values: Json = {
         "bot_token": SecretStr(slack.bot_token),
         "app_token": SecretStr(slack.app_token),
         "signing_secret": SecretStr(slack.signing_secret),
         "mode": transport,
-        "port": port,
         "api_url": slack.api_url,
     }
     return SlackSettings(**(values | more))
@@ -172,12 +176,12 @@ async def on_slack(
 ) -> AsyncIterator[Scene]:
     """Start the bot in a workspace; `settings` go into `slack:`, `sections` beside it."""
     gate, slack = gate or Gate(), office.slack
-    port = free_port()
+    settings = {"port": free_port(), **(settings or {})}
     async with FakeAnthropic(play) as model:
-        given = settings_for(slack, way.transport, port, **(settings or {}))
+        given = settings_for(slack, way.transport, **settings)
         config = config_for(way.database_url, model.url, slack=given, **sections)
         if way.transport == "http":
-            slack.connect_http(f"http://127.0.0.1:{port}/slack/events")
+            slack.connect_http(f"http://127.0.0.1:{given.port}/slack/events")
         skills = [gate.skill, *further_skills]
         async with (
             open_database(config) as database,
@@ -195,7 +199,7 @@ async def on_slack(
                 open_bot(config, outlets, database=database, further_skills=skills) as bot,
                 running(platform.intake.run(bot.orchestrator)),
             ):
-                await ready(slack, way.transport, port)
+                await ready(slack, way.transport, given.port)
                 yield Scene(bot, office, model, gate)
 
 

@@ -72,7 +72,7 @@ def speaker_of(event: Json, body: Json, workspace: str, enterprise: str) -> Pers
         workspace: Where the bot is.
         enterprise: The organisation of that workspace; empty for none.
     """
-    team = str(event.get("user_team") or "")
+    team = str(event.get("user_team") or event.get("source_team") or event.get("team") or "")
     home = team if body.get("is_ext_shared_channel") else ""
     return _person(str(event["user"]), workspace, enterprise, stranger_of=home)
 
