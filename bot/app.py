@@ -6,13 +6,12 @@ import os
 import secrets
 import signal
 import socket
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import (
     AbstractAsyncContextManager,
     AsyncExitStack,
     asynccontextmanager,
     contextmanager,
-    suppress,
 )
 from dataclasses import dataclass
 from functools import partial
@@ -204,7 +203,9 @@ async def chat(config: Config, *, name: str, plain: bool | None) -> int:
         present=lambda: here[0] if here else None,
     ) as bot:
         announcements.append(bot.announcements)
-        await _until_signal(terminal.intake.run(bot.orchestrator))
+        # Ctrl-C is something that is typed: it stops an answer.
+        with Signals(signal.SIGTERM) as signals:
+            await signals.unless_asked(terminal.intake.run(bot.orchestrator))
     return 0
 
 
@@ -358,15 +359,3 @@ async def _listen(bot: Bot, intakes: Sequence[Intake]) -> None:
         for other in others:
             log.error("%s", other)
         raise first from None
-
-
-async def _until_signal(work: Coroutine[None, None, None]) -> None:
-    """Do `work` until it ends or the process is asked to end."""
-    loop = asyncio.get_running_loop()
-    task = asyncio.ensure_future(work)
-    loop.add_signal_handler(signal.SIGTERM, task.cancel)
-    try:
-        with suppress(asyncio.CancelledError):
-            await task
-    finally:
-        loop.remove_signal_handler(signal.SIGTERM)

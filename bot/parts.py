@@ -17,7 +17,6 @@ from bot.conversations.turn_context import TurnContext
 from bot.conversations.turns import Desk, Turns
 from bot.conversations.upkeep import Upkeep
 from bot.engine import Engine
-from bot.errors import BadRequestError
 from bot.events import EventBus, RunEvent, Severity
 from bot.models.base import Model
 from bot.models.catalog import PROVIDERS, Choice, Models
@@ -240,10 +239,7 @@ class Parts:
 
     def _main(self, chosen: str) -> tuple[Model, str]:
         """Return provider and model of the main agent, where `chosen` was asked for or nothing."""
-        choice = self.models.main()
-        if chosen:
-            with suppress(BadRequestError):  # no longer among those that may be asked for
-                choice = self.models.choose(None, chosen, choice)
+        choice = self.models.choose(None, self.models.kept(chosen), self.models.main())
         return self.models.of(choice), choice.model
 
     def _model_of(self, provider: str) -> Model:

@@ -16,20 +16,24 @@ Result = TypeVar("Result")
 class Signals:
     """Hears the signals that end a process, while its block lasts.
 
+    Args:
+        numbers: Which.
+
     Attributes:
         asked: Set once the process was asked to end.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *numbers: signal.Signals) -> None:
         self.asked = asyncio.Event()
+        self._numbers = numbers or (signal.SIGTERM, signal.SIGINT)
 
     def __enter__(self) -> Self:
-        for each in (signal.SIGTERM, signal.SIGINT):
+        for each in self._numbers:
             asyncio.get_running_loop().add_signal_handler(each, self._came, each)
         return self
 
     def __exit__(self, *_: object) -> None:
-        for each in (signal.SIGTERM, signal.SIGINT):
+        for each in self._numbers:
             asyncio.get_running_loop().remove_signal_handler(each)
 
     def _came(self, number: signal.Signals) -> None:

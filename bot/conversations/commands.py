@@ -34,6 +34,10 @@ class Choosable(Protocol):
         """
         ...
 
+    def kept(self, name: str) -> str:
+        """Return what was chosen once, or the default if that may no longer be asked for."""
+        ...
+
     def names(self) -> list[str]:
         """Return all that may be asked for, the default first."""
         ...
@@ -253,7 +257,7 @@ class Commands:
         async with self.database.snapshot() as tx:
             kept = await conversations.model_of(tx, caller.conversation_id)
         if not words:
-            chosen = self._still_there(kept)
+            chosen = self.models.kept(kept)
             lines = [
                 f"- `{name}`" + " ← answers here" * (name == chosen) for name in self.models.names()
             ]
@@ -265,12 +269,6 @@ class Commands:
         async with self.database.transaction() as tx:
             await conversations.choose_model(tx, caller.conversation_id, "" if default else chosen)
         return CommandReply(text=f"From now on `{chosen}` answers here. Runs keep their own model.")
-
-    def _still_there(self, kept: str) -> str:
-        try:
-            return self.models.named(kept)
-        except BadRequestError:  # the admins have taken it away
-            return self.models.named("")
 
     async def _help(self, _: str, caller: Caller) -> CommandReply:
         agents = "\n".join(f"- {line}" for line in self.agents.lines())

@@ -203,6 +203,13 @@ class Models:
         """
         return str(self.choose(None, name or None, self.main()))
 
+    def kept(self, name: str) -> str:
+        """Return what was chosen once, or the main agent's if it may no longer be asked for."""
+        try:
+            return self.named(name)
+        except BadRequestError:
+            return str(self.main())
+
     def names(self) -> list[str]:
         """Return all that may be asked for, the main agent's first."""
         return [str(choice) for choice in self._settings.choices]

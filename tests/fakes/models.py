@@ -13,6 +13,10 @@ class FakeModels:
             raise BadRequestError(f"The model {name} may not be asked for here.")
         return found[0]
 
+    def kept(self, name: str) -> str:
+        """Return the model that was chosen, or the first."""
+        return self.named(name) if name in self.names() else self.names()[0]
+
     def names(self) -> list[str]:
         """Return both."""
         return ["fake/large", "fake/small"]

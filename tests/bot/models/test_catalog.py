@@ -147,3 +147,17 @@ def test_the_models_describe_themselves_to_an_admin() -> None:
     ]
     assert "ANTHROPIC_API_KEY" in none
     assert KEY not in both
+
+
+@pytest.mark.parametrize(
+    ("chosen", "answers"),
+    [
+        ("openai/meta/llama", "openai/meta/llama"),
+        ("anthropic/a-model-that-was-taken-away", str(MAIN)),
+        ("", str(MAIN)),
+    ],
+)
+async def test_a_model_that_was_chosen_answers_for_as_long_as_it_may_be_asked_for(
+    models: Models, chosen: str, answers: str
+) -> None:
+    assert models.kept(chosen) == answers
