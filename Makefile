@@ -10,12 +10,14 @@ COMPILE := $(UV) pip compile pyproject.toml --quiet --python-version 3.11 --univ
 
 # Options for the program that a target starts: make chat ARGS="--as alice"
 ARGS ?=
+# An MCP server from npm, for one test.
+REFERENCE := @modelcontextprotocol/server-everything@2026.8.31
 # Test processes at once.
 WORKERS ?= 2
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help chat test migrations lint format bench requirements hooks clean
+.PHONY: help chat test migrations lint format bench reference requirements hooks clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' Makefile
@@ -42,6 +44,11 @@ format: $(VENV)/.installed-dev ## Format the code and mend what can be mended by
 
 bench: $(VENV)/.installed-dev ## Measure speed and memory, and print a table
 	$(BIN)/python -m bench $(ARGS)
+
+reference: $(VENV)/.installed-dev ## Test against the reference server of MCP (needs npm; CI does without)
+	@command -v npm >/dev/null || { echo "There is no npm here: install Node.js first." >&2; exit 1; }
+	npm install --prefix $(VENV)/npm --no-audit --no-fund --silent $(REFERENCE)
+	$(BIN)/python -m pytest tests/bot/mcp -k reference $(ARGS)
 
 requirements: $(VENV)/.installed ## Pin the dependencies of pyproject.toml anew (newest: ARGS=--upgrade)
 	@test -x "$(UV)" || $(PIP) install --quiet uv

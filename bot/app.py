@@ -21,7 +21,7 @@ from typing import Protocol, TypeVar
 from sqlalchemy.exc import DBAPIError
 
 from bot import logs
-from bot.agent.definition import read_folder
+from bot.agent.shelf import Shelf
 from bot.config import Config
 from bot.conversations.announcements import Announcements
 from bot.errors import BotError, ConfigError, PlatformUnreachableError
@@ -166,7 +166,7 @@ async def open_bot(
         ConfigError: An agent or a skill is broken.
     """
     worker_id = f"{socket.gethostname()[:20]}-{os.getpid()}-{secrets.token_hex(4)}"
-    agents = read_folder(AGENTS)
+    agents = Shelf([AGENTS, *(Path(folder) for folder in config.agents.folders)])
     async with AsyncExitStack() as stack:
         if database is None:
             database = await stack.enter_async_context(open_database(config))

@@ -8,17 +8,24 @@ from typing import Literal
 from pydantic import Field, SecretStr, ValidationError
 
 from bot import document, interpolation, logs, problems
-from bot.agent.settings import AgentSettings
+from bot.agent.settings import AgentSettings, AgentsSettings
 from bot.conversations.access import AccessSettings
 from bot.conversations.files import FileSettings
 from bot.errors import ConfigError
 from bot.interpolation import Key, Tree
+from bot.mcp.settings import McpSettings
 from bot.models.catalog import ModelSettings
+from bot.net.settings import FetchSettings
 from bot.platforms.discord.settings import DiscordSettings
 from bot.platforms.slack.settings import SlackSettings
+from bot.rest.settings import RestSettings
+from bot.sandbox.settings import ShellSettings
+from bot.schedules.settings import ScheduleSettings
+from bot.search.settings import SearchSettings
 from bot.subagents.limits import SubagentSettings
 from bot.subagents.retention import RetentionSettings
 from bot.values import Settings
+from bot.workspaces.settings import WorkspaceSettings
 from db.settings import DatabaseSettings
 
 DEFAULT_FILE = "config.yaml"
@@ -66,11 +73,35 @@ class Config(Settings):
     subagents: SubagentSettings = Field(
         SubagentSettings(), description="What runs may use, one person's and everyone's."
     )
+    agents: AgentsSettings = Field(
+        AgentsSettings(), description="Subagents as Markdown files: docs/agents.md."
+    )
+    schedules: ScheduleSettings = Field(
+        ScheduleSettings(), description="Work that people have done at a later time."
+    )
     access: AccessSettings = Field(
         AccessSettings(), description="Who may talk to the bot, and who are its admins."
     )
     files: FileSettings = Field(
         FileSettings(), description="Files that people attach: texts and images."
+    )
+    workspaces: WorkspaceSettings = Field(
+        WorkspaceSettings(), description="Files that the models read and write for a person."
+    )
+    shell: ShellSettings = Field(
+        ShellSettings(), description="Commands in a sandbox, in those workspaces: docs/shell.md."
+    )
+    fetch: FetchSettings = Field(
+        FetchSettings(), description="Web pages that the models ask for (web_fetch)."
+    )
+    search: SearchSettings = Field(
+        SearchSettings(), description="With what the web is searched (web_search)."
+    )
+    mcp: McpSettings = Field(
+        McpSettings(), description="MCP servers, whose tools the agents may use: docs/skills.md."
+    )
+    rest: RestSettings = Field(
+        RestSettings(), description="REST services, whose operations become tools: docs/skills.md."
     )
     discord: DiscordSettings = Field(
         DiscordSettings(), description="The bot on Discord: docs/discord.md leads through it."

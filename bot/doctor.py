@@ -22,6 +22,9 @@ from bot.models.catalog import PROVIDERS, Choice, Models, ModelSettings
 from bot.platforms.discord.settings import DiscordSettings
 from bot.platforms.remarks import Remark
 from bot.platforms.slack.settings import SlackSettings
+from bot.sandbox.host import SandboxUnavailableError
+from bot.sandbox.selftest import open_sandbox
+from bot.sandbox.settings import Room
 from db.database import Database, DatabaseSettings
 from db.tables import SCHEMA_VERSION
 from migrations.run import current_version
@@ -75,7 +78,7 @@ async def examine(config: Config, *, online: bool = False) -> list[Finding]:
         Finding(Mark.GOOD, "Terminal", "always works: `python -m bot chat`."),
         *await _discord(config.discord),
         *await _slack(config.slack),
-        Finding(Mark.OFF, "Sandbox", "comes with the shell tool, in a later version."),
+        await _sandbox(config),
     ]
 
 
@@ -95,6 +98,22 @@ async def _slack(settings: SlackSettings) -> list[Finding]:
     from bot.platforms.slack import checkup  # noqa: PLC0415
 
     return _findings("Slack", await checkup.look(settings))
+
+
+async def _sandbox(config: Config) -> Finding:
+    subject = "Sandbox"
+    if not config.workspaces.enabled:
+        return Finding(Mark.OFF, subject, "off: `workspaces.enabled` is false.")
+    room = Room(config.workspaces.user_bytes, config.workspaces.user_files)
+    try:
+        async with asyncio.timeout(PATIENCE_SECONDS), open_sandbox(config.shell, room) as sandbox:
+            text = f"{sandbox.host.bwrap} passes its self-test: the shell tool is on."
+            return Finding(Mark.GOOD, subject, text)
+    except SandboxUnavailableError as error:
+        return Finding(Mark.OFF, subject, f"the shell tool is off. {error}")
+    except TimeoutError:
+        text = f"the self-test took more than {PATIENCE_SECONDS} s: look at the machine's load."
+        return Finding(Mark.BAD, subject, text)
 
 
 def _findings(subject: str, remarks: Sequence[Remark]) -> list[Finding]:

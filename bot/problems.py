@@ -12,11 +12,6 @@ from bot.document import written
 from bot.interpolation import Key
 from bot.values import Settings
 
-#: Sections that people may expect, and what becomes of them.
-_LATER = {
-    "agents_folders": "agents as Markdown files come with a later version; remove this key for now",
-}
-
 #: The kinds of error that pydantic knows, as people know them; `{…}` is filled in by pydantic.
 _MUST = {
     "bool": "must be `true` or `false`",
@@ -121,13 +116,11 @@ def _right(field: FieldInfo | None) -> str:
 
 def _unknown(root: type[Settings], location: Key) -> str:
     last = str(location[-1])
-    if len(location) == 1 and last in _LATER:
-        return _LATER[last]
     siblings = _keys_of(root, location[:-1])
     everywhere = [key for key, _ in all_keys(root)]
     elsewhere = [name(key) for key in everywhere if _bare(str(key[-1])) == _bare(last)]
     near = _near(last, siblings)
-    if near and (not elsewhere or _bare(near) == _bare(last)):
+    if near and (not elsewhere or _bare(near).removesuffix("s") == _bare(last).removesuffix("s")):
         return f"there is no such key; did you mean `{near}`?"
     if elsewhere:
         return f"there is no such key here; it belongs to `{'` or `'.join(elsewhere)}`"

@@ -1,5 +1,6 @@
 """What `check` says about a configuration that is right: what is on, what is off, and why."""
 
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from textwrap import fill
@@ -9,6 +10,7 @@ from bot.interpolation import overrides
 from bot.models.catalog import ModelSettings
 from bot.platforms.discord.settings import DiscordSettings
 from bot.platforms.slack.settings import SlackSettings
+from bot.sandbox.host import SandboxUnavailableError, hosts
 from bot.subagents.limits import SubagentSettings, spoken
 
 _INDENT = 15
@@ -33,7 +35,7 @@ def report(config: Config, file: Path | None, environ: Mapping[str, str]) -> str
         "Terminal": iter(["on: `python -m bot chat`"]),
         "Discord": _discord(config.discord),
         "Slack": _slack(config.slack),
-        "Shell tool": iter(["off: comes, with its sandbox, in a later version"]),
+        "Shell tool": _shell(config),
     }
     return "\n".join(
         fill(
@@ -147,6 +149,24 @@ def _some(ids: Sequence[str], one: str, many: str = "", *, none: str = "") -> st
     if not ids:
         return none or f"all {many}"
     return f"1 {one}" if len(ids) == 1 else f"{len(ids)} {many}"
+
+
+def _shell(config: Config) -> Iterator[str]:
+    shell = config.shell
+    if not (shell.enabled and config.workspaces.enabled):
+        which = "workspaces" if shell.enabled else "shell"
+        yield f"off: `{which}.enabled` is false"
+        return
+    try:
+        hosts(sys.path)
+    except SandboxUnavailableError as error:
+        yield f"off: {error}"
+        return
+    yield "on, where its sandbox passes a self-test: `python -m bot doctor` makes it"
+    yield (
+        f"each command: {shell.default_seconds:g} s (at most {shell.max_seconds:g}), "
+        f"{shell.memory_mb} MB of memory, {shell.processes} processes, no network"
+    )
 
 
 def _database(config: Config) -> Iterator[str]:

@@ -19,7 +19,7 @@ from sqlalchemy import (
 from db.types import JsonDocument, String, StringList, Text, UserKey, UtcDateTime, UuidText
 
 #: The newest migration, so that a start need not load Alembic to see that all is in place.
-SCHEMA_VERSION = "2026112103"
+SCHEMA_VERSION = "2026112105"
 
 metadata = MetaData(
     naming_convention={
@@ -373,4 +373,101 @@ slack_states = Table(
     Column("state", String(50), primary_key=True),
     Column("created_at", UtcDateTime, nullable=False),
     Index(None, "created_at"),
+)
+
+mcp_pins = Table(
+    "mcp_pins",
+    metadata,
+    Column("server", String(64), primary_key=True),
+    # As the server calls it.
+    Column("tool", String(200), primary_key=True),
+    # Empty for a tool that never was approved.
+    Column("approved_hash", String(64), nullable=False, server_default=""),
+    Column("approved", JsonDocument),
+    Column("offered_hash", String(64), nullable=False),
+    Column("offered", JsonDocument, nullable=False),
+    Column("offered_at", UtcDateTime, nullable=False),
+    Column("approved_at", UtcDateTime),
+    Column("approved_by", String(255), nullable=False, server_default=""),
+)
+
+schedules = Table(
+    "schedules",
+    metadata,
+    Column("id", String(36), primary_key=True),
+    Column("user_id", UserKey, ForeignKey("users.id"), nullable=False),
+    *_place(),
+    # Per person, from 1: what people and models call it.
+    Column("number", Integer, nullable=False),
+    Column("label", String(100), nullable=False, server_default=""),
+    Column("task", Text, nullable=False),
+    Column("agent", String(64), nullable=False, server_default=""),
+    # Empty for what happens once.
+    Column("cron", String(100), nullable=False, server_default=""),
+    Column("timezone", String(64), nullable=False),
+    # `active`, `paused`; over are `done` (it happened), `cancelled`, `failed` (too often).
+    Column("status", String(20), nullable=False, server_default="active"),
+    # The next fire; NULL when there is none to come.
+    Column("due_at", UtcDateTime),
+    # Fires in a row whose runs did not complete.
+    Column("failures", Integer, nullable=False, server_default=text("0")),
+    Column("created_at", UtcDateTime, nullable=False),
+    Column("ended_at", UtcDateTime),
+    CheckConstraint("status IN ('active','paused','done','cancelled','failed')", name="status"),
+    UniqueConstraint("user_id", "number"),
+    Index(None, "status", "due_at"),
+)
+
+schedule_fires = Table(
+    "schedule_fires",
+    metadata,
+    # Schedule and due time: whoever inserts this row, and nobody else, makes the fire.
+    Column(
+        "schedule_id",
+        String(36),
+        ForeignKey("schedules.id", ondelete="CASCADE"),
+        primary_key=True,
+    ),
+    Column("due_at", UtcDateTime, primary_key=True),
+    # `claimed`: someone is about to make it. `started`: its run is there. `counted`: and what it
+    # came to is booked. `refused`, `skipped` (too late), `blocked` (its person is): there is none.
+    Column("status", String(20), nullable=False, server_default="claimed"),
+    Column("run_id", UuidText),
+    Column("created_at", UtcDateTime, nullable=False),
+    CheckConstraint(
+        "status IN ('claimed','started','counted','refused','skipped','blocked')", name="status"
+    ),
+    Index(None, "status"),
+    Index(None, "due_at"),
+)
+
+memories = Table(
+    "memories",
+    metadata,
+    Column("id", String(36), primary_key=True),
+    Column("user_id", UserKey, ForeignKey("users.id"), nullable=False),
+    # Per person, from 1: what people and models call it.
+    Column("number", Integer, nullable=False),
+    Column("text", Text, nullable=False),
+    # `said`: the person's own words. `confirmed`: found elsewhere, and the person said yes.
+    Column("origin", String(20), nullable=False),
+    # Where it was found, in the main agent's words; empty for what the person said.
+    Column("source", String(200), nullable=False, server_default=""),
+    Column("conversation_id", String(32), nullable=False, server_default=""),
+    # The message that the words stand in.
+    Column("message_id", String(32), nullable=False, server_default=""),
+    Column("created_at", UtcDateTime, nullable=False),
+    CheckConstraint("origin IN ('said','confirmed')", name="origin"),
+    UniqueConstraint("user_id", "number"),
+)
+
+todos = Table(
+    "todos",
+    metadata,
+    # The conversation, or the run.
+    Column("id", String(36), primary_key=True),
+    Column("user_id", UserKey, ForeignKey("users.id"), nullable=False),
+    Column("items", JsonDocument, nullable=False),
+    Column("updated_at", UtcDateTime, nullable=False),
+    Index(None, "updated_at"),
 )

@@ -89,12 +89,19 @@ class Skill:
 
     Attributes:
         guide: A few lines for the main agent's prompt on when and how to use the tools.
+        live: Gives tools that come and go while the bot runs; asked each time. Their names begin
+            with the skill's and two underscores.
     """
 
     name: str
     description: str
     tools: tuple[Tool, ...] = field(default=())
     guide: str = ""
+    live: Callable[[], tuple[Tool, ...]] | None = None
+
+    def may_own(self, tool: str) -> bool:
+        """Whether a tool of this name would be one of those that come and go."""
+        return self.live is not None and tool.startswith(f"{self.name}__")
 
 
 def tool(

@@ -1,14 +1,20 @@
 """All skills under one roof: who may have which tool."""
 
-from collections.abc import Iterable
+import logging
+from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 
 from bot.errors import BadRequestError, ConfigError
 from skills.base import Skill, Tool
 
+log = logging.getLogger(__name__)
+
 
 class SkillRegistry:
-    """The skills that the bot was started with.
+    """The skills that the bot was started with, and the tools that they have now.
+
+    Tools that come and go pass the same filters as all others, whenever somebody asks. One that
+    cannot be (it takes a name that is taken, or asks a subagent's person) is left out.
 
     Raises:
         ConfigError: Two things have one name, or a tool that asks for a person's yes could be
@@ -17,22 +23,47 @@ class SkillRegistry:
 
     def __init__(self, skills: Iterable[Skill]) -> None:
         self.skills: tuple[Skill, ...] = tuple(skills)
-        self._tools = {tool.name: tool for skill in self.skills for tool in skill.tools}
+        self._fixed = {tool.name: tool for skill in self.skills for tool in skill.tools}
+        self._complained: set[str] = set()
         self._skills = {skill.name: skill for skill in self.skills}
         _check(self.skills)
 
     @property
+    def tools(self) -> Mapping[str, Tool]:
+        """All tools that there are now, by name."""
+        found = dict(self._fixed)
+        for skill in self.skills:
+            for tool in skill.live() if skill.live else ():
+                if problem := self._problem(tool, skill, found):
+                    self._complain(problem)
+                else:
+                    found[tool.name] = tool
+        return found
+
+    def find(self, name: str) -> Tool | None:
+        """Return the tool of this name, if there is one now."""
+        return self.tools.get(name)
+
+    @property
     def main_agent_only(self) -> frozenset[str]:
         """The tools that no subagent ever gets."""
-        return frozenset(tool.name for tool in self._tools.values() if tool.main_agent_only)
+        return frozenset(tool.name for tool in self.tools.values() if tool.main_agent_only)
+
+    def has(self, name: str) -> bool:
+        """Whether there is a tool or a skill of this name."""
+        return name in self._skills or name in self.tools or self._may_come(name)
 
     def resolve(self, names: Iterable[str]) -> frozenset[str]:
         """Return the tools that are meant: by their names, or by a skill's name for all of its own.
 
+        Of tools that come and go, a name stands for itself even while there is no such tool, and
+        the skill's name stays among the names: what was allowed or blocked is so when they come.
+
         Raises:
             BadRequestError: There is no such tool or skill.
         """
-        return frozenset(tool for name in names for tool in self._resolve_one(name))
+        tools = self.tools
+        return frozenset(tool for name in names for tool in self._resolve_one(name, tools))
 
     def tools_for(
         self,
@@ -51,7 +82,7 @@ class SkillRegistry:
         Raises:
             BadRequestError: There is no tool or skill of one of these names.
         """
-        tools = tuple(self._tools.values())
+        tools = tuple(self.tools.values())
         if allowed is not None:
             wanted = self.resolve(allowed)
             tools = tuple(tool for tool in tools if tool.name in wanted)
@@ -61,28 +92,59 @@ class SkillRegistry:
             tools = tuple(tool for tool in tools if not tool.main_agent_only)
         return tools
 
-    def _resolve_one(self, name: str) -> tuple[str, ...]:
-        if name in self._tools:
+    def _resolve_one(self, name: str, tools: Mapping[str, Tool]) -> tuple[str, ...]:
+        if name in tools or self._may_come(name):
             return (name,)
-        if name in self._skills:
-            return tuple(tool.name for tool in self._skills[name].tools)
-        known = sorted({*self._tools, *self._skills})
+        if skill := self._skills.get(name):
+            if skill.live is None:
+                return tuple(tool.name for tool in skill.tools)
+            own = (tool for tool in tools if skill.may_own(tool))
+            return (name, *(tool.name for tool in skill.tools), *own)
+        known = sorted({*tools, *self._skills})
         close = get_close_matches(name, known, n=3)
         advice = (
             f"Did you mean {' or '.join(close)}?" if close else f"There are: {', '.join(known)}."
         )
         raise BadRequestError(f"There is no tool or skill {name[:100]!r}. {advice}")
 
+    def _may_come(self, name: str) -> bool:
+        return any(skill.may_own(name) for skill in self.skills)
+
+    def _problem(self, tool: Tool, skill: Skill, others: Mapping[str, Tool]) -> str:
+        if not skill.may_own(tool.name):
+            return f"The tool {tool.name!r} of {skill.name!r} does not begin with its name"
+        if tool.name in others or tool.name in self._skills:
+            return f"The name {tool.name!r} is taken; the tool of {skill.name!r} is left out"
+        if tool.needs_confirmation and not tool.main_agent_only:
+            return f"The tool {tool.name!r} needs a person, whom a subagent does not have"
+        return ""
+
+    def _complain(self, problem: str) -> None:
+        # Once: the tools are looked at many times a minute.
+        if problem not in self._complained:
+            self._complained.add(problem)
+            log.error("%s", problem)
+
 
 def _check(skills: tuple[Skill, ...]) -> None:
     owners: dict[str, str] = {}
     names = [skill.name for skill in skills]
     for skill in skills:
+        _check_live(skill, skills)
         if names.count(skill.name) > 1:
             raise ConfigError(f"Two skills are called {skill.name!r}; rename one of them.")
         for tool in skill.tools:
             _check_tool(tool, skill, owners.get(tool.name), names)
             owners[tool.name] = skill.name
+
+
+def _check_live(skill: Skill, skills: tuple[Skill, ...]) -> None:
+    names = {other.name for other in skills} | {tool.name for each in skills for tool in each.tools}
+    for name in sorted(names):
+        if skill.may_own(name):
+            raise ConfigError(
+                f"{name!r} is called like a tool that may come from {skill.name!r}; rename it."
+            )
 
 
 def _check_tool(tool: Tool, skill: Skill, owner: str | None, skills: list[str]) -> None:

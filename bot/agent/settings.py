@@ -45,3 +45,13 @@ class AgentSettings(Settings):
         except (ZoneInfoNotFoundError, ValueError) as error:
             raise ValueError(f"no time zone {value!r}; use a name like Europe/Paris") from error
         return value
+
+
+class AgentsSettings(Settings):
+    """Everything under `agents:`."""
+
+    folders: tuple[str, ...] = Field(
+        (),
+        description="Folders with further agents (*.md): one takes the place of a built-in agent of "
+        "its name. They are read again when a file changes.",
+    )

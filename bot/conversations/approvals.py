@@ -5,7 +5,7 @@ import hashlib
 import json
 import logging
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import timedelta
 
@@ -40,13 +40,13 @@ class Approvals:
         self,
         database: Database,
         outlets: Mapping[str, Outlet],
-        tools: Mapping[str, Tool],
+        find: Callable[[str], Tool | None],
         *,
         now: Clock,
     ) -> None:
         self._database = database
         self._outlets = outlets
-        self._tools = tools
+        self._find = find
         self._now = now
 
     async def ask(self, tool: Tool, call: ToolCall, context: ToolContext) -> Json:
@@ -178,7 +178,7 @@ class Approvals:
 
     async def _run(self, approval: Approval) -> CommandReply:
         context = await self._context(approval)
-        tool = self._tools.get(approval.tool)
+        tool = self._find(approval.tool)
         expected = fingerprint(approval.user_id, approval.run_id, approval.tool, approval.arguments)
         if tool is None or context is None or expected != approval.fingerprint:
             log.error("The confirmation %s is not what was shown", approval.id)

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from bot.agent.definition import Agents
+from bot.agent.definition import Agents, described
 from bot.agent.sanitizer import one_line
 from bot.conversations.command_lines import HELP, NAMES, USAGE, handle_and_rest, needs, parse_spawn
 from bot.errors import BadRequestError, BotError
@@ -111,7 +111,7 @@ class Commands:
             active=tuple(card_of(run, caller.user) for run in active),
             ended=tuple(card_of(run, caller.user) for run in ended),
             usage=usage_text(await self.manager.usage(caller)),
-            agents=tuple(self.agents.lines()),
+            agents=tuple(described(self.agents)),
         )
 
     # -- watching --------------------------------------------------------------------------------
@@ -271,7 +271,7 @@ class Commands:
         return CommandReply(text=f"From now on `{chosen}` answers here. Runs keep their own model.")
 
     async def _help(self, _: str, caller: Caller) -> CommandReply:
-        agents = "\n".join(f"- {line}" for line in self.agents.lines())
+        agents = "\n".join(f"- {line}" for line in described(self.agents))
         return CommandReply(text=f"{HELP}\n\n**Agents**\n{agents}")
 
 

@@ -7,16 +7,17 @@ from itertools import dropwhile
 from zoneinfo import ZoneInfo
 
 from bot.agent.context import RunLine, main_prompt, situation
-from bot.agent.definition import Agents
+from bot.agent.definition import Agents, described
 from bot.agent.messages import Answer, Message, UserMessage
 from bot.agent.sanitizer import escape_for_model, one_line
 from bot.agent.settings import AgentSettings
 from bot.conversations import file_blocks
 from bot.conversations.file_blocks import Told
 from bot.values import Clock
-from db import conversations, outbox, runs
+from db import conversations, memories, outbox, runs, todos
 from db.conversations import StoredMessage
 from db.database import Database
+from db.memories import Memory, fitting
 from db.runs import Run
 from db.turns import Turn
 
@@ -24,6 +25,8 @@ RECENT = 8
 RECENT_MINUTES = 30
 UNDELIVERED = 8
 UNDELIVERED_CHARACTERS = 2000
+MEMORIES = 12
+MEMORY_CHARACTERS = 1500
 #: The part of the context that texts of files may fill, three characters to a token.
 FILE_CHARACTERS_PER_TOKEN = 3 * 0.75
 
@@ -46,7 +49,7 @@ class TurnContext:
 
     def prompt(self, turn: Turn) -> str:
         """Return the system prompt: the same all through a conversation, so it can be cached."""
-        return main_prompt(self.settings, self.guides, turn.place.platform, self.agents.lines())
+        return main_prompt(self.settings, self.guides, turn.place.platform, described(self.agents))
 
     async def messages(self, turn: Turn) -> list[Message]:
         """Return the history and the newest message, with the state of the person's runs.
@@ -63,6 +66,8 @@ class TurnContext:
             since = self.now() - timedelta(minutes=RECENT_MINUTES)
             recent = await runs.ended_since(tx, turn.user.key, since, limit=RECENT)
             waiting = await outbox.undelivered(tx, turn.user.key, limit=UNDELIVERED)
+            remembered = await memories.everything(tx, turn.user.key)
+            todo = await todos.read(tx, turn.conversation_id, turn.user.key)
         zone = ZoneInfo(self.settings.timezone)
         block = situation(
             time=f"{self.now().astimezone(zone):%A %d %B %Y, %H:%M} ({self.settings.timezone})",
@@ -70,6 +75,8 @@ class TurnContext:
             active=[_line(run) for run in active],
             recent=[_line(run) for run in recent],
             undelivered=_undelivered(waiting),
+            memories=_remembered(remembered, text),
+            todo=todos.progress(todo) if todo else "",
         )
         if turn.kind == "summary":
             text = SUMMARISE + text
@@ -98,6 +105,22 @@ def _line(run: Run) -> RunLine:
         status=str(run.status),
         task=escape_for_model(one_line(run.task, 120)),
     )
+
+
+def _remembered(found: Sequence[Memory], text: str) -> list[str]:
+    """Return what a person wants remembered: what has to do with this text first, then the newest.
+
+    All of it would crowd the message out, and `recall` finds the rest.
+    """
+    lines: list[str] = []
+    room = MEMORY_CHARACTERS
+    for memory in dict.fromkeys([*fitting(found, text)[: MEMORIES // 2], *found]):
+        line = f"{memory.number}: {escape_for_model(memory.text)}"
+        room -= len(line)
+        if room < 0 or len(lines) == MEMORIES:
+            break
+        lines.append(line)
+    return lines
 
 
 def _undelivered(items: Sequence[outbox.Item]) -> list[RunLine]:

@@ -61,7 +61,7 @@ class Desk:
     outlets: Mapping[str, Outlet]
     context: TurnContext
     settings: AgentSettings
-    tools: tuple[Tool, ...]
+    tools: Callable[[], tuple[Tool, ...]]
     tool_timeout_seconds: float
     approver: Approver
     main: Callable[[str], tuple[Model, str]]
@@ -204,7 +204,7 @@ class Turns:
             person=opaque(turn.user.key),
         )
         toolbox = Toolbox(
-            desk.tools,
+            desk.tools(),
             is_subagent=False,
             tasks=desk.tasks,
             timeout_seconds=desk.tool_timeout_seconds,

@@ -20,7 +20,19 @@ from bot.subagents.runner import LOST_AFTER_SECONDS
 from bot.subagents.wording import Outcome
 from bot.tasks import Tasks
 from bot.values import Clock, Identity, RunStatus
-from db import admission, conversations, files, outbox, run_messages, runs, steps, turns, workers
+from db import (
+    admission,
+    conversations,
+    files,
+    outbox,
+    run_messages,
+    runs,
+    schedules,
+    steps,
+    todos,
+    turns,
+    workers,
+)
 from db.database import Database, Transaction
 from db.runs import Run
 
@@ -69,6 +81,7 @@ class Upkeep:
     Attributes:
         active: The runs at work in this process; `turns` holds the turns.
         present: Who sits at this process's terminal, if anybody does.
+        further: Duties that this module does not know, done as often as the sweep.
         platforms: Those whose work this process may do.
     """
 
@@ -88,6 +101,7 @@ class Upkeep:
     tasks: Tasks
     present: Callable[[], Identity | None]
     now: Clock
+    further: Sequence[Callable[[], Awaitable[None]]] = ()
     pulse: Pulse = field(default_factory=Pulse)
 
     async def run(self) -> None:
@@ -98,6 +112,7 @@ class Upkeep:
                 (POLL_SECONDS, self.poll),
                 (SWEEP_SECONDS, self.sweep),
                 (self.settings.cleanup_interval_seconds, self.clean_up),
+                *((SWEEP_SECONDS, duty) for duty in self.further),
             ):
                 group.create_task(_every(seconds, duty), name=duty.__name__)
 
@@ -266,6 +281,8 @@ class Upkeep:
             await steps.forget_before(tx, now - timedelta(days=kept.steps_days))
             await outbox.delete_before(tx, runs_before, now - timedelta(days=kept.undelivered_days))
             await runs.delete_before(tx, runs_before)
+            await schedules.forget_before(tx, runs_before)
+            await todos.forget_before(tx, runs_before)
             await files.forget_before(tx, now - timedelta(days=kept.files_days))
             await conversations.forget_events_before(tx, now - timedelta(hours=kept.events_hours))
             await workers.forget_before(tx, now - timedelta(days=1))

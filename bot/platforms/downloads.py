@@ -1,5 +1,6 @@
 """Files that people attach: fetched from where their platform keeps them, and from nowhere else."""
 
+import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -8,6 +9,8 @@ import aiohttp
 import yarl
 
 from bot.errors import DeliveryError
+from bot.net.addresses import Addresses, AnyAddress, PublicAddresses
+from bot.net.guard import NotOurOwn, open_guarded
 
 MOST_BYTES = 25 * 1024 * 1024
 FETCH_SECONDS = 60.0
@@ -37,7 +40,7 @@ class Store:
         """Whether a file is there."""
         try:
             url = yarl.URL(address, encoded=True)
-            if self.stand_in and url.origin() == yarl.URL(self.stand_in).origin():
+            if self._is_stand_in(url):
                 return True
             plain = url.user is None and url.password is None and url.port == 443
         except ValueError:
@@ -70,16 +73,14 @@ class Store:
 
     async def _download(self, address: str, name: str, headers: Mapping[str, str]) -> bytes:
         content = bytearray()
+        url = yarl.URL(address, encoded=True)
+        # What is small on the wire must not become large here.
+        sent = {"Accept-Encoding": "identity", **headers}
         async with (
-            aiohttp.ClientSession(
-                timeout=aiohttp.ClientTimeout(total=FETCH_SECONDS),
-                cookie_jar=aiohttp.DummyCookieJar(),
-                # What is small on the wire must not become large here.
-                auto_decompress=False,
-                headers={"Accept-Encoding": "identity", **headers},
-            ) as session,
+            asyncio.timeout(FETCH_SECONDS),
+            open_guarded(self._addresses(url)) as session,
             # Following a redirect would let an address decide where we go, and with which token.
-            session.get(yarl.URL(address, encoded=True), allow_redirects=False) as response,
+            session.get(url, headers=sent, allow_redirects=False) as response,
         ):
             self._check(response.status, name)
             async for chunk in response.content.iter_chunked(_CHUNK):
@@ -91,6 +92,13 @@ class Store:
                         permanent=True,
                     )
         return bytes(content)
+
+    def _is_stand_in(self, url: yarl.URL) -> bool:
+        return bool(self.stand_in) and url.origin() == yarl.URL(self.stand_in).origin()
+
+    def _addresses(self, url: yarl.URL) -> Addresses:
+        """Return what may be dialled: only what the configuration names may be anywhere."""
+        return AnyAddress() if self._is_stand_in(url) else NotOurOwn(PublicAddresses())
 
     def _check(self, status: int, name: str) -> None:
         if status == HTTPStatus.OK:

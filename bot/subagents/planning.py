@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from bot.agent.definition import ANNOUNCE, AgentDefinition, Agents
+from bot.agent.definition import ANNOUNCE, AgentDefinition, Agents, find
 from bot.agent.plain import plain
 from bot.agent.sanitizer import one_line
 from bot.errors import BadRequestError
@@ -56,7 +56,7 @@ class Planner:
         """
         task = plain(request.task, limit=None).strip()
         _check(task, request)
-        definition, known = self.agents.find(request.agent)
+        definition, known = find(self.agents, request.agent)
         provider, model = self.choose(request.provider, request.model, definition)
         plan = Plan({})
         if not known:

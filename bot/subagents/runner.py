@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 
 from bot.agent.base_agent import AgentConfig, BaseAgent, Surroundings
 from bot.agent.context import run_prompt, run_task
-from bot.agent.definition import Agents
+from bot.agent.definition import Agents, find
 from bot.agent.journal import StoredJournal
 from bot.agent.messages import estimate_tokens
 from bot.agent.progress import AgentResult, Progress
@@ -214,7 +214,7 @@ class Runner:
 
     def _config(self, run: Run, toolbox: Toolbox) -> AgentConfig:
         settings = self._shop.agent_settings
-        definition, _ = self._shop.agents.find(run.agent)
+        definition, _ = find(self._shop.agents, run.agent)
         began = (run.started_at or run.created_at).astimezone(ZoneInfo(settings.timezone))
         return AgentConfig(
             prompt=run_prompt(

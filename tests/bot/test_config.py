@@ -200,21 +200,13 @@ subagents:
         ("<<: {a: 1}", "there is no such key"),
         ("discord: {guild: [12345]}", "did you mean `guilds`?"),
         ("slack: {channel: [C123]}", "did you mean `channels`?"),
-        ("agents_folders: []", "come with a later version"),
+        ("agents: {folder: [a]}", "did you mean `folders`?"),
     ],
 )  # fmt: skip
 def test_an_unknown_key_is_answered_with_the_one_that_was_meant(
     refused: Callable[..., str], text: str, advice: str
 ) -> None:
     assert advice in refused(text)
-
-
-def test_a_later_section_set_from_outside_is_told_with_its_variable(
-    refused: Callable[..., str],
-) -> None:
-    told = refused("", {"RETINUE__AGENTS_FOLDERS": "[x]"})
-
-    assert "agents_folders (from RETINUE__AGENTS_FOLDERS): agents as Markdown files come" in told
 
 
 @pytest.mark.parametrize(

@@ -127,12 +127,13 @@ async def test_the_process_that_holds_the_file_is_named_and_not_disturbed(sqlite
     os.close(hold(file))
 
 
-async def test_search_is_looked_at_and_what_comes_later_says_so(sqlite_url: str) -> None:
+async def test_search_is_looked_at_and_what_is_off_says_so(sqlite_url: str) -> None:
     found = {each.subject: each for each in await examine(configured(sqlite_url))}
 
     assert "FTS5" in found["Search"].text
-    assert found["Sandbox"].mark is Mark.OFF
-    assert "version" in found["Sandbox"].text
+    sandbox = found["Sandbox"]
+    assert (sandbox.mark is Mark.GOOD) == sandbox.text.endswith("the shell tool is on.")
+    assert (sandbox.mark is Mark.OFF) == sandbox.text.startswith("the shell tool is off. ")
     for subject in ("Discord", "Slack"):
         assert found[subject].mark is Mark.OFF
         assert f"set {subject.upper()}_" in found[subject].text

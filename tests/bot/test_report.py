@@ -2,8 +2,10 @@
 
 import base64
 import re
+import sys
 from pathlib import Path
 
+import pytest
 from pydantic import SecretStr
 
 from bot.config import Config
@@ -14,7 +16,9 @@ from bot.platforms.discord.settings import DiscordSettings
 from bot.platforms.slack import web
 from bot.platforms.slack.settings import SlackSettings
 from bot.report import report
+from bot.sandbox.settings import ShellSettings
 from bot.subagents.limits import SubagentSettings
+from bot.workspaces.settings import WorkspaceSettings
 from db.settings import DatabaseSettings
 
 
@@ -86,6 +90,28 @@ def test_what_discord_is_set_to_is_said_without_its_token() -> None:
     assert "slash commands: in the servers of `discord.guilds`" in closed
     assert "shards: 2 of 4" in closed
     assert "word-three" not in open_to_all + closed
+
+
+def test_what_a_command_may_use_is_told_or_why_there_is_no_shell() -> None:
+    on = " ".join(report(Config(), None, {}).split())
+    off = report(Config(shell=ShellSettings(enabled=False)), None, {})
+    without = report(Config(workspaces=WorkspaceSettings(enabled=False)), None, {})
+
+    assert "Shell tool on, where its sandbox passes a self-test" in on
+    assert "each command: 60 s (at most 600), 512 MB of memory, 64 processes, no network" in on
+    assert "off: `shell.enabled` is false" in off
+    assert "off: `workspaces.enabled` is false" in without
+
+
+def test_without_bubblewrap_it_is_told_how_to_get_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(sys, "path", [])
+
+    told = " ".join(report(Config(), None, {}).split())
+
+    assert "Shell tool off: The sandbox needs bubblewrap: install it (`apt install" in told
 
 
 def test_slack_that_is_off_is_told_with_what_switches_it_on() -> None:

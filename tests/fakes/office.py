@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from bot.agent.definition import AgentDefinition, Agents
+from bot.agent.definition import AgentDefinition
 from bot.events import EventBus, RunEvent
 from bot.platforms.base import RunCard
 from bot.subagents.active import ActiveRuns
@@ -20,6 +20,7 @@ from bot.values import Clock, Identity, Place, Role, RunStatus
 from db import runs
 from db.database import Database
 from db.runs import Run
+from tests.fakes.agents import FakeAgents
 
 
 @dataclass(slots=True)
@@ -132,7 +133,7 @@ def _planner(settings: SubagentSettings) -> Planner:
     general = AgentDefinition(name="general", description="Does anything.", prompt="Do it.")
     return Planner(
         settings=settings,
-        agents=Agents({"general": general}),
+        agents=FakeAgents({"general": general}),
         choose=lambda provider, model, _: (provider or "offline", model or "offline"),
         resolve=frozenset,
         main_agent_only=frozenset,

@@ -150,3 +150,100 @@ def test_a_confirmed_tool_of_the_main_agent_is_fine() -> None:
 
 def test_a_skill_may_be_called_like_its_only_tool() -> None:
     assert SkillRegistry([a_skill("dice", a_tool("dice"))]).resolve(["dice"]) == {"dice"}
+
+
+# -- tools that come and go ------------------------------------------------------------------------
+
+
+class Coming:
+    """A skill whose tools come and go."""
+
+    def __init__(self, name: str = "far", *tools: Tool) -> None:
+        self.now = tools
+        self.skill = Skill(name=name, description=name, live=lambda: self.now)
+
+
+def names_of(
+    registry: SkillRegistry, *, is_subagent: bool = False, **wanted: list[str]
+) -> list[str]:
+    tools = registry.tools_for(
+        is_subagent=is_subagent, allowed=wanted.get("allowed"), blocked=wanted.get("blocked", [])
+    )
+    return [tool.name for tool in tools]
+
+
+def test_a_tool_that_comes_late_passes_the_same_filters() -> None:
+    far = Coming()
+    registry = SkillRegistry([CLOCK, far.skill])
+    assert names_of(registry) == ["current_time"]
+
+    far.now = (a_tool("far__look"), a_tool("far__act", main_only=True))
+
+    assert names_of(registry) == ["current_time", "far__look", "far__act"]
+    assert names_of(registry, is_subagent=True) == ["current_time", "far__look"]
+    assert names_of(registry, is_subagent=True, allowed=["far"]) == ["far__look"]
+    assert names_of(registry, allowed=["current_time"]) == ["current_time"]
+    assert registry.main_agent_only == {"far__act"}
+    assert registry.find("far__look") is not None
+    far.now = ()
+    assert names_of(registry) == ["current_time"]
+    assert registry.find("far__look") is None
+
+
+def test_what_is_blocked_stays_blocked_when_it_comes() -> None:
+    far = Coming()
+    registry = SkillRegistry([CLOCK, far.skill])
+    blocked = sorted(registry.resolve(["far__look"]))
+    all_blocked = sorted(registry.resolve(["far"]))
+
+    far.now = (a_tool("far__look"), a_tool("far__act"))
+
+    assert names_of(registry, blocked=blocked) == ["current_time", "far__act"]
+    assert names_of(registry, blocked=all_blocked) == ["current_time"]
+
+
+def test_what_is_allowed_by_name_is_there_when_it_comes_and_nothing_beside_it() -> None:
+    far = Coming()
+    registry = SkillRegistry([CLOCK, far.skill])
+    allowed = sorted(registry.resolve(["far__look"]))
+
+    assert names_of(registry, allowed=allowed) == []
+    far.now = (a_tool("far__look"), a_tool("far__act"))
+
+    assert names_of(registry, allowed=allowed) == ["far__look"]
+    assert registry.resolve(registry.resolve(["far"])) == registry.resolve(["far"])
+
+
+def test_a_tool_that_cannot_be_is_left_out_and_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    far = Coming(
+        "far",
+        a_tool("current_time", main_only=True),
+        a_tool("far__ask", confirm=True),
+        a_tool("far__twin"),
+        a_tool("far__twin", main_only=True),
+    )
+    registry = SkillRegistry([CLOCK, far.skill])
+
+    for _ in range(3):
+        assert names_of(registry) == ["current_time", "far__twin"]
+
+    assert not registry.tools["current_time"].main_agent_only
+    assert not registry.tools["far__twin"].main_agent_only
+    assert len(caplog.records) == 3
+
+
+def test_nothing_else_is_called_like_a_tool_that_may_come() -> None:
+    far = Coming()
+    for other in (a_skill("x", a_tool("far__x")), Coming("far__x").skill):
+        with pytest.raises(ConfigError, match="may come from 'far'"):
+            SkillRegistry([far.skill, other])
+
+
+def test_a_name_that_may_come_is_no_unknown_name() -> None:
+    registry = SkillRegistry([Coming().skill])
+
+    assert registry.has("far__look")
+    assert registry.has("far")
+    assert not registry.has("fax__look")
+    with pytest.raises(BadRequestError, match="fax__look"):
+        registry.resolve(["fax__look"])

@@ -10,7 +10,7 @@ from typing import cast
 import pytest
 from sqlalchemy import select
 
-from bot.agent.definition import AgentDefinition, Agents
+from bot.agent.definition import AgentDefinition
 from bot.conversations.access import AccessSettings, spelled
 from bot.conversations.approvals import Approvals
 from bot.conversations.commands import Commands
@@ -23,6 +23,7 @@ from bot.values import Identity, Place, Role, new_run_id
 from db import turns as turn_queries
 from db.database import DatabaseSettings
 from db.tables import conversations, files, messages, seen_events, subagent_runs, turns, users
+from tests.fakes.agents import FakeAgents
 from tests.fakes.clock import FakeClock
 from tests.fakes.engine import FakeEngine
 from tests.fakes.models import FakeModels
@@ -48,7 +49,7 @@ class Process:
     def __post_init__(self) -> None:
         office = FakeOffice(self.database, limits(), self.clock)
         general = AgentDefinition(name="general", description="Does anything.", prompt="Do it.")
-        agents = Agents({"general": general})
+        agents = FakeAgents({"general": general})
         self.orchestrator = Orchestrator(
             database=self.database,
             engine=self.engine,
@@ -57,7 +58,7 @@ class Process:
             commands=Commands(
                 self.database, office.manager, office.records, agents, FakeModels(), self.clock
             ),
-            approvals=Approvals(self.database, {}, {}, now=self.clock),
+            approvals=Approvals(self.database, {}, lambda _: None, now=self.clock),
             # Turns are started here and worked on nowhere.
             turns=Turns(cast(Desk, None)),
             files=FileSettings(),

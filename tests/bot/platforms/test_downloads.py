@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
+import yarl
 from aiohttp import web
 
 from bot.errors import DeliveryError
@@ -62,6 +63,18 @@ def test_files_come_from_where_slack_keeps_them_and_from_nowhere_else(
     address: str, api_url: str, may: bool
 ) -> None:
     assert slack.store(api_url).has(address) is may
+
+
+def test_only_what_the_configuration_names_may_be_on_a_private_network() -> None:
+    store = discord.store(HERE)
+
+    stand_in = store._addresses(yarl.URL(HERE + "/a.txt"))
+    discords_own = store._addresses(yarl.URL("https://cdn.discordapp.com/a.txt"))
+
+    assert stand_in.may_dial("127.0.0.1", 8000)
+    assert not discords_own.may_dial("127.0.0.1", 443)
+    assert not discords_own.may_dial("10.0.0.1", 443)
+    assert discords_own.may_dial("162.159.128.233", 443)
 
 
 class Shelf:

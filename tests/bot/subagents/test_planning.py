@@ -6,12 +6,13 @@ from typing import Any
 
 import pytest
 
-from bot.agent.definition import AgentDefinition, Agents
+from bot.agent.definition import AgentDefinition
 from bot.errors import BadRequestError
 from bot.subagents.limits import SubagentSettings
 from bot.subagents.planning import MAX_TASK, Plan, Planner, label_for
 from bot.subagents.requests import Caller, RunRequest
 from bot.values import Identity, Json, Place, Role
+from tests.fakes.agents import FakeAgents
 
 SKILLS = {
     "notes": {"note_save", "note_search"},
@@ -50,7 +51,7 @@ def choose(provider: str | None, model: str | None, definition: AgentDefinition)
 
 def planner(*agents: AgentDefinition, settings: SubagentSettings | None = None) -> Planner:
     known = {agent.name: agent for agent in (GENERAL, READER, *agents)}
-    return Planner(settings or SubagentSettings(), Agents(known), choose, resolve, lambda: RESERVED)
+    return Planner(settings or SubagentSettings(), FakeAgents(known), choose, resolve, lambda: RESERVED)
 
 
 @pytest.fixture

@@ -1,0 +1,86 @@
+"""Markdown files that begin with YAML: agents and Agent Skills (pure, but for reading)."""
+
+import datetime
+from pathlib import Path
+
+import yaml
+
+from bot.errors import ConfigError
+from bot.values import Json
+
+#: An agent's prompt or a skill is a few pages.
+MOST_BYTES = 256 * 1024
+_FENCE = "---"
+
+
+def read_parts(path: Path) -> tuple[Json, str]:
+    """Return the head of a file, and what follows it.
+
+    Raises:
+        ConfigError: The file cannot be read, is too large, or does not begin with a head; the text
+            names it.
+    """
+    try:
+        with path.open("rb") as file:
+            content = file.read(MOST_BYTES + 1)
+        text = content.decode("utf-8-sig")
+    except OSError as error:
+        raise ConfigError(f"{path.name} cannot be read: {error.strerror}.") from None
+    except UnicodeDecodeError:
+        raise ConfigError(f"{path.name} is no UTF-8 text.") from None
+    if len(content) > MOST_BYTES:
+        raise ConfigError(f"{path.name} is larger than {MOST_BYTES // 1024} KB.")
+    head, body = _split(path, text.replace("\r\n", "\n"))
+    return _mapping(path, head), body.strip()
+
+
+def _split(path: Path, text: str) -> tuple[str, str]:
+    lines = text.split("\n")
+    if lines and lines[0].rstrip() == _FENCE:
+        for number, line in enumerate(lines[1:], 1):
+            if line.rstrip() == _FENCE:
+                return "\n".join(lines[1:number]), "\n".join(lines[number + 1 :])
+    raise ConfigError(f"{path.name} must begin with front matter between two lines `---`.")
+
+
+def _mapping(path: Path, head: str) -> Json:
+    try:
+        # Aliases could make a small file a huge one; nobody needs them here.
+        if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(head)):
+            raise ConfigError(f"{path.name}: aliases (`*name`) are not read in front matter.")
+        found = yaml.safe_load(head)
+    except (yaml.YAMLError, RecursionError) as error:
+        found = _loosely(head)
+        if found is None:
+            raise ConfigError(f"{path.name}: the front matter is no YAML: {error}.") from None
+    if not isinstance(found, dict) or not all(isinstance(key, str) for key in found):
+        raise ConfigError(f"{path.name}: the front matter must be `key: value` lines.")
+    return {key: _plain(value) for key, value in found.items()}
+
+
+def _loosely(head: str) -> Json | None:
+    """Return `key: value` lines whose values are texts that YAML stumbles over.
+
+    Many agents have descriptions such as `Use it when: …`, unquoted, and are read elsewhere.
+    """
+    found: Json = {}
+    for line in head.split("\n"):
+        key, colon, value = line.partition(":")
+        if not line.strip():
+            continue
+        if not colon or not key.replace("_", "").replace("-", "").isalnum() or line[0].isspace():
+            return None
+        try:
+            found[key] = yaml.safe_load(value)
+        except (yaml.YAMLError, RecursionError):
+            if value.strip()[:1] in {"[", "{", "|", ">"}:
+                return None
+            found[key] = value.strip()
+        if isinstance(found[key], dict):
+            found[key] = value.strip()
+    return found
+
+
+def _plain(value: object) -> object:
+    """Return a value as JSON knows it: YAML makes dates of what looks like one."""
+    return str(value) if isinstance(value, datetime.date | bytes) else value

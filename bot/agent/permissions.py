@@ -1,0 +1,168 @@
+"""What an agent may do without asking: rules, and the strictest of them (pure).
+
+A rule names a tool, or a tool and what it is used on: `file_write: ask`, `"shell:git push*": deny`.
+Of one list the last rule that matches counts; of several lists (the configuration's, the
+caller's, the agent's own) the strictest does. So an agent never gets more than its caller has.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from fnmatch import fnmatchcase
+
+from bot.agent.sanitizer import one_line
+from bot.errors import BadRequestError
+
+MOST_RULES = 200
+MOST_PATTERN = 300
+#: What is not worth showing of what a tool was to be used on.
+MOST_SHOWN = 120
+
+
+class Decision(StrEnum):
+    """What becomes of a call."""
+
+    ALLOW = "allow"
+    ASK = "ask"
+    DENY = "deny"
+
+
+_STRICTNESS = {Decision.ALLOW: 0, Decision.ASK: 1, Decision.DENY: 2}
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One line of a list.
+
+    Attributes:
+        tool: A tool's name; `*` stands for anything in it.
+        subject: What it is used on (a path, a command, an address), likewise.
+    """
+
+    tool: str
+    subject: str
+    decision: Decision
+
+    def matches(self, tool: str, subject: str) -> bool:
+        """Whether this rule is about such a call."""
+        return fnmatchcase(tool, self.tool) and fnmatchcase(subject, self.subject)
+
+    def __str__(self) -> str:
+        what = self.tool if self.subject == "*" else f"{self.tool}:{self.subject}"
+        return f"{what}: {self.decision}"
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """A list of rules; of those that match the last one counts."""
+
+    rules: tuple[Rule, ...] = ()
+
+    def find(self, tool: str, subject: str) -> Rule | None:
+        """Return the rule that counts for a call; `None` when none is about it."""
+        return next((rule for rule in reversed(self.rules) if rule.matches(tool, subject)), None)
+
+    def never_allows(self, tool: str) -> bool:
+        """Whether every call of a tool is denied, so that it need not be offered at all."""
+        denied = False
+        for rule in self.rules:
+            if not fnmatchcase(tool, rule.tool):
+                continue
+            if rule.decision is not Decision.DENY:
+                denied = False
+            elif rule.subject == "*":
+                denied = True
+        return denied
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What becomes of a call, and why.
+
+    Attributes:
+        reason: For a sentence, when it is not allowed.
+    """
+
+    decision: Decision
+    reason: str = ""
+
+
+_ALLOWED = Verdict(Decision.ALLOW)
+
+
+@dataclass(frozen=True, slots=True)
+class Permissions:
+    """All lists that count for one agent.
+
+    Attributes:
+        configured: The configuration's.
+        further: Each caller's, and the agent's own: they take away, and never give.
+        default: What becomes of a call that changes something and that no configured rule is about.
+    """
+
+    configured: Rules = Rules()
+    further: tuple[Rules, ...] = ()
+    default: Decision = Decision.ALLOW
+
+    def within(self, rules: Rules) -> "Permissions":
+        """Return these permissions for a subagent, which has rules of its own besides."""
+        return replace(self, further=(*self.further, rules))
+
+    def offers(self, tool: str) -> bool:
+        """Whether a tool may be used on anything at all."""
+        return not any(rules.never_allows(tool) for rules in (self.configured, *self.further))
+
+    def decide(self, tool: str, subject: str, *, reads_only: bool) -> Verdict:
+        """Return what becomes of a call.
+
+        Args:
+            tool: Its name.
+            subject: What it is used on; empty for nothing in particular.
+            reads_only: It changes nothing: allowed unless a rule says otherwise.
+        """
+        on = f"{tool} on {one_line(subject, MOST_SHOWN)}" if subject else tool
+        first = self.configured.find(tool, subject)
+        verdicts = [
+            Verdict(rule.decision, f"the rule “{rule}” is about {on}")
+            for rule in (first, *(rules.find(tool, subject) for rules in self.further))
+            if rule is not None
+        ]
+        if first is None and not reads_only:
+            verdicts.append(Verdict(self.default, f"{on} changes something"))
+        strictest = max(verdicts, key=lambda each: _STRICTNESS[each.decision], default=_ALLOWED)
+        return _ALLOWED if strictest.decision is Decision.ALLOW else strictest
+
+
+def read_rules(given: object) -> Rules:
+    """Return the rules in `{tool or tool:pattern: allow | ask | deny}`, or a list of such.
+
+    Raises:
+        BadRequestError: They cannot be read; the text says what is wrong.
+    """
+    if given is None:
+        return Rules()
+    parts = given if isinstance(given, list) else [given]
+    sections = [part for part in parts if isinstance(part, Mapping)]
+    if len(sections) < len(parts):
+        raise BadRequestError(
+            'permissions must be lines such as `file_write: ask` or `"shell:git *": allow`'
+        )
+    rules = tuple(_rules(pair for part in sections for pair in part.items()))
+    if len(rules) > MOST_RULES:
+        raise BadRequestError(f"there may be {MOST_RULES} permissions, and there are {len(rules)}")
+    return Rules(rules)
+
+
+def _rules(pairs: Iterable[tuple[object, object]]) -> Iterable[Rule]:
+    for key, value in pairs:
+        tool, colon, subject = str(key).partition(":")
+        if not tool.strip() or (colon and not subject.strip()) or len(str(key)) > MOST_PATTERN:
+            raise BadRequestError(
+                f"the permission {one_line(str(key), 60)!r} must name a tool, or a tool and a "
+                "pattern as in `shell:git *`"
+            )
+        if value not in {*Decision}:
+            raise BadRequestError(
+                f"the permission {one_line(str(key), 60)!r} must be allow, ask or deny"
+            )
+        yield Rule(tool.strip(), subject.strip() or "*", Decision(str(value)))

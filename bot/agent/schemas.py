@@ -1,0 +1,77 @@
+"""The input of an agent that is a tool: a flat JSON Schema, and how input becomes a task (pure)."""
+
+import json
+from collections.abc import Mapping
+
+from bot.agent.sanitizer import one_line
+from bot.errors import BadRequestError
+from bot.values import Json
+
+_TYPES = frozenset({"string", "integer", "number", "boolean", "array"})
+MOST_FIELDS = 20
+
+
+def check_schema(given: object) -> Json:
+    """Return a JSON Schema of an object with simple fields.
+
+    Raises:
+        BadRequestError: It is none; the text continues a sentence that names it.
+    """
+    if not isinstance(given, Mapping) or given.get("type", "object") != "object":
+        raise BadRequestError("must be a JSON Schema of an object")
+    properties = given.get("properties")
+    if not isinstance(properties, Mapping) or not 1 <= len(properties) <= MOST_FIELDS:
+        raise BadRequestError(f"must have `properties`, from 1 to {MOST_FIELDS}")
+    for name, field in properties.items():
+        _check_field(str(name), field)
+    required = given.get("required", [])
+    if not isinstance(required, list) or not set(map(str, required)) <= set(properties):
+        raise BadRequestError("names in `required` what is not in `properties`")
+    try:
+        json.dumps(given)
+    except (TypeError, ValueError):
+        raise BadRequestError("must be plain JSON") from None
+    return {**given, "type": "object", "additionalProperties": False}
+
+
+def _check_field(name: str, field: object) -> None:
+    if not name.isidentifier():
+        raise BadRequestError(f"has a property {one_line(name, 40)!r}, which is no simple name")
+    if not isinstance(field, Mapping) or field.get("type") not in _TYPES:
+        raise BadRequestError(
+            f"must say of the property {name!r} that its `type` is one of "
+            f"{', '.join(sorted(_TYPES))}"
+        )
+
+
+def task_of(schema: Json, given: Json) -> str:
+    """Return a structured input as a task: a line for each field, in the schema's order.
+
+    Raises:
+        BadRequestError: Something is missing, unknown or of another kind; the text says what.
+    """
+    properties: Json = schema["properties"]
+    unknown = sorted(set(given) - set(properties))
+    if unknown:
+        raise BadRequestError(f"`{one_line(unknown[0], 40)}` is not an argument.")
+    missing = [name for name in schema.get("required", []) if given.get(name) in (None, "")]
+    if missing:
+        raise BadRequestError(f"`{missing[0]}` is required.")
+    lines = []
+    for name, field in properties.items():
+        value = given.get(name, field.get("default"))
+        if value is None or value == "":
+            continue
+        lines.append(f"{name}: {_said(name, field, value)}")
+    return "\n".join(lines)
+
+
+def _said(name: str, field: Json, value: object) -> str:
+    kinds = {"string": str, "integer": int, "number": (int, float), "boolean": bool, "array": list}
+    fits = isinstance(value, kinds[field["type"]])  # type: ignore[arg-type]
+    if not fits or (isinstance(value, bool) and field["type"] != "boolean"):
+        raise BadRequestError(f"`{name}` must be of the type {field['type']}.")
+    if "enum" in field and value not in field["enum"]:
+        known = ", ".join(str(each) for each in field["enum"])
+        raise BadRequestError(f"`{name}` must be one of {known}.")
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

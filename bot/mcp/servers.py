@@ -1,0 +1,318 @@
+"""The MCP servers: one task owns the connection to each, and connects again when it ends."""
+
+import asyncio
+import logging
+import random
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from dataclasses import dataclass
+from typing import Protocol
+
+from bot.agent.sanitizer import LARGE, for_log
+from bot.errors import ToolError
+from bot.mcp.pins import Pins
+from bot.mcp.settings import McpServerSettings, McpSettings
+from bot.mcp.tools import Offer, offers, result_text
+from bot.tasks import Tasks
+from bot.values import Json
+from skills.base import Effects, Tool, ToolContext
+
+log = logging.getLogger(__name__)
+
+CLOSE_SECONDS = 8.0
+GRACE = 2.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pace:
+    """How often things are done, in seconds.
+
+    Attributes:
+        first_wait: Before the second attempt to connect; it doubles each time.
+        longest_wait: Between attempts.
+        settled: A connection that lasted so long was a good one.
+        list_pause: Between two looks at the list, whatever the server tells.
+        list_every: So often the list is asked for, even if the server tells nothing.
+        pins_every: So often the pins are looked at: another process may have approved.
+    """
+
+    first_wait: float = 1.0
+    longest_wait: float = 300.0
+    settled: float = 60.0
+    list_pause: float = 5.0
+    list_every: float = 300.0
+    pins_every: float = 15.0
+
+
+class Link(Protocol):
+    """A server that is connected: `bot.mcp.link.Link`.
+
+    Attributes:
+        ended: Set when nothing more will come.
+    """
+
+    @property
+    def ended(self) -> asyncio.Event: ...  # noqa: D102
+
+    async def tools(self) -> list[Json]: ...  # noqa: D102
+    async def call(self, tool: str, arguments: Json, *, seconds: float) -> Json: ...  # noqa: D102
+    async def listen(self, on_change: Callable[[], object]) -> None: ...  # noqa: D102
+
+
+Connect = Callable[
+    [str, McpServerSettings, Mapping[str, str], Callable[[], object]],
+    AbstractAsyncContextManager[Link],
+]
+
+
+def _load() -> Connect:
+    from bot.mcp.link import connect  # noqa: PLC0415
+
+    return connect
+
+
+class McpServer:
+    """One server, connected or not.
+
+    Attributes:
+        problem: Why it cannot be used, or not in full; empty when all is well.
+        waiting: The tools that wait for an admin's approval, as the server calls them.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        settings: McpServerSettings,
+        pins: Pins,
+        *,
+        environ: Mapping[str, str],
+        pace: Pace,
+    ) -> None:
+        self.name = name
+        self.settings = settings
+        self.problem = "it is not connected yet"
+        self.waiting: tuple[str, ...] = ()
+        self._pins = pins
+        self._environ = environ
+        self._pace = pace
+        self._link: Link | None = None
+        self._offered: Mapping[str, Offer] = {}
+        self._accepted: Mapping[str, Offer] = {}
+        self._tools: tuple[Tool, ...] = ()
+        self._stale = asyncio.Event()
+        self._changed = asyncio.Condition()
+
+    @property
+    def tools(self) -> tuple[Tool, ...]:
+        """What may be called now: of a server that is away, nothing."""
+        return self._tools
+
+    async def until(self, holds: Callable[["McpServer"], bool]) -> None:
+        """Wait until something is so; looked at whenever anything here has changed."""
+        async with self._changed:
+            await self._changed.wait_for(lambda: holds(self))
+
+    def look_again(self) -> None:
+        """Have the list asked for soon."""
+        self._stale.set()
+
+    async def run(self) -> None:
+        """Stay connected until cancelled."""
+        loop, wait = asyncio.get_running_loop(), self._pace.first_wait
+        connect = await asyncio.to_thread(_load)
+        while True:
+            begun = loop.time()
+            try:
+                reason = await self._stay(connect)
+            except Exception as error:  # noqa: BLE001 - whatever a server does to us
+                reason = reason_of(error)
+            finally:
+                self._link, self._accepted, self._tools = None, {}, ()
+            if loop.time() - begun >= self._pace.settled:
+                wait = self._pace.first_wait
+            await self._tell(reason)
+            log.warning(
+                "The MCP server %s is away: %s. Next attempt in %.3g s", self.name, reason, wait
+            )
+            # Many bots must not all come back at once.
+            await asyncio.sleep(wait * random.uniform(0.8, 1.2))  # noqa: S311
+            wait = min(wait * 2, self._pace.longest_wait)
+
+    async def _stay(self, connect: Connect) -> str:
+        self._stale.clear()
+        async with connect(self.name, self.settings, self._environ, self.look_again) as link:
+            self._link = link
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._listen(link), name=f"changes of {self.name}")
+                group.create_task(_until_ended(link), name=f"end of {self.name}")
+                await self._watch(link)
+        return "the connection ended"
+
+    async def _listen(self, link: Link) -> None:
+        while True:
+            await link.listen(self.look_again)
+            # The stream broke off, or there is none: what was missed is seen by looking.
+            await asyncio.sleep(self._pace.list_every)
+            self.look_again()
+
+    async def _watch(self, link: Link) -> None:
+        """Keep the list of tools up to date."""
+        loop = asyncio.get_running_loop()
+        while True:
+            self._stale.clear()
+            asked = loop.time()
+            self._offered, problems = await self._ask(link)
+            await self._review(problems)
+            await asyncio.sleep(self._pace.list_pause)
+            while loop.time() - asked < self._pace.list_every and not self._stale.is_set():
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(self._pace.pins_every):
+                        await self._stale.wait()
+                if self.waiting:
+                    await self._review(problems)
+
+    async def _ask(self, link: Link) -> tuple[Mapping[str, Offer], list[str]]:
+        listed = await link.tools()
+        wanted = self.settings.tools
+        if wanted is not None:
+            listed = [tool for tool in listed if tool.get("name") in wanted]
+        found, problems = await asyncio.to_thread(offers, self.name, listed)
+        named = {*(wanted or ()), *self.settings.runs, *self.settings.confirm}
+        missing = sorted(named - {str(tool.get("name")) for tool in listed})
+        if missing:
+            problems.append(f"it has no tool {', '.join(missing)}, which the configuration names")
+        return found, problems
+
+    async def _review(self, problems: list[str]) -> None:
+        reviewed = await self._pins.review(self.name, self._offered)
+        self._accepted, self.waiting = reviewed.accepted, reviewed.waiting
+        self._tools = tuple(self._tool(offer) for offer in reviewed.accepted.values())
+        found = list(problems)
+        if self.waiting:
+            found.append(
+                f"{', '.join(self.waiting)} changed or came later, and waits for an admin: "
+                f"python -m bot mcp approve {self.name}"
+            )
+        await self._tell("; ".join(found))
+
+    async def _tell(self, problem: str) -> None:
+        problem = for_log(problem)
+        async with self._changed:
+            if problem and problem != self.problem:
+                log.warning("The MCP server %s: %s", self.name, problem)
+            self.problem = problem
+            self._changed.notify_all()
+
+    def _tool(self, offer: Offer) -> Tool:
+        settings, raw = self.settings, offer.raw_name
+
+        async def run(_: ToolContext, arguments: Json) -> str:
+            return await self._call(offer, arguments)
+
+        return Tool(
+            name=offer.name,
+            description=f"{offer.description}\n(A tool of the MCP server {self.name}.)".strip(),
+            schema=offer.schema,
+            run=run,
+            main_agent_only=raw not in settings.runs,
+            needs_confirmation=raw in settings.confirm,
+            effects=Effects.NONE if raw in settings.read_only else Effects.ONCE,
+            # What is said here says more than what the toolbox would.
+            timeout_seconds=settings.timeout_seconds + GRACE,
+        )
+
+    async def _call(self, offer: Offer, arguments: Json) -> str:
+        """Call a tool that was listed some time ago: what has changed since is looked at again."""
+        link = self._link
+        if link is None:
+            raise ToolError(
+                f"The MCP server {self.name} is not connected now. Try again in a minute, or go on "
+                "without it."
+            )
+        accepted = self._accepted.get(offer.raw_name)
+        if accepted is None or accepted.hash != offer.hash:
+            raise ToolError(
+                f"{offer.name} is no longer what it was: the server took it back or changed it, "
+                "and an admin has not approved that. Go on without it."
+            )
+        seconds = self.settings.timeout_seconds
+        try:
+            async with asyncio.timeout(seconds):
+                result = await link.call(offer.raw_name, arguments, seconds=seconds + GRACE)
+        except TimeoutError:
+            # A server that hangs altogether does not answer this either, and is started anew.
+            self.look_again()
+            raise ToolError(
+                f"The MCP server {self.name} did not answer within {seconds:g} seconds. It may "
+                "have done what was asked. Try something smaller, or go on without it."
+            ) from None
+        large = len(str(result)) > LARGE
+        text = (
+            await asyncio.to_thread(result_text, self.name, result)
+            if large
+            else result_text(self.name, result)
+        )
+        if result.get("isError"):
+            raise ToolError(text)
+        return text
+
+
+class McpServers:
+    """All servers of the configuration."""
+
+    def __init__(
+        self,
+        settings: McpSettings,
+        pins: Pins,
+        *,
+        tasks: Tasks,
+        environ: Mapping[str, str],
+        pace: Pace | None = None,
+    ) -> None:
+        self.pins = pins
+        self._tasks = tasks
+        self.servers: Mapping[str, McpServer] = {
+            name: McpServer(name, each, pins, environ=environ, pace=pace or Pace())
+            for name, each in settings.servers.items()
+            if each.enabled
+        }
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator["McpServers"]:
+        """Connect to all servers while the block runs; none is waited for."""
+        owners = [
+            self._tasks.start(server.run(), name=f"MCP server {name}", fresh_context=True)
+            for name, server in self.servers.items()
+        ]
+        try:
+            yield self
+        finally:
+            for owner in owners:
+                owner.cancel()
+            if owners:
+                await asyncio.wait(owners, timeout=CLOSE_SECONDS)
+
+    async def approve(self, server: str, *, by: str) -> tuple[str, ...]:
+        """Approve whatever waits of a server, and use it at once."""
+        done = await self.pins.approve(server, by=by)
+        if server in self.servers:
+            self.servers[server].look_again()
+        return done
+
+
+async def _until_ended(link: Link) -> None:
+    await link.ended.wait()
+    raise ConnectionResetError("the connection ended")
+
+
+def reason_of(error: BaseException) -> str:
+    """Return why a connection failed, for an admin."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    match error:
+        case FileNotFoundError():
+            return f"there is no program {error.filename}"
+        case OSError():
+            return error.strerror or type(error).__name__
+    said = for_log(str(error))[:200]
+    return f"{type(error).__name__}: {said}" if said else type(error).__name__

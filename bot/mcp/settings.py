@@ -1,0 +1,102 @@
+"""Which MCP servers there are, and who may use which of their tools."""
+
+import re
+from typing import Annotated
+from urllib.parse import urlsplit
+
+from pydantic import Field, SecretStr, StringConstraints, field_validator, model_validator
+
+from bot.values import Settings
+
+#: No two underscores in a row and none at the end: `mcp__server__tool` can be read in one way only.
+NAME = re.compile(r"[a-z0-9]+(?:[_-][a-z0-9]+)*")
+MOST_NAME_CHARACTERS = 30
+
+_Text = Annotated[str, StringConstraints(min_length=1)]
+
+
+class McpServerSettings(Settings):
+    """One server: a program that the bot starts, or an address."""
+
+    command: tuple[_Text, ...] = Field(
+        (),
+        description="The program and its arguments, like [mcp-server-time, --local-timezone, UTC]. "
+        "It runs with the rights of the bot.",
+    )
+    environment: dict[str, SecretStr] = Field(
+        {},
+        description="Variables for the program. Beside these it gets PATH, HOME and the like, and "
+        "none of the bot's secrets.",
+    )
+    folder: str | None = Field(None, description="Where the program runs; null for here.")
+    url: str | None = Field(
+        None, description="The address of a server that speaks streamable HTTP."
+    )
+    headers: dict[str, SecretStr] = Field(
+        {}, description='Sent with every request, like {Authorization: "Bearer ${TOKEN}"}.'
+    )
+    tools: tuple[str, ...] | None = Field(
+        None, description="The tools to take over, by their names; null for all."
+    )
+    runs: tuple[str, ...] = Field(
+        (), description="The tools that subagents may use as well; by default none."
+    )
+    confirm: tuple[str, ...] = Field(
+        (), description="The tools that are asked of the person before each call."
+    )
+    read_only: tuple[str, ...] = Field(
+        (),
+        description="The tools that change nothing, so that a call may be made again after a "
+        "crash. What the server says of itself does not count.",
+    )
+    timeout_seconds: float = Field(60, gt=0, le=3600, description="The longest that a call takes.")
+    connect_seconds: float = Field(
+        30, gt=0, le=600, description="The longest that the server takes to answer at the start."
+    )
+    enabled: bool = Field(default=True, description="Whether the bot connects to it.")
+
+    @field_validator("url")
+    @classmethod
+    def _is_an_address(cls, value: str | None) -> str | None:
+        if value is not None:
+            parts = urlsplit(value)
+            if parts.scheme not in ("http", "https") or not parts.hostname or parts.username:
+                raise ValueError(
+                    "must be an address like https://host/mcp; a password belongs into `headers`"
+                )
+        return value
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> "McpServerSettings":
+        if bool(self.command) == bool(self.url):
+            raise ValueError("must have either `command` or `url`")
+        if self.url and (self.environment or self.folder):
+            raise ValueError("has a `url`, so `environment` and `folder` mean nothing")
+        if self.command and self.headers:
+            raise ValueError("has a `command`, so `headers` mean nothing; use `environment`")
+        if both := sorted({*self.runs} & {*self.confirm}):
+            raise ValueError(
+                f"names {', '.join(both)} in `runs` and in `confirm`; a run has no person to ask"
+            )
+        return self
+
+
+class McpSettings(Settings):
+    """Everything under `mcp:`."""
+
+    servers: dict[str, McpServerSettings] = Field(
+        {},
+        description="MCP servers by name, like {time: {command: [mcp-server-time], runs: "
+        "[get_current_time]}}. Their tools are called mcp__time__get_current_time.",
+    )
+
+    @field_validator("servers")
+    @classmethod
+    def _have_names(cls, value: dict[str, McpServerSettings]) -> dict[str, McpServerSettings]:
+        for name in value:
+            if not NAME.fullmatch(name) or len(name) > MOST_NAME_CHARACTERS:
+                raise ValueError(
+                    f"{name[:50]!r} cannot be the name of a server: take up to "
+                    f"{MOST_NAME_CHARACTERS} of a-z and 0-9, with single - or _ between them"
+                )
+        return value

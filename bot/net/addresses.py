@@ -1,0 +1,115 @@
+"""Which addresses may be dialled (pure).
+
+The decision is made about the very address that a socket is about to connect to, never about the
+text of a URL: names, spellings and redirects all end here.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from ipaddress import (
+    IPv4Address,
+    IPv4Network,
+    IPv6Address,
+    IPv6Network,
+    ip_address,
+    ip_network,
+)
+from typing import Protocol
+
+WEB_PORTS = frozenset({80, 443})
+
+Network = IPv4Network | IPv6Network
+
+#: What `ipaddress.is_global` calls public is not all here, and the other way round: it lets
+#: multicast, 6to4, NAT64 and the inner services of clouds through.
+_NOT_PUBLIC_4 = tuple(
+    IPv4Network(text)
+    for text in (
+        "0.0.0.0/8",
+        "10.0.0.0/8",
+        "100.64.0.0/10",
+        "127.0.0.0/8",
+        "168.63.129.16/32",  # the inner services of Azure
+        "169.254.0.0/16",
+        "172.16.0.0/12",
+        "192.0.0.0/24",
+        "192.0.2.0/24",
+        "192.88.99.0/24",
+        "192.168.0.0/16",
+        "198.18.0.0/15",
+        "198.51.100.0/24",
+        "203.0.113.0/24",
+        "224.0.0.0/3",  # multicast, reserved, broadcast
+    )
+)
+#: All that is public of IPv6, so far ...
+_PUBLIC_6 = IPv6Network("2000::/3")
+#: ... but for tunnels, which carry an address of IPv4 to somewhere else, and documentation.
+_NOT_PUBLIC_6 = tuple(
+    IPv6Network(text) for text in ("2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20")
+)
+_NAT64 = IPv6Network("64:ff9b::/96")
+
+
+class Addresses(Protocol):
+    """Decides which addresses may be dialled."""
+
+    def may_dial(self, address: str, port: int) -> bool:
+        """Whether a socket may connect there; `address` is what connect() would get."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PublicAddresses:
+    """Public addresses, at the ports of the web.
+
+    Attributes:
+        refused: Further networks that are not dialled.
+    """
+
+    ports: frozenset[int] = WEB_PORTS
+    refused: tuple[Network, ...] = ()
+
+    def may_dial(self, address: str, port: int) -> bool:
+        """Whether a socket may connect there."""
+        if port not in self.ports:
+            return False
+        try:
+            parsed = _unwrapped(ip_address(address))
+        except ValueError:
+            # Handed to connect(), this would be looked up once more, after the decision.
+            return False
+        return is_public(parsed) and not any(parsed in network for network in self.refused)
+
+
+@dataclass(frozen=True, slots=True)
+class AnyAddress:
+    """Every address: for what the configuration itself names, and for nothing else."""
+
+    def may_dial(self, address: str, port: int) -> bool:
+        """Whether a socket may connect there."""
+        return True
+
+
+def networks(texts: Iterable[str]) -> tuple[Network, ...]:
+    """Return networks from how they are written."""
+    return tuple(ip_network(text) for text in texts)
+
+
+def is_public(address: IPv4Address | IPv6Address) -> bool:
+    """Whether an address belongs to the public internet, wrapped ones judged by their inside."""
+    inner = _unwrapped(address)
+    if isinstance(inner, IPv4Address):
+        return not any(inner in network for network in _NOT_PUBLIC_4)
+    if inner.scope_id is not None or inner not in _PUBLIC_6:
+        return False
+    return not any(inner in network for network in _NOT_PUBLIC_6)
+
+
+def _unwrapped(address: IPv4Address | IPv6Address) -> IPv4Address | IPv6Address:
+    """Return the address of IPv4 that packets to a mapped or translated one arrive at."""
+    if not isinstance(address, IPv6Address) or address.scope_id is not None:
+        return address
+    if address.ipv4_mapped is not None:
+        return address.ipv4_mapped
+    return IPv4Address(int(address) & 0xFFFFFFFF) if address in _NAT64 else address

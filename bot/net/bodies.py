@@ -1,0 +1,221 @@
+"""Bodies of answers: bounded in size, in how far they unpack, and in what they may be."""
+
+import codecs
+import re
+import zlib
+from collections.abc import AsyncIterable
+from dataclasses import dataclass
+from typing import Protocol
+
+from bot.net.base import WebError
+
+KILOBYTE = 1024
+MEGABYTE = 1024 * KILOBYTE
+#: What a page may unpack to, at most, and by how much.
+MOST_UNPACKED = 5 * MEGABYTE
+MOST_RATIO = 100
+#: Below this a ratio says nothing: a small page of one letter is no bomb.
+_RATIO_FROM = 128 * KILOBYTE
+
+ENCODINGS = "gzip, deflate"
+
+_INCOMPLETE = "The page broke off before its end. Try again, or use another."
+_BOMB = "The page unpacks to far more than it says, and is not read. Use another."
+
+_TEXTS = re.compile(
+    r"text/[a-z0-9.+-]+|application/(?:[a-z0-9.+-]+\+)?(?:json|xml|yaml)"
+    r"|application/(?:ld\+json|x-ndjson|jsonl|x-yaml|toml|javascript|x-javascript|ecmascript|sql"
+    r"|graphql|x-sh|rtf|x-httpd-php)|image/svg\+xml|message/rfc822"
+)
+HTML_TYPES = frozenset({"text/html", "application/xhtml+xml"})
+
+#: Python knows more, some of which take time quadratic in the text, or are none.
+_CHARSETS = frozenset(
+    codecs.lookup(name).name
+    for name in (
+        *("utf-8", "utf-16", "utf-16-le", "utf-16-be", "us-ascii", "koi8-r", "koi8-u", "gbk"),
+        *("gb2312", "gb18030", "big5", "shift_jis", "euc-jp", "iso-2022-jp", "euc-kr", "cp949"),
+        *(f"iso8859-{number}" for number in (*range(1, 12), *range(13, 17))),
+        *("cp866", "cp874", "cp932", *(f"cp{number}" for number in range(1250, 1259))),
+    )
+)
+_META = re.compile(rb"<meta[^>]{0,200}?charset\s{0,9}=\s{0,9}[\"']?([a-z0-9_:-]{2,40})", re.I)
+_META_WITHIN = 2 * KILOBYTE
+_MARKS = (
+    (codecs.BOM_UTF8, "utf-8"),
+    (codecs.BOM_UTF16_LE, "utf-16-le"),
+    (codecs.BOM_UTF16_BE, "utf-16-be"),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BodyLimits:
+    """What is read of a body.
+
+    Attributes:
+        wire: Bytes as they come.
+        unpacked: Bytes that they may unpack to.
+    """
+
+    wire: int = 2 * MEGABYTE
+    unpacked: int = MOST_UNPACKED
+
+
+class _Unpacks(Protocol):
+    def unpack(self, data: bytes, most: int) -> bytes: ...
+
+    @property
+    def complete(self) -> bool: ...
+
+    @property
+    def waiting(self) -> int: ...
+
+
+class _Plain:
+    complete = True
+    waiting = 0
+
+    def unpack(self, data: bytes, most: int) -> bytes:
+        return data[:most]
+
+
+class _Inflating:
+    """Inflates gzip or deflate, and never more at once than is wanted."""
+
+    def __init__(self, encoding: str) -> None:
+        self._encoding = encoding
+        self._inflater: zlib._Decompress | None = None
+
+    @property
+    def complete(self) -> bool:
+        # Nothing at all is a complete nothing: servers send that after a HEAD or a 304.
+        return self._inflater is None or self._inflater.eof
+
+    @property
+    def waiting(self) -> int:
+        """How many bytes were given and not needed for what was wanted."""
+        return 0 if self._inflater is None else len(self._inflater.unconsumed_tail)
+
+    def unpack(self, data: bytes, most: int) -> bytes:
+        if not data:
+            return b""
+        if self._inflater is None:
+            self._inflater = zlib.decompressobj(_window(self._encoding, data[0]))
+        # What follows the end is left alone, as browsers do.
+        if self._inflater.eof:
+            return b""
+        try:
+            return self._inflater.decompress(data, most)
+        except zlib.error:
+            raise WebError(
+                "The page is packed in a way that cannot be read. Use another."
+            ) from None
+
+
+def _window(encoding: str, first: int) -> int:
+    if encoding == "gzip":
+        return 16 + zlib.MAX_WBITS
+    # "deflate" should mean zlib's format, and some servers take it for the bare stream.
+    return zlib.MAX_WBITS if first & 0x0F == zlib.DEFLATED else -zlib.MAX_WBITS
+
+
+async def read_body(
+    chunks: AsyncIterable[bytes], encoding: str, limits: BodyLimits
+) -> tuple[bytes, bool]:
+    """Return a body, unpacked, and whether there was more of it than is read.
+
+    Args:
+        chunks: As they come over the wire, still packed.
+        encoding: The header Content-Encoding; only gzip and deflate are known.
+        limits: How much is read.
+
+    Raises:
+        WebError: It is packed in an unknown way, is a bomb, or breaks off.
+    """
+    unpacking = _unpacking(encoding)
+    body = bytearray()
+    wire = 0
+    async for chunk in chunks:
+        taken = chunk[: limits.wire - wire]
+        wire += len(taken)
+        body += unpacking.unpack(taken, limits.unpacked + 1 - len(body))
+        if len(body) > max(MOST_RATIO * (wire - unpacking.waiting), _RATIO_FROM):
+            raise WebError(_BOMB)
+        if len(body) > limits.unpacked or len(taken) < len(chunk):
+            return bytes(body[: limits.unpacked]), True
+    if not unpacking.complete:
+        raise WebError(_INCOMPLETE)
+    return bytes(body), False
+
+
+def _unpacking(encoding: str) -> _Unpacks:
+    match encoding.strip().lower():
+        case "" | "identity":
+            return _Plain()
+        case "gzip" | "x-gzip":
+            return _Inflating("gzip")
+        case "deflate":
+            return _Inflating("deflate")
+    raise WebError("The page is packed in a way that cannot be read. Use another.")
+
+
+def check_type(media_type: str) -> None:
+    """See that a body of this type is text; one of no type may be.
+
+    Raises:
+        WebError: It is something else.
+    """
+    if media_type and not _TEXTS.fullmatch(media_type):
+        raise WebError(
+            "What is there is no text: only web pages, plain text, JSON, XML and the like are "
+            "read. Look for a page about it."
+        )
+
+
+def decoded(content: bytes, charset: str, *, html: bool = False) -> str:
+    """Return a body as text: in the charset that is named, else UTF-8 or what it looks like.
+
+    Args:
+        content: The body.
+        charset: As the server says.
+        html: Whether the body itself may name one.
+
+    Raises:
+        WebError: It is no text.
+    """
+    for mark, name in _MARKS:
+        if content.startswith(mark):
+            return _text(content[len(mark) :].decode(name, "replace"))
+    known = _known(charset)
+    if not known and html and (meta := _META.search(content[:_META_WITHIN])):
+        known = _known(meta[1].decode("ascii"))
+    if known:
+        return _text(content.decode(known, "replace"))
+    if _is_utf8(content):
+        return _text(content.decode("utf-8", "ignore"))
+    return _text(content.decode("cp1252", "replace"))
+
+
+def _is_utf8(content: bytes) -> bool:
+    try:
+        content.decode()
+    except UnicodeDecodeError as error:
+        # The last character may have been cut in two; of one alone nobody can say.
+        return error.reason == "unexpected end of data" and not content[: error.start].isascii()
+    return True
+
+
+def _known(charset: str) -> str:
+    try:
+        name = codecs.lookup(charset.strip()).name if charset.isascii() else ""
+    except (LookupError, ValueError):
+        return ""
+    # What is called Latin-1 on the web is this, in truth.
+    name = "cp1252" if name in {"iso8859-1", "ascii"} else name
+    return name if name in _CHARSETS else ""
+
+
+def _text(text: str) -> str:
+    if "\0" in text:
+        raise WebError("What is there is no text, whatever the server calls it. Use another page.")
+    return text

@@ -1,0 +1,237 @@
+"""Requests to the web: pages that nobody vouches for, and services that the configuration names."""
+
+import asyncio
+import logging
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from http import HTTPStatus
+from typing import TYPE_CHECKING
+
+from bot.net.addresses import WEB_PORTS, Addresses, AnyAddress, PublicAddresses, networks
+from bot.net.base import UNREACHABLE, Answer, WebError
+from bot.net.bodies import ENCODINGS, MEGABYTE, BodyLimits, check_type, read_body
+from bot.net.guard import Doors, NotOurOwn, open_guarded
+from bot.net.settings import FetchSettings
+from bot.net.urls import check_port, checked, next_hop
+from bot.values import Json
+
+if TYPE_CHECKING:
+    import aiohttp
+    from yarl import URL
+
+log = logging.getLogger(__name__)
+
+_CHUNK = 64 * 1024
+_REDIRECTS = frozenset({301, 302, 303, 307, 308})
+_ACCEPT = "text/html, application/xhtml+xml, text/*;q=0.9, application/json;q=0.9, */*;q=0.5"
+
+_CERTIFICATE = (
+    "The server there does not prove that it is who it claims to be (its certificate is not "
+    "valid). Use another page."
+)
+_BROKE_OFF = (
+    "The server broke off, or answered with what is no web page. Try again, or use another."
+)
+
+
+class Web:
+    """The public web, for URLs that come from people, models and pages.
+
+    Args:
+        settings: How much and how long.
+        addresses: Which addresses may be dialled; `None` for public ones that are not ours.
+        ports: The ports that a URL may name.
+        doors: What stands between us and the network, where it is not the usual.
+    """
+
+    def __init__(
+        self,
+        settings: FetchSettings,
+        *,
+        addresses: Addresses | None = None,
+        ports: frozenset[int] = WEB_PORTS,
+        doors: Doors | None = None,
+    ) -> None:
+        self._settings = settings
+        refused = networks(settings.refused_networks)
+        self._addresses = addresses or NotOurOwn(PublicAddresses(refused=refused))
+        self._ports = ports
+        self._doors = doors
+        self._limits = BodyLimits(wire=int(settings.megabytes * MEGABYTE))
+
+    async def fetch(self, address: str) -> Answer:
+        """Return what is at an address that nobody vouches for, redirects followed.
+
+        Raises:
+            WebError: It is not to be had.
+        """
+        url = checked(address)
+        seconds = self._settings.seconds
+        try:
+            async with (
+                asyncio.timeout(seconds),
+                open_guarded(self._addresses, self._doors) as session,
+            ):
+                with _told():
+                    return await self._follow(session, url)
+        except TimeoutError:
+            raise WebError(
+                f"The page did not come within {seconds:g} seconds. Use another, or try later."
+            ) from None
+
+    async def _follow(self, session: "aiohttp.ClientSession", url: "URL") -> Answer:
+        headers = {
+            "Accept": _ACCEPT,
+            "Accept-Encoding": ENCODINGS,
+            "User-Agent": self._settings.user_agent,
+        }
+        hops: list[str] = []
+        while True:
+            check_port(url, self._ports)
+            async with session.get(url, headers=headers, allow_redirects=False) as response:
+                location = response.headers.get("Location")
+                if location is None or response.status not in _REDIRECTS:
+                    return await self._page(response, tuple(hops))
+            if len(hops) == self._settings.redirects:
+                raise WebError(f"The page redirects more than {len(hops)} times. Use another.")
+            hops.append(str(url))
+            url = next_hop(url, location)
+
+    async def _page(self, response: "aiohttp.ClientResponse", hops: tuple[str, ...]) -> Answer:
+        if response.status != HTTPStatus.OK:
+            raise WebError(_refusal(response.status))
+        check_type(_media_type(response))
+        return await _answer(response, self._limits, hops)
+
+
+class Site:
+    """A service at an address that the configuration names, on whatever network that is.
+
+    Nothing that a person, a model or a page says leads anywhere else: what is asked for is always
+    below that address, and redirects are not followed.
+
+    Args:
+        name: As people know the service.
+        base_url: The address below which everything is.
+        settings: How much and how long.
+        doors: What stands between us and the network, where it is not the usual.
+    """
+
+    def __init__(
+        self, name: str, base_url: str, settings: FetchSettings, *, doors: Doors | None = None
+    ) -> None:
+        self.name = name
+        self._base_url = base_url.rstrip("/") + "/"
+        self._settings = settings
+        self._doors = doors
+        self._limits = BodyLimits(wire=int(settings.megabytes * MEGABYTE))
+
+    async def ask(
+        self,
+        path: str,
+        *,
+        method: str = "GET",
+        params: Mapping[str, str] | None = None,
+        headers: Mapping[str, str] | None = None,
+        json: Json | None = None,
+    ) -> Answer:
+        """Return what the service answers, whatever its status.
+
+        Args:
+            path: Below the service's address, percent-encoded where it must be.
+            method: The verb of HTTP.
+            params: What goes into the query.
+            headers: What goes along, such as a key.
+            json: What goes into the body.
+
+        Raises:
+            WebError: It does not answer, or with more than is read.
+        """
+        url = self._below(path, params or {})
+        sent = {"Accept-Encoding": ENCODINGS, "User-Agent": self._settings.user_agent}
+        try:
+            async with (
+                asyncio.timeout(self._settings.seconds),
+                open_guarded(AnyAddress(), self._doors) as session,
+            ):
+                with _told():
+                    async with session.request(
+                        method,
+                        url,
+                        headers=sent | dict(headers or {}),
+                        json=json,
+                        allow_redirects=False,
+                    ) as response:
+                        answer = await _answer(response, self._limits, ())
+        except (TimeoutError, WebError) as error:
+            log.warning("%s gave no answer: %s", self.name, error or "its time was up")
+            raise WebError(
+                f"{self.name} gives no usable answer now. Try again later, or go on without it."
+            ) from None
+        if answer.cut:
+            raise WebError(f"{self.name} answers with more than is read. Ask for less.")
+        return answer
+
+    def _below(self, path: str, params: Mapping[str, str]) -> "URL":
+        from yarl import URL  # noqa: PLC0415 - the start must be quick
+
+        base = URL(self._base_url)
+        url = checked(str(base) + path.lstrip("/"))
+        if url.origin() != base.origin() or not url.raw_path.startswith(base.raw_path):
+            raise WebError(f"{path[:100]!r} is not below the address of {self.name}.")
+        return url.update_query(dict(params)) if params else url
+
+
+@contextmanager
+def _told() -> Iterator[None]:
+    """Put what goes wrong into words that give away nothing of the network that we are in."""
+    import aiohttp  # noqa: PLC0415 - a quarter of a second, which the start does not need
+
+    try:
+        yield
+    except aiohttp.ClientSSLError as error:
+        log.info("A page was not got: %s", type(error).__name__)
+        raise WebError(_CERTIFICATE) from None
+    except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError, ValueError) as error:
+        # Refused by the guard, by the machine there, or unknown: nobody is to tell these apart.
+        log.info("A page was not got: %s", type(error).__name__)
+        raise WebError(UNREACHABLE) from None
+    except (aiohttp.ClientError, OSError) as error:
+        log.info("A page was not got: %s", type(error).__name__)
+        raise WebError(_BROKE_OFF) from None
+
+
+async def _answer(
+    response: "aiohttp.ClientResponse", limits: BodyLimits, hops: tuple[str, ...]
+) -> Answer:
+    encoding = ",".join(response.headers.getall("Content-Encoding", []))
+    content, cut = await read_body(response.content.iter_chunked(_CHUNK), encoding, limits)
+    return Answer(
+        url=str(response.url),
+        status=response.status,
+        media_type=_media_type(response),
+        charset=_charset(response),
+        content=content,
+        cut=cut,
+        hops=hops,
+    )
+
+
+def _media_type(response: "aiohttp.ClientResponse") -> str:
+    return str(response.headers.get("Content-Type", "")).partition(";")[0].strip().lower()
+
+
+def _charset(response: "aiohttp.ClientResponse") -> str:
+    _, _, rest = str(response.headers.get("Content-Type", "")).lower().partition("charset=")
+    return rest.partition(";")[0].strip(" \"'")
+
+
+def _refusal(status: int) -> str:
+    try:
+        phrase = f" ({HTTPStatus(status).phrase})"
+    except ValueError:
+        phrase = ""
+    return (
+        f"The server answered with status {status}{phrase}. Check the address, or look for the "
+        "same thing elsewhere."
+    )

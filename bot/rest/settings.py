@@ -1,0 +1,131 @@
+"""Which REST services there are, and who may use which of their operations."""
+
+import re
+from typing import Annotated, Literal
+from urllib.parse import urlsplit
+
+from pydantic import Field, SecretStr, StringConstraints, field_validator, model_validator
+
+from bot.values import Json, Settings
+
+#: No two underscores in a row and none at the end: `rest__name__operation` reads in one way only.
+NAME = re.compile(r"[a-z0-9]+(?:[_-][a-z0-9]+)*")
+MOST_NAME_CHARACTERS = 30
+
+_Path = Annotated[str, StringConstraints(pattern=r"^/")]
+Method = Literal["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"]
+
+
+def _is_origin(value: str) -> bool:
+    parts = urlsplit(value)
+    return (
+        parts.scheme in ("http", "https")
+        and bool(parts.hostname)
+        and not (parts.username or parts.query or parts.fragment)
+    )
+
+
+class RequestSettings(Settings):
+    """One request that is written down by hand."""
+
+    description: str = Field(description="What it is for: all that the model reads about it.")
+    method: Method = Field("GET", description="GET, HEAD, POST, PUT, PATCH or DELETE.")
+    path: _Path = Field(description="Below the base; parameters in braces: /v1/forecast/{city}.")
+    parameters: dict[str, Json] = Field(
+        {}, description="A JSON Schema for each argument: {city: {type: string}}."
+    )
+    query: tuple[str, ...] = Field((), description="The arguments that go into the query.")
+    body: tuple[str, ...] = Field((), description="The arguments that go into the JSON body.")
+    optional: tuple[str, ...] = Field((), description="The arguments that may be left out.")
+
+    @model_validator(mode="after")
+    def _uses_all(self) -> "RequestSettings":
+        in_path = set(re.findall(r"\{([^{}]*)\}", self.path))
+        placed = [*in_path, *self.query, *self.body]
+        if wrong := sorted(set(placed) ^ set(self.parameters)):
+            raise ValueError(
+                f"has {', '.join(wrong)}, which must stand in `parameters` and in one of `path`, "
+                "`query` and `body`"
+            )
+        if len(placed) != len(set(placed)):
+            raise ValueError("has an argument in more than one of `path`, `query` and `body`")
+        if wrong := sorted({*self.optional} - {*self.query, *self.body}):
+            raise ValueError(f"cannot leave out {', '.join(wrong)}")
+        return self
+
+
+class RestServiceSettings(Settings):
+    """One service: an OpenAPI document, requests written down by hand, or both."""
+
+    document: str | None = Field(
+        None, description="An OpenAPI 3 document as JSON or YAML: a file, or an address."
+    )
+    base: str | None = Field(
+        None,
+        description="Where the service is, like https://host/api: all requests go there. null for "
+        "what the document says, if that is a file, or lies at the same origin as it.",
+    )
+    headers: dict[str, SecretStr] = Field(
+        {}, description='Sent with every request, like {Authorization: "Bearer ${TOKEN}"}.'
+    )
+    query: dict[str, SecretStr] = Field(
+        {}, description='Sent in the query of every request, like {key: "${KEY}"}.'
+    )
+    requests: dict[str, RequestSettings] = Field(
+        {}, description="Requests written down by hand, by name."
+    )
+    operations: tuple[str, ...] | None = Field(
+        None, description="The operations of the document to take over; null for all."
+    )
+    runs: tuple[str, ...] = Field(
+        (), description="The operations that subagents may use as well; by default none."
+    )
+    confirm: tuple[str, ...] = Field(
+        (), description="The operations that are asked of the person before each call."
+    )
+    timeout_seconds: float = Field(30, gt=0, le=600, description="The longest that a call takes.")
+    max_kilobytes: int = Field(1024, ge=1, le=20_480, description="The most that is read.")
+    enabled: bool = Field(default=True, description="Whether the bot uses it.")
+
+    @field_validator("base")
+    @classmethod
+    def _is_an_address(cls, value: str | None) -> str | None:
+        if value is not None and not _is_origin(value):
+            raise ValueError(
+                "must be an address like https://host/api, without query; secrets belong into "
+                "`headers` or `query`"
+            )
+        return value
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> "RestServiceSettings":
+        if not self.document and not self.requests:
+            raise ValueError("must have a `document`, or `requests`")
+        if self.requests and not self.base:
+            raise ValueError("has `requests`, so it must say where: `base`")
+        if both := sorted({*self.runs} & {*self.confirm}):
+            raise ValueError(
+                f"names {', '.join(both)} in `runs` and in `confirm`; a run has no person to ask"
+            )
+        return self
+
+
+class RestSettings(Settings):
+    """Everything under `rest:`."""
+
+    services: dict[str, RestServiceSettings] = Field(
+        {},
+        description="Services by name, like {weather: {document: weather.yaml, base: "
+        '"https://host/api", runs: [forecast]}}. Their tools are called rest__weather__forecast.',
+    )
+
+    @field_validator("services")
+    @classmethod
+    def _have_names(cls, value: dict[str, RestServiceSettings]) -> dict[str, RestServiceSettings]:
+        for name in value:
+            if not NAME.fullmatch(name) or len(name) > MOST_NAME_CHARACTERS:
+                raise ValueError(
+                    f"{name[:50]!r} cannot be the name of a service: take up to "
+                    f"{MOST_NAME_CHARACTERS} of a-z and 0-9, with single - or _ between them"
+                )
+        return value

@@ -1,0 +1,144 @@
+"""What a sandbox is started with, and how it is held: files, pipes, and its first process."""
+
+import asyncio
+import json
+import os
+import re
+import signal
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+
+from bot.sandbox.host import Host
+from bot.sandbox.recipe import FILES, WORD, Descriptors, options
+from bot.sandbox.seccomp import program
+from bot.sandbox.settings import ShellSettings
+
+_FILTERS = re.compile(r"^Seccomp_filters:\t(\d+)$", re.MULTILINE)
+#: Before Linux 5.9: 2 when there is any.
+_FILTERED = re.compile(r"^Seccomp:\t(\d+)$", re.MULTILINE)
+
+
+class Handed:
+    """The open files of one start; close what only the sandbox needs as soon as it has begun.
+
+    Attributes:
+        descriptors: The sandbox's ends, by number.
+        leash: Its input: without a word from there nothing begins.
+    """
+
+    def __init__(self) -> None:
+        self._theirs = ExitStack()
+        self.leash, ours = os.pipe2(os.O_CLOEXEC)
+        self._theirs.callback(os.close, self.leash)
+        # A pipe would kill bubblewrap when nobody is left to read from it, and its first process,
+        # which waits for a sign from it, would wait for ever.
+        self._information = os.fdopen(os.memfd_create("information", os.MFD_CLOEXEC), "r+b", 0)
+        # Objects may be closed twice; a number might be somebody else's by then.
+        self._ours = os.fdopen(ours, "wb", 0)
+        self.descriptors = Descriptors(
+            options=self._file(),
+            command=self._file(),
+            filter=self._file(),
+            information=self._information.fileno(),
+            files={path: self._file() for path in FILES},
+        )
+
+    def _file(self) -> int:
+        descriptor = os.memfd_create("sandbox", os.MFD_CLOEXEC)
+        self._theirs.callback(os.close, descriptor)
+        return descriptor
+
+    def fill(
+        self, host: Host, settings: ShellSettings, command: str, folder: str, account: int | None
+    ) -> None:
+        """Write into the files what they are for."""
+        mine = self.descriptors
+        _fill(mine.options, options(host, settings, mine, folder, account))
+        _fill(mine.command, command.encode("utf-8", errors="replace") + b"\n")
+        _fill(mine.filter, program(host.machine))
+        for path, text in FILES.items():
+            _fill(mine.files[path], text.encode())
+
+    def started(self) -> None:
+        """Close the sandbox's ends: it has them now."""
+        self._theirs.close()
+
+    def begin(self) -> None:
+        """Let the command begin. One that has not been let when this is closed never does."""
+        self._ours.write(WORD)
+
+    @property
+    def first_process(self) -> int | None:
+        """The number of the first process inside, once bubblewrap has written it in full."""
+        text = os.pread(self._information.fileno(), 4096, 0)
+        try:
+            return int(json.loads(text)["child-pid"])
+        except (ValueError, KeyError):
+            return None
+
+    def close(self) -> None:
+        """Close what is still open."""
+        self._theirs.close()
+        self._information.close()
+        self._ours.close()
+
+
+class Inside:
+    """The first process inside: with it, all others end."""
+
+    def __init__(self, process: int) -> None:
+        self._descriptor = os.pidfd_open(process)
+        self._status = Path(f"/proc/{process}/status")
+        # A bot in a container may have a filter of its own, which is inherited.
+        self._before = _filters(Path("/proc/self/status"))
+
+    def kill(self) -> None:
+        """End everything inside, now."""
+        with suppress(ProcessLookupError):
+            signal.pidfd_send_signal(self._descriptor, signal.SIGKILL)
+
+    @property
+    def bound(self) -> bool:
+        """Whether it would end when the bot is killed: it filters its calls as its next step."""
+        with suppress(OSError):
+            return _filters(self._status) > self._before
+        return False
+
+    async def gone(self) -> None:
+        """Wait until nothing of it is left."""
+        loop = asyncio.get_running_loop()
+        gone = asyncio.Event()
+        loop.add_reader(self._descriptor, gone.set)
+        try:
+            await gone.wait()
+        finally:
+            loop.remove_reader(self._descriptor)
+
+    def close(self) -> None:
+        """Let go of it."""
+        os.close(self._descriptor)
+
+
+@contextmanager
+def held(process: int) -> Iterator[Inside]:
+    """Hold the first process inside; whatever happens, it does not outlive the block."""
+    inside = Inside(process)
+    try:
+        yield inside
+    finally:
+        inside.kill()
+        inside.close()
+
+
+def _filters(status: Path) -> int:
+    """Return how many filters of system calls a process has."""
+    text = status.read_text()
+    found = _FILTERS.search(text) or _FILTERED.search(text)
+    return int(found[1]) if found else 0
+
+
+def _fill(descriptor: int, data: bytes) -> None:
+    with open(descriptor, "wb", closefd=False) as file:
+        file.write(data)
+    os.lseek(descriptor, 0, os.SEEK_SET)

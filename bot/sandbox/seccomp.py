@@ -1,0 +1,214 @@
+"""Which system calls a command may make: a classic BPF program, assembled here (pure).
+
+A namespace hides things; this keeps the command from the parts of the kernel that no namespace
+covers, and from those where its holes have been found.
+"""
+
+import errno
+import struct
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+Instruction = tuple[int, int, int, int]
+
+_LOAD, _JUMP_EQUAL, _JUMP_AT_LEAST, _AND, _RETURN = 0x20, 0x15, 0x35, 0x54, 0x06
+_KILL_PROCESS, _ERROR, _ALLOW = 0x80000000, 0x00050000, 0x7FFF0000
+
+#: Where `struct seccomp_data` holds what we look at; of an argument, the lower half.
+_NUMBER, _ARCHITECTURE = 0, 4
+
+_X32 = 0x40000000
+_CLONE_NEW = 0x7E020080
+_MAP_SHARED_ANONYMOUS = 0x21
+_TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
+_AF_UNIX, _AF_INET, _AF_INET6 = 1, 2, 10
+
+
+def _argument(index: int) -> int:
+    return 16 + 8 * index
+
+
+@dataclass(frozen=True, slots=True)
+class Architecture:
+    """A kind of processor.
+
+    Attributes:
+        audit: Its number in `linux/audit.h`.
+        column: Where its numbers stand in the tables below.
+        has_x32: It takes a second set of numbers, which a list of numbers would miss.
+    """
+
+    audit: int
+    column: int
+    has_x32: bool = False
+
+
+ARCHITECTURES: Mapping[str, Architecture] = {
+    "x86_64": Architecture(0xC000003E, 0, has_x32=True),
+    "aarch64": Architecture(0xC00000B7, 1),
+}
+
+Numbers = tuple[int | None, int | None]
+
+#: Refused, whatever their arguments: on x86_64 and on aarch64, `None` where there is no such call.
+REFUSED: Mapping[str, Numbers] = {
+    # Mounts, old and new ways, and other namespaces.
+    "chroot": (161, 51),
+    "fsconfig": (431, 431),
+    "fsmount": (432, 432),
+    "fsopen": (430, 430),
+    "fspick": (433, 433),
+    "mount": (165, 40),
+    "mount_setattr": (442, 442),
+    "move_mount": (429, 429),
+    "open_tree": (428, 428),
+    "pivot_root": (155, 41),
+    "setns": (308, 268),
+    "umount2": (166, 39),
+    "unshare": (272, 97),
+    # Files by handle reach past every mount.
+    "name_to_handle_at": (303, 264),
+    "open_by_handle_at": (304, 265),
+    # Looking into other processes.
+    "kcmp": (312, 272),
+    "pidfd_getfd": (438, 438),
+    "process_madvise": (440, 440),
+    "process_vm_readv": (310, 270),
+    "process_vm_writev": (311, 271),
+    "ptrace": (101, 117),
+    # Keys belong to no namespace.
+    "add_key": (248, 217),
+    "keyctl": (250, 219),
+    "request_key": (249, 218),
+    # Memory that is charged to no process, or hides from its counters.
+    "memfd_create": (319, 279),
+    "memfd_secret": (447, 447),
+    "mq_open": (240, 180),
+    "msgget": (68, 186),
+    "semget": (64, 190),
+    "shmget": (29, 194),
+    # Large, and often the way into the kernel.
+    "bpf": (321, 280),
+    "fanotify_init": (300, 262),
+    "io_uring_enter": (426, 426),
+    "io_uring_register": (427, 427),
+    "io_uring_setup": (425, 425),
+    "lookup_dcookie": (212, 18),
+    "migrate_pages": (256, 238),
+    "modify_ldt": (154, None),
+    "move_pages": (279, 239),
+    "nfsservctl": (180, 42),
+    "perf_event_open": (298, 241),
+    "sysfs": (139, None),
+    "uselib": (134, None),
+    "userfaultfd": (323, 282),
+    "ustat": (136, None),
+    # For whoever runs the machine.
+    "_sysctl": (156, None),
+    "acct": (163, 89),
+    "adjtimex": (159, 171),
+    "clock_adjtime": (305, 266),
+    "clock_settime": (227, 112),
+    "delete_module": (176, 106),
+    "finit_module": (313, 273),
+    "init_module": (175, 105),
+    "ioperm": (173, None),
+    "iopl": (172, None),
+    "kexec_file_load": (320, 294),
+    "kexec_load": (246, 104),
+    "quotactl": (179, 60),
+    "quotactl_fd": (443, 443),
+    "reboot": (169, 142),
+    "setdomainname": (171, 162),
+    "sethostname": (170, 161),
+    "settimeofday": (164, 170),
+    "swapoff": (168, 225),
+    "swapon": (167, 224),
+    "syslog": (103, 116),
+    "vhangup": (153, 58),
+}
+
+#: Looked at more closely.
+JUDGED: Mapping[str, Numbers] = {
+    "clone": (56, 220),
+    "clone3": (435, 435),
+    "ioctl": (16, 29),
+    "mmap": (9, 222),
+    "socket": (41, 198),
+    "socketpair": (53, 199),
+}
+
+
+def program(machine: str) -> bytes:
+    """Return the filter for a machine, as `platform.machine()` calls it.
+
+    Raises:
+        KeyError: Its system calls are not known here.
+    """
+    architecture = ARCHITECTURES[machine]
+    return b"".join(struct.pack("=HBBI", *one) for one in _instructions(architecture))
+
+
+def _instructions(architecture: Architecture) -> Iterator[Instruction]:
+    # Numbers mean something else to another instruction set: `int 0x80` is one.
+    yield (_LOAD, 0, 0, _ARCHITECTURE)
+    yield (_JUMP_EQUAL, 1, 0, architecture.audit)
+    yield (_RETURN, 0, 0, _KILL_PROCESS)
+    yield (_LOAD, 0, 0, _NUMBER)
+    if architecture.has_x32:
+        yield (_JUMP_AT_LEAST, 0, 1, _X32)
+        yield _error(errno.ENOSYS)
+    for numbers in REFUSED.values():
+        number = numbers[architecture.column]
+        if number is not None:
+            yield (_JUMP_EQUAL, 0, 1, number)
+            yield _error(errno.EPERM)
+    for name, numbers in JUDGED.items():
+        number = numbers[architecture.column]
+        assert number is not None
+        rule = list(_rule(name))
+        yield (_JUMP_EQUAL, 0, len(rule), number)
+        yield from rule
+    yield (_RETURN, 0, 0, _ALLOW)
+
+
+def _rule(name: str) -> Iterator[Instruction]:
+    """Judge one call by its arguments; every way through it ends in a verdict."""
+    if name == "clone3":
+        # Its flags lie in memory, out of reach; without it, libraries fall back on `clone`.
+        yield _error(errno.ENOSYS)
+        return
+    if name == "clone":
+        yield from _unless_any_bit(_argument(0), _CLONE_NEW)
+    elif name == "mmap":
+        # Shared memory without a file is in no counter once it has been given back (MADV_DONTNEED).
+        yield (_LOAD, 0, 0, _argument(3))
+        yield (_AND, 0, 0, _MAP_SHARED_ANONYMOUS)
+        yield (_JUMP_EQUAL, 0, 1, _MAP_SHARED_ANONYMOUS)
+        yield _error(errno.EPERM)
+    elif name == "ioctl":
+        # The kernel reads 32 bits of the request, so higher ones must not make it another.
+        yield (_LOAD, 0, 0, _argument(1))
+        for request in (_TIOCSTI, _TIOCLINUX):
+            yield (_JUMP_EQUAL, 0, 1, request)
+            yield _error(errno.EPERM)
+    else:
+        # A list of what is allowed: vsock and netlink are not covered by a network namespace.
+        yield (_LOAD, 0, 0, _argument(0))
+        for family in (_AF_UNIX, _AF_INET, _AF_INET6):
+            yield (_JUMP_EQUAL, 0, 1, family)
+            yield (_RETURN, 0, 0, _ALLOW)
+        yield _error(errno.EAFNOSUPPORT)
+        return
+    yield (_RETURN, 0, 0, _ALLOW)
+
+
+def _unless_any_bit(offset: int, mask: int) -> Iterator[Instruction]:
+    yield (_LOAD, 0, 0, offset)
+    yield (_AND, 0, 0, mask)
+    yield (_JUMP_EQUAL, 1, 0, 0)
+    yield _error(errno.EPERM)
+
+
+def _error(number: int) -> Instruction:
+    return (_RETURN, 0, 0, _ERROR | number)

@@ -1,0 +1,66 @@
+"""What a command may use, as `config.yaml` sets it."""
+
+from dataclasses import dataclass
+
+from pydantic import Field, model_validator
+
+from bot.values import Settings
+
+MEGABYTE = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """What a workspace may hold.
+
+    Attributes:
+        size: In bytes.
+        count: Files and folders.
+    """
+
+    size: int
+    count: int
+
+
+class ShellSettings(Settings):
+    """Everything under `shell:`."""
+
+    enabled: bool = Field(
+        default=True,
+        description="Offer the shell tool, where its sandbox (bubblewrap) passes its self-test.",
+    )
+    default_seconds: float = Field(
+        60, ge=1, le=3600, description="How long a command may take when the agent names no time."
+    )
+    max_seconds: float = Field(600, ge=1, le=3600, description="The longest time it may name.")
+    at_once: int | None = Field(
+        None, ge=1, description="Commands at the same time; null for twice the processors."
+    )
+    processes: int = Field(
+        64, ge=8, le=1000, description="Processes and threads of one command at once."
+    )
+    memory_mb: int = Field(
+        512, ge=64, description="Memory of one command with all its processes, in MB."
+    )
+    temporary_mb: int = Field(
+        64, ge=1, description="What it may keep in /tmp, in MB; /dev/shm has as much."
+    )
+    temporary_files: int = Field(20_000, ge=100, description="Files that it may have there.")
+    file_mb: int = Field(64, ge=1, description="The largest file that it may write, in MB.")
+    output_mb: int = Field(
+        16, ge=1, description="A command that prints more than this, in MB, is ended."
+    )
+    shown_kb: int = Field(
+        32, ge=4, le=128, description="Output that the agent reads, in KB: its beginning and end."
+    )
+    free_memory_mb: int = Field(
+        256, ge=0, description="When the machine has less left than this, in MB, commands end."
+    )
+
+    @model_validator(mode="after")
+    def _default_fits(self) -> "ShellSettings":
+        if self.default_seconds > self.max_seconds:
+            raise ValueError(
+                "default_seconds is more than max_seconds; lower one or raise the other"
+            )
+        return self

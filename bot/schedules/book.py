@@ -1,0 +1,220 @@
+"""What people have planned: added, listed, cancelled, switched off and on."""
+
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from zoneinfo import ZoneInfo
+
+from bot.agent.definition import Agents, find
+from bot.agent.plain import plain
+from bot.agent.sanitizer import one_line, stored
+from bot.errors import BadRequestError, LimitReachedError, NotFoundError
+from bot.schedules import times
+from bot.schedules.settings import ScheduleSettings
+from bot.subagents.planning import label_for
+from bot.values import Clock, Identity, Place
+from db import schedules, users
+from db.database import Database, Transaction
+from db.schedules import Schedule
+
+__all__ = ["Planned", "Schedule", "ScheduleBook", "Wanted"]
+
+MAX_TASK = 10_000
+SHOWN_FIRES = 3
+
+_NAMESPACE = uuid.UUID("0d5b6c1e-8f7a-4b52-9a3e-6f2d1c7b9e40")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """A schedule that someone wants: `at` a time, or again and again by `cron`.
+
+    Attributes:
+        timezone: Empty for the one of the person's last schedule, or else of this bot.
+        key: (work, call) of the call that asks: asked again, it means the same schedule.
+    """
+
+    task: str
+    key: tuple[str, str]
+    label: str = ""
+    at: str = ""
+    cron: str = ""
+    timezone: str = ""
+    agent: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Planned:
+    """A schedule, and the next moments at which it fires, spelled in its own zone.
+
+    Attributes:
+        notes: What is not as it was asked for, in sentences.
+    """
+
+    schedule: Schedule
+    fires: tuple[str, ...]
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScheduleBook:
+    """Keeps everyone's schedules; each person reaches their own.
+
+    Attributes:
+        zone: The time zone of people who have named none.
+    """
+
+    database: Database
+    settings: ScheduleSettings
+    agents: Agents
+    zone: str
+    now: Clock
+
+    async def add(self, wanted: Wanted, user: Identity, place: Place) -> Planned:
+        """Keep a schedule for a person, to be announced in this place.
+
+        Raises:
+            BadRequestError: It makes no sense; the text says what would.
+            LimitReachedError: The person has as many as one may have.
+        """
+        task = stored(plain(wanted.task, limit=None)).strip()
+        _check(task, wanted)
+        schedule_id = uuid.uuid5(_NAMESPACE, "/".join(wanted.key)).hex
+        async with self.database.transaction() as tx:
+            await users.lock(tx, user.key)
+            schedule = await schedules.find(tx, user.key, schedule_id)
+            if schedule is None:
+                await self._check_room(tx, user)
+                made = await self._made(tx, replace(wanted, task=task), user, place)
+                schedule = replace(made, id=schedule_id)
+                await schedules.add(tx, schedule)
+        return self._planned(schedule, self._notes(schedule))
+
+    async def alive(self, user: Identity) -> Sequence[Planned]:
+        """Return a person's schedules that are not over, oldest first."""
+        async with self.database.snapshot() as tx:
+            found = await schedules.alive(tx, user.key)
+        return [self._planned(schedule) for schedule in found]
+
+    async def cancel(self, number: int, user: Identity) -> Schedule:
+        """End one of a person's schedules.
+
+        Raises:
+            NotFoundError: There is none of that number, or it is over.
+        """
+        async with self.database.transaction() as tx:
+            schedule = await self._one(tx, number, user)
+            await schedules.cancel(tx, schedule.id, self.now())
+        return schedule
+
+    async def toggle(self, number: int | None, user: Identity, *, on: bool) -> Sequence[Planned]:
+        """Let one of a person's schedules, or all of them, not fire for now, or fire again.
+
+        Returns:
+            Those that have changed.
+
+        Raises:
+            NotFoundError: There is none of that number, or it is over.
+            BadRequestError: Its time is over.
+        """
+        changed = []
+        async with self.database.transaction() as tx:
+            if number is None:
+                found = await schedules.alive(tx, user.key)
+            else:
+                found = [await self._one(tx, number, user)]
+            for schedule in found:
+                if not on:
+                    done, due_at = await schedules.pause(tx, schedule.id), schedule.due_at
+                else:
+                    due_at = self._due_again(schedule)
+                    if due_at is None and number is not None and schedule.status == "paused":
+                        raise BadRequestError(
+                            f"The time of schedule {number} is over. Cancel it and make a new one."
+                        )
+                    done = due_at is not None and await schedules.resume(tx, schedule.id, due_at)
+                if done:
+                    status = "active" if on else "paused"
+                    changed.append(replace(schedule, status=status, due_at=due_at))
+        return [self._planned(schedule) for schedule in changed]
+
+    async def _one(self, tx: Transaction, number: int, user: Identity) -> Schedule:
+        schedule = await schedules.get(tx, user.key, number)
+        if schedule is None or schedule.status not in schedules.ALIVE:
+            raise NotFoundError(
+                f"There is no schedule {number}, or it is over. schedule_list shows what there is."
+            )
+        return schedule
+
+    async def _check_room(self, tx: Transaction, user: Identity) -> None:
+        there = len(await schedules.alive(tx, user.key))
+        if there >= self.settings.max_per_user:
+            raise LimitReachedError(
+                f"You have {there} of {self.settings.max_per_user} schedules. Cancel one first "
+                "(schedule_list, schedule_cancel).",
+                limit="schedules.max_per_user",
+            )
+
+    async def _made(
+        self, tx: Transaction, wanted: Wanted, user: Identity, place: Place
+    ) -> Schedule:
+        known = wanted.timezone.strip() or await schedules.newest_zone(tx, user.key)
+        zone = times.zone_named(known or self.zone)
+        cron, due_at = self._when(wanted, zone)
+        return Schedule(
+            id="",
+            user_id=user.key,
+            place=place,
+            number=await schedules.next_number(tx, user.key),
+            label=label_for(stored(wanted.label), wanted.task),
+            task=wanted.task,
+            agent=one_line(wanted.agent, 60),
+            cron=cron,
+            timezone=zone.key,
+            status="active",
+            due_at=due_at,
+            failures=0,
+            created_at=self.now(),
+        )
+
+    def _when(self, wanted: Wanted, zone: ZoneInfo) -> tuple[str, datetime | None]:
+        """Return the cron expression, empty for once, and the first fire."""
+        if not wanted.cron.strip():
+            return "", times.once(wanted.at, zone, self.now())
+        least = timedelta(minutes=self.settings.min_minutes_between)
+        cron = times.cron_of(wanted.cron, least=least)
+        return cron, times.next_fire(cron, zone, self.now())
+
+    def _due_again(self, schedule: Schedule) -> datetime | None:
+        if schedule.cron:
+            zone = times.zone_named(schedule.timezone)
+            return times.next_fire(schedule.cron, zone, self.now())
+        over = schedule.due_at is None or schedule.due_at <= self.now()
+        return None if over else schedule.due_at
+
+    def _notes(self, schedule: Schedule) -> tuple[str, ...]:
+        definition, known = find(self.agents, schedule.agent)
+        if known:
+            return ()
+        return (f"There is no agent “{schedule.agent}”; `{definition.name}` will take it.",)
+
+    def _planned(self, schedule: Schedule, notes: tuple[str, ...] = ()) -> Planned:
+        zone = times.zone_named(schedule.timezone)
+        moments = [] if schedule.due_at is None else [schedule.due_at]
+        while schedule.cron and moments and len(moments) < SHOWN_FIRES:
+            following = times.next_fire(schedule.cron, zone, moments[-1])
+            if following is None:
+                break
+            moments.append(following)
+        fires = tuple(times.spelled(moment, zone) for moment in moments)
+        return Planned(schedule=schedule, fires=fires, notes=notes)
+
+
+def _check(task: str, wanted: Wanted) -> None:
+    if not task:
+        raise BadRequestError("There is no task: say what is to be done.")
+    if len(task) > MAX_TASK:
+        raise BadRequestError(f"A task may have {MAX_TASK:,} characters: shorten it.")
+    if bool(wanted.at.strip()) == bool(wanted.cron.strip()):
+        raise BadRequestError("Give either `at`, for once, or `cron`, for again and again.")

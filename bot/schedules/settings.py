@@ -1,0 +1,21 @@
+"""The numbers of schedules."""
+
+from pydantic import Field
+
+from bot.values import Settings
+
+
+class ScheduleSettings(Settings):
+    """Everything under `schedules:`."""
+
+    enabled: bool = Field(
+        default=True,
+        description="Whether people may have work done at a later time, once or again and again.",
+    )
+    max_per_user: int = Field(20, ge=1, description="Schedules of one person that are not over.")
+    min_minutes_between: int = Field(
+        5, ge=1, le=1440, description="The least time between two fires of one schedule."
+    )
+    max_failures_in_a_row: int = Field(
+        3, ge=1, description="A schedule ends after so many runs in a row that did not complete."
+    )

@@ -1,0 +1,196 @@
+"""When a schedule fires: from what a person said to moments, across zones and DST (pure)."""
+
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime, time, timedelta
+from itertools import pairwise
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from cronsim import CronSim, CronSimError
+
+from bot.errors import BadRequestError
+
+MOST_AHEAD = timedelta(days=731)
+MAX_CRON = 100
+FIELDS = 5
+#: A fire that is later than this is not made any more.
+GRACE = timedelta(days=1)
+
+_UNITS = {"m": timedelta(minutes=1), "h": timedelta(hours=1), "d": timedelta(days=1)}
+_UNITS["w"] = timedelta(weeks=1)
+_COUNT = r"\d{1,6}(?:\.\d{1,2})?|(?:an?|one)(?= )"
+_PART = rf"({_COUNT}) ?(minutes?|mins?|m|hours?|hrs?|h|days?|d|weeks?|w)(?![a-z])"
+_SPAN = re.compile(rf"in {_PART}(?:,?(?: and)? ?{_PART}){{0,3}}", re.IGNORECASE)
+_ONE_PART = re.compile(_PART, re.IGNORECASE)
+_CLOCK_TIME = re.compile(r"\d{1,2}:\d{2}")
+
+
+def zone_named(name: str) -> ZoneInfo:
+    """Return a time zone by its IANA name.
+
+    Raises:
+        BadRequestError: There is none of that name.
+    """
+    try:
+        return ZoneInfo(name)
+    # A name like `../x` is a ValueError, and one like `Europe` an OSError: it is a folder.
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        raise BadRequestError(
+            f"There is no time zone {name[:60]!r}; use a name like Europe/Berlin."
+        ) from None
+
+
+def spelled(moment: datetime, zone: ZoneInfo) -> str:
+    """Return a moment as people of that zone say it."""
+    return f"{moment.astimezone(zone):%A %d %B %Y, %H:%M} ({zone.key})"
+
+
+# -- once ----------------------------------------------------------------------------------------
+
+
+def once(said: str, zone: ZoneInfo, now: datetime) -> datetime:
+    """Return the moment that is meant by `in 2 hours`, `18:30` or `2026-11-22 09:00`.
+
+    Without an offset the clock of the zone is meant. A time that its clock shows twice means the
+    first; one that it leaves out means the end of the gap.
+
+    Raises:
+        BadRequestError: It is no moment, it is over, or it is too far ahead.
+    """
+    text = " ".join(said.split())
+    moment = _in_a_while(text, now) or _at_a_clock_time(text, zone, now) or _on_a_day(text, zone)
+    if moment <= now:
+        raise BadRequestError(
+            f"{spelled(moment, zone)} is over: it is {spelled(now, zone)}. Give a later time."
+        )
+    if moment > now + MOST_AHEAD:
+        raise BadRequestError("That is more than two years ahead. Give an earlier time.")
+    return moment
+
+
+def _in_a_while(text: str, now: datetime) -> datetime | None:
+    if not _SPAN.fullmatch(text):
+        return None
+    parts = _ONE_PART.findall(text[3:])
+    span = sum((_count(count) * _UNITS[unit[0].lower()] for count, unit in parts), timedelta())
+    return now + min(span, MOST_AHEAD * 2)
+
+
+def _count(word: str) -> float:
+    return float(word) if word[0].isdigit() else 1
+
+
+def _at_a_clock_time(text: str, zone: ZoneInfo, now: datetime) -> datetime | None:
+    """Return when the clocks of the zone show this time next."""
+    if not _CLOCK_TIME.fullmatch(text):
+        return None
+    try:
+        shown = time.fromisoformat(text.zfill(5))
+    except ValueError:
+        raise _no_moment(text) from None
+    today = now.astimezone(zone).date()
+    days = (today + timedelta(days=ahead) for ahead in range(2))
+    moments = [_moment(datetime.combine(day, shown), zone) for day in days]
+    return moments[0] if moments[0] > now else moments[1]
+
+
+def _on_a_day(text: str, zone: ZoneInfo) -> datetime:
+    try:
+        given = datetime.fromisoformat(text)
+        # A day alone leaves the hour open, and midnight is seldom meant.
+        if ":" not in text:
+            raise _no_moment(text)
+        return _moment(given, zone) if given.tzinfo is None else given.astimezone(UTC)
+    except (ValueError, OverflowError):
+        raise _no_moment(text) from None
+
+
+def _no_moment(text: str) -> BadRequestError:
+    return BadRequestError(
+        f"{text[:60]!r} is no time that I understand. Write `2026-11-22 09:00`, `18:30`, or "
+        "`in 2 hours`."
+    )
+
+
+# -- again and again -----------------------------------------------------------------------------
+
+
+def cron_of(said: str, *, least: timedelta) -> str:
+    """Return a cron expression of five fields as it is kept.
+
+    Raises:
+        BadRequestError: It is none, or two of its fires are closer than `least`.
+    """
+    text = " ".join(said.split())
+    if len(text) > MAX_CRON or len(text.split()) != FIELDS:
+        raise BadRequestError(
+            "A cron expression has five fields: minute, hour, day of month, month and day of week, "
+            "as in `0 9 * * 1-5`."
+        )
+    try:
+        parsed = CronSim(text, datetime(2000, 1, 1))  # noqa: DTZ001 - the clock of any zone
+    except CronSimError as error:
+        raise BadRequestError(
+            f"`{text}` is no cron expression ({error}). It has minute, hour, day of month, month "
+            "and day of week, as in `0 9 * * 1-5`."
+        ) from None
+    closest = _closest(parsed.minutes, parsed.hours)
+    if closest < least:
+        raise BadRequestError(
+            f"`{text}` fires every {closest.total_seconds() / 60:g} minutes at times; "
+            f"{least.total_seconds() / 60:g} is the least (`schedules.min_minutes_between`)."
+        )
+    if next(iter(parsed), None) is None:
+        raise BadRequestError(f"`{text}` never comes: there is no such day.")
+    return text
+
+
+def _closest(minutes: set[int], hours: set[int]) -> timedelta:
+    """Return the least time between two fires: on one day, or over midnight."""
+    marks = sorted(60 * hour + minute for hour in hours for minute in minutes)
+    over_midnight = 24 * 60 - marks[-1] + marks[0]
+    return timedelta(minutes=min([over_midnight, *(b - a for a, b in pairwise(marks))]))
+
+
+def fires(cron: str, zone: ZoneInfo, after: datetime) -> Iterator[datetime]:
+    """Give the moments after `after` at which a schedule fires, each later than the one before.
+
+    Where an hour is named, the clock on the wall counts: a time that it shows twice fires the first
+    time only, and one that it leaves out fires at the end of the gap. With `*` for the hour it
+    fires every hour that passes, whatever the clock shows.
+    """
+    local = after.astimezone(zone)
+    if cron.split()[1] == "*":
+        moments = (shown.astimezone(UTC) for shown in CronSim(cron, local))
+    else:
+        moments = (_moment(shown, zone) for shown in CronSim(cron, local.replace(tzinfo=None)))
+    last = after
+    for moment in moments:
+        if moment > last:
+            yield moment
+            last = moment
+
+
+def next_fire(cron: str, zone: ZoneInfo, after: datetime) -> datetime | None:
+    """Return the first fire after `after`; `None` if there is none within decades."""
+    return next(fires(cron, zone, after), None)
+
+
+def newest_due(cron: str, zone: ZoneInfo, due: datetime, now: datetime) -> datetime:
+    """Return the fire to make of those that are due: the newest that is not too late, or `due`."""
+    newest = due
+    for moment in fires(cron, zone, max(due, now - GRACE)):
+        if moment > now:
+            break
+        newest = moment
+    return newest
+
+
+def _moment(shown: datetime, zone: ZoneInfo) -> datetime:
+    """Return when a clock of the zone first shows this, or passes over it."""
+    while True:
+        moment = shown.replace(tzinfo=zone, fold=0).astimezone(UTC)
+        if moment.astimezone(zone).replace(tzinfo=None) == shown.replace(fold=0):
+            return moment
+        # In a gap, which ends on a full minute.
+        shown = shown.replace(second=0, microsecond=0) + timedelta(minutes=1)

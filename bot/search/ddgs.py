@@ -1,0 +1,60 @@
+"""ddgs: asks several search engines without a key, by reading their pages. An optional extra."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+
+from bot.errors import ConfigError
+from bot.search.base import Hit, SearchError, hits
+
+log = logging.getLogger(__name__)
+
+SECONDS = 10
+
+#: Takes what to look for and the most to find, and gives objects with `title`, `href` and `body`.
+Engine = Callable[[str, int], Sequence[Mapping[str, object]]]
+
+
+class DdgsSearch:
+    """Searches by way of ddgs.
+
+    Args:
+        engine: What asks; it may block.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    async def search(self, query: str, *, most: int) -> tuple[Hit, ...]:
+        """Return the best pages first."""
+        try:
+            found = await asyncio.to_thread(self._engine, query, most)
+        except Exception as error:  # noqa: BLE001 - named in BOUNDARIES
+            # It reads pages that change without notice, and finding nothing is an error to it.
+            log.warning("ddgs found nothing: %s", error)
+            raise SearchError(
+                "The search found nothing, or does not work now. Try other words, or do without."
+            ) from None
+        renamed = [{**each, "url": each.get("href")} for each in found]
+        return hits(renamed, "body")[:most]
+
+
+def ddgs_engine() -> Engine:
+    """Return what asks by way of the library.
+
+    Raises:
+        ConfigError: It is not installed.
+    """
+    try:
+        from ddgs import DDGS  # noqa: PLC0415 - an extra, and slow to import
+    except ImportError:
+        raise ConfigError(
+            "`search.provider: ddgs` needs a library that is not installed: pip install "
+            '"ddgs>=9.16".'
+        ) from None
+
+    def ask(query: str, most: int) -> Sequence[Mapping[str, object]]:
+        found: list[dict[str, object]] = DDGS(timeout=SECONDS).text(query, max_results=most)
+        return found
+
+    return ask

@@ -1,0 +1,26 @@
+"""SearXNG: a search of one's own."""
+
+from bot.net.web import Site
+from bot.search.base import Hit, check_status, hits, read_json
+
+_REFUSED = (
+    "Tell the person that an admin must allow the format `json` there: `search.formats` in its "
+    "settings.yml."
+)
+
+
+class SearxngSearch:
+    """Searches with a SearXNG.
+
+    Args:
+        site: Where it is.
+    """
+
+    def __init__(self, site: Site) -> None:
+        self._site = site
+
+    async def search(self, query: str, *, most: int) -> tuple[Hit, ...]:
+        """Return the best pages first."""
+        answer = await self._site.ask("search", params={"q": query, "format": "json"})
+        check_status(self._site.name, answer, refused=_REFUSED)
+        return hits(read_json(self._site.name, answer).get("results"), "content")[:most]

@@ -1,0 +1,34 @@
+"""Tavily."""
+
+from pydantic import SecretStr
+
+from bot.net.web import Site
+from bot.search.base import Hit, check_status, hits, read_json
+
+BASE_URL = "https://api.tavily.com"
+
+_REFUSED = "Tell the person that an admin must look at the key, `search.api_key`."
+
+
+class TavilySearch:
+    """Searches with Tavily.
+
+    Args:
+        site: Where its API is.
+        api_key: Who pays.
+    """
+
+    def __init__(self, site: Site, api_key: SecretStr) -> None:
+        self._site = site
+        self._api_key = api_key
+
+    async def search(self, query: str, *, most: int) -> tuple[Hit, ...]:
+        """Return the best pages first."""
+        answer = await self._site.ask(
+            "search",
+            method="POST",
+            headers={"Authorization": f"Bearer {self._api_key.get_secret_value()}"},
+            json={"query": query, "max_results": most},
+        )
+        check_status(self._site.name, answer, refused=_REFUSED)
+        return hits(read_json(self._site.name, answer).get("results"), "content")[:most]

@@ -1,0 +1,219 @@
+"""Files below an open folder, and nowhere else: one look-up, which follows no link.
+
+A path that is checked first and opened afterwards is another path when a folder was replaced by a
+link in between. So nothing here looks at a path twice: what was opened is what is judged and used.
+"""
+
+import ctypes
+import errno
+import os
+import stat
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from functools import cache
+from typing import Protocol
+
+from bot.agent.plain import clean
+from bot.agent.sanitizer import one_line
+from bot.errors import ToolError
+
+FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+#: Not to wait where somebody planted a FIFO, nor to become the owner of a terminal.
+FILE = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+
+MOST_LEVELS = 32
+MOST_NAME_BYTES = 240
+MOST_PATH_CHARACTERS = 1_000
+
+# https://man7.org/linux/man-pages/man2/openat2.2.html; the number is the same on every processor.
+_OPENAT2 = 437
+_NO_XDEV, _NO_MAGICLINKS, _NO_SYMLINKS, _BENEATH = 1, 2, 4, 8
+_HERE = -100
+_TRIES = 20
+
+
+class Opener(Protocol):
+    """Opens what lies below an open folder."""
+
+    def __call__(self, folder: int, parts: Sequence[str], flags: int, /) -> int:
+        """Return a new descriptor of a file or folder, or of `folder` itself for no parts.
+
+        Raises:
+            OSError: There is none, or the way to it leads through a link or out of the folder.
+        """
+        ...
+
+
+class _How(ctypes.Structure):
+    _fields_ = (
+        ("flags", ctypes.c_uint64),
+        ("mode", ctypes.c_uint64),
+        ("resolve", ctypes.c_uint64),
+    )
+
+
+def by_openat2(folder: int, parts: Sequence[str], flags: int) -> int:
+    """Open below a folder by the one system call of Linux that is made for it."""
+    path = os.fsencode("/".join(parts) or ".")
+    how = _How(flags | os.O_CLOEXEC, 0, _BENEATH | _NO_SYMLINKS | _NO_MAGICLINKS | _NO_XDEV)
+    for _ in range(_TRIES):
+        opened: int = _syscall()(_OPENAT2, folder, path, ctypes.byref(how), ctypes.sizeof(how))
+        if opened >= 0:
+            return opened
+        # The kernel asks to try again when something else was renamed at the same moment.
+        if (number := ctypes.get_errno()) not in {errno.EAGAIN, errno.EINTR}:
+            break
+    raise OSError(number, os.strerror(number))
+
+
+def by_walking(folder: int, parts: Sequence[str], flags: int) -> int:
+    """Open below a folder step by step, where there is no `openat2`."""
+    device = os.fstat(folder).st_dev
+    with ExitStack() as passed:
+        for part in parts[:-1]:
+            folder = _step(folder, part, FOLDER, device)
+            passed.callback(os.close, folder)
+        return _step(folder, parts[-1] if parts else None, flags, device)
+
+
+def best_opener() -> Opener:
+    """Return the better of the two that works here."""
+    if sys.platform == "linux":
+        with suppress(OSError):
+            os.close(by_openat2(_HERE, (), FOLDER))
+            return by_openat2
+    return by_walking
+
+
+def parts_of(path: str) -> tuple[str, ...]:
+    """Return the names in a path that a model gave, none for the workspace itself (pure).
+
+    Raises:
+        ToolError: No file of the workspace could be meant.
+    """
+    if len(path) > MOST_PATH_CHARACTERS:
+        raise ToolError(f"The path has {len(path):,} characters: give a shorter one.")
+    if path == "~" or path.startswith(("/", "~/")):
+        raise ToolError(
+            f"{shown(path)!r} does not begin in the workspace: give a path from its top folder, "
+            "such as notes/today.md."
+        )
+    parts = tuple(part for part in path.split("/") if part not in {"", "."})
+    if ".." in parts:
+        raise ToolError(f"{shown(path)!r} leaves its folder: give a path without `..`.")
+    if clean(path) != path or "\n" in path or "\t" in path:
+        raise ToolError(
+            f"{shown(path)!r} has characters in it that nobody can see: leave them out."
+        )
+    if len(parts) > MOST_LEVELS or any(len(part.encode()) > MOST_NAME_BYTES for part in parts):
+        raise ToolError(
+            f"The path has a name of more than {MOST_NAME_BYTES} bytes, or more than {MOST_LEVELS} "
+            "folders in each other: give a shorter one."
+        )
+    return parts
+
+
+def shown(path: str | Sequence[str]) -> str:
+    """Return a path for an error text."""
+    text = path if isinstance(path, str) else "/".join(path)
+    return one_line(text or "The workspace", 200)
+
+
+@contextmanager
+def told(parts: Sequence[str]) -> Iterator[None]:
+    """Turn what the system says of a path into a sentence for the model."""
+    try:
+        yield
+    except OSError as error:
+        raise ToolError(_sentence(error.errno or 0, shown(parts))) from error
+
+
+@contextmanager
+def opened(opener: Opener, folder: int, parts: Sequence[str], flags: int = FOLDER) -> Iterator[int]:
+    """Open below a folder for as long as the block lasts."""
+    descriptor = opener(folder, parts, flags)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def opened_file(
+    opener: Opener, folder: int, parts: Sequence[str]
+) -> Iterator[tuple[int, os.stat_result]]:
+    """Open a file to read it.
+
+    Raises:
+        ToolError: It is none, or could be a file that does not belong here.
+        OSError: It cannot be opened.
+    """
+    with opened(opener, folder, parts, FILE) as descriptor:
+        state = os.fstat(descriptor)
+        if stat.S_ISDIR(state.st_mode):
+            raise IsADirectoryError(errno.EISDIR, "")
+        if not stat.S_ISREG(state.st_mode):
+            raise ToolError(f"{shown(parts)} is a device, a pipe or a socket, and no file.")
+        if state.st_nlink > 1:
+            raise ToolError(
+                f"{shown(parts)} has several names (hard links), and such files are not read: copy "
+                "it, with the shell if you have it, and read the copy."
+            )
+        yield descriptor, state
+
+
+def state_of(opener: Opener, folder: int, parts: Sequence[str]) -> os.stat_result | None:
+    """Return what the system knows of a file, a folder or a link itself; `None` for none."""
+    if not parts:
+        return os.fstat(folder)
+    try:
+        with opened(opener, folder, parts[:-1]) as above:
+            return os.stat(parts[-1], dir_fd=above, follow_symlinks=False)
+    except FileNotFoundError:
+        return None
+
+
+@cache
+def _syscall() -> "ctypes._NamedFuncPointer":
+    function = ctypes.CDLL(None, use_errno=True).syscall
+    function.restype = ctypes.c_long
+    function.argtypes = (
+        *(ctypes.c_long, ctypes.c_int, ctypes.c_char_p, ctypes.c_void_p, ctypes.c_size_t),
+    )
+    return function
+
+
+def _step(folder: int, name: str | None, flags: int, device: int) -> int:
+    if name is not None and (name in {"", ".", ".."} or "/" in name):
+        raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
+    flags |= os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        opened = os.open("." if name is None else name, flags, dir_fd=folder)
+    except NotADirectoryError:
+        if name and stat.S_ISLNK(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP)) from None
+        raise
+    if os.fstat(opened).st_dev != device:
+        os.close(opened)
+        raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
+    return opened
+
+
+def _sentence(number: int, name: str) -> str:
+    match number:
+        case errno.ENOENT:
+            return f"There is no {name}. See file_list or glob for what there is."
+        case errno.ELOOP | errno.EXDEV:
+            return f"{name} is a link, or lies behind one, and links are not followed."
+        case errno.ENOTDIR:
+            return f"{name} leads through a file as if it were a folder, or is none. See file_list."
+        case errno.EISDIR:
+            return f"{name} is a folder: name a file in it. See file_list for what it holds."
+        case errno.ENXIO:
+            return f"{name} is a device, a pipe or a socket, and no file."
+        case errno.ENOSPC | errno.EDQUOT:
+            return f"{name} was not written, since the disk is full. Tell the person."
+        case errno.EACCES | errno.EPERM:
+            return f"{name} may not be opened: somebody changed its permissions."
+    return f"{name} cannot be used just now ({os.strerror(number)}). Try it again, or go on."

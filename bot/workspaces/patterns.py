@@ -1,0 +1,181 @@
+"""Patterns of models, read by RE2: whatever they say, the time grows with the text alone.
+
+Python's `re` is never given what a model wrote: some expressions keep it busy for years.
+"""
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+import re2
+
+from bot.errors import ToolError
+
+MOST_CHARACTERS = 1_000
+
+#: Lets `^` and `$` stand for the ends of a line.
+_PREFIX = "(?m)"
+
+#: RE2 makes a program of an expression: what is larger takes seconds for a page of text.
+MOST_INSTRUCTIONS = 5_000
+_MEMORY = 2 << 20
+
+# One look takes at most 30 ns for each byte and instruction, and it cannot be stopped.
+_WORK_AT_ONCE = 30_000_000
+_LEAST_AT_ONCE, _MOST_AT_ONCE = 6_000, 1_000_000
+
+
+class _Match(Protocol):
+    def start(self) -> int: ...
+    def end(self) -> int: ...
+
+
+class _Compiled(Protocol):
+    @property
+    def programsize(self) -> int: ...
+    def search(self, text: bytes, pos: int, endpos: int) -> _Match | None: ...
+    def fullmatch(self, text: bytes) -> object | None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Expression:
+    """A regular expression that looks at one line at a time."""
+
+    compiled: _Compiled
+
+    @property
+    def bytes_at_once(self) -> int:
+        """How much it may look at in one go."""
+        fitting = _WORK_AT_ONCE // max(1, self.compiled.programsize)
+        return max(_LEAST_AT_ONCE, min(fitting, _MOST_AT_ONCE))
+
+    def pieces(self, content: bytes) -> Iterator[tuple[int, int]]:
+        """Return where to cut a content into what may be looked at in one go."""
+        return pieces(content, self.bytes_at_once)
+
+    def find(self, content: bytes, start: int, end: int) -> tuple[int, int] | None:
+        """Return where the first match begins and ends."""
+        found = self.compiled.search(content, start, end)
+        return None if found is None else (found.start(), found.end())
+
+
+@dataclass(frozen=True, slots=True)
+class PathPattern:
+    """A pattern of paths: `src/**/*.{js,ts}`.
+
+    Attributes:
+        names: The names in it, of which some are those of folders.
+    """
+
+    compiled: _Compiled
+    names: tuple[str, ...]
+
+    def fits(self, path: str) -> bool:
+        """Return whether a path is meant."""
+        # Not every name is text.
+        return self.compiled.fullmatch(os.fsencode(path)) is not None
+
+
+def pieces(content: bytes, size: int) -> Iterator[tuple[int, int]]:
+    """Cut a content into pieces of at most this size, between lines where there are any."""
+    start = 0
+    while start < len(content):
+        end = min(start + size, len(content))
+        if end < len(content):
+            end = content.rfind(b"\n", start, end) + 1 or end
+        yield start, end
+        start = end
+
+
+def expression(pattern: str, *, ignore_case: bool = False) -> Expression:
+    """Return a regular expression of a model.
+
+    Raises:
+        ToolError: It is none, or would take too long.
+    """
+    if not pattern:
+        raise ToolError("The pattern is empty: give what to look for.")
+    return Expression(_compiled(f"{_PREFIX}{pattern}", pattern, ignore_case=ignore_case))
+
+
+def path_pattern(pattern: str) -> PathPattern:
+    """Return a pattern of paths.
+
+    `*` and `?` stand for what is in one name, `**` for folders at any depth, `[a-z]` for one of
+    these characters, `{a,b}` for one of these texts.
+
+    Raises:
+        ToolError: It is none.
+    """
+    if not pattern.strip("/") or ".." in pattern.split("/"):
+        raise ToolError("Give a pattern of paths in the workspace, such as `**/*.py`.")
+    pattern = pattern.strip("/")
+    compiled = _compiled("".join(_translated(pattern)), pattern)
+    return PathPattern(compiled, tuple(pattern.split("/")))
+
+
+def _compiled(text: str, pattern: str, *, ignore_case: bool = False) -> _Compiled:
+    if len(pattern) > MOST_CHARACTERS:
+        raise ToolError(f"The pattern has {len(pattern):,} characters: give a shorter one.")
+    options = re2.Options()
+    options.log_errors = False
+    options.never_nl = options.never_capture = True
+    options.max_mem = _MEMORY
+    options.case_sensitive = not ignore_case
+    try:
+        compiled: _Compiled = re2.compile(text, options)
+    except (re2.error, UnicodeEncodeError) as error:
+        raise ToolError(
+            f"The pattern cannot be read ({_reason(error)}). It must be an RE2 expression, which "
+            "has no look-around and no back references; put a backslash before characters that "
+            "stand for themselves."
+        ) from None
+    if compiled.programsize > MOST_INSTRUCTIONS:
+        raise ToolError("The pattern repeats too much: use smaller counts, or `*` and `+`.")
+    return compiled
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, UnicodeEncodeError):
+        return "it holds half of a character"
+    text = error.args[0] if error.args else ""
+    text = text.decode(errors="replace") if isinstance(text, bytes) else str(text)
+    return text.replace(_PREFIX, "")
+
+
+def _translated(pattern: str) -> Iterator[str]:
+    """Give the parts of the regular expression that says the same."""
+    at, braces = 0, 0
+    while at < len(pattern):
+        rest = pattern[at:]
+        length = 1
+        if rest.startswith("**/") and (at == 0 or pattern[at - 1] == "/"):
+            length = 3
+            yield "(?:.*/)?"
+        elif rest.startswith("**"):
+            length = len(rest) - len(rest.lstrip("*"))
+            yield ".*"
+        elif rest[0] == "*":
+            yield "[^/]*"
+        elif rest[0] == "?":
+            yield "[^/]"
+        elif rest[0] == "[" and (end := rest.find("]", 2)) > 0:
+            length = end + 1
+            yield _one_of(rest[1:end])
+        elif rest[0] == "{" and "}" in rest and not braces:
+            braces = 1
+            yield "(?:"
+        elif rest[0] in ",}" and braces:
+            braces = int(rest[0] == ",")
+            yield "|" if braces else ")"
+        else:
+            yield re2.escape(rest[0])
+        at += length
+
+
+def _one_of(characters: str) -> str:
+    negated = characters[0] in "!^"
+    listed = characters[1:] if negated else characters
+    safe = listed.replace("\\", "\\\\").replace("[", "\\[").replace("^", "\\^")
+    return f"[^/{safe}]" if negated else f"[{safe}]"

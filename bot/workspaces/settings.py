@@ -1,0 +1,96 @@
+"""What a person's workspace may hold, as `config.yaml` sets it; and whether more fits (pure)."""
+
+from dataclasses import dataclass
+
+from pydantic import Field
+
+from bot.errors import ToolError
+from bot.values import Settings
+
+ROOM = (
+    "Make room first: delete files with the shell if you have it, or write an empty text over "
+    "large ones that the person no longer needs."
+)
+
+
+class WorkspaceSettings(Settings):
+    """Everything under `workspaces:`."""
+
+    enabled: bool = Field(default=True, description="Offer the tools that read and write files.")
+    folder: str = Field(
+        "data/workspaces",
+        min_length=1,
+        description="Where the workspaces are: in it one folder per person, which the bot makes.",
+    )
+    user_bytes: int = Field(
+        256_000_000, ge=10_000, description="What one person's files may take together, in bytes."
+    )
+    user_files: int = Field(
+        20_000, ge=10, le=200_000, description="Files and folders that one person may have."
+    )
+    file_bytes: int = Field(
+        10_000_000,
+        ge=1_000,
+        le=100_000_000,
+        description="The largest file that the tools read and write, in bytes.",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What a person's files take.
+
+    Attributes:
+        size: In bytes.
+        count: Files and folders.
+    """
+
+    size: int = 0
+    count: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What a write would do.
+
+    Attributes:
+        before: The size of the file as it is, 0 for none.
+        after: Its size afterwards.
+        made: Files and folders that it adds.
+    """
+
+    before: int
+    after: int
+    made: int
+
+
+def check_room(settings: WorkspaceSettings, usage: Usage, change: Change) -> None:
+    """Let a write pass. One that makes a file smaller always may.
+
+    Raises:
+        ToolError: It would take more than the person may have.
+    """
+    if change.after > settings.file_bytes:
+        raise ToolError(
+            f"The file would have {spoken(change.after)}, and {spoken(settings.file_bytes)} is the "
+            "most: shorten it, or split it into several files."
+        )
+    grows = change.made > 0 or change.after > change.before
+    if grows and usage.count + change.made > settings.user_files:
+        raise ToolError(
+            f"There are {usage.count:,} files and folders in this person's workspaces, and "
+            f"{settings.user_files:,} is the most. {ROOM}"
+        )
+    size = usage.size - change.before + change.after
+    if change.after > change.before and size > settings.user_bytes:
+        raise ToolError(
+            f"This person's files would take {spoken(size)} together, and "
+            f"{spoken(settings.user_bytes)} is the most. {ROOM}"
+        )
+
+
+def spoken(size: int) -> str:
+    """Return a size in words: `1 byte`, `12 kB`, `3.4 MB`."""
+    if size < 1_000:
+        return "1 byte" if size == 1 else f"{size} bytes"
+    return f"{size / 1_000:.3g} kB" if size < 999_500 else f"{size / 1_000_000:,.1f} MB"

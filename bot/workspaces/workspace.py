@@ -1,0 +1,258 @@
+"""One folder of files: what can be done in it, safely, whatever is in it."""
+
+import fcntl
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from bot.errors import ToolError
+from bot.workspaces.beneath import (
+    FOLDER,
+    Opener,
+    opened,
+    opened_file,
+    parts_of,
+    shown,
+    state_of,
+    told,
+)
+from bot.workspaces.settings import Change, Usage, WorkspaceSettings, check_room, spoken
+from bot.workspaces.walk import DEEPEST, TEMPORARY, USUALLY_SKIPPED, Entry, Kind, Walk, kind_of
+from bot.workspaces.writing import make_folders, missing, replace_file
+
+#: What one look through a folder may take.
+MOST_ENTRIES = 50_000
+WALK_SECONDS = 10.0
+
+LOCK_SECONDS = 10.0
+
+#: What a person's folder holds: their own workspace, those of their runs, and the writers' lock.
+OWN, RUNS = "own", "runs"
+_LOCK = "lock"
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What a write did.
+
+    Attributes:
+        created: The file was not there before.
+        size: It has so many bytes now.
+    """
+
+    created: bool
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Looking:
+    """A look through a folder.
+
+    Attributes:
+        folder: It, opened.
+        parts: The way to it from the top of the workspace.
+        found: What is in it, at all depths; the one file that was asked for.
+        until: When to end, by the monotonic clock.
+    """
+
+    folder: int
+    parts: tuple[str, ...]
+    found: "Walk | list[Entry]"
+    until: float
+
+    @property
+    def cut(self) -> bool:
+        """Whether not everything was seen."""
+        return isinstance(self.found, Walk) and self.found.cut
+
+    @property
+    def entries(self) -> Iterator[Entry]:
+        """What was found and is no half-written file."""
+        return (each for each in self.found if not TEMPORARY.fullmatch(each.parts[-1]))
+
+    def path(self, entry: Entry) -> str:
+        """Return the path of an entry from the top of the workspace."""
+        return "/".join((*self.parts, *entry.parts))
+
+
+class Workspace:
+    """One folder of files. Its methods block: call them in a thread.
+
+    All raise `ToolError` with a sentence for the model.
+    """
+
+    def __init__(
+        self,
+        settings: WorkspaceSettings,
+        opener: Opener,
+        base: Path,
+        user: str,
+        names: Sequence[str],
+    ) -> None:
+        self._settings = settings
+        self._base = base
+        self._user = user
+        self._names = tuple(names)
+        self.opener = opener
+
+    @property
+    def path(self) -> Path:
+        """Where the folder is. What is in it may be hostile: open it by `opened`."""
+        return self._base.joinpath(self._user, *self._names)
+
+    @property
+    def most_bytes(self) -> int:
+        """The largest file that is read."""
+        return self._settings.file_bytes
+
+    @contextmanager
+    def opened(self) -> Iterator[int]:
+        """Open the folder, which is made when it is first needed."""
+        with self._user_folder() as user:
+            make_folders(self.opener, user, self._names)
+            with opened(self.opener, user, self._names) as folder:
+                yield folder
+
+    def read(self, path: str) -> bytes:
+        """Return the content of a file."""
+        parts = _file_parts(path)
+        with told(parts), self.opened() as folder:
+            return self.read_in(folder, parts)
+
+    def read_in(self, folder: int, parts: Sequence[str]) -> bytes:
+        """Return the content of a file below the opened folder.
+
+        Raises:
+            ToolError: It is no file, or too large.
+            OSError: It cannot be opened.
+        """
+        most = self.most_bytes
+        with opened_file(self.opener, folder, parts) as (descriptor, state):
+            if state.st_size <= most:
+                with os.fdopen(descriptor, "rb", closefd=False) as file:
+                    content = file.read(most + 1)
+                if len(content) <= most:
+                    return content
+            raise ToolError(
+                f"{shown(parts)} has {spoken(max(state.st_size, most + 1))}, and {spoken(most)} is "
+                "the most that is read: take the part that matters with the shell if you have it."
+            )
+
+    def write(self, path: str, content: bytes) -> Written:
+        """Make a file, or put another content into it."""
+        return self._replace(_file_parts(path), lambda _: content)
+
+    def edit(self, path: str, change: Callable[[bytes], bytes]) -> Written:
+        """Put into a file what `change` makes of its content; nobody writes in between."""
+        parts = _file_parts(path)
+
+        def changed(folder: int) -> bytes:
+            return change(self.read_in(folder, parts))
+
+        return self._replace(parts, changed)
+
+    @contextmanager
+    def walk(
+        self,
+        path: str,
+        *,
+        deepest: int = DEEPEST,
+        skip: frozenset[str] = USUALLY_SKIPPED,
+        seconds: float = WALK_SECONDS,
+    ) -> Iterator["Looking"]:
+        """Look through a folder, or at one file, in a bounded time."""
+        parts = parts_of(path)
+        until = time.monotonic() + seconds
+        with told(parts), self.opened() as folder:
+            state = state_of(self.opener, folder, parts)
+            if state is not None and kind_of(state) is Kind.FILE:
+                entry = Entry(parts[-1:], Kind.FILE, state.st_size, state.st_mtime_ns)
+                with opened(self.opener, folder, parts[:-1]) as above:
+                    yield Looking(above, parts[:-1], [entry], until)
+            else:
+                with opened(self.opener, folder, parts) as below:
+                    walk = Walk(
+                        self.opener,
+                        below,
+                        most=MOST_ENTRIES,
+                        deepest=deepest,
+                        skip=skip.difference(parts),
+                        until=until,
+                    )
+                    yield Looking(below, parts, walk, until)
+
+    def usage(self) -> Usage:
+        """Return what all workspaces of the person take together."""
+        with told(()), self._user_folder() as user:
+            return self._usage(user)
+
+    def _replace(self, parts: Sequence[str], content_in: Callable[[int], bytes]) -> Written:
+        with told(parts), self._user_folder() as user, _alone(user):
+            make_folders(self.opener, user, self._names)
+            with opened(self.opener, user, self._names) as folder:
+                content = content_in(folder)
+                before = state_of(self.opener, folder, parts)
+                made = missing(self.opener, folder, parts)
+                change = Change(before.st_size if before else 0, len(content), made)
+                check_room(self._settings, self._usage(user), change)
+                replace_file(self.opener, folder, parts, content)
+        return Written(before is None, len(content))
+
+    @contextmanager
+    def _user_folder(self) -> Iterator[int]:
+        """Open the folder that holds all that is this person's."""
+        with ExitStack() as stack:
+            try:
+                base = os.open(self._base, FOLDER)
+            except FileNotFoundError:
+                self._base.mkdir(mode=0o700, parents=True, exist_ok=True)
+                base = os.open(self._base, FOLDER)
+            stack.callback(os.close, base)
+            make_folders(self.opener, base, (self._user,))
+            yield stack.enter_context(opened(self.opener, base, (self._user,)))
+
+    def _usage(self, user: int) -> Usage:
+        """Count; and clear away what writers left that died: nobody else is writing."""
+        size = count = 0
+        for entry in Walk(self.opener, user, most=self._settings.user_files + 10):
+            if TEMPORARY.fullmatch(entry.parts[-1]) and entry.kind is Kind.FILE:
+                with opened(self.opener, user, entry.parts[:-1]) as above:
+                    os.unlink(entry.parts[-1], dir_fd=above)
+            elif entry.parts[0] in {OWN, RUNS} and len(entry.parts) > 1:
+                size += entry.size
+                count += 1
+        return Usage(size, count)
+
+
+def _file_parts(path: str) -> tuple[str, ...]:
+    parts = parts_of(path)
+    if not parts:
+        raise ToolError("Name a file: give its path from the top of the workspace.")
+    return parts
+
+
+@contextmanager
+def _alone(user: int) -> Iterator[None]:
+    """Let one writer at a time into a person's files, whichever process it is in."""
+    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+    descriptor = os.open(_LOCK, flags, 0o600, dir_fd=user)
+    try:
+        deadline = time.monotonic() + LOCK_SECONDS
+        while not _locked(descriptor):
+            if time.monotonic() > deadline:
+                raise ToolError("Other work is writing this person's files: try it again.")
+            time.sleep(0.005)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _locked(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

@@ -1,0 +1,75 @@
+"""Writing below an open folder: whole files, each in one moment."""
+
+import os
+import secrets
+import stat
+from collections.abc import Sequence
+from contextlib import suppress
+
+from bot.errors import ToolError
+from bot.workspaces.beneath import Opener, opened, shown, state_of
+from bot.workspaces.walk import kind_of
+
+
+def missing(opener: Opener, folder: int, parts: Sequence[str]) -> int:
+    """Return how many of the file and the folders on the way to it are not there yet."""
+    lengths = range(1, len(parts) + 1)
+    return sum(state_of(opener, folder, parts[:length]) is None for length in lengths)
+
+
+def replace_file(opener: Opener, folder: int, parts: Sequence[str], content: bytes) -> None:
+    """Put a file in the place of what was there, with the folders on the way to it.
+
+    Whoever reads it meanwhile reads the old content or the new one. A link or a second name of
+    the file keeps what it leads to: this is a new file.
+
+    Raises:
+        ToolError: Something else than a file has that name.
+        OSError: It cannot be written.
+    """
+    make_folders(opener, folder, parts[:-1])
+    with opened(opener, folder, parts[:-1]) as above:
+        mode = _mode(above, parts)
+        temporary = f".retinue-{secrets.token_hex(8)}.part"
+        try:
+            _write(above, temporary, content, mode)
+            os.rename(temporary, parts[-1], src_dir_fd=above, dst_dir_fd=above)
+        except BaseException:
+            with suppress(FileNotFoundError):
+                os.unlink(temporary, dir_fd=above)
+            raise
+
+
+def make_folders(opener: Opener, folder: int, parts: Sequence[str]) -> None:
+    """Make the folders of a path that are not there.
+
+    Raises:
+        OSError: One cannot be made; something else may have its name.
+    """
+    for length, name in enumerate(parts):
+        with opened(opener, folder, parts[:length]) as above, suppress(FileExistsError):
+            os.mkdir(name, 0o700, dir_fd=above)
+
+
+def _mode(above: int, parts: Sequence[str]) -> int:
+    """Return the permissions for a file: those of the one that it replaces."""
+    try:
+        state = os.stat(parts[-1], dir_fd=above, follow_symlinks=False)
+    except FileNotFoundError:
+        return 0o600
+    if not stat.S_ISREG(state.st_mode):
+        raise ToolError(
+            f"{shown(parts)} is a {kind_of(state)} there already, and only files are replaced: "
+            "take another name."
+        )
+    return stat.S_IMODE(state.st_mode) & 0o777 | 0o600
+
+
+def _write(above: int, name: str, content: bytes, mode: int) -> None:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    with os.fdopen(os.open(name, flags, 0o600, dir_fd=above), "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fchmod(file.fileno(), mode)
+        # A file that is renamed before its content is on the disk may be empty after a power cut.
+        os.fsync(file.fileno())

@@ -1,0 +1,120 @@
+"""Memories: short facts about a person, each with where it comes from."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import ColumnElement, Row, delete, func, insert, select
+
+from db.database import Transaction
+from db.search import words_of
+from db.tables import conversations, memories, messages
+
+#: Shorter words stand in every text, unless a letter is a word.
+_LEAST_LETTERS = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Memory:
+    """A fact that one person wants remembered.
+
+    Attributes:
+        number: What the person calls it.
+        origin: `said`: the person's own words; `confirmed`: found elsewhere, and the person said
+            yes.
+        source: Where it was found; empty for what the person said.
+        conversation_id: Where that was.
+        message_id: The message that the words stand in; empty for what was found elsewhere.
+    """
+
+    id: str
+    number: int
+    text: str
+    origin: str
+    source: str = ""
+    conversation_id: str = ""
+    message_id: str = ""
+    created_at: datetime
+
+
+_COLUMNS = [memories.c[field.name] for field in fields(Memory)]
+_MINE = select(*_COLUMNS).order_by(memories.c.number.desc())
+
+
+async def add(tx: Transaction, user: str, memory: Memory) -> None:
+    """Store a memory; the caller has locked the person's row and asked for the number."""
+    row = {field.name: getattr(memory, field.name) for field in fields(Memory)}
+    await tx.execute(insert(memories).values(user_id=user, **row))
+
+
+async def next_number(tx: Transaction, user: str) -> int:
+    """Return the number of this person's next memory."""
+    newest = select(func.max(memories.c.number)).where(memories.c.user_id == user)
+    return (await tx.scalar(newest) or 0) + 1
+
+
+async def find(tx: Transaction, user: str, memory_id: str, text: str) -> Memory | None:
+    """Return a person's memory that has this id or says just this."""
+    return await _one(tx, user, (memories.c.id == memory_id) | (memories.c.text == text))
+
+
+async def get(tx: Transaction, user: str, number: int) -> Memory | None:
+    """Return a person's memory by its number."""
+    return await _one(tx, user, memories.c.number == number)
+
+
+async def everything(tx: Transaction, user: str) -> list[Memory]:
+    """Return all memories of a person, newest first: there are few, and they are short."""
+    rows = await tx.execute(_MINE.where(memories.c.user_id == user))
+    return [_memory(row) for row in rows]
+
+
+async def remove(tx: Transaction, user: str, number: int) -> bool:
+    """Delete a person's memory and return whether it was there."""
+    query = delete(memories).where(memories.c.user_id == user, memories.c.number == number)
+    return (await tx.execute(query)).rowcount > 0
+
+
+async def said_by(
+    tx: Transaction, user: str, conversation_id: str, *, limit: int
+) -> list[tuple[str, str]]:
+    """Return id and text of what a person said last in a conversation of theirs, newest first."""
+    rows = await tx.execute(
+        select(messages.c.id, messages.c.text)
+        .join(conversations, conversations.c.id == messages.c.conversation_id)
+        .where(
+            messages.c.conversation_id == conversation_id,
+            messages.c.role == "user",
+            conversations.c.user_id == user,
+        )
+        .order_by(messages.c.id.desc())
+        .limit(limit)
+    )
+    return [(row.id, row.text) for row in rows]
+
+
+def fitting(found: Sequence[Memory], query: str) -> list[Memory]:
+    """Return the memories that share a word with a text, those that share most first (pure)."""
+    words = [word.casefold() for word in words_of(query) if _tells(word)]
+
+    def shared(memory: Memory) -> int:
+        text = memory.text.casefold()
+        return sum(word in text for word in words)
+
+    ranked = sorted(found, key=lambda memory: (-shared(memory), -memory.number))
+    return [memory for memory in ranked if shared(memory)]
+
+
+def _tells(word: str) -> bool:
+    return len(word) >= _LEAST_LETTERS or not word.isascii()
+
+
+async def _one(tx: Transaction, user: str, condition: ColumnElement[bool]) -> Memory | None:
+    query = _MINE.where(memories.c.user_id == user, condition)
+    row = (await tx.execute(query.limit(1))).first()
+    return _memory(row) if row else None
+
+
+def _memory(row: Row[Any]) -> Memory:
+    return Memory(**{field.name: getattr(row, field.name) for field in fields(Memory)})

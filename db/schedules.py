@@ -1,0 +1,297 @@
+"""Queries on schedules and their fires."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Row, Select, and_, delete, func, insert, or_, select, update
+
+from bot.values import UNFINISHED, Place, RunStatus
+from db.database import Transaction
+from db.runs import place_columns
+from db.tables import outbox, schedule_fires, schedules, subagent_runs
+from db.upsert import insert_into
+
+ALIVE = ("active", "paused")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Schedule:
+    """Work that a person wants done later.
+
+    Attributes:
+        number: What the person calls it.
+        cron: Empty for what happens once.
+        due_at: The next fire; `None` when there is none to come.
+        failures: Fires in a row whose runs did not complete.
+    """
+
+    id: str
+    user_id: str
+    place: Place
+    number: int
+    label: str
+    task: str
+    agent: str
+    cron: str
+    timezone: str
+    status: str
+    due_at: datetime | None
+    failures: int
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fire:
+    """One time at which a schedule is due.
+
+    Attributes:
+        created_at: When it was claimed.
+    """
+
+    schedule: Schedule
+    due_at: datetime
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ended:
+    """A fire whose run is over.
+
+    Attributes:
+        unheard: The run's result cannot be delivered.
+    """
+
+    fire: Fire
+    status: RunStatus
+    error: str
+    unheard: bool
+
+
+_PLACE = ("channel", "place_workspace", "place_channel", "place_thread", "place_message")
+_PLAIN = [field.name for field in fields(Schedule) if field.name != "place"]
+_COLUMNS = [schedules.c[name] for name in (*_PLAIN, *_PLACE)]
+_FIRE = [
+    *_COLUMNS,
+    schedule_fires.c.due_at.label("fire_due_at"),
+    schedule_fires.c.created_at.label("fire_created_at"),
+]
+
+
+def _schedule(row: Row[Any]) -> Schedule:
+    place = Place(*(getattr(row, name) for name in _PLACE))
+    return Schedule(place=place, **{name: getattr(row, name) for name in _PLAIN})
+
+
+def _fire(row: Row[Any]) -> Fire:
+    return Fire(schedule=_schedule(row), due_at=row.fire_due_at, created_at=row.fire_created_at)
+
+
+# -- what a person has ---------------------------------------------------------------------------
+
+
+async def add(tx: Transaction, schedule: Schedule) -> None:
+    """Store a schedule; the caller has locked the person's row and asked for the number."""
+    row = {field.name: getattr(schedule, field.name) for field in fields(Schedule)}
+    await tx.execute(insert(schedules).values(row | place_columns(row.pop("place"))))
+
+
+async def next_number(tx: Transaction, user: str) -> int:
+    """Return the number of this person's next schedule."""
+    newest = select(func.max(schedules.c.number)).where(schedules.c.user_id == user)
+    return (await tx.scalar(newest) or 0) + 1
+
+
+async def find(tx: Transaction, user: str, schedule_id: str) -> Schedule | None:
+    """Return a person's schedule by its id."""
+    query = select(*_COLUMNS).where(schedules.c.user_id == user, schedules.c.id == schedule_id)
+    row = (await tx.execute(query)).first()
+    return _schedule(row) if row else None
+
+
+async def get(tx: Transaction, user: str, number: int) -> Schedule | None:
+    """Return a person's schedule by its number."""
+    query = select(*_COLUMNS).where(schedules.c.user_id == user, schedules.c.number == number)
+    row = (await tx.execute(query)).first()
+    return _schedule(row) if row else None
+
+
+async def alive(tx: Transaction, user: str) -> list[Schedule]:
+    """Return a person's schedules that are not over, oldest first."""
+    mine = (schedules.c.user_id == user, schedules.c.status.in_(ALIVE))
+    rows = await tx.execute(select(*_COLUMNS).where(*mine).order_by(schedules.c.number))
+    return [_schedule(row) for row in rows]
+
+
+async def newest_zone(tx: Transaction, user: str) -> str:
+    """Return the time zone of a person's newest schedule; empty if there is none."""
+    query = select(schedules.c.timezone).where(schedules.c.user_id == user)
+    return await tx.scalar(query.order_by(schedules.c.number.desc()).limit(1)) or ""
+
+
+async def cancel(tx: Transaction, schedule_id: str, now: datetime) -> bool:
+    """End a schedule on request; `False` when it is over."""
+    return await _end(tx, schedule_id, "cancelled", now)
+
+
+async def pause(tx: Transaction, schedule_id: str) -> bool:
+    """Let a schedule not fire for now."""
+    query = update(schedules).where(schedules.c.id == schedule_id, schedules.c.status == "active")
+    return (await tx.execute(query.values(status="paused"))).rowcount > 0
+
+
+async def resume(tx: Transaction, schedule_id: str, due_at: datetime) -> bool:
+    """Let a paused schedule fire again."""
+    query = update(schedules).where(schedules.c.id == schedule_id, schedules.c.status == "paused")
+    return (await tx.execute(query.values(status="active", due_at=due_at))).rowcount > 0
+
+
+async def _end(tx: Transaction, schedule_id: str, status: str, now: datetime) -> bool:
+    query = update(schedules).where(schedules.c.id == schedule_id, schedules.c.status.in_(ALIVE))
+    done = await tx.execute(query.values(status=status, due_at=None, ended_at=now))
+    return done.rowcount > 0
+
+
+# -- what is due ---------------------------------------------------------------------------------
+
+
+async def due(
+    tx: Transaction, platforms: Sequence[str], now: datetime, *, limit: int = 100
+) -> list[Schedule]:
+    """Return the schedules on these platforms that are due, the longest first."""
+    query = select(*_COLUMNS).where(
+        schedules.c.status == "active",
+        schedules.c.due_at <= now,
+        schedules.c.channel.in_(platforms),
+    )
+    rows = await tx.execute(query.order_by(schedules.c.due_at).limit(limit))
+    return [_schedule(row) for row in rows]
+
+
+async def claim(
+    tx: Transaction,
+    schedule: Schedule,
+    *,
+    due_at: datetime,
+    next_due: datetime | None,
+    now: datetime,
+) -> Fire | None:
+    """Take a fire, and move the schedule to its next; `None` when someone else has it.
+
+    Args:
+        tx: The transaction.
+        schedule: As it was read.
+        due_at: The fire.
+        next_due: The one after it; `None` when the schedule is done.
+        now: The time.
+    """
+    over = {"status": "done", "ended_at": now} if next_due is None else {}
+    moved = await tx.execute(
+        update(schedules)
+        .where(
+            schedules.c.id == schedule.id,
+            schedules.c.status == "active",
+            schedules.c.due_at == schedule.due_at,
+        )
+        .values(due_at=next_due, **over)
+    )
+    if moved.rowcount == 0:
+        return None
+    fire = {"schedule_id": schedule.id, "due_at": due_at, "created_at": now}
+    inserted = await tx.execute(insert_into(tx, schedule_fires).on_conflict_do_nothing(), fire)
+    if inserted.rowcount == 0:
+        return None
+    return Fire(schedule=replace(schedule, due_at=next_due), due_at=due_at, created_at=now)
+
+
+async def left_behind(
+    tx: Transaction, platforms: Sequence[str], before: datetime, *, limit: int = 100
+) -> list[Fire]:
+    """Return fires that were claimed before, and of which nothing came, oldest first."""
+    query = (
+        select(*_FIRE)
+        .join(schedules, schedules.c.id == schedule_fires.c.schedule_id)
+        .where(
+            schedule_fires.c.status == "claimed",
+            schedule_fires.c.created_at < before,
+            schedules.c.channel.in_(platforms),
+        )
+        .order_by(schedule_fires.c.created_at)
+        .limit(limit)
+    )
+    return [_fire(row) for row in await tx.execute(query)]
+
+
+async def close(tx: Transaction, fire: Fire, status: str, run_id: str | None = None) -> bool:
+    """Write what became of a fire; `False` when someone else has."""
+    return await _move(tx, fire, "claimed", status, run_id=run_id)
+
+
+async def book(tx: Transaction, fire: Fire) -> bool:
+    """Take note that the end of a fire's run is booked; `False` when someone else has."""
+    return await _move(tx, fire, "started", "counted")
+
+
+async def _move(tx: Transaction, fire: Fire, old: str, new: str, **values: Any) -> bool:
+    query = update(schedule_fires).where(
+        schedule_fires.c.schedule_id == fire.schedule.id,
+        schedule_fires.c.due_at == fire.due_at,
+        schedule_fires.c.status == old,
+    )
+    return (await tx.execute(query.values(status=new, **values))).rowcount > 0
+
+
+# -- what came of it -----------------------------------------------------------------------------
+
+
+async def ended(tx: Transaction, *, limit: int = 100) -> list[Ended]:
+    """Return fires whose runs are over and told of, and which are not booked yet, oldest first."""
+    runs = subagent_runs
+    told = outbox.c.status.not_in(("held", "pending", "sending"))
+    query: Select[Any] = (
+        select(*_FIRE, runs.c.status.label("came_to"), runs.c.error, outbox.c.status.label("said"))
+        .join(schedules, schedules.c.id == schedule_fires.c.schedule_id)
+        .join(runs, runs.c.id == schedule_fires.c.run_id)
+        .outerjoin(outbox, outbox.c.run_id == runs.c.id)
+        .where(
+            schedule_fires.c.status == "started",
+            runs.c.status.not_in([str(status) for status in UNFINISHED]),
+            or_(outbox.c.status.is_(None), told),
+        )
+        .order_by(schedule_fires.c.due_at)
+        .limit(limit)
+    )
+    return [
+        Ended(
+            fire=_fire(row),
+            status=RunStatus(row.came_to),
+            error=row.error or "",
+            unheard=row.said == "blocked",
+        )
+        for row in await tx.execute(query)
+    ]
+
+
+async def succeeded(tx: Transaction, schedule_id: str) -> None:
+    """Forget the failures so far."""
+    query = update(schedules).where(schedules.c.id == schedule_id, schedules.c.failures > 0)
+    await tx.execute(query.values(failures=0))
+
+
+async def failed(tx: Transaction, schedule_id: str, *, most: int, now: datetime) -> bool:
+    """Count a failure, and return whether the schedule ended with it."""
+    failures = await tx.scalar(
+        update(schedules)
+        .where(schedules.c.id == schedule_id)
+        .values(failures=schedules.c.failures + 1)
+        .returning(schedules.c.failures)
+    )
+    return (failures or 0) >= most and await _end(tx, schedule_id, "failed", now)
+
+
+async def forget_before(tx: Transaction, moment: datetime) -> int:
+    """Delete schedules that ended before, and fires that were due before."""
+    await tx.execute(delete(schedule_fires).where(schedule_fires.c.due_at < moment))
+    over = and_(schedules.c.ended_at < moment, schedules.c.status.not_in(ALIVE))
+    return (await tx.execute(delete(schedules).where(over))).rowcount

@@ -1,0 +1,51 @@
+"""Lists of what is to be done: one per conversation, and one per run."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from sqlalchemy import delete, select
+
+from db.database import Transaction
+from db.tables import todos
+from db.upsert import insert_into
+
+
+@dataclass(frozen=True, slots=True)
+class Todo:
+    """One thing to do.
+
+    Attributes:
+        status: `pending`, `in_progress` or `done`.
+    """
+
+    text: str
+    status: str
+
+
+def progress(items: list[Todo]) -> str:
+    """Return how far a list has come."""
+    return f"{sum(item.status == 'done' for item in items)} of {len(items)} done"
+
+
+async def write(tx: Transaction, list_id: str, user: str, items: list[Todo], now: datetime) -> None:
+    """Put a list in place of the one that was there; an empty one is no list."""
+    if not items:
+        await tx.execute(delete(todos).where(todos.c.id == list_id, todos.c.user_id == user))
+        return
+    rows = [{"text": item.text, "status": item.status} for item in items]
+    insert = insert_into(tx, todos).values(id=list_id, user_id=user, items=rows, updated_at=now)
+    new = {"items": insert.excluded["items"], "updated_at": insert.excluded.updated_at}
+    mine = todos.c.user_id == user
+    await tx.execute(insert.on_conflict_do_update(index_elements=["id"], set_=new, where=mine))
+
+
+async def read(tx: Transaction, list_id: str, user: str) -> list[Todo]:
+    """Return a list of this person; empty if there is none."""
+    query = select(todos.c["items"]).where(todos.c.id == list_id, todos.c.user_id == user)
+    rows = await tx.scalar(query) or []
+    return [Todo(row["text"], row["status"]) for row in rows]
+
+
+async def forget_before(tx: Transaction, moment: datetime) -> int:
+    """Delete lists that nobody has touched since."""
+    return (await tx.execute(delete(todos).where(todos.c.updated_at < moment))).rowcount

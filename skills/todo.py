@@ -1,0 +1,93 @@
+"""What is to be done: the list that an agent keeps of one conversation, or of one run."""
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from bot.agent.sanitizer import escape_for_model, one_line, stored
+from db import todos
+from db.database import Database
+from db.todos import Todo, progress
+from skills.base import Effects, Skill, Tool, ToolContext, ToolError, tool
+
+MOST_ITEMS = 50
+MOST_CHARACTERS = 300
+
+GUIDE = """\
+Your list of things to do: with three steps or more ahead, write them down with todo_write, and
+write the whole list again, with what is done marked as done, whenever one is finished."""
+
+_MARKS = {"pending": "[ ]", "in_progress": "[>]", "done": "[x]"}
+
+
+class Item(BaseModel):
+    """One thing to do, as a model writes it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    text: str = Field(description=f"What to do, at most {MOST_CHARACTERS} characters.")
+    status: Literal["pending", "in_progress", "done"] = "pending"
+
+
+def build(database: Database) -> Skill:
+    """Return the skill that keeps lists in this database."""
+    return Skill(
+        name="todo",
+        description="A list of what is to be done in this piece of work.",
+        tools=(_todo_write(database), _todo_read(database)),
+        guide=GUIDE,
+    )
+
+
+def _todo_write(database: Database) -> Tool:
+    @tool(effects=Effects.REPEATABLE)
+    async def todo_write(
+        context: ToolContext, items: Annotated[list[Item], "The whole list, in order."]
+    ) -> str:
+        """Write your list of things to do, in place of the one before; [] clears it."""
+        if len(items) > MOST_ITEMS:
+            raise ToolError(
+                f"The list has {len(items)} items, and {MOST_ITEMS} is the most: put some together."
+            )
+        found = [Todo(_text(item.text), item.status) for item in items]
+        async with database.transaction() as tx:
+            await todos.write(tx, _list(context), context.user.key, found, context.now())
+        if not found:
+            return "The list is cleared."
+        # A run shows it on its card; the main agent has none.
+        await context.report(summary(found))
+        return f"Written: {progress(found)}."
+
+    return todo_write
+
+
+def _todo_read(database: Database) -> Tool:
+    @tool(effects=Effects.NONE)
+    async def todo_read(context: ToolContext) -> str:
+        """Read your list of things to do in this conversation, or in this run."""
+        async with database.snapshot() as tx:
+            found = await todos.read(tx, _list(context), context.user.key)
+        if not found:
+            return "The list is empty."
+        lines = [f"{_MARKS[item.status]} {item.text}" for item in found]
+        return escape_for_model("\n".join([*lines, f"{progress(found)}."]))
+
+    return todo_read
+
+
+def summary(items: list[Todo]) -> str:
+    """Return how far a list has come, and what is being done."""
+    now = next((item.text for item in items if item.status == "in_progress"), "")
+    return f"{progress(items)}: {now}" if now else progress(items)
+
+
+def _list(context: ToolContext) -> str:
+    """Return which list is meant: of the run, or of the conversation. No argument chooses it."""
+    return context.run_id or context.conversation_id
+
+
+def _text(given: str) -> str:
+    text = one_line(stored(given), MOST_CHARACTERS)
+    if not text:
+        raise ToolError("An item of the list is empty: say what is to be done.")
+    return text

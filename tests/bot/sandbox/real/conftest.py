@@ -1,0 +1,75 @@
+"""A sandbox that is real. Where there is none, nothing here is collected: that it is then not
+offered, and why, is tested beside this folder, everywhere.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from bot.sandbox.host import Host, SandboxUnavailableError
+from bot.sandbox.selftest import open_sandbox
+from bot.sandbox.settings import Room, ShellSettings
+from bot.sandbox.shell import Sandbox
+
+ROOM = Room(8_000_000, 300)
+#: Little of everything, so that what takes it all does so soon.
+SMALL = ShellSettings(
+    processes=24,
+    memory_mb=160,
+    temporary_mb=4,
+    temporary_files=2_000,
+    file_mb=4,
+    output_mb=1,
+    shown_kb=4,
+    free_memory_mb=0,
+    at_once=16,
+)
+
+
+async def _host() -> Host | None:
+    try:
+        async with open_sandbox(ShellSettings(), ROOM) as sandbox:
+            return sandbox.host
+    except SandboxUnavailableError:
+        return None
+
+
+HOST = asyncio.run(_host())
+
+collect_ignore_glob = [] if HOST else ["test_*.py"]
+
+
+@pytest.fixture
+def host() -> Host:
+    assert HOST is not None
+    return HOST
+
+
+@pytest.fixture
+async def sandbox(host: Host) -> AsyncIterator[Sandbox]:
+    with ThreadPoolExecutor(16) as executor:
+        yield Sandbox(host, SMALL, ROOM, executor)
+
+
+@pytest.fixture
+async def roomy(host: Host) -> AsyncIterator[Sandbox]:
+    """A sandbox as people have it."""
+    settings = replace_settings(ShellSettings(), free_memory_mb=0)
+    with ThreadPoolExecutor(4) as executor:
+        yield Sandbox(replace(host), settings, Room(256_000_000, 20_000), executor)
+
+
+def replace_settings(settings: ShellSettings, **changes: object) -> ShellSettings:
+    return ShellSettings.model_validate(settings.model_dump() | changes)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A workspace."""
+    path = tmp_path / "0123456789abcdef" / "own"
+    path.mkdir(parents=True, mode=0o700)
+    return path

@@ -1,0 +1,332 @@
+"""What takes too much is ended soon, and nothing is left of it, however it ends."""
+
+import asyncio
+import sys
+import time
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from bot.sandbox.shell import Ended, Sandbox
+from tests.bot.sandbox.real.watching import Bell, Dying, living, working_in
+
+pytestmark = pytest.mark.timeout(50)
+
+#: For a machine that is busy; each of these takes a fraction of a second on one that is not.
+SOON_SECONDS = 20
+
+
+@pytest.fixture
+def mark() -> str:
+    """Stands on the command lines of a test, and of no other."""
+    return f"0.{uuid.uuid4().int % 10**12:012}"
+
+
+@pytest.fixture
+def bell(folder: Path) -> Iterator[Bell]:
+    bell = Bell(folder)
+    yield bell
+    bell.close()
+
+
+def staying(mark: str) -> str:
+    """Return a command of which two processes stay, one of them as a daemon, and ring the bell."""
+    daemon = f"echo up >/workspace/bell; exec sleep 9{mark}"
+    return f"sh -c '(setsid sh -c \"{daemon}\" >/dev/null 2>&1 &); exec sleep 8{mark}'; true"
+
+
+def python(script: str) -> str:
+    return f"exec python3 - <<'END'\n{script}\nEND\n"
+
+
+def size_of(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.iterdir())
+
+
+def names_in(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+async def ended_soon(sandbox: Sandbox, command: str, folder: Path, seconds: float = 15) -> Ended:
+    began = time.monotonic()
+    ended = await sandbox.run(command, folder, seconds=seconds)
+    assert time.monotonic() - began < SOON_SECONDS
+    return ended
+
+
+MEMORY_OF_ONE = python("""\
+import os
+held = []
+for _ in range(120):
+    held.append(os.urandom(1 << 20))
+held.append(bytes(b"x") * (1 << 30))
+""")
+MEMORY_OF_MANY = python("""\
+import os, signal
+for _ in range(10):
+    if not os.fork():
+        held = [os.urandom(1 << 20) for _ in range(30)]
+        signal.pause()
+signal.pause()
+""")
+SHARED_FILES = python("""\
+import mmap, signal
+held = []
+for number in range(100):
+    with open(f"/workspace/{number}", "w+b") as file:
+        file.truncate(4_000_000)
+        held.append(mmap.mmap(file.fileno(), 0))
+        held[-1].write(b"x" * 4_000_000)
+signal.pause()
+""")
+REMOVED_BUT_OPEN = python("""\
+import os, signal
+held = []
+for number in range(400):
+    held.append(open("hidden", "wb"))
+    os.unlink("hidden")
+    held[-1].write(os.urandom(3_900_000))
+    held[-1].flush()
+signal.pause()
+""")
+HIDDEN_FOLDER = python("""\
+import os, signal
+os.mkdir("locked")
+for number in range(10):
+    with open(f"locked/{number}", "wb") as file:
+        file.write(os.urandom(3_900_000))
+os.chmod("locked", 0)
+signal.pause()
+""")
+DEEP = python("""\
+import os, signal
+for _ in range(300):
+    os.mkdir("d")
+    os.chdir("d")
+signal.pause()
+""")
+MANY_IN_TMP = python("""\
+import os, signal
+for number in range(100_000):
+    os.mknod(f"/tmp/{number}")
+""")
+
+
+@pytest.mark.parametrize(
+    ("command", "told"),
+    [
+        pytest.param(MEMORY_OF_MANY, "more than 160 MB of memory", id="memory of many"),
+        pytest.param("yes", "printed more than 1 MB", id="endless output"),
+        pytest.param("yes >&2", "printed more than 1 MB", id="endless errors"),
+        pytest.param(
+            "for i in $(seq 100); do head -c 3900000 /dev/urandom >f$i; done",
+            "the workspace holds more than 8 MB",
+            id="disk",
+        ),
+        pytest.param(
+            "for i in $(seq 5000); do : >f$i; done; sleep 9",
+            "more than 300 files and folders",
+            id="many files",
+        ),
+        pytest.param(SHARED_FILES, "more than", id="memory in files"),
+        pytest.param(REMOVED_BUT_OPEN, "the workspace holds more than 8 MB", id="removed but open"),
+        pytest.param(HIDDEN_FOLDER, "the workspace holds more than 8 MB", id="hidden folder"),
+        pytest.param(DEEP, "nested folders too deep", id="deep folders"),
+        pytest.param(MANY_IN_TMP, "more than 2,000 files in /tmp", id="many files in /tmp"),
+    ],
+)
+async def test_what_takes_too_much_is_ended_and_told(
+    sandbox: Sandbox, folder: Path, command: str, told: str
+) -> None:
+    ended = await ended_soon(sandbox, command, folder)
+
+    assert told in ended.reason
+
+
+@pytest.mark.parametrize(
+    ("command", "told"),
+    [
+        pytest.param(MEMORY_OF_ONE, "MemoryError", id="memory of one"),
+        pytest.param("head -c 9999999 /dev/zero >big", "File size limit", id="one large file"),
+        pytest.param("head -c 9999999 /dev/zero >/tmp/big", "", id="all of /tmp"),
+        pytest.param("head -c 99999999 /dev/zero >/dev/shm/big", "", id="all of /dev/shm"),
+        pytest.param("b() { b | b & }; b; sleep 1", "fork: retry", id="fork bomb"),
+        pytest.param(
+            python(
+                "import threading, time\n"
+                "for _ in range(500):\n"
+                "    threading.Thread(target=time.sleep, args=[1], daemon=True).start()\n"
+            ),
+            "can't start new thread",
+            id="threads",
+        ),
+    ],
+)
+async def test_what_meets_a_limit_of_the_system_gets_no_further(
+    sandbox: Sandbox, folder: Path, command: str, told: str
+) -> None:
+    ended = await ended_soon(sandbox, command, folder)
+
+    output = ended.output.head + ended.output.tail
+    assert (told in output and (ended.code or "fork" in told)) or "memory" in ended.reason
+    assert size_of(folder) <= 4 * 1024 * 1024
+
+
+async def test_a_command_that_takes_too_long_is_ended_with_all_its_processes(
+    sandbox: Sandbox, folder: Path, mark: str
+) -> None:
+    ended = await sandbox.run(
+        f"echo begun; (setsid sleep 9{mark} &) ; trap '' TERM INT HUP; sleep 8{mark}",
+        folder,
+        seconds=1,
+    )
+
+    assert "longer than 1 s" in ended.reason
+    assert ended.output.head == "begun\n"
+    assert living(mark) == []
+
+
+async def test_processes_that_a_command_leaves_behind_end_with_it(
+    sandbox: Sandbox, folder: Path, mark: str
+) -> None:
+    ended = await sandbox.run(
+        f"setsid sleep 9{mark} >/dev/null 2>&1 & (nohup setsid sleep 8{mark} & ) ; "
+        "echo gone; exit 4",
+        folder,
+        seconds=15,
+    )
+
+    assert (ended.code, ended.reason) == (4, "")
+    assert "gone" in ended.output.head
+    assert living(mark) == []
+
+
+async def test_nothing_is_left_of_a_command_whose_caller_was_cancelled(
+    sandbox: Sandbox, folder: Path, bell: Bell, mark: str
+) -> None:
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(sandbox.run(staying(mark), folder, seconds=30))
+        await bell.rung()
+        begun = living(mark)
+        task.cancel()
+
+    assert len(begun) >= 2
+    assert living(mark) == []
+
+
+async def test_a_command_that_is_cancelled_before_it_has_begun_leaves_nothing(
+    sandbox: Sandbox, folder: Path, mark: str
+) -> None:
+    """Whatever the moment: while it is being prepared, started, or let go."""
+    for turns in range(0, 40, 3):
+        async with asyncio.TaskGroup() as group:
+            task = group.create_task(sandbox.run(f"sleep 9{mark}", folder, seconds=30))
+            for _ in range(turns):
+                await asyncio.sleep(0.001)
+            task.cancel()
+
+    assert living(mark) == []
+    assert working_in(folder) == []
+
+
+BOT = """\
+import asyncio, sys
+from pathlib import Path
+from bot.sandbox.selftest import open_sandbox
+from bot.sandbox.settings import Room, ShellSettings
+
+async def main():
+    async with open_sandbox(ShellSettings(), Room(8_000_000, 300)) as sandbox:
+        await sandbox.run(sys.argv[1], Path(sys.argv[2]), seconds=40)
+
+asyncio.run(main())
+"""
+
+
+async def test_no_command_survives_a_bot_that_is_killed(
+    folder: Path, bell: Bell, mark: str
+) -> None:
+    bot = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", BOT, staying(mark), str(folder), cwd=Path(__file__).parents[4]
+    )
+    await bell.rung()
+    commands = [process for process in living(mark) if process != bot.pid]
+    assert len(commands) >= 2
+    dying = Dying(commands)
+
+    bot.kill()
+
+    assert await dying.dead()
+    await bot.wait()
+    assert living(mark) == []
+
+
+async def test_nothing_is_left_of_a_bot_that_is_killed_while_a_sandbox_is_made(
+    tmp_path: Path, mark: str
+) -> None:
+    """Whatever the moment. The command, once it runs, is in the test above."""
+    folders = [tmp_path / f"{number}" for number in range(12)]
+    script = BOT.replace("    async with", "    print('up', flush=True)\n    async with", 1)
+
+    async def killed_at(folder: Path, seconds: float) -> None:
+        bot = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-c", script, f"sleep 9{mark}; true", str(folder)),
+            cwd=Path(__file__).parents[4],
+            stdout=asyncio.subprocess.PIPE,
+        )
+        assert bot.stdout is not None
+        await bot.stdout.readline()
+        # The moment matters here, and not that something has happened.
+        await asyncio.sleep(seconds)
+        bot.kill()
+        await bot.communicate()
+
+    for number, folder in enumerate(folders):
+        folder.mkdir()
+        await killed_at(folder, number * 0.015)
+
+    left = [process for folder in folders for process in working_in(folder)]
+    assert await Dying([*left, *living(mark)]).dead()
+
+
+async def test_a_long_output_is_told_by_its_beginning_and_its_end(
+    sandbox: Sandbox, folder: Path
+) -> None:
+    ended = await sandbox.run("seq 100000; echo the end", folder, seconds=15)
+
+    assert ended.code == 0
+    assert ended.output.head.startswith("1\n2\n")
+    assert ended.output.tail.endswith("100000\nthe end\n")
+    assert len(ended.output.head) == len(ended.output.tail) == 2048
+    assert ended.output.missing == 588_895 + 8 - 4096
+
+
+async def test_commands_run_at_the_same_time_and_see_nothing_of_one_another(
+    sandbox: Sandbox, tmp_path: Path
+) -> None:
+    folders = [tmp_path / f"{number}" for number in range(6)]
+    for folder in folders:
+        folder.mkdir()
+    command = "echo $$ >/tmp/mine; ls /proc | grep -c '^[0-9]'; ls /tmp; touch here"
+
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(sandbox.run(command, folder, seconds=15)) for folder in folders]
+
+    for task, folder in zip(tasks, folders, strict=True):
+        count, *names = task.result().output.head.split()
+        assert int(count) <= 6
+        assert names == ["mine"]
+        assert names_in(folder) == ["here"]
+
+
+async def test_a_full_workspace_can_be_cleared_by_a_command(sandbox: Sandbox, folder: Path) -> None:
+    for number in range(400):
+        (folder / f"{number}").write_bytes(bytes(50_000))
+
+    full = await sandbox.run("sleep 2; rm -r *", folder, seconds=15)
+    again = await sandbox.run("for i in $(seq 400); do : >$i; done; sleep 9", folder, seconds=15)
+
+    assert (full.code, full.reason) == (0, "")
+    assert "more than 300 files" in again.reason

@@ -1,0 +1,41 @@
+"""What the other process does in the tests of two writers."""
+
+from contextlib import suppress
+from pathlib import Path
+
+from bot.errors import ToolError
+from bot.values import Identity
+from bot.workspaces.settings import WorkspaceSettings
+from bot.workspaces.workspace import Workspace
+from bot.workspaces.workspaces import Workspaces
+from tests.bot.workspaces.conftest import context_of
+from tests.fakes.clock import FakeClock
+
+ALICE = Identity("discord", "", "1001")
+
+
+def workspace_in(folder: Path, user_bytes: int) -> Workspace:
+    settings = WorkspaceSettings(folder=str(folder), user_bytes=user_bytes)
+    return Workspaces(settings).of(context_of(ALICE, FakeClock()))
+
+
+def fill(folder: str, user_bytes: int, letter: str) -> None:
+    """Write files until all room is taken."""
+    workspace = workspace_in(Path(folder), user_bytes)
+    for number in range(60):
+        with suppress(ToolError):
+            workspace.write(f"{letter}{number}.txt", letter.encode() * 10_000)
+
+
+def rewrite(folder: str, letter: str, times: int) -> None:
+    """Write one file again and again."""
+    workspace = workspace_in(Path(folder), 10_000_000)
+    for _ in range(times):
+        workspace.write("shared.txt", letter.encode() * 300_000)
+
+
+def count_up(folder: str, times: int) -> None:
+    """Edit a number in a file."""
+    workspace = workspace_in(Path(folder), 10_000_000)
+    for _ in range(times):
+        workspace.edit("number.txt", lambda content: str(int(content) + 1).encode())
