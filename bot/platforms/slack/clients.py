@@ -77,6 +77,14 @@ class Clients(Protocol):
         """
         ...
 
+    async def fresh(self, workspace: str, refused: AsyncWebClient) -> AsyncWebClient | None:
+        """Return a client with another token than one that Slack refuses; `None` if there is none.
+
+        Raises:
+            DeliveryError: That cannot be told now.
+        """
+        ...
+
     async def find(self, workspaces: Iterable[str]) -> tuple[str, Installed] | None:
         """Return the first of these workspaces where the bot is; `None` when it is in none.
 
@@ -109,6 +117,10 @@ class OneClient:
     async def installed(self, workspace: str) -> Installed | None:
         """Return who the bot is."""
         return self._installed
+
+    async def fresh(self, workspace: str, refused: AsyncWebClient) -> AsyncWebClient | None:
+        """Return nothing: there is one token."""
+        return None
 
     async def find(self, workspaces: Iterable[str]) -> tuple[str, Installed] | None:
         """Return the only workspace, whatever else a payload names."""

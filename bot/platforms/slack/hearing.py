@@ -94,8 +94,7 @@ class Hearing:
 
     async def on_view(self, body: Json, ack: AsyncAck) -> None:
         """Take a form; what is wrong with it is shown in it."""
-        wrong = await self._desk.for_a_while(actions.submitted(self._desk, body), "a Slack form")
-        if wrong:
+        if wrong := await actions.submitted(self._desk, body):
             await ack(response_action="errors", errors=wrong)
         else:
             await ack()
@@ -117,10 +116,13 @@ async def authorize(context: AsyncBoltContext) -> AuthorizeResult:
     )
 
 
-async def on_error(error: Exception) -> BoltResponse:
-    """Leave something unacknowledged: Slack delivers events again."""
+async def on_error(error: Exception, body: Json) -> BoltResponse:
+    """Leave something unacknowledged: Slack delivers events again, and tells people of the rest.
+
+    An event that we stumble over is taken: it would be no better the next time.
+    """
     if isinstance(error, NotHeardError | DeliveryError):
         log.warning("Something from Slack is not taken yet: %s", error)
-    else:
-        log.error("Something from Slack could not be taken", exc_info=error)
-    return BoltResponse(status=503, body="")
+        return BoltResponse(status=503, body="")
+    log.error("Something from Slack could not be taken", exc_info=error)
+    return BoltResponse(status=200 if body.get("type") == "event_callback" else 503, body="")

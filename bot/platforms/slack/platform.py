@@ -11,7 +11,7 @@ from slack_bolt.async_app import AsyncApp
 from slack_bolt.oauth.async_oauth_flow import AsyncOAuthFlow
 from slack_sdk.errors import SlackClientError
 
-from bot.errors import ConfigError, PlatformUnreachableError
+from bot.errors import BotError, ConfigError, PlatformUnreachableError
 from bot.platforms.base import Ears
 from bot.platforms.slack import sockets, web
 from bot.platforms.slack.attachments import Attachments
@@ -119,10 +119,19 @@ class SlackIntake:
         app = Hearing(desk, events, self._settings).app(self._session)
         try:
             async with self._transport(app):
-                await self._outlet.clear_open(await ears.idle_places(PLATFORM))
+                await self._clear_open(ears)
                 await asyncio.Event().wait()
         finally:
             await desk.reception.settle(SETTLE_SECONDS)
+
+    async def _clear_open(self, ears: Ears) -> None:
+        """Take away what a process that died has left in threads, if that is known now."""
+        try:
+            places = await ears.idle_places(PLATFORM)
+        except BotError as error:
+            log.warning("Threads in Slack may say wrongly that I am at work: %s", error)
+        else:
+            await self._outlet.clear_open(places)
 
     def _transport(self, app: AsyncApp) -> AbstractAsyncContextManager[object]:
         if self._settings.mode == "socket":

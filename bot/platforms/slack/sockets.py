@@ -8,6 +8,7 @@ import aiohttp
 from slack_bolt.adapter.socket_mode.aiohttp import AsyncSocketModeHandler
 from slack_bolt.async_app import AsyncApp
 from slack_sdk.errors import SlackClientError
+from slack_sdk.socket_mode.aiohttp import SocketModeClient
 from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.errors import ConfigError, PlatformUnreachableError
@@ -77,8 +78,24 @@ async def connected(
         web_client=app_client(settings, session),
         ping_interval=ping_seconds,
     )
+    _use_addresses_once(handler.client)
     try:
         await handler.connect_async()  # type: ignore[no-untyped-call]
         yield
     finally:
         await handler.close_async()  # type: ignore[no-untyped-call]
+
+
+def _use_addresses_once(client: SocketModeClient) -> None:
+    """Have a new address asked for at each attempt to connect.
+
+    Slack takes an address once, for half a minute; the SDK would try one that failed for ever.
+    """
+
+    async def used(*_: object) -> None:
+        client.wss_uri = None
+
+    trace = aiohttp.TraceConfig()
+    trace.on_request_start.append(used)
+    trace.freeze()
+    client.aiohttp_client_session.trace_configs.append(trace)

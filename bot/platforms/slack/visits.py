@@ -100,9 +100,7 @@ class Desk:
             return None
         return visit
 
-    async def outcome(
-        self, asked: Awaitable[CommandReply | None], what: str
-    ) -> CommandReply | None:
+    async def outcome(self, asked: Awaitable[Result], what: str) -> Result | CommandReply:
         """Return what the core says, or what is to be said when it could not be asked."""
         try:
             return await asked
