@@ -10,8 +10,8 @@ COMPILE := $(UV) pip compile pyproject.toml --quiet --python-version 3.11 --univ
 
 # Options for the program that a target starts: make chat ARGS="--as alice"
 ARGS ?=
-# Test processes at once.
-WORKERS ?= 2
+# Test processes at once: many tests wait for other processes, so that two cores have room for more.
+WORKERS ?= 3
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:

@@ -1,5 +1,6 @@
 """The Bolt app: one code for everything that comes from Slack, over whichever transport."""
 
+import asyncio
 import logging
 import re
 from collections.abc import Awaitable, Callable
@@ -69,7 +70,13 @@ class Hearing:
     async def find(self, body: Json, context: AsyncBoltContext, next_: Next) -> BoltResponse | None:
         """Find out where the bot is; what comes from anywhere else is taken and passed over."""
         if body.get("type") != "url_verification":
-            found = await self._desk.where(body)
+            try:
+                async with asyncio.timeout(self._desk.where_seconds):
+                    found = await self._desk.where(body)
+            except TimeoutError:
+                # Nothing is done that Slack says has failed.
+                log.warning("Where something from Slack belongs is not known in time")
+                return BoltResponse(status=503, body="")
             if found is None:
                 log.warning("Something came from a Slack workspace where the bot is not")
                 return BoltResponse(status=200, body="")

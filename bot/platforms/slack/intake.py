@@ -56,9 +56,15 @@ class Said:
         return self.event_id, self.addressed
 
     @property
+    def text(self) -> str:
+        """What was said to us."""
+        return speech.spoken(str(self.event.get("text") or ""), self.installed.user)
+
+    @property
     def line(self) -> tuple[Person, str]:
-        """Among which messages its order counts."""
-        return self.person, self.place.channel
+        """Among which messages its order counts; a command is carried out at once."""
+        alone = speech.waits_for_nothing(self.text)
+        return self.person, self.event_id if alone else self.place.channel
 
     @property
     def asker(self) -> Asker:
@@ -139,7 +145,10 @@ class Listener:
         thread = str(event.get("thread_ts") or "")
         direct = event.get("channel_type") == "im" or str(event["channel"]).startswith("D")
         addressed = (
-            direct or event["type"] == "app_mention" or speech.mentions(text, installed.user)
+            direct
+            or event["type"] == "app_mention"
+            or speech.mentions(text, installed.user)
+            or speech.is_for_us(text)
         )
         if not addressed and (not thread or speech.begins_with_another(text, installed.user)):
             return None
@@ -160,7 +169,7 @@ class Listener:
             reply = CommandReply(text=str(error), failed=True)
         except Exception:
             log.exception("The %s could not be handled", said.event_id)
-            reply = CommandReply(text=TROUBLE, failed=True)
+            reply = CommandReply(text=TROUBLE, failed=True) if said.addressed else None
         finally:
             self._stuck.discard(said.line)
         if reply is None:
@@ -176,7 +185,7 @@ class Listener:
             if tell and self._desk.reception.may_tell(person.account, place.channel):
                 return CommandReply(text=refusal.text, failed=True)
             return None
-        text = speech.spoken(str(said.event.get("text") or ""), said.installed.user)
+        text = said.text
         files = self._attachments.of(said.event.get("files") or (), place.workspace)
         if not text and not files:
             return CommandReply(text=NO_TEXT, failed=True) if said.addressed else None
@@ -204,6 +213,8 @@ class Listener:
         try:
             return await self._hear(said, incoming)
         except DatabaseUnreachableError as error:
+            # Should Slack deliver it once more, it is new.
+            self._desk.reception.forget(said.key)
             if not said.addressed:
                 return None
             return CommandReply(text=GIVEN_UP.format(reason=error), failed=True)

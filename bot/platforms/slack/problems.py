@@ -87,8 +87,8 @@ _TOKEN = frozenset(
         "org_login_required",
     }
 )
-_LATER = frozenset({"accesslimited", "team_added_to_org"})
-_HALFWAY = frozenset({"fatal_error", "internal_error", "request_timeout", "service_unavailable"})
+_LATER = frozenset({"accesslimited", "service_unavailable", "team_added_to_org"})
+_HALFWAY = frozenset({"fatal_error", "internal_error", "request_timeout"})
 _LIMITED = frozenset({"ratelimited", "rate_limited", "message_limit_exceeded"})
 
 
@@ -166,7 +166,7 @@ def _answered(answer: _Answer) -> DeliveryError:
     name, status = answer.name, answer.status
     if name in _LIMITED or status == HTTPStatus.TOO_MANY_REQUESTS:
         return DeliveryError(BUSY, retry_after_seconds=answer.wait)
-    if name in _LATER:
+    if name in _LATER or status == HTTPStatus.SERVICE_UNAVAILABLE:
         return DeliveryError(OUT_OF_ORDER)
     if name in _HALFWAY or status >= HTTPStatus.INTERNAL_SERVER_ERROR or not name:
         if not name and status < HTTPStatus.INTERNAL_SERVER_ERROR:

@@ -151,9 +151,9 @@ class Sender:
 
     async def _after_the_rest(self, workspace: str) -> None:
         """Wait for as long as Slack wants no edits there."""
-        while (left := self._rests.get(workspace, 0.0) - self._now()) > 0:
+        left = self._rests.get(workspace, 0.0) - self._now()
+        if left > 0:
             await asyncio.sleep(left)
-        self._rests.pop(workspace, None)
 
     async def whisper(self, place: Place, account: str, draft: Draft) -> None:
         """Show a message to one person in a place, until they look elsewhere.

@@ -28,6 +28,17 @@ def mentions(text: str, account: str) -> bool:
     return re.search(rf"<@{re.escape(account)}(\|[^<>]*)?>", text) is not None
 
 
+def is_for_us(text: str) -> bool:
+    """Whether a text is a command that nobody else is called by."""
+    return re.match(r"\s*!(subagents?|retinue)\b", text, re.IGNORECASE) is not None
+
+
+def waits_for_nothing(spoken_text: str) -> bool:
+    """Whether what was said to us has no place in the line of messages: a command, a yes or no."""
+    pattern = r"[/!]\w|subagents?\b|(yes|no|y|n|ok|confirm|approve|deny|cancel)\b.{0,40}\Z"
+    return re.match(pattern, spoken_text, re.IGNORECASE) is not None
+
+
 def begins_with_another(text: str, me: str) -> bool:
     """Whether a text, as Slack gives it, is addressed to somebody else."""
     match = re.match(r"\s*<@([UW][A-Z0-9]+)", text)

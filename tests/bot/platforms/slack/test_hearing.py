@@ -83,6 +83,9 @@ class Moody(Clients):
     async def installed(self, workspace: str) -> Installed | None:
         return installed_in(self._fake) if workspace == self._fake.team.id else None
 
+    async def fresh(self, workspace: str, refused: AsyncWebClient) -> AsyncWebClient | None:
+        return None
+
     async def find(self, workspaces: Iterable[str]) -> tuple[str, Installed] | None:
         self.asked += 1
         if self.away:

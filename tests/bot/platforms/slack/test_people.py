@@ -24,7 +24,7 @@ ALICE = Person(account="U11", home="T11", workspace="T11")
 OLGA = Person(account="U22", home="E11", workspace="T11")
 OSKAR = Person(account="U22", home="E11", workspace="E11.T11")
 #: Of another company, in a channel that is shared.
-CAROL = Person(account="U33", home="T99", workspace="T11")
+CAROL = Person(account="U33", home="T99", workspace="T11", stranger=True)
 
 
 def refused(person: Person = ALICE, channel: str = "C11", **settings: Any) -> Refusal | None:
@@ -257,9 +257,15 @@ def test_people_of_an_organisation_are_named_by_it_or_by_the_workspace() -> None
         assert refused(person, users=("T22:U22",)) == Refusal(NOT_YOU)
 
 
-def test_strangers_are_named_by_their_own_workspace() -> None:
+def test_strangers_are_named_by_their_own_workspace_and_by_nothing_else() -> None:
     assert refused(CAROL, users=("T99:U33",)) is None
-    assert refused(CAROL, users=("T88:U33",)) == Refusal(NOT_YOU)
+    for name in ("T88:U33", "T11:U33", "U33"):
+        assert refused(CAROL, users=(name,)) == Refusal(NOT_YOU)
+
+
+def test_strangers_are_where_the_bot_is_and_bring_no_workspace_with_them() -> None:
+    assert refused(CAROL, workspaces=("T11",)) is None
+    assert refused(CAROL, workspaces=("T99",)) == Refusal(NOT_THIS_WORKSPACE, silent=True)
 
 
 def test_with_many_workspaces_an_id_without_one_lets_nobody_in() -> None:

@@ -45,6 +45,9 @@ class Elsewhere(Clients):
     async def installed(self, workspace: str) -> Installed | None:
         return None
 
+    async def fresh(self, workspace: str, refused: AsyncWebClient) -> AsyncWebClient | None:
+        return None
+
     async def find(self, workspaces: Iterable[str]) -> tuple[str, Installed] | None:
         if self.error is not None:
             raise self.error
