@@ -17,8 +17,8 @@ from slack_sdk.http_retry.response import HttpResponse
 from slack_sdk.http_retry.state import RetryState
 from slack_sdk.web.async_client import AsyncWebClient
 
-#: The most that one request may take; with all waiting it stays below a minute, after which the
-#: core takes a text for lost.
+#: The most that one request may take, and the most that it waits before each further attempt: the
+#: core takes a text for lost after a minute.
 REQUEST_SECONDS = 15.0
 LONGEST_WAIT_SECONDS = 10
 

@@ -18,8 +18,6 @@ IN_A_THREAD = (
     "always starts afresh."
 )
 WHICH, NO_RUNS = "Which run?", "You have no runs."
-#: What `/retinue` does to one conversation, and so to none where there is no thread.
-_OF_A_TALK = ("new", "model")
 
 
 async def typed(desk: Desk, settings: SlackSettings, body: Json) -> None:
