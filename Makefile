@@ -12,8 +12,8 @@ COMPILE := $(UV) pip compile pyproject.toml --quiet --python-version 3.11 --univ
 ARGS ?=
 # An MCP server from npm, for one test.
 REFERENCE := @modelcontextprotocol/server-everything@2026.8.31
-# Test processes at once.
-WORKERS ?= 2
+# Test processes at once: many tests wait for other processes, so that two cores have room for more.
+WORKERS ?= 3
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:

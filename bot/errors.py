@@ -76,12 +76,21 @@ class DeliveryError(BotError):
     Attributes:
         permanent: Trying again cannot help (the place is gone).
         fate_unknown: The platform may have taken the text before the connection broke.
+        retry_after_seconds: The least time to wait; 0 if the platform named none.
     """
 
-    def __init__(self, text: str, *, permanent: bool = False, fate_unknown: bool = False) -> None:
+    def __init__(
+        self,
+        text: str,
+        *,
+        permanent: bool = False,
+        fate_unknown: bool = False,
+        retry_after_seconds: float = 0.0,
+    ) -> None:
         super().__init__(text)
         self.permanent = permanent
         self.fate_unknown = fate_unknown
+        self.retry_after_seconds = retry_after_seconds
 
 
 class NotPresentError(DeliveryError):

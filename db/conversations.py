@@ -132,6 +132,11 @@ async def say(
     return message_id
 
 
+async def reword(tx: Transaction, message_id: str, text: str) -> None:
+    """Change what is kept of a message that was not answered yet."""
+    await tx.execute(update(messages).where(messages.c.id == message_id).values(text=text))
+
+
 async def history(
     tx: Transaction, conversation_id: str, *, before: str, limit: int = 200
 ) -> list[StoredMessage]:

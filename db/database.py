@@ -38,6 +38,10 @@ Transaction = AsyncConnection
 BUSY_TIMEOUT_SECONDS = 5
 ASK_AGAIN_SECONDS = 0.01
 ADMISSION_LOCK = 0x5EC1_0E01
+OUT_OF_REACH = (
+    "My memory cannot be reached at the moment. What is under way goes on when it is back; admins "
+    "find the reason in the log."
+)
 
 
 class Database:
@@ -100,13 +104,29 @@ class Database:
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Transaction]:
-        """Write: commit when the block ends well, roll back when it raises."""
-        async with AsyncExitStack() as stack:
+        """Write: commit when the block ends well, roll back when it raises.
+
+        Raises:
+            DatabaseUnreachableError: It was out of reach or busy, at any point: maybe after the
+                commit.
+        """
+        async with self._in_words(), AsyncExitStack() as stack:
             if self._one_writer is not None:
                 await stack.enter_async_context(self._one_writer)
                 yield await self._begin_on_file(stack)
             else:
                 yield await self._reached(stack, self._writer.begin())
+
+    @asynccontextmanager
+    async def _in_words(self) -> AsyncIterator[None]:
+        """Say in words that the database is out of reach, whatever its driver calls that."""
+        try:
+            yield
+        except DBAPIError as error:
+            if not is_connection_trouble(error):
+                raise
+            log.warning("The database %s is out of reach: %s", self._writer.url, error.orig)
+            raise DatabaseUnreachableError(OUT_OF_REACH) from error
 
     async def _begin_on_file(self, stack: AsyncExitStack) -> Transaction:
         """Begin on SQLite; while another process writes, ask again instead of blocking the loop."""
@@ -133,10 +153,7 @@ class Database:
         except (OSError, TimeoutError, PoolTimeout) as error:
             # Where it is belongs in the log: this text is for everyone.
             log.warning("The database %s is out of reach: %r", self._writer.url, error)
-            raise DatabaseUnreachableError(
-                "My memory cannot be reached at the moment. What is under way goes on when it is "
-                "back; admins find the reason in the log."
-            ) from error
+            raise DatabaseUnreachableError(OUT_OF_REACH) from error
 
     async def checkpoint(self) -> None:
         """Let SQLite tidy its log up; PostgreSQL does so by itself."""
@@ -146,8 +163,12 @@ class Database:
 
     @asynccontextmanager
     async def snapshot(self) -> AsyncIterator[Transaction]:
-        """Read one consistent state, without ever blocking a writer."""
-        async with AsyncExitStack() as stack:
+        """Read one consistent state, without ever blocking a writer.
+
+        Raises:
+            DatabaseUnreachableError: It is out of reach.
+        """
+        async with self._in_words(), AsyncExitStack() as stack:
             connection = await self._reached(stack, self._reader.connect())
             if not self.is_sqlite:
                 await connection.execution_options(

@@ -133,6 +133,8 @@ turns = Table(
     Column("input_tokens", Integer, nullable=False, server_default=text("0")),
     Column("output_tokens", Integer, nullable=False, server_default=text("0")),
     Column("created_at", UtcDateTime, nullable=False),
+    # Until then the files of its message are being fetched.
+    Column("held_until", UtcDateTime),
     Column("ended_at", UtcDateTime),
     CheckConstraint("status IN ('queued','running','done','failed','stopped')", name="status"),
     Index(None, "conversation_id", "status"),

@@ -4,12 +4,12 @@ from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Row, case, func, insert, select, update
+from sqlalchemy import Row, case, delete, func, insert, select, update
 
 from bot.values import Identity, Place, Role, new_sortable_id
 from db.database import Transaction
 from db.runs import place_columns
-from db.tables import conversations, turns, users
+from db.tables import conversations, messages, turns, users
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,20 +93,48 @@ async def add(
     return turn_id
 
 
-async def claim_next(tx: Transaction, conversation_id: str) -> str | None:
-    """Give the conversation to its oldest waiting turn and return that; `None` if it is busy."""
+async def hold(tx: Transaction, turn_id: str, until: datetime) -> None:
+    """Let a turn wait for `let_go`, at most so long."""
+    await tx.execute(update(turns).where(turns.c.id == turn_id).values(held_until=until))
+
+
+async def let_go(tx: Transaction, turn_id: str) -> None:
+    """Let a turn begin that was held."""
+    await tx.execute(update(turns).where(turns.c.id == turn_id).values(held_until=None))
+
+
+async def withdraw(tx: Transaction, turn_id: str) -> None:
+    """Forget a turn that has not begun, with its message: there is nothing to answer."""
+    gone = await tx.execute(
+        delete(turns)
+        .where(turns.c.id == turn_id, turns.c.status == "queued")
+        .returning(turns.c.message_id)
+    )
+    if (message_id := gone.scalar()) is not None:
+        await tx.execute(delete(messages).where(messages.c.id == message_id))
+
+
+async def claim_next(tx: Transaction, conversation_id: str, now: datetime) -> str | None:
+    """Give the conversation to its oldest waiting turn and return that.
+
+    Returns:
+        Nothing if the conversation is busy, or that turn is held.
+    """
     # Held until the commit: otherwise a turn that ends meanwhile sees no turn waiting, this one
     # sees the conversation busy, and nobody begins. Inserts that refer to it go on.
     this = conversations.c.id == conversation_id
     await tx.execute(select(conversations.c.id).where(this).with_for_update(key_share=True))
-    waiting = await tx.scalar(
-        select(turns.c.id)
-        .where(turns.c.conversation_id == conversation_id, turns.c.status == "queued")
-        .order_by(turns.c.id)
-        .limit(1)
-    )
-    if waiting is None:
+    oldest = (
+        await tx.execute(
+            select(turns.c.id, turns.c.held_until)
+            .where(turns.c.conversation_id == conversation_id, turns.c.status == "queued")
+            .order_by(turns.c.id)
+            .limit(1)
+        )
+    ).first()
+    if oldest is None or (oldest.held_until is not None and oldest.held_until > now):
         return None
+    waiting = oldest.id
     claimed = await tx.execute(
         update(conversations)
         .where(this, conversations.c.active_turn_id.is_(None))

@@ -98,6 +98,7 @@ class Announcements:
         now = self._now()
         tried_for = now - (item.first_tried_at or now)
         wait = min(LONGEST_WAIT, FIRST_WAIT * 2 ** max(0, item.attempts - 1))
+        wait = max(wait, timedelta(seconds=min(error.retry_after_seconds, 3_600)))
         hopeless = error.permanent or tried_for + wait > GIVE_UP_AFTER
         twice_unknown = error.fate_unknown and item.maybe_repeated
         async with self._database.transaction() as tx:

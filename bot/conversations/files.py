@@ -62,6 +62,12 @@ class Taken:
         return "\n\n".join(part for part in (text, *notes) if part)
 
 
+def not_read_yet(attached: Sequence[Attached]) -> Taken:
+    """Return what is kept of the files of a message until they are fetched."""
+    refusals = [f"The file {file_name(each.name)} has not been read." for each in attached]
+    return Taken(refusals=tuple(refusals[:NAMES_TOLD]))
+
+
 async def take(attached: Sequence[Attached], settings: FileSettings) -> Taken:
     """Fetch the files of a message, all at once, and keep those that a model can be shown.
 

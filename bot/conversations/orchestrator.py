@@ -1,7 +1,7 @@
 """A message in, a turn, a reply out; one turn at a time per conversation."""
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -10,14 +10,14 @@ from bot.conversations.access import AccessSettings, check_may_talk, role_of
 from bot.conversations.approvals import Approvals
 from bot.conversations.command_lines import belongs_to_a_conversation, command_in
 from bot.conversations.commands import Commands
-from bot.conversations.files import FileSettings, Taken, take
+from bot.conversations.files import FileSettings, not_read_yet, take
 from bot.conversations.turns import Turns
 from bot.engine import Engine
 from bot.errors import NotAllowedError
 from bot.platforms.base import CommandReply, Incoming, Overview
 from bot.subagents.requests import Caller
 from bot.tasks import Tasks
-from bot.values import Clock, File, Identity, Place, Role
+from bot.values import Clock, Identity, Place, Role
 from db import conversations, files, runs, turns, users
 from db.database import Database
 
@@ -26,6 +26,17 @@ log = logging.getLogger(__name__)
 MAX_MESSAGE = 50_000
 #: How long a platform may go on showing that an answer is being given.
 LATELY = timedelta(hours=1)
+#: How much longer than the fetching of its files a turn is held.
+HELD_BESIDE = timedelta(seconds=30)
+
+
+@dataclass(frozen=True, slots=True)
+class _Stored:
+    """A message as it was stored: its ids."""
+
+    id: str
+    conversation_id: str
+    turn_id: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,20 +82,39 @@ class Orchestrator:
         answered = await self.approvals.answer_in_words(incoming, role, text)
         if answered is not None:
             return answered
-        taken = await self._take(incoming)
-        if not text and not taken.files:
-            return CommandReply(text="\n".join(taken.refusals), failed=True)
-        if await self._message(incoming, taken.told(text), role, taken.files):
-            for untaken in taken.refusals:
-                self.tell(incoming.place, incoming.user, untaken)
+        if incoming.files:
+            return await self._with_files(incoming, text, role)
+        await self._store(incoming, text, role)
         return None
 
-    async def _take(self, incoming: Incoming) -> Taken:
-        """Fetch what came with a message, once the person has seen that it was heard."""
-        if not incoming.files:
-            return Taken()
-        self.acknowledge(incoming.place)
-        return await take(incoming.files, self.files)
+    async def _with_files(self, incoming: Incoming, text: str, role: Role) -> CommandReply | None:
+        """Store a message, then fetch what came with it, and only then begin its turn.
+
+        Whatever happens meanwhile, it is answered after a while, with the files or without.
+        """
+        unread = not_read_yet(incoming.files)
+        held = timedelta(seconds=self.files.fetch_seconds) + HELD_BESIDE
+        message = await self._store(incoming, unread.told(text), role, held=held)
+        if message is None:
+            return None
+        taken = await take(incoming.files, self.files)
+        nothing = not text and not taken.files
+        turn_id = None
+        async with self.database.transaction() as tx:
+            if nothing:
+                await turns.withdraw(tx, message.turn_id)
+            else:
+                await conversations.reword(tx, message.id, taken.told(text))
+                await files.put(tx, message.id, taken.files, self.now())
+                await turns.let_go(tx, message.turn_id)
+            turn_id = await turns.claim_next(tx, message.conversation_id, self.now())
+        if turn_id is not None:
+            self._start(turn_id, incoming.place.platform)
+        if nothing:
+            return CommandReply(text="\n".join(taken.refusals), failed=True)
+        for untaken in taken.refusals:
+            self.tell(incoming.place, incoming.user, untaken)
+        return None
 
     def _refusal(self, user: Identity) -> CommandReply | None:
         """Return what somebody is told whom the admins have shut out; `None` for everyone else."""
@@ -123,13 +153,19 @@ class Orchestrator:
         )
         return await self.commands.run(text, caller)
 
-    async def _message(
-        self, incoming: Incoming, text: str, role: Role, sent: Sequence[File]
-    ) -> bool:
+    async def _store(
+        self, incoming: Incoming, text: str, role: Role, *, held: timedelta | None = None
+    ) -> "_Stored | None":
         """Store a message with its turn, and begin the turn if the conversation is free.
 
+        Args:
+            incoming: The message.
+            text: What is kept of it.
+            role: Of the person.
+            held: How long the turn waits to be let go; not at all if `None`.
+
         Returns:
-            Whether this was heard for the first time.
+            What was stored; `None` when this had been heard before.
         """
         now = self.now()
         async with self.database.transaction() as tx:
@@ -138,7 +174,7 @@ class Orchestrator:
             )
             if not new:
                 log.info("The event %s was delivered again", incoming.event_id)
-                return False
+                return None
             await users.ensure_user(tx, incoming.user, incoming.user_name, now)
             conversation_id = await conversations.find_or_open(
                 tx, incoming.user, incoming.place, now
@@ -146,8 +182,7 @@ class Orchestrator:
             message_id = await conversations.say(
                 tx, conversation_id, role="user", text=text, now=now
             )
-            await files.put(tx, message_id, sent, now)
-            await turns.add(
+            added = await turns.add(
                 tx,
                 conversation_id,
                 user=incoming.user,
@@ -156,12 +191,13 @@ class Orchestrator:
                 role=role,
                 now=now,
             )
-            turn_id = await turns.claim_next(tx, conversation_id)
-        if not incoming.files:
-            self.acknowledge(incoming.place)
+            if held is not None:
+                await turns.hold(tx, added, now + held)
+            turn_id = await turns.claim_next(tx, conversation_id, now)
+        self.acknowledge(incoming.place)
         if turn_id is not None:
             self._start(turn_id, incoming.place.platform)
-        return True
+        return _Stored(message_id, conversation_id, added)
 
     def _start(self, turn_id: str, platform: str) -> None:
         self.tasks.start(self.engine.start("turn", turn_id, platform), name=f"start turn {turn_id}")
@@ -173,13 +209,21 @@ class Orchestrator:
     async def next_turn(self, conversation_id: str, platform: str) -> None:
         """Claim the next turn of a conversation and start it."""
         async with self.database.transaction() as tx:
-            turn_id = await turns.claim_next(tx, conversation_id)
+            turn_id = await turns.claim_next(tx, conversation_id, self.now())
         if turn_id is not None:
             await self.engine.start("turn", turn_id, platform)
 
-    async def stop_turn(self, user: Identity, place: Place) -> CommandReply:
+    async def stop_turn(
+        self, user: Identity, place: Place, *, event_id: str = ""
+    ) -> CommandReply | None:
         """Stop the turn under way in this place, or in a thread of it, if it is this person's."""
+        if refusal := self._refusal(user):
+            return refusal
         async with self.database.transaction() as tx:
+            if event_id and not await conversations.is_new_event(
+                tx, place.platform, event_id, self.now()
+            ):
+                return None
             active = await turns.active_of(tx, user.key, place)
             if active is None or not await turns.request_stop(tx, active.id, self.now()):
                 return CommandReply(
@@ -211,7 +255,12 @@ class Orchestrator:
         return await self.approvals.answer(user, role, confirmation_id, yes=yes)
 
     async def overview(self, user: Identity) -> Overview:
-        """Return a person's runs, usage and agents."""
+        """Return a person's runs, usage and agents.
+
+        Raises:
+            NotAllowedError: The admins have shut this person out.
+        """
+        check_may_talk(user, self.access)
         place = Place(user.platform)
         return await self.commands.overview(Caller(user=user, role=Role.USER, place=place))
 

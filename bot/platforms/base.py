@@ -243,10 +243,13 @@ class Ears(Protocol):
         """Return where an answer was given lately and none is being given now."""
         ...
 
-    async def stop_turn(self, user: Identity, place: Place) -> CommandReply:
+    async def stop_turn(
+        self, user: Identity, place: Place, *, event_id: str = ""
+    ) -> CommandReply | None:
         """Stop the turn under way in this place, if it is this person's.
 
-        In a place without a thread it may be in any thread there.
+        In a place without a thread it may be in any thread there. The same event stops once;
+        afterwards it is answered with nothing.
         """
         ...
 

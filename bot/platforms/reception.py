@@ -66,6 +66,10 @@ class Attendance:
             self._last.popitem(last=False)
         return True
 
+    def forget(self, key: Hashable) -> None:
+        """Let something count as new when it happens again."""
+        self._last.pop(key, None)
+
     def may_tell(self, account: str, channel: str) -> bool:
         """Say whether a refusal is worth a sentence: once an hour per person and channel."""
         return self.first(("refused", account, channel), again_after=TELL_AGAIN_SECONDS)

@@ -1,4 +1,4 @@
-"""Where on Slack the bot is installed, and who is about to install it."""
+"""Where on Slack the bot is installed; turns that wait for the files of their message."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -27,3 +27,4 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("state", name=op.f("pk_slack_states")),
     )
     op.create_index(op.f("ix_slack_states_created_at"), "slack_states", ["created_at"])
+    op.add_column("turns", sa.Column("held_until", sa.DateTime(timezone=True), nullable=True))

@@ -309,7 +309,7 @@ async def test_a_connection_that_is_cut_is_trouble_and_the_next_transaction_gets
             await add(tx, "never")
 
     async with Database.open(DatabaseSettings(url=postgres_url)) as database:
-        with pytest.raises(DBAPIError) as caught:
+        with pytest.raises(DatabaseUnreachableError) as caught:
             await be_cut(database)
         async with database.transaction() as tx:
             await add(tx, "kept")

@@ -107,7 +107,7 @@ async def test_a_message_that_arrives_while_a_turn_ends_is_begun_by_one_of_the_t
             message_id=message,
             now=clock(),
         )
-        begun = await turns.claim_next(tx, conversation)
+        begun = await turns.claim_next(tx, conversation, clock())
         # The first turn ends before the message is committed.
         ending = group.create_task(answer(elsewhere))
         await asyncio.wait([ending], timeout=0.2)
@@ -131,7 +131,7 @@ async def test_messages_that_arrive_at_once_are_all_answered(
             await turns.add(
                 tx, conversation, user=alice, place=place, message_id=message, now=clock()
             )
-            return await turns.claim_next(tx, conversation)
+            return await turns.claim_next(tx, conversation, clock())
 
     async with (
         asyncio.timeout(30),

@@ -68,7 +68,9 @@ class FakeEars:
         """Return what the test has."""
         return [place for place in self.idle if place.platform == platform]
 
-    async def stop_turn(self, user: Identity, place: Place) -> CommandReply:
+    async def stop_turn(
+        self, user: Identity, place: Place, *, event_id: str = ""
+    ) -> CommandReply | None:
         """Remember who stopped what."""
         self.stopped.append((user, place))
         self._changed.set()

@@ -3,7 +3,7 @@
 import logging
 from enum import StrEnum
 
-from bot.platforms.slack.problems import RefusedError
+from bot.platforms.slack.problems import CONTENT, RefusedError
 from bot.values import Place
 
 log = logging.getLogger(__name__)
@@ -29,7 +29,9 @@ class Abilities:
 
     def lost(self, ability: Ability, place: Place, error: RefusedError) -> None:
         """Remember that something does not work there, unless it is the place that is gone."""
-        if error.token_refused or (error.place_gone and error.code not in _OF_THE_KIND):
+        if error.token_refused or error.code in CONTENT:
+            return
+        if error.place_gone and error.code not in _OF_THE_KIND:
             return
         if self.has(ability, place):
             log.info("Slack does not have %s in %s: %s", ability, place.workspace, error)

@@ -1,5 +1,6 @@
 """Clicks, menus and forms: what is chosen stands in them, and nothing in memory."""
 
+import asyncio
 import json
 import logging
 from collections.abc import Awaitable, Callable, Mapping
@@ -15,6 +16,9 @@ log = logging.getLogger(__name__)
 
 #: What a menu of runs may be for.
 ON_A_RUN = ("stop", "log", "info", "send", "retry", "dismiss")
+#: What the button for a next page may be for: it carries the whole command.
+_READING = ("/subagents log ", "/subagents list ", "/subagents info ")
+OLD = "This form is from an older version of me. Type `/subagents send` and choose the run again."
 CLOSED = "Slack did not open the form. Type `/subagents send {run}` and your message instead."
 #: What a form shows below its field.
 LONGEST_ERROR = 2_000
@@ -40,7 +44,10 @@ async def clicked(desk: Desk, body: Json) -> None:
 
 
 async def submitted(desk: Desk, body: Json) -> Json:
-    """Take a form that comes back; return what is wrong with it, for Slack to show in it."""
+    """Take a form that comes back; return what is wrong with it, for Slack to show in it.
+
+    When Slack waits no longer the form is closed, and what is wrong is said like everything else.
+    """
     view: Json = body.get("view") or {}
     if view.get("callback_id") != blocks.SEND_FORM:
         log.info("Nobody knows the form %s", view.get("callback_id"))
@@ -50,16 +57,24 @@ async def submitted(desk: Desk, body: Json) -> Json:
     field: Json = (fields.get(blocks.SEND_BLOCK) or {}).get(blocks.SEND_FIELD) or {}
     where = {"container": {"channel_id": target.get("channel"), "thread_ts": target.get("thread")}}
     wrong: Json = {}
+    closed = asyncio.Event()
 
     async def handle(visit: Visit) -> None:
-        reply = await visit.hear(f"/subagents send {target.get('run')} {field.get('value') or ''}")
-        if reply is not None and reply.failed:
+        reply = await _sent(visit, target.get("run", ""), str(field.get("value") or ""))
+        if reply is not None and reply.failed and not closed.is_set():
             wrong[blocks.SEND_BLOCK] = reply.text[:LONGEST_ERROR]
         elif reply is not None:
             await desk.outlet.answers.give(visit.asker, reply)
 
-    await desk.attend(body | where, handle)
+    await desk.for_a_while(desk.attend(body | where, handle), "a Slack form")
+    closed.set()
     return wrong
+
+
+async def _sent(visit: Visit, run: str, message: str) -> CommandReply | None:
+    if not run:
+        return CommandReply(text=OLD, failed=True)
+    return await visit.hear(f"/subagents send {run} {message}")
 
 
 async def open_send_form(visit: Visit, body: Json, run: str) -> None:
@@ -81,7 +96,9 @@ def _remembered(view: Json) -> Mapping[str, str]:
         kept = json.loads(str(view.get("private_metadata") or "{}"))
     except ValueError:
         return {}
-    return kept if isinstance(kept, dict) else {}
+    if not isinstance(kept, dict):
+        return {}
+    return {name: value for name, value in kept.items() if isinstance(value, str)}
 
 
 async def _on_run(visit: Visit, body: Json, action: str, run: str) -> None:
@@ -125,7 +142,9 @@ async def _send(visit: Visit, body: Json, action: Json) -> None:
 
 
 async def _more(visit: Visit, body: Json, action: Json) -> None:
-    await _carry_out(visit, body, str(action.get("value")))
+    command = str(action.get("value"))
+    if command.startswith(_READING):
+        await _carry_out(visit, body, command)
 
 
 async def _choose(visit: Visit, body: Json, action: Json) -> None:

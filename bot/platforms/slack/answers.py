@@ -1,7 +1,7 @@
 """Answers that only the one who asked gets to see, on whichever way Slack takes them."""
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import aiohttp
 from slack_sdk.errors import SlackClientError
@@ -21,6 +21,8 @@ log = logging.getLogger(__name__)
 #: How often Slack lets an answer follow one click or command; longer ones go out in private.
 MOST_FOLLOWING = 4
 IN_PRIVATE = "That is long: I sent it to you in a direct message."
+#: For notifications of a message that is nothing but buttons.
+GOES_ON = "There is more to this."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,12 +76,21 @@ class Answers:
     async def _follow(self, asker: Asker, paper: Paper, below: tuple[Json, ...]) -> bool:
         """Answer what somebody did; return whether Slack still takes that."""
         if len(paper.parts) > MOST_FOLLOWING:
-            await self._say_directly(asker, paper, below)
-            paper, below = Paper((IN_PRIVATE,), "", ""), ()
+            return await self._say_in_private(asker, paper, below)
         for part, under in _with_below(paper, below):
             # What follows a part that was shown is lost rather than said in another place.
             if not await self._respond(asker, part, under) and part is paper.parts[0]:
                 return False
+        return True
+
+    async def _say_in_private(self, asker: Asker, paper: Paper, below: tuple[Json, ...]) -> bool:
+        """Say what is too long to follow; return whether they can be reached like that."""
+        try:
+            await self._say_directly(asker, paper, below)
+        except RefusedError as error:
+            log.info("An answer cannot be sent in private: %s", error)
+            return False
+        await self._respond(asker, IN_PRIVATE, ())
         return True
 
     async def _respond(self, asker: Asker, markdown: str, below: tuple[Json, ...]) -> bool:
@@ -118,11 +129,19 @@ class Answers:
         place = asker.place
         if not place.channel.startswith("D"):
             place = await self._sender.direct(place.workspace, asker.account)
-        first, *_ = paper.parts
-        alone = len(paper.parts) == 1
-        await self._sender.post(place, _draft(first, below if alone else ()))
-        if not alone:
+        first, *rest = paper.parts
+        draft = _draft(first, () if rest else below)
+        try:
+            await self._sender.post(place, draft)
+        except RefusedError as error:
+            if not (error.thread_gone and place.thread):
+                raise
+            place = replace(place, thread="")
+            await self._sender.post(place, draft)
+        if rest:
             await self._sender.post_rest(place, paper)
+        if rest and below:
+            await self._sender.post_next(place, Draft(blocks=below, mrkdwn=GOES_ON))
 
 
 def _with_below(paper: Paper, below: tuple[Json, ...]) -> list[tuple[str, tuple[Json, ...]]]:

@@ -1,6 +1,7 @@
 """What the bot says on Slack, in blocks: cards, announcements, questions, forms, Home (pure)."""
 
-from collections.abc import Iterator, Sequence
+import json
+from collections.abc import Iterable, Iterator, Sequence
 
 from bot.platforms.base import CommandReply, Overview, RunCard
 from bot.platforms.slack import texts
@@ -19,6 +20,8 @@ LONGEST_MESSAGE, MOST_CHOICES = 3_000, 100
 MOST_AT_HOME = 15
 #: How many paragraphs a window shows: it takes 100 blocks.
 MOST_IN_WINDOW = 90
+#: What a view takes is 250,000 bytes as JSON, in which an emoji may be a hundred.
+MOST_IN_VIEW = 200_000
 
 
 # --- pieces -------------------------------------------------------------------------------------
@@ -213,7 +216,18 @@ def reading(reply: CommandReply) -> Json:
 
 def home(overview: Overview) -> Json:
     """Return the Home tab of a person: their runs, their usage, the agents they may name."""
-    return {"type": "home", "blocks": list(_home_blocks(overview))}
+    return {"type": "home", "blocks": _fitting(_home_blocks(overview))}
+
+
+def _fitting(blocks: Iterable[Json]) -> list[Json]:
+    """Return the first blocks, as many as a view takes."""
+    left, found = MOST_IN_VIEW, []
+    for block in blocks:
+        left -= len(json.dumps(block))
+        if left < 0:
+            break
+        found.append(block)
+    return found
 
 
 def notice_at_home(text: str) -> Json:

@@ -17,8 +17,8 @@ from slack_sdk.http_retry.response import HttpResponse
 from slack_sdk.http_retry.state import RetryState
 from slack_sdk.web.async_client import AsyncWebClient
 
-#: The most that one request may take; with all waiting it stays below a minute, after which the
-#: core takes a text for lost.
+#: The most that one request may take, and the most that it waits before each further attempt: the
+#: core takes a text for lost after a minute.
 REQUEST_SECONDS = 15.0
 LONGEST_WAIT_SECONDS = 10
 
@@ -77,6 +77,14 @@ class Clients(Protocol):
         """
         ...
 
+    async def fresh(self, workspace: str, refused: AsyncWebClient) -> AsyncWebClient | None:
+        """Return a client with another token than one that Slack refuses; `None` if there is none.
+
+        Raises:
+            DeliveryError: That cannot be told now.
+        """
+        ...
+
     async def find(self, workspaces: Iterable[str]) -> tuple[str, Installed] | None:
         """Return the first of these workspaces where the bot is; `None` when it is in none.
 
@@ -109,6 +117,10 @@ class OneClient:
     async def installed(self, workspace: str) -> Installed | None:
         """Return who the bot is."""
         return self._installed
+
+    async def fresh(self, workspace: str, refused: AsyncWebClient) -> AsyncWebClient | None:
+        """Return nothing: there is one token."""
+        return None
 
     async def find(self, workspaces: Iterable[str]) -> tuple[str, Installed] | None:
         """Return the only workspace, whatever else a payload names."""

@@ -2,6 +2,7 @@
 
 import shlex
 
+from bot.platforms.base import CommandReply
 from bot.platforms.slack import actions, blocks, speech
 from bot.platforms.slack.settings import SlackSettings
 from bot.platforms.slack.visits import Desk, Visit
@@ -17,8 +18,6 @@ IN_A_THREAD = (
     "always starts afresh."
 )
 WHICH, NO_RUNS = "Which run?", "You have no runs."
-#: What `/retinue` does to one conversation, and so to none where there is no thread.
-_OF_A_TALK = ("new", "model")
 
 
 async def typed(desk: Desk, settings: SlackSettings, body: Json) -> None:
@@ -41,14 +40,22 @@ async def _runs(visit: Visit, body: Json, text: str) -> None:
     action, *rest = text.split(maxsplit=2) or [""]
     action = action.lower()
     if action in actions.ON_A_RUN and not rest:
-        choices = await visit.desk.ears.run_choices(visit.person.identity, "")
-        menu = blocks.run_menu(choices, f"/subagents {action}")
-        text = WHICH if menu else NO_RUNS
-        await visit.desk.outlet.answers.say(visit.asker, text, below=menu)
+        await _ask_which(visit, f"/subagents {action}")
     elif action == "send" and len(rest) == 1:
         await actions.open_send_form(visit, body, rest[0])
     else:
         await visit.carry_out(f"/subagents {text}".rstrip())
+
+
+async def _ask_which(visit: Visit, command: str) -> None:
+    """Ask somebody which of their runs a command is for."""
+    desk = visit.desk
+    choices = await desk.outcome(desk.ears.run_choices(visit.person.identity, ""), command)
+    if isinstance(choices, CommandReply):
+        await desk.outlet.answers.give(visit.asker, choices)
+        return
+    menu = blocks.run_menu(choices, command)
+    await desk.outlet.answers.say(visit.asker, WHICH if menu else NO_RUNS, below=menu)
 
 
 async def _talk(visit: Visit, text: str) -> None:
@@ -74,7 +81,7 @@ def closes_its_quotes(text: str) -> bool:
 
 def _is_free(words: list[str], word: str) -> bool:
     """Whether a word is the beginning of what may be written in any way."""
-    match words:
+    match [each.lower() for each in words]:
         case ["send", _, *_]:
             return True
         case ["spawn", *options]:

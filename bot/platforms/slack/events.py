@@ -77,7 +77,9 @@ class Events:
         place = person.place(str(event.get("channel") or ""), str(event.get("thread_ts") or ""))
         if self._desk.reception.refusal(person, place.channel):
             return
-        asked = self._desk.ears.stop_turn(person.identity, place)
+        # Delivered again later, it must not stop the next answer.
+        event_id = f"event:{body.get('event_id')}"
+        asked = self._desk.ears.stop_turn(person.identity, place, event_id=event_id)
         reply: CommandReply | None = await self._desk.outcome(asked, "Slack's Stop")
         if reply is not None:
             asker = Asker(place=place, account=person.account)

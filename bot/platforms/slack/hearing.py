@@ -1,5 +1,6 @@
 """The Bolt app: one code for everything that comes from Slack, over whichever transport."""
 
+import asyncio
 import logging
 import re
 from collections.abc import Awaitable, Callable
@@ -69,7 +70,13 @@ class Hearing:
     async def find(self, body: Json, context: AsyncBoltContext, next_: Next) -> BoltResponse | None:
         """Find out where the bot is; what comes from anywhere else is taken and passed over."""
         if body.get("type") != "url_verification":
-            found = await self._desk.where(body)
+            try:
+                async with asyncio.timeout(self._desk.where_seconds):
+                    found = await self._desk.where(body)
+            except TimeoutError:
+                # Nothing is done that Slack says has failed.
+                log.warning("Where something from Slack belongs is not known in time")
+                return BoltResponse(status=503, body="")
             if found is None:
                 log.warning("Something came from a Slack workspace where the bot is not")
                 return BoltResponse(status=200, body="")
@@ -94,8 +101,7 @@ class Hearing:
 
     async def on_view(self, body: Json, ack: AsyncAck) -> None:
         """Take a form; what is wrong with it is shown in it."""
-        wrong = await self._desk.for_a_while(actions.submitted(self._desk, body), "a Slack form")
-        if wrong:
+        if wrong := await actions.submitted(self._desk, body):
             await ack(response_action="errors", errors=wrong)
         else:
             await ack()
@@ -117,10 +123,13 @@ async def authorize(context: AsyncBoltContext) -> AuthorizeResult:
     )
 
 
-async def on_error(error: Exception) -> BoltResponse:
-    """Leave something unacknowledged: Slack delivers events again."""
+async def on_error(error: Exception, body: Json) -> BoltResponse:
+    """Leave something unacknowledged: Slack delivers events again, and tells people of the rest.
+
+    An event that we stumble over is taken: it would be no better the next time.
+    """
     if isinstance(error, NotHeardError | DeliveryError):
         log.warning("Something from Slack is not taken yet: %s", error)
-    else:
-        log.error("Something from Slack could not be taken", exc_info=error)
-    return BoltResponse(status=503, body="")
+        return BoltResponse(status=503, body="")
+    log.error("Something from Slack could not be taken", exc_info=error)
+    return BoltResponse(status=200 if body.get("type") == "event_callback" else 503, body="")

@@ -2,7 +2,8 @@
 
 import logging
 
-from bot.errors import BotError, DeliveryError
+from bot.errors import DeliveryError
+from bot.platforms.base import CommandReply
 from bot.platforms.slack import blocks
 from bot.platforms.slack.people import Person
 from bot.platforms.slack.visits import Desk
@@ -28,7 +29,7 @@ async def show(desk: Desk, person: Person) -> None:
 async def _view_for(desk: Desk, person: Person) -> Json:
     if refusal := desk.reception.refusal(person, ""):
         return blocks.notice_at_home(refusal.text)
-    try:
-        return blocks.home(await desk.ears.overview(person.identity))
-    except BotError as error:
-        return blocks.notice_at_home(UNKNOWN.format(reason=error))
+    seen = await desk.outcome(desk.ears.overview(person.identity), "the Home tab")
+    if isinstance(seen, CommandReply):
+        return blocks.notice_at_home(UNKNOWN.format(reason=seen.text))
+    return blocks.home(seen)

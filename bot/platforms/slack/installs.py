@@ -100,6 +100,16 @@ class Installs:
         """
         return (await self._known(workspace)).installed
 
+    async def fresh(self, workspace: str, refused: AsyncWebClient) -> AsyncWebClient | None:
+        """Return a client with another token than one that Slack refuses; `None` if there is none.
+
+        Raises:
+            DeliveryError: The database is out of reach.
+        """
+        self._forget(_key_of(workspace))
+        client = (await self._known(workspace)).client
+        return None if client is None or client.token == refused.token else client
+
     async def find(self, workspaces: Iterable[str]) -> tuple[str, Installed] | None:
         """Return the first of these workspaces where the bot is; `None` when it is in none.
 

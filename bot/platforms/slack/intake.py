@@ -51,6 +51,22 @@ class Said:
         return f"message:{self.place.channel}:{self.place.message}"
 
     @property
+    def key(self) -> tuple[str, bool]:
+        """What makes two of them the same: an edit may be what makes it one for us."""
+        return self.event_id, self.addressed
+
+    @property
+    def text(self) -> str:
+        """What was said to us."""
+        return speech.spoken(str(self.event.get("text") or ""), self.installed.user)
+
+    @property
+    def line(self) -> tuple[Person, str]:
+        """Among which messages its order counts; a command is carried out at once."""
+        alone = speech.waits_for_nothing(self.text)
+        return self.person, self.event_id if alone else self.place.channel
+
+    @property
     def asker(self) -> Asker:
         """Who said it, and where."""
         return Asker(place=self.place, account=self.person.account)
@@ -82,8 +98,9 @@ class Listener:
         self._lines = Lines(desk.tasks, desk.reception)
         self._stored_seconds = stored_seconds
         self._pauses = pauses
-        self._under_way: dict[str, asyncio.Task[None]] = {}
-        self._failed: set[str] = set()
+        self._under_way: dict[tuple[str, bool], asyncio.Task[None]] = {}
+        #: Where something could not be stored, and all that came after it waits.
+        self._stuck: set[tuple[Person, str]] = set()
 
     async def take(self, body: Json) -> None:
         """Take a message or a mention, if it may be meant for the bot.
@@ -98,21 +115,20 @@ class Listener:
         said = await self._said(body)
         if said is None:
             return
-        task = self._under_way.get(said.event_id)
+        task = self._under_way.get(said.key)
         if task is None:
-            if not self._desk.reception.first((said.event_id, said.addressed)):
+            if not self._desk.reception.first(said.key):
                 log.info("The %s was delivered again", said.event_id)
                 return
             task = self._start(said)
         await asyncio.wait({task}, timeout=self._stored_seconds)
-        if said.event_id in self._failed:
+        if said.line in self._stuck:
             raise NotHeardError(said.event_id)
 
     def _start(self, said: Said) -> asyncio.Task[None]:
-        key = (said.person, said.place.channel)
-        task = self._lines.start(key, self._handle(said), name=said.event_id)
-        self._under_way[said.event_id] = task
-        task.add_done_callback(lambda _: self._under_way.pop(said.event_id, None))
+        task = self._lines.start(said.line, self._handle(said), name=said.event_id)
+        self._under_way[said.key] = task
+        task.add_done_callback(lambda _: self._under_way.pop(said.key, None))
         return task
 
     async def _said(self, body: Json) -> Said | None:
@@ -129,11 +145,17 @@ class Listener:
         thread = str(event.get("thread_ts") or "")
         direct = event.get("channel_type") == "im" or str(event["channel"]).startswith("D")
         addressed = (
-            direct or event["type"] == "app_mention" or speech.mentions(text, installed.user)
+            direct
+            or event["type"] == "app_mention"
+            or speech.mentions(text, installed.user)
+            or speech.is_for_us(text)
         )
         if not addressed and (not thread or speech.begins_with_another(text, installed.user)):
             return None
         person = speaker_of(event, body, workspace, installed.enterprise)
+        if event["type"] == "app_mention" and _known_by_organisation(person, installed):
+            # The message itself comes too, and names the workspace, as their clicks do.
+            return None
         place = person.place(str(event["channel"]), thread or ts, ts)
         return Said(
             event=event, person=person, place=place, installed=installed, addressed=addressed
@@ -147,9 +169,9 @@ class Listener:
             reply = CommandReply(text=str(error), failed=True)
         except Exception:
             log.exception("The %s could not be handled", said.event_id)
-            reply = CommandReply(text=TROUBLE, failed=True)
+            reply = CommandReply(text=TROUBLE, failed=True) if said.addressed else None
         finally:
-            self._failed.discard(said.event_id)
+            self._stuck.discard(said.line)
         if reply is None:
             return
         await self._desk.outlet.answers.give(said.asker, reply)
@@ -163,7 +185,7 @@ class Listener:
             if tell and self._desk.reception.may_tell(person.account, place.channel):
                 return CommandReply(text=refusal.text, failed=True)
             return None
-        text = speech.spoken(str(said.event.get("text") or ""), said.installed.user)
+        text = said.text
         files = self._attachments.of(said.event.get("files") or (), place.workspace)
         if not text and not files:
             return CommandReply(text=NO_TEXT, failed=True) if said.addressed else None
@@ -183,7 +205,7 @@ class Listener:
             try:
                 return await self._hear(said, incoming)
             except DatabaseUnreachableError as error:
-                self._failed.add(said.event_id)
+                self._stuck.add(said.line)
                 log.warning("The %s is not stored yet: %s", said.event_id, error)
                 if attempt == 0 and said.addressed:
                     await self._desk.outlet.answers.say(said.asker, f"{error} {AGAIN}")
@@ -191,10 +213,26 @@ class Listener:
         try:
             return await self._hear(said, incoming)
         except DatabaseUnreachableError as error:
+            # Should Slack deliver it once more, it is new.
+            self._desk.reception.forget(said.key)
             if not said.addressed:
                 return None
             return CommandReply(text=GIVEN_UP.format(reason=error), failed=True)
 
     async def _hear(self, said: Said, incoming: Incoming) -> CommandReply | None:
-        listened = said.addressed or await self._desk.ears.listens(incoming.user, incoming.place)
+        listened = said.addressed or await self._listens(incoming)
         return await self._desk.ears.hear(incoming) if listened else None
+
+    async def _listens(self, incoming: Incoming) -> bool:
+        try:
+            return await self._desk.ears.listens(incoming.user, incoming.place)
+        except DatabaseUnreachableError:
+            raise
+        except BotError as error:
+            log.warning("Whether the %s is for us is unknown: %s", incoming.event_id, error)
+            return False
+
+
+def _known_by_organisation(person: Person, installed: Installed) -> bool:
+    """Whether a stranger is named as one of another organisation, and not of which workspace."""
+    return person.home.startswith("E") and person.home != installed.enterprise

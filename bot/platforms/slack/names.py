@@ -61,4 +61,5 @@ class Names:
         user: Json = answer.get("user") or {}
         profile: Json = user.get("profile") or {}
         names = (profile.get("display_name"), user.get("real_name"), user.get("name"))
-        return one_line(next((str(name) for name in names if name), ""), LONGEST_NAME)
+        lines = (one_line(str(name or ""), LONGEST_NAME) for name in names)
+        return next((line for line in lines if line), "")

@@ -23,11 +23,13 @@ class Person:
     Attributes:
         home: The organisation (E…) or else the workspace (T…) that the account belongs to.
         workspace: Where they are, as places name it.
+        stranger: They belong to another company, with which the channel is shared.
     """
 
     account: str
     home: str
     workspace: str
+    stranger: bool = False
 
     @property
     def identity(self) -> Identity:
@@ -96,7 +98,7 @@ def _person(account: str, workspace: str, enterprise: str, *, stranger_of: str) 
     here = workspace.rpartition(".")[2]
     stranger = stranger_of not in {"", here, enterprise}
     home = stranger_of if stranger else enterprise or here
-    return Person(account=account, home=home, workspace=workspace)
+    return Person(account=account, home=home, workspace=workspace, stranger=stranger)
 
 
 def _id(body: Json, what: str) -> str:
@@ -122,16 +124,18 @@ def refusal_of(settings: SlackSettings, person: Person, channel: str) -> Refusal
         channel: Where; empty for the Home tab.
     """
     enterprise, _, team = person.workspace.rpartition(".")
-    if settings.workspaces and not {enterprise, team, person.home} & set(settings.workspaces):
+    here = {enterprise, team} if person.stranger else {enterprise, team, person.home}
+    if settings.workspaces and not here & set(settings.workspaces):
         return Refusal(NOT_THIS_WORKSPACE, silent=True)
     if channel.startswith("D"):
         if not settings.direct_messages:
             return Refusal(NO_DIRECT_MESSAGES)
     elif channel and settings.channels and channel not in settings.channels:
         return Refusal(NOT_THIS_CHANNEL, silent=True)
-    names = {f"{person.home}:{person.account}", f"{team}:{person.account}"}
-    if not settings.many_workspaces:
-        names.add(person.account)
+    names = {f"{person.home}:{person.account}"}
+    if not person.stranger:
+        names.add(f"{team}:{person.account}")
+        names.add("" if settings.many_workspaces else person.account)
     if settings.users and not names & set(settings.users):
         return Refusal(NOT_YOU)
     return None

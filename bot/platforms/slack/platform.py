@@ -10,8 +10,9 @@ import aiohttp
 from slack_bolt.async_app import AsyncApp
 from slack_bolt.oauth.async_oauth_flow import AsyncOAuthFlow
 from slack_sdk.errors import SlackClientError
+from slack_sdk.socket_mode.aiohttp import SocketModeClient
 
-from bot.errors import ConfigError, PlatformUnreachableError
+from bot.errors import BotError, ConfigError, PlatformUnreachableError
 from bot.platforms.base import Ears
 from bot.platforms.slack import sockets, web
 from bot.platforms.slack.attachments import Attachments
@@ -105,7 +106,11 @@ class SlackIntake:
         self._ping_seconds = ping_seconds
 
     async def run(self, ears: Ears) -> None:
-        """Listen until cancelled."""
+        """Listen until cancelled.
+
+        Raises:
+            ConfigError: Slack lets us hear nothing any more; the text says why, and what to do.
+        """
         desk = Desk(
             ears=ears,
             clients=self._link.clients,
@@ -118,11 +123,23 @@ class SlackIntake:
         events = Events(desk, Listener(desk, attachments), self._link.removed)
         app = Hearing(desk, events, self._settings).app(self._session)
         try:
-            async with self._transport(app):
-                await self._outlet.clear_open(await ears.idle_places(PLATFORM))
+            async with self._transport(app) as transport:
+                self._tasks.start(self._clear_open(ears), name="clear what was left in threads")
+                if isinstance(transport, SocketModeClient):
+                    seconds = 3 * self._ping_seconds
+                    await sockets.watch(transport, self._settings, self._session, seconds=seconds)
                 await asyncio.Event().wait()
         finally:
             await desk.reception.settle(SETTLE_SECONDS)
+
+    async def _clear_open(self, ears: Ears) -> None:
+        """Take away what a process that died has left in threads, if that is known now."""
+        try:
+            places = await ears.idle_places(PLATFORM)
+        except BotError as error:
+            log.warning("Threads in Slack may say wrongly that I am at work: %s", error)
+        else:
+            await self._outlet.clear_open(places)
 
     def _transport(self, app: AsyncApp) -> AbstractAsyncContextManager[object]:
         if self._settings.mode == "socket":

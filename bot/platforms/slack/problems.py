@@ -1,12 +1,14 @@
 """What goes wrong with requests to Slack, told apart by what can be done about it."""
 
 import logging
+from dataclasses import dataclass
 from http import HTTPStatus
 
 import aiohttp
 from slack_sdk.errors import SlackApiError
 
 from bot.errors import DeliveryError
+from bot.platforms.slack.clients import ONCE
 
 log = logging.getLogger(__name__)
 
@@ -85,19 +87,8 @@ _TOKEN = frozenset(
         "org_login_required",
     }
 )
-_LATER = frozenset(
-    {
-        "accesslimited",
-        "fatal_error",
-        "internal_error",
-        "message_limit_exceeded",
-        "rate_limited",
-        "ratelimited",
-        "request_timeout",
-        "service_unavailable",
-        "team_added_to_org",
-    }
-)
+_LATER = frozenset({"accesslimited", "service_unavailable", "team_added_to_org"})
+_HALFWAY = frozenset({"fatal_error", "internal_error", "request_timeout"})
 _LIMITED = frozenset({"ratelimited", "rate_limited", "message_limit_exceeded"})
 
 
@@ -132,30 +123,56 @@ def problem_of(error: Exception) -> DeliveryError:
     """Return what an error means for something that was to be said."""
     match error:
         case SlackApiError():
-            return _answered(*_answer_of(error))
+            return _answered(_answer_of(error))
         case aiohttp.ClientConnectorError() | aiohttp.ConnectionTimeoutError():
             return DeliveryError(UNREACHABLE)
         case _:
             return DeliveryError(SILENT, fate_unknown=True)
 
 
-def _answer_of(error: SlackApiError) -> tuple[str, int]:
-    """Return Slack's name of an error, and the status of the response."""
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """What Slack answered.
+
+    Attributes:
+        name: Its name of the error; empty for none.
+        once: What was asked for would be said twice if it was asked for twice.
+        wait: For how long it wants to be left alone, in seconds.
+    """
+
+    name: str
+    status: int
+    once: bool
+    wait: float
+
+
+def _answer_of(error: SlackApiError) -> _Answer:
     response = error.response
     status = getattr(response, "status_code", getattr(response, "status", 0))
     data = getattr(response, "data", None)
     name = data.get("error") if isinstance(data, dict) else None
-    return str(name or ""), int(status)
+    address = str(getattr(response, "api_url", "") or getattr(response, "url", ""))
+    headers = {str(key).lower(): str(value) for key, value in dict(response.headers).items()}
+    wait = headers.get("retry-after", "")
+    return _Answer(
+        name=str(name or ""),
+        status=int(status),
+        once=address.rpartition("/")[2] in ONCE,
+        wait=float(wait) if wait.isdecimal() else 0.0,
+    )
 
 
-def _answered(name: str, status: int) -> DeliveryError:
+def _answered(answer: _Answer) -> DeliveryError:
+    name, status = answer.name, answer.status
     if name in _LIMITED or status == HTTPStatus.TOO_MANY_REQUESTS:
-        return DeliveryError(BUSY)
-    if name in _LATER or status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+        return DeliveryError(BUSY, retry_after_seconds=answer.wait)
+    if name in _LATER or status == HTTPStatus.SERVICE_UNAVAILABLE:
         return DeliveryError(OUT_OF_ORDER)
-    if not name:
-        log.warning("Slack answers in a way that nobody understands (status %s)", status)
-        return DeliveryError(OUT_OF_ORDER)
+    if name in _HALFWAY or status >= HTTPStatus.INTERNAL_SERVER_ERROR or not name:
+        if not name and status < HTTPStatus.INTERNAL_SERVER_ERROR:
+            log.warning("Slack answers in a way that nobody understands (status %s)", status)
+        # There is no telling how far it came before it failed.
+        return DeliveryError(OUT_OF_ORDER, fate_unknown=answer.once)
     if name in _TOKEN:
         return RefusedError(REVOKED, name)
     if name in THREAD_GONE:

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -25,6 +26,8 @@ T = TypeVar("T")
 
 #: How long to wait before each further attempt at a message that follows others of the same text.
 PAUSES = (2.0, 5.0)
+#: The longest that edits are left off since Slack says so; then it is asked again.
+LONGEST_REST_SECONDS = 60.0
 
 Request = Callable[[AsyncWebClient], Awaitable[AsyncSlackResponse]]
 
@@ -68,11 +71,20 @@ class Sender:
     Args:
         clients: Know with which token.
         pauses: How long to wait before each further attempt at what follows a first message.
+        monotonic: A clock in seconds that never goes back.
     """
 
-    def __init__(self, clients: Clients, *, pauses: tuple[float, ...] = PAUSES) -> None:
+    def __init__(
+        self,
+        clients: Clients,
+        *,
+        pauses: tuple[float, ...] = PAUSES,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._clients = clients
         self._pauses = pauses
+        self._now = monotonic
+        self._rests: dict[str, float] = {}
 
     async def ask(self, workspace: str, request: Request) -> AsyncSlackResponse:
         """Make a request with the token of a workspace.
@@ -83,9 +95,13 @@ class Sender:
         """
         client = await self._clients.client_for(workspace)
         try:
-            return await request(client)
-        except (SlackClientError, aiohttp.ClientError, OSError) as error:
-            raise problem_of(error) from error
+            return await _made(request, client)
+        except RefusedError as error:
+            # The bot may have been installed anew, with another token.
+            fresh = await self._clients.fresh(workspace, client) if error.token_refused else None
+            if fresh is None:
+                raise
+        return await _made(request, fresh)
 
     async def post(self, place: Place, draft: Draft) -> str:
         """Post a message in the thread of a place, or in its channel; return its id.
@@ -119,12 +135,25 @@ class Sender:
         """
 
         async def edit(content: dict[str, Any]) -> None:
+            await self._after_the_rest(place.workspace)
             await self.ask(
                 place.workspace,
                 lambda client: client.chat_update(channel=place.channel, ts=message_id, **content),
             )
 
-        await self._with_either(draft, edit)
+        try:
+            await self._with_either(draft, edit)
+        except DeliveryError as error:
+            if error.retry_after_seconds:
+                until = self._now() + min(error.retry_after_seconds, LONGEST_REST_SECONDS)
+                self._rests[place.workspace] = until
+            raise
+
+    async def _after_the_rest(self, workspace: str) -> None:
+        """Wait for as long as Slack wants no edits there."""
+        left = self._rests.get(workspace, 0.0) - self._now()
+        if left > 0:
+            await asyncio.sleep(left)
 
     async def whisper(self, place: Place, account: str, draft: Draft) -> None:
         """Show a message to one person in a place, until they look elsewhere.
@@ -306,6 +335,13 @@ class Sender:
                 "Slack does not take a message as it is (%s); it goes out plain", error.code
             )
         return await send(draft.plain())
+
+
+async def _made(request: Request, client: AsyncWebClient) -> AsyncSlackResponse:
+    try:
+        return await request(client)
+    except (SlackClientError, aiohttp.ClientError, OSError) as error:
+        raise problem_of(error) from error
 
 
 async def made_harmless(text: str) -> str:

@@ -1,5 +1,6 @@
 """Socket Mode: the bot opens the connections, and needs no public address."""
 
+import asyncio
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -8,6 +9,7 @@ import aiohttp
 from slack_bolt.adapter.socket_mode.aiohttp import AsyncSocketModeHandler
 from slack_bolt.async_app import AsyncApp
 from slack_sdk.errors import SlackClientError
+from slack_sdk.socket_mode.aiohttp import SocketModeClient
 from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.errors import ConfigError, PlatformUnreachableError
@@ -68,7 +70,7 @@ async def connected(
     session: aiohttp.ClientSession,
     *,
     ping_seconds: float = PING_SECONDS,
-) -> AsyncIterator[None]:
+) -> AsyncIterator[SocketModeClient]:
     """Hear over connections that are opened again and again, for as long as the block lasts."""
     assert settings.app_token is not None, "Socket Mode has been checked to have one."
     handler = AsyncSocketModeHandler(
@@ -77,8 +79,52 @@ async def connected(
         web_client=app_client(settings, session),
         ping_interval=ping_seconds,
     )
+    _use_addresses_once(handler.client)
     try:
         await handler.connect_async()  # type: ignore[no-untyped-call]
-        yield
+        yield handler.client
     finally:
         await handler.close_async()  # type: ignore[no-untyped-call]
+
+
+async def watch(
+    client: SocketModeClient,
+    settings: SlackSettings,
+    session: aiohttp.ClientSession,
+    *,
+    seconds: float,
+) -> None:
+    """See to it that a bot which Slack lets hear nothing any more does not go on as if it did.
+
+    Args:
+        client: Has the connection.
+        settings: Everything under `slack:`.
+        session: The connections to the Web API.
+        seconds: How often it is asked why there is no connection.
+
+    Raises:
+        ConfigError: Slack opens no connection any more; the text says what to do.
+    """
+    while True:
+        await asyncio.sleep(seconds)
+        if await client.is_connected():
+            continue
+        try:
+            await ask_for_connection(settings, session)
+        except PlatformUnreachableError as error:
+            log.warning("There is no connection to Slack: %s", error)
+
+
+def _use_addresses_once(client: SocketModeClient) -> None:
+    """Have a new address asked for at each attempt to connect.
+
+    Slack takes an address once, for half a minute; the SDK would try one that failed for ever.
+    """
+
+    async def used(*_: object) -> None:
+        client.wss_uri = None
+
+    trace = aiohttp.TraceConfig()
+    trace.on_request_start.append(used)
+    trace.freeze()
+    client.aiohttp_client_session.trace_configs.append(trace)

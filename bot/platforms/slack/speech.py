@@ -11,17 +11,32 @@ from bot.values import Json
 _MARKUP = re.compile(r"<([^<>\n]*)>")
 #: Messages that somebody said, beside those without a subtype.
 _SAID = frozenset({"", "file_share", "thread_broadcast", "me_message"})
+#: Slack itself, which writes to bots like a person: that they were removed from a channel, say.
+_SLACKBOT = "USLACKBOT"
+_ALL_THERE = frozenset({"here", "channel", "everyone"})
 
 
 def was_said_by_a_person(event: Json) -> bool:
     """Whether somebody said this: no bot, not Slack itself, no change of something older."""
     said = str(event.get("subtype") or "") in _SAID and not event.get("hidden")
-    return said and bool(event.get("user")) and not event.get("bot_id")
+    somebody = str(event.get("user") or "") not in {"", _SLACKBOT}
+    return said and somebody and not event.get("bot_id")
 
 
 def mentions(text: str, account: str) -> bool:
     """Whether a text, as Slack gives it, mentions somebody."""
     return re.search(rf"<@{re.escape(account)}(\|[^<>]*)?>", text) is not None
+
+
+def is_for_us(text: str) -> bool:
+    """Whether a text is a command that nobody else is called by."""
+    return re.match(r"\s*!(subagents?|retinue)\b", text, re.IGNORECASE) is not None
+
+
+def waits_for_nothing(spoken_text: str) -> bool:
+    """Whether what was said to us has no place in the line of messages: a command, a yes or no."""
+    pattern = r"[/!]\w|subagents?\b|(yes|no|y|n|ok|confirm|approve|deny|cancel)\b.{0,40}\Z"
+    return re.match(pattern, spoken_text, re.IGNORECASE) is not None
 
 
 def begins_with_another(text: str, me: str) -> bool:
@@ -39,7 +54,10 @@ def spoken(text: str, me: str) -> str:
     """
     name = rf"<@{re.escape(me)}(?:\|[^<>]*)?>"
     text = re.sub(rf"\A\s*(?:{name}[\s,:]*)+", "", text)
-    text = re.sub(rf"(?:\s*{name})+\s*\Z", "", text)
+    # Looking for `\Z` in the pattern would take seconds for a text full of names or white space.
+    text = re.sub(
+        rf"(?:{name}\s*)+", lambda names: "" if names.end() == len(text) else names[0], text
+    )
     text = _MARKUP.sub(lambda match: _meant(match[1]), text)
     return text.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&").strip()
 
@@ -53,13 +71,13 @@ def _meant(markup: str) -> str:
         return f"#{label or target[1:]}"
     if target.startswith("!"):
         return _of_slack(target[1:], label)
-    address = target.removeprefix("mailto:")
+    address = target.removeprefix("mailto:").removeprefix("tel:")
     return f"{label} ({address})" if label and label not in address else address
 
 
 def _of_slack(target: str, label: str) -> str:
     """Return what people saw of a special mention, a group or a date."""
-    if label:
-        return label
     kind, _, rest = target.partition("^")
-    return f"@{rest if kind == 'subteam' else kind}"
+    if kind in _ALL_THERE:
+        return f"@{kind}"
+    return label or f"@{rest if kind == 'subteam' else kind}"

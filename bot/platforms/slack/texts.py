@@ -19,8 +19,8 @@ from bot.values import short
 MOST_CHARACTERS = 10_000
 #: What a section takes is 3,000.
 MOST_IN_SECTION = 2_900
-#: What fits on a button, into a menu, or into the title of a form.
-MOST_ON_BUTTON, MOST_IN_TITLE = 75, 24
+#: What fits on a button or into a menu.
+MOST_ON_BUTTON = 75
 #: What an edit takes as plain text.
 MOST_IN_EDIT = 4_000
 

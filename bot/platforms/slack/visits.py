@@ -25,6 +25,7 @@ Result = TypeVar("Result")
 
 #: Slack waits 3 seconds for an acknowledgement, the way there and back included.
 ACK_SECONDS = 2.0
+WHERE_SECONDS = 0.9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +35,7 @@ class Desk:
     Attributes:
         tasks: Owns what goes on after Slack was told that it was delivered.
         ack_seconds: How long Slack waits until it is told so.
+        where_seconds: How much of that it may take to find out in which workspace something is.
     """
 
     ears: Ears
@@ -43,6 +45,7 @@ class Desk:
     names: Names
     tasks: Tasks
     ack_seconds: float = ACK_SECONDS
+    where_seconds: float = WHERE_SECONDS
 
     async def for_a_while(self, work: Coroutine[Any, Any, Result], name: str) -> Result | None:
         """Do something; return what it returns, or `None` when Slack would wait no longer.
@@ -100,9 +103,7 @@ class Desk:
             return None
         return visit
 
-    async def outcome(
-        self, asked: Awaitable[CommandReply | None], what: str
-    ) -> CommandReply | None:
+    async def outcome(self, asked: Awaitable[Result], what: str) -> Result | CommandReply:
         """Return what the core says, or what is to be said when it could not be asked."""
         try:
             return await asked

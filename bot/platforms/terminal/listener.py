@@ -122,7 +122,7 @@ class Listener:
         self._room.drop_question(confirmation_id)
         return reply
 
-    async def _stop(self) -> CommandReply:
+    async def _stop(self) -> CommandReply | None:
         reply = await self._ears.stop_turn(self._user, place_of(self._user))
         self._room.forget(place_of(self._user))
         return reply

@@ -407,6 +407,35 @@ async def test_a_file_needs_no_words_but_a_refused_one_alone_begins_nothing(
     assert await stored.count(messages) == 1
 
 
+async def test_a_message_is_stored_before_its_files_are_fetched_and_answered_with_or_without_them(
+    process: Process, stored: Stored, clock: FakeClock, alice: Identity
+) -> None:
+    asked = asyncio.Event()
+
+    async def never() -> bytes:
+        asked.set()
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    slow = replace(attached("a.txt", b"Read me"), read=never)
+    hearing = asyncio.ensure_future(
+        process.orchestrator.hear(replace(message(alice, "Look"), files=(slow,)))
+    )
+    await asyncio.wait_for(asked.wait(), 5)
+    hearing.cancel()  # the process dies
+    await asyncio.wait({hearing})
+    await process.orchestrator.hear(message(alice, "And this?"))
+
+    conversation = await stored.conversation(alice)
+    assert await process.settled() == []
+    clock.advance(60)
+    assert await stored.claim_turn(conversation) is not None
+    async with process.database.snapshot() as tx:
+        texts = list(await tx.scalars(select(messages.c.text).order_by(messages.c.id)))
+    assert process.acknowledged == [room(alice), room(alice)]
+    assert texts == ["Look\n\n[The file a.txt has not been read.]", "And this?"]
+
+
 async def test_a_file_delivered_twice_is_stored_once(
     process: Process, stored: Stored, alice: Identity
 ) -> None:

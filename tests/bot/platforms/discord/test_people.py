@@ -1,6 +1,5 @@
 """Who somebody on Discord is, and whether they may talk with the bot there."""
 
-import asyncio
 from typing import Any
 
 import pytest
@@ -18,7 +17,7 @@ from bot.platforms.discord.people import (
     refusal_of,
 )
 from bot.platforms.discord.settings import DiscordSettings
-from bot.platforms.reception import NOT_YOU, REMEMBERED, TELL_AGAIN_SECONDS, Refusal
+from bot.platforms.reception import NOT_YOU, Refusal
 from bot.values import Identity, Place
 
 ALICE = Person(account="11111", roles=frozenset({"77777"}))
@@ -29,16 +28,6 @@ DIRECT = Spot(channel="60000")
 
 def refused(spot: Spot, person: Person = ALICE, **settings: Any) -> Refusal | None:
     return refusal_of(DiscordSettings(**settings), person, spot)
-
-
-class Watch:
-    """A clock of seconds that moves when a test says so."""
-
-    def __init__(self) -> None:
-        self.now = 1_000.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 def test_somebody_is_the_same_person_everywhere() -> None:
@@ -109,70 +98,3 @@ def test_an_admin_is_who_has_one_of_the_roles() -> None:
     assert reception.is_admin(ALICE)
     assert not reception.is_admin(Person(account="11111", roles=frozenset({"77778"})))
     assert not Reception(DiscordSettings()).is_admin(ALICE)
-
-
-def test_a_refusal_is_worth_a_sentence_once_an_hour_for_each_person_and_channel() -> None:
-    watch = Watch()
-    reception = Reception(DiscordSettings(), monotonic=watch)
-
-    assert reception.may_tell("11111", "30000")
-    watch.now += TELL_AGAIN_SECONDS - 1
-    assert not reception.may_tell("11111", "30000")
-    assert reception.may_tell("11111", "30001")
-    assert reception.may_tell("11112", "30000")
-    watch.now += 2
-    assert reception.may_tell("11111", "30000")
-
-
-def test_what_came_already_is_known_however_long_ago() -> None:
-    watch = Watch()
-    reception = Reception(DiscordSettings(), monotonic=watch)
-
-    assert reception.first(("message", 1))
-    watch.now += 1e9
-    assert not reception.first(("message", 1))
-    assert reception.first(("interaction", 1))
-
-
-def test_what_is_remembered_does_not_grow_without_end() -> None:
-    reception = Reception(DiscordSettings())
-
-    assert all(reception.first(number) for number in range(REMEMBERED + 1))
-
-    assert not reception.first(REMEMBERED)
-    assert not reception.first(1)
-    assert reception.first(0)
-
-
-def test_what_came_again_is_remembered_from_then_on() -> None:
-    reception = Reception(DiscordSettings())
-    for number in range(REMEMBERED):
-        reception.first(number)
-
-    assert reception.first(0, again_after=0)
-    assert reception.first("one more")
-
-    assert not reception.first(0)
-    assert reception.first(1)
-
-
-async def test_settling_waits_for_whoever_is_being_seen_to_but_not_for_ever() -> None:
-    reception = Reception(DiscordSettings())
-    may_end, begun = asyncio.Event(), asyncio.Event()
-
-    async def visit() -> None:
-        with reception.attending():
-            begun.set()
-            await may_end.wait()
-
-    async with asyncio.timeout(5), asyncio.TaskGroup() as tasks:
-        visiting = tasks.create_task(visit())
-        await begun.wait()
-        await reception.settle(0.01)
-        assert not visiting.done()
-        settling = tasks.create_task(reception.settle(5))
-        may_end.set()
-        await settling
-
-        assert visiting.done()
-        await reception.settle(5)

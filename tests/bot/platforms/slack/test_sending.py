@@ -70,14 +70,16 @@ async def test_an_answer_that_takes_too_long_leaves_the_fate_unknown(room: Stand
     assert len(room.called("chat.postMessage")) == 1
 
 
-@pytest.mark.parametrize("status", [500, 502, 503, 504])
+@pytest.mark.parametrize(
+    ("status", "unknown"), [(500, True), (502, True), (503, False), (504, True)]
+)
 async def test_a_slack_that_is_out_of_order_is_tried_again_later_and_not_at_once(
-    room: Stand, status: int
+    room: Stand, status: int, unknown: bool
 ) -> None:
     error = await failing(room, status=status)
 
     assert not error.permanent
-    assert not error.fate_unknown
+    assert error.fate_unknown is unknown
     assert len(room.called("chat.postMessage")) == 1
 
 
@@ -86,6 +88,7 @@ async def test_an_answer_that_nobody_understands_is_trouble_for_now(room: Stand,
     error = await failing(room, body=body)
 
     assert not error.permanent
+    assert error.fate_unknown
 
 
 async def test_a_short_rate_limit_is_waited_for(room: Stand) -> None:

@@ -1,0 +1,259 @@
+"""A bot that really listens to the fake Slack, and somebody who hears what it hands on."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import aiohttp
+from pydantic import SecretStr
+from slack_sdk.web.async_client import AsyncWebClient
+
+from bot.platforms.base import CommandReply
+from bot.platforms.slack import sockets
+from bot.platforms.slack.attachments import Attachments
+from bot.platforms.slack.clients import Clients, Installed, OneClient, new_client, open_session
+from bot.platforms.slack.events import Events
+from bot.platforms.slack.hearing import Hearing
+from bot.platforms.slack.intake import PAUSES, STORED_SECONDS, Listener
+from bot.platforms.slack.names import Names
+from bot.platforms.slack.outlet import SlackOutlet
+from bot.platforms.slack.people import Reception
+from bot.platforms.slack.platform import Slack, open_slack
+from bot.platforms.slack.settings import SlackSettings
+from bot.platforms.slack.visits import ACK_SECONDS, Desk
+from bot.tasks import Tasks
+from bot.values import Identity, Json, Place
+from db.database import Database
+from tests.bot.platforms.slack.installing import nowhere
+from tests.bot.platforms.slack.speaking import AT_ONCE
+from tests.fakes.ears import FakeEars
+from tests.fakes.slack.messages import Channel, Message
+from tests.fakes.slack.server import FakeSlack
+from tests.fakes.slack.shapes import User
+
+
+@dataclass
+class Town:
+    """A workspace with a channel and two people."""
+
+    fake: FakeSlack
+    ears: FakeEars
+    general: Channel
+    alice: User
+    bob: User
+
+    def answers(self, text: str, reply: CommandReply | str) -> None:
+        """Let the core answer a command."""
+        self.ears.commands[text] = CommandReply(text=reply) if isinstance(reply, str) else reply
+
+    async def heard(self, count: int = 1) -> None:
+        """Wait until so many messages and commands were heard."""
+        await self.ears.until(lambda: len(self.ears.heard) >= count, f"{count} messages")
+
+    async def said(self, channel: Channel, count: int = 1) -> list[Message]:
+        """Wait until the bot has said something in a channel so many times."""
+        fake = self.fake
+        await fake.until(lambda: len(fake.said(channel)) >= count, f"{count} answers")
+        return fake.said(channel)
+
+    async def whispered(self, user: User, count: int = 1) -> list[Message]:
+        """Wait until somebody alone was shown so many messages."""
+        fake = self.fake
+        await fake.until(lambda: len(fake.ephemerals(user)) >= count, f"{count} for {user.name}")
+        return fake.ephemerals(user)
+
+    def who(self, user: User) -> Identity:
+        """Return somebody as the core knows them."""
+        return Identity("slack", user.team.enterprise or user.team.id, user.id)
+
+    def place(self, message: Message) -> Place:
+        """Return where a message is answered."""
+        channel = message.channel.id
+        return Place("slack", self.fake.team.id, channel, message.root_ts, message.ts)
+
+    def talks(self, user: User, thread: Message) -> None:
+        """Let somebody be in a conversation with the bot in a thread."""
+        self.ears.talking.add((self.who(user), thread.channel.id, thread.root_ts))
+
+    def bodies(self, message: Message) -> list[Json]:
+        """Return what Slack has told of a message, or would have."""
+        told = message.events or self.fake.events.posted(message, self.fake.team)
+        return [delivery.payload for delivery in told]
+
+
+@dataclass
+class Here(Town):
+    """The whole platform, which listens."""
+
+    platform: Slack
+
+
+@dataclass
+class Counter(Town):
+    """All parts that hear, put together by hand, so that a test may be quicker than they are."""
+
+    tasks: Tasks
+    clients: Clients
+    desk: Desk
+    attachments: Attachments
+    listener: Listener
+
+    async def take(self, message: Message) -> None:
+        """Let the bot take all that Slack tells of a message.
+
+        Raises:
+            NotHeardError: It is not stored yet.
+        """
+        for body in self.bodies(message):
+            await self.listener.take(body)
+
+
+def people(fake: FakeSlack) -> tuple[Channel, User, User]:
+    """Make a channel and two people, unless they are there."""
+    channels = [each for each in fake.world.channels.values() if each.name == "general"]
+    if channels:
+        named = {user.name: user for user in fake.world.users.values()}
+        return channels[0], named["alice"], named["bob"]
+    alice, bob = fake.add_user("alice"), fake.add_user("bob")
+    return fake.add_channel("general"), alice, bob
+
+
+def settings_for(fake: FakeSlack, **more: Any) -> SlackSettings:
+    """Return settings that lead to a fake Slack, over Socket Mode unless it is said."""
+    given: Json = {
+        "bot_token": SecretStr(fake.bot_token),
+        "app_token": SecretStr(fake.app_token),
+        "signing_secret": SecretStr(fake.signing_secret),
+        "api_url": fake.api_url,
+    }
+    return SlackSettings(**(given | more))
+
+
+@asynccontextmanager
+async def listening(
+    fake: FakeSlack,
+    ears: FakeEars | None = None,
+    *,
+    database: Database | None = None,
+    current: Callable[[], SlackSettings] | None = None,
+    ping_seconds: float = sockets.PING_SECONDS,
+    **settings: Any,
+) -> AsyncIterator[Here]:
+    """Let the whole platform listen while the block lasts, over Socket Mode.
+
+    Args:
+        fake: Slack.
+        ears: Hear.
+        database: For many workspaces; one workspace needs none.
+        current: What the settings say now.
+        ping_seconds: How often it is looked whether a connection still stands.
+        settings: Whatever else stands under `slack:`.
+    """
+    ears, made = ears or FakeEars(), settings_for(fake, **settings)
+    general, alice, bob = people(fake)
+    tasks = Tasks()
+    async with (
+        nowhere() as unreachable,
+        open_slack(
+            made,
+            database or unreachable,
+            hears=True,
+            current=current,
+            tempo=AT_ONCE,
+            ping_seconds=ping_seconds,
+        ) as platform,
+    ):
+        running = tasks.start(platform.intake.run(ears), name="listen")
+        try:
+            await fake.until(
+                lambda: running.done() or fake.deliveries.transport.ready, "a bot that listens"
+            )
+            yield Here(fake, ears, general, alice, bob, platform)
+        finally:
+            await tasks.close()
+
+
+@asynccontextmanager
+async def counter(
+    fake: FakeSlack,
+    ears: FakeEars | None = None,
+    *,
+    clients: Clients | None = None,
+    reception: Reception | None = None,
+    pauses: tuple[float, ...] = PAUSES,
+    stored_seconds: float = STORED_SECONDS,
+    ack_seconds: float = ACK_SECONDS,
+    **settings: Any,
+) -> AsyncIterator[Counter]:
+    """Put together what hears; it hears what a test lets it take, or what `connect` brings.
+
+    Args:
+        fake: Slack.
+        ears: Hear.
+        clients: Know the tokens; those of the one workspace if `None`.
+        reception: Lets people in; as the settings say if `None`.
+        pauses: How long to wait before each further attempt at handing on what was said.
+        stored_seconds: How long Slack waits for a message to be stored.
+        ack_seconds: How long Slack waits for everything else.
+        settings: Whatever else stands under `slack:`.
+    """
+    ears, made = ears or FakeEars(), settings_for(fake, **settings)
+    general, alice, bob = people(fake)
+    async with open_session() as session:
+        tasks = Tasks()
+        known = clients or _one_client(fake, new_client_of(fake, session))
+        outlet = SlackOutlet(known, made, tasks, tempo=AT_ONCE, session=session)
+        desk = Desk(
+            ears=ears,
+            clients=known,
+            outlet=outlet,
+            reception=reception or Reception(made),
+            names=Names(outlet.sender),
+            tasks=tasks,
+            ack_seconds=ack_seconds,
+        )
+        attachments = Attachments(known, outlet.sender, fake.api_url)
+        listener = Listener(desk, attachments, stored_seconds=stored_seconds, pauses=pauses)
+        try:
+            yield Counter(
+                fake, ears, general, alice, bob, tasks, known, desk, attachments, listener
+            )
+        finally:
+            outlet.close()
+            await tasks.close()
+
+
+@asynccontextmanager
+async def connected(
+    at: Counter, removed: Callable[[str], Awaitable[None]] | None = None
+) -> AsyncIterator[None]:
+    """Let what stands at a counter hear over Socket Mode, through the real Bolt app."""
+
+    async def forgotten(workspace: str) -> None:
+        return None
+
+    made = settings_for(at.fake)
+    async with open_session() as session:
+        events = Events(at.desk, at.listener, removed or forgotten)
+        app = Hearing(at.desk, events, made).app(session)
+        async with sockets.connected(app, made, session):
+            await at.fake.connected()
+            yield
+
+
+def new_client_of(fake: FakeSlack, session: aiohttp.ClientSession) -> AsyncWebClient:
+    """Return a client with the token of the first workspace."""
+    return new_client(fake.bot_token, api_url=fake.api_url, session=session)
+
+
+def installed_in(fake: FakeSlack) -> Installed:
+    """Return who the bot is in the first workspace."""
+    me = fake.team.bot
+    return Installed(
+        token=fake.bot_token, user=me.id, bot=me.bot_id, enterprise=fake.team.enterprise
+    )
+
+
+def _one_client(fake: FakeSlack, client: AsyncWebClient) -> OneClient:
+    return OneClient(client, installed_in(fake), fake.team.id)

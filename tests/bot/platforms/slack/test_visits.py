@@ -1,0 +1,438 @@
+"""Whoever reaches the bot: let in, heard once, and answered, however long it takes."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Iterable
+from contextlib import AsyncExitStack, asynccontextmanager
+
+import pytest
+from slack_sdk.web.async_client import AsyncWebClient
+
+from bot.errors import BotError, DatabaseUnreachableError, DeliveryError
+from bot.platforms.base import CommandReply, Incoming
+from bot.platforms.reception import NOT_YOU, TROUBLE
+from bot.platforms.slack.clients import Clients, Installed
+from bot.platforms.slack.people import NO_DIRECT_MESSAGES, NOT_THIS_CHANNEL, NOT_THIS_WORKSPACE
+from bot.platforms.slack.visits import ACK_SECONDS, Visit
+from bot.values import Identity, Json, Place
+from tests.bot.platforms.slack.hearing import (
+    Counter,
+    Here,
+    connected,
+    counter,
+    listening,
+    people,
+)
+from tests.bot.platforms.slack.speaking import RUN
+from tests.bot.platforms.slack.test_home import opened, run_of, seen
+from tests.fakes.ears import FakeEars
+from tests.fakes.slack.answers import Answer
+from tests.fakes.slack.server import FakeSlack
+from tests.fakes.slack.shapes import Team, User
+
+QUICK = 0.05
+
+
+class Elsewhere(Clients):
+    """Knows nothing of any workspace, or cannot say."""
+
+    def __init__(self, error: DeliveryError | None = None) -> None:
+        self.error = error
+
+    async def client_for(self, workspace: str) -> AsyncWebClient:
+        raise DeliveryError("It is not installed.", permanent=True)
+
+    async def installed(self, workspace: str) -> Installed | None:
+        return None
+
+    async def fresh(self, workspace: str, refused: AsyncWebClient) -> AsyncWebClient | None:
+        return None
+
+    async def find(self, workspaces: Iterable[str]) -> tuple[str, Installed] | None:
+        if self.error is not None:
+            raise self.error
+        return None
+
+
+class Slow(FakeEars):
+    """Answers commands when it is told to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.go_on = asyncio.Event()
+
+    async def hear(self, incoming: Incoming) -> CommandReply | None:
+        await super().hear(incoming)
+        await self.go_on.wait()
+        return CommandReply(text="2 of 5")
+
+
+@pytest.fixture(autouse=True)
+def log_lines(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, logger="bot")
+
+
+@pytest.fixture
+async def here(slack: FakeSlack) -> AsyncIterator[Here]:
+    async with listening(slack) as opened:
+        opened.answers("/subagents usage", "2 of 5")
+        yield opened
+
+
+@asynccontextmanager
+async def at_the_counter(
+    slack: FakeSlack, ears: FakeEars | None = None, clients: Clients | None = None
+) -> AsyncIterator[Counter]:
+    """Let the bot listen that waits for little."""
+    async with AsyncExitStack() as stack:
+        opened = counter(slack, ears, clients=clients, ack_seconds=QUICK)
+        at = await stack.enter_async_context(opened)
+        await stack.enter_async_context(connected(at))
+        yield at
+
+
+async def usage(here: Here | Counter, user: User | None = None) -> Answer:
+    """Let somebody, Alice unless it is said, ask for their usage; it is acknowledged then."""
+    return await here.fake.slash(user or here.alice, here.general, "/subagents", "usage")
+
+
+def click(at: Counter, **more: object) -> Json:
+    """Return what Slack tells of a click of Alice's."""
+    return {
+        "type": "block_actions",
+        "user": at.alice.brief(),
+        "team": at.fake.team.to_json(),
+        "trigger_id": "7.7.trigger",
+        **more,
+    }
+
+
+async def visited(at: Counter, body: Json) -> list[Visit]:
+    """Let somebody in, and return their visit if they were let in."""
+    found: list[Visit] = []
+
+    async def handle(visit: Visit) -> None:
+        found.append(visit)
+
+    await at.tasks.start(at.desk.attend(body, handle), name="attend")
+    return found
+
+
+# --- in time --------------------------------------------------------------------------------------
+
+
+async def test_what_is_quick_is_answered_before_it_is_acknowledged(slack: FakeSlack) -> None:
+    async with listening(slack) as here:
+        here.answers("/subagents usage", "2 of 5")
+
+        asked = await usage(here)
+
+        assert asked.text() == "2 of 5"
+        assert asked.acked_after is not None
+
+
+async def test_what_takes_long_is_acknowledged_in_time_and_answered_when_it_is_done(
+    slack: FakeSlack,
+) -> None:
+    ears = Slow()
+    async with at_the_counter(slack, ears) as at:
+        asked = await usage(at)
+        shown_before = list(asked.posts)
+        ears.go_on.set()
+        await asked.done()
+
+        assert asked.acked_after is not None
+        assert QUICK <= asked.acked_after < 3
+        assert not shown_before
+        assert (asked.text(), asked.ephemeral) == ("2 of 5", True)
+
+
+def test_slack_is_told_well_within_its_three_seconds() -> None:
+    assert ACK_SECONDS <= 2.5
+
+
+async def test_for_a_while_gives_the_result_or_nothing_and_goes_on(slack: FakeSlack) -> None:
+    go_on, done = asyncio.Event(), asyncio.Event()
+
+    async def quick() -> str:
+        return "done"
+
+    async def slow() -> str:
+        await go_on.wait()
+        done.set()
+        return "done"
+
+    async with counter(slack, ack_seconds=QUICK) as at:
+        assert await at.desk.for_a_while(quick(), "quick") == "done"
+        assert await at.desk.for_a_while(slow(), "slow") is None
+        go_on.set()
+        await asyncio.wait_for(done.wait(), 5)
+
+
+async def test_what_goes_wrong_at_once_is_told_and_later_is_logged(
+    slack: FakeSlack, caplog: pytest.LogCaptureFixture
+) -> None:
+    go_on = asyncio.Event()
+
+    async def fail(*, wait: bool) -> None:
+        if wait:
+            await go_on.wait()
+        raise ValueError("a bug")
+
+    async with counter(slack, ack_seconds=QUICK) as at:
+        with pytest.raises(ValueError, match="a bug"):
+            await at.desk.for_a_while(fail(wait=False), "quick")
+        await at.desk.for_a_while(fail(wait=True), "slow")
+        go_on.set()
+        await at.tasks.settle(5)
+
+        assert "The task slow failed" in caplog.text
+
+
+async def test_what_is_being_seen_to_is_waited_for_at_the_end(slack: FakeSlack) -> None:
+    begun, go_on = asyncio.Event(), asyncio.Event()
+
+    async def handle(_: Visit) -> None:
+        begun.set()
+        await go_on.wait()
+
+    async with counter(slack) as at:
+        attended = at.tasks.start(at.desk.attend(click(at), handle), name="attend")
+        await asyncio.wait_for(begun.wait(), 5)
+        settled = at.tasks.start(at.desk.reception.settle(5), name="settle")
+        early, _ = await asyncio.wait({attended, settled}, timeout=QUICK)
+        go_on.set()
+        await settled
+
+        assert not early
+        assert attended.done()
+
+
+# --- once -----------------------------------------------------------------------------------------
+
+
+async def test_the_same_thing_told_twice_at_once_is_done_once(slack: FakeSlack) -> None:
+    ears = Slow()
+    async with at_the_counter(slack, ears) as at:
+        asked = await usage(at)
+        assert asked.delivery is not None
+        await slack.redeliver(asked.delivery)
+        await slack.redeliver(asked.delivery)
+        ears.go_on.set()
+        await asked.done()
+        await (await usage(at, at.bob)).done()
+
+        assert [each.user for each in ears.heard] == [at.who(at.alice), at.who(at.bob)]
+        assert asked.text() == "2 of 5"
+        assert asked.delivery.acked
+
+
+async def test_a_form_told_twice_at_once_is_heard_once(here: Here) -> None:
+    asked = await here.fake.slash(here.alice, here.general, "/subagents", f"send {RUN}")
+    sent = await here.fake.submit(here.alice, await asked.done(), {"text": "hello"})
+    assert sent.delivery is not None
+    await here.fake.redeliver(sent.delivery)
+
+    assert here.ears.texts() == [f"/subagents send {RUN} hello"]
+
+
+# --- where, and who -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("around", "channel", "thread"),
+    [
+        ({}, "", ""),
+        ({"channel_id": "C1"}, "C1", ""),
+        ({"container": {"channel_id": "C1", "thread_ts": "1.2"}}, "C1", "1.2"),
+        ({"channel": {"id": "C1"}, "message": {"thread_ts": "1.2"}}, "C1", "1.2"),
+        ({"channel": {"id": "C1"}, "message": {"ts": "1.2"}}, "C1", ""),
+        (
+            {"container": {"channel_id": "C1", "thread_ts": "1.2"}, "channel": {"id": "C2"}},
+            "C1",
+            "1.2",
+        ),
+        ({"container": None, "message": None, "channel": None}, "", ""),
+        ({"container": {"type": "view", "view_id": "V1"}}, "", ""),
+    ],
+)
+async def test_a_visit_is_where_it_was_clicked(
+    slack: FakeSlack, around: Json, channel: str, thread: str
+) -> None:
+    async with counter(slack) as at:
+        (visit,) = await visited(at, click(at, response_url="https://x.example", **around))
+
+        assert visit.place == Place("slack", slack.team.id, channel, thread)
+        assert visit.event_id == "interaction:7.7.trigger"
+        assert (visit.asker.place, visit.asker.account) == (visit.place, at.alice.id)
+        assert visit.asker.response_url == "https://x.example"
+
+
+async def test_an_organisations_installation_is_told_from_the_workspace(slack: FakeSlack) -> None:
+    org = slack.add_team("Org", enterprise="E0000001")
+    slack.team.grant = slack.world.grant(org, org_wide=True)
+    carol = slack.add_user("carol", team=org)
+    channel = slack.add_channel("barn", team=org)
+    async with listening(slack) as here:
+        here.answers("/subagents usage", "2 of 5")
+        here.answers(f"/subagents stop {RUN}", "Stopping it.")
+        owner = Identity("slack", "E0000001", carol.id)
+        here.ears.overviews[owner] = seen(run_of(owner))
+
+        asked = await (await slack.slash(carol, channel, "/subagents", "usage")).done()
+        # Slack names no team with what was clicked there.
+        clicked = await (await slack.click(carol, await opened(here, carol), "Stop")).done()
+
+        workspace = f"E0000001.{org.id}"
+        assert asked.text() == "2 of 5"
+        assert clicked.view is not None
+        assert [each.user for each in here.ears.heard] == [owner, owner]
+        assert [each.place for each in here.ears.heard] == [
+            Place("slack", workspace, channel.id),
+            Place("slack", workspace),
+        ]
+
+
+async def test_in_a_workspace_where_the_bot_is_not_nothing_is_done_and_it_is_logged(
+    slack: FakeSlack, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with counter(slack, clients=Elsewhere()) as at:
+        assert await visited(at, click(at)) == []
+        assert "came from a workspace where the bot is not" in caplog.text
+        assert not at.ears.heard
+
+
+async def test_what_cannot_be_told_now_is_logged(
+    slack: FakeSlack, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with counter(slack, clients=Elsewhere(DeliveryError("The database is away."))) as at:
+        assert await visited(at, click(at)) == []
+        assert "is not heard: The database is away." in caplog.text
+
+
+# --- who may --------------------------------------------------------------------------------------
+
+
+async def test_who_may_not_is_told_alone_each_time(slack: FakeSlack) -> None:
+    _, _, bob = people(slack)
+    async with listening(slack, users=(bob.id,)) as here:
+        here.answers("/subagents usage", "2 of 5")
+        refused = [await (await usage(here)).done() for _ in range(2)]
+        let_in = await (await usage(here, bob)).done()
+
+        assert [(each.text(), each.ephemeral) for each in refused] == [(NOT_YOU, True)] * 2
+        assert let_in.text() == "2 of 5"
+        assert [each.user for each in here.ears.heard] == [here.who(bob)]
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"channels": ("C99999999",)}, NOT_THIS_CHANNEL),
+        ({"workspaces": ("T99999999",)}, NOT_THIS_WORKSPACE),
+    ],
+)
+async def test_where_the_bot_does_not_serve_it_says_so_to_the_asker(
+    slack: FakeSlack, settings: Json, words: str
+) -> None:
+    async with listening(slack, None, **settings) as here:
+        asked = await (await usage(here)).done()
+
+        assert (asked.text(), asked.ephemeral) == (words, True)
+        assert not here.ears.heard
+
+
+async def test_where_direct_messages_are_off_a_command_there_says_so(slack: FakeSlack) -> None:
+    async with listening(slack, direct_messages=False) as here:
+        private = slack.dm(here.alice)
+
+        asked = await (await slack.slash(here.alice, private, "/subagents", "usage")).done()
+
+        assert asked.text() == NO_DIRECT_MESSAGES
+
+
+# --- what goes wrong ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (BotError("Ask Alice."), "Ask Alice."),
+        (DatabaseUnreachableError("My memory is away."), "My memory is away."),
+        (ValueError("a bug"), TROUBLE),
+        (DeliveryError("Not now."), "Not now."),
+    ],
+)
+async def test_whatever_the_core_raises_is_a_sentence(
+    here: Here, error: Exception, words: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    here.ears.failure = error
+
+    asked = await (await usage(here)).done()
+    again = await (await usage(here)).done()
+
+    assert (asked.text(), again.text()) == (words, "2 of 5")
+    assert ("a bug" in caplog.text) == (words == TROUBLE)
+
+
+async def test_a_mistake_of_ours_is_said_and_logged(
+    slack: FakeSlack, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Odd(FakeEars):
+        async def hear(self, incoming: Incoming) -> CommandReply | None:
+            return "no reply at all"  # type: ignore[return-value]
+
+    async with listening(slack, Odd()) as here:
+        asked = await (await usage(here)).done()
+
+        assert (asked.text(), asked.ephemeral) == (TROUBLE, True)
+        assert "AttributeError" in caplog.text
+
+
+async def test_where_even_that_cannot_be_said_the_log_has_it(
+    slack: FakeSlack, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with listening(slack) as here:
+        here.ears.failure = ValueError("a bug")
+        for method in ("response_url", "chat.postEphemeral"):
+            slack.fail(method, error="internal_error", status=500, times=None)
+
+        await usage(here)
+        await slack.until(lambda: "An answer in" in caplog.text, "a line in the log")
+        slack.heal()
+        here.answers("/subagents usage", "2 of 5")
+
+        assert (await (await usage(here)).done()).text() == "2 of 5"
+
+
+async def test_an_answer_that_slack_takes_no_more_that_way_comes_another_way(here: Here) -> None:
+    here.fake.fail("response_url", error="expired_url", status=404)
+
+    asked = await (await usage(here)).done()
+
+    assert (asked.text(), asked.ephemeral) == ("2 of 5", True)
+    assert len(here.fake.called("chat.postEphemeral")) == 1
+
+
+async def test_the_name_of_somebody_unknown_is_no_reason_to_wait_or_fail(here: Here) -> None:
+    here.fake.fail("users.info", error="user_not_found")
+
+    assert (await (await usage(here)).done()).text() == "2 of 5"
+    assert here.ears.heard[0].user_name == here.alice.id
+
+
+def other_team(slack: FakeSlack) -> Team:
+    """Return a workspace where the bot is not."""
+    return slack.add_team("Other")
+
+
+async def test_a_guest_from_another_organisation_is_somebody_else_here(slack: FakeSlack) -> None:
+    async with counter(slack) as at:
+        team = other_team(slack)
+        guest = at.fake.add_user("guest", team=team)
+        body = click(at, user=guest.brief(), channel={"id": at.general.id})
+
+        (visit,) = await visited(at, body)
+
+        assert visit.person.identity == Identity("slack", team.id, guest.id)
+        assert visit.place.workspace == slack.team.id
