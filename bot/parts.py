@@ -2,8 +2,7 @@
 
 import asyncio
 import logging
-import os
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
 from datetime import timedelta
@@ -20,22 +19,10 @@ from bot.conversations.turns import Desk, Turns
 from bot.conversations.upkeep import Upkeep
 from bot.engine import Engine
 from bot.events import EventBus, RunEvent, Severity
-from bot.mcp.pins import Pins
-from bot.mcp.servers import McpServers
 from bot.models.base import Model
 from bot.models.catalog import PROVIDERS, Choice, Models
-from bot.net.addresses import AnyAddress
-from bot.net.guard import open_guarded
-from bot.net.web import Web
 from bot.platforms.base import Outlet, RunCard
-from bot.rest.services import RestServices
-from bot.sandbox.host import SandboxUnavailableError
-from bot.sandbox.selftest import open_sandbox
-from bot.sandbox.settings import Room
-from bot.sandbox.shell import Sandbox
-from bot.schedules.book import ScheduleBook
-from bot.schedules.fires import Fires
-from bot.search.catalog import provider_of
+from bot.skillset import Skillset
 from bot.subagents.active import ActiveRuns
 from bot.subagents.endings import Endings
 from bot.subagents.manager import Office, SubagentManager
@@ -46,26 +33,11 @@ from bot.subagents.runner import Runner, Workshop
 from bot.tasks import Tasks
 from bot.values import Clock, Identity, Place
 from bot.wires import Wires
-from bot.workspaces.workspaces import Workspaces
 from db import cards
 from db.database import Database
 from db.runs import Run
 from db.steps import StepWriter
-from skills import (
-    clock,
-    files,
-    mcp,
-    memory,
-    notes,
-    progress,
-    rest,
-    scheduler,
-    shell,
-    subagents,
-    todo,
-    web,
-    whiteboard,
-)
+from skills import progress, whiteboard
 from skills.base import Skill, Tool
 from skills.registry import SkillRegistry
 
@@ -142,12 +114,7 @@ class Parts:
         self.own_tools = (*progress.build().tools, *board.tools)
         self.records = self.wires.records = Records(database, now)
         self.writer = StepWriter(database, tasks)
-        self.mcp = McpServers(
-            config.mcp, Pins(database, now), tasks=tasks, environ=dict(os.environ)
-        )
-        self.rest = RestServices(
-            config.rest, tasks=tasks, open_client=lambda: open_guarded(AnyAddress())
-        )
+        self.skillset = Skillset(config, database, tasks, agents, self.wires, now)
         self.announcements = self.wires.announcements = Announcements(
             database, outlets, tasks=tasks, worker_id=worker_id, now=now
         )
@@ -167,13 +134,10 @@ class Parts:
         further_skills: Sequence[Skill],
     ) -> Bot:
         """Build everything above the database, and start its regular duties."""
-        await stack.enter_async_context(self.mcp.running())
-        await stack.enter_async_context(self.rest.running())
+        await self.skillset.open(stack)
         manager = self.wires.manager = self._manager()
-        sandbox = await self._sandbox(stack)
-        registry = self.wires.registry = SkillRegistry(
-            [*self._skills(manager, sandbox), *further_skills]
-        )
+        skills = self.skillset.build(manager, self.records)
+        registry = self.wires.registry = SkillRegistry([*skills, *further_skills])
         self.agents.knows(registry.has)
         runner = self.wires.runner = Runner(self._workshop(), self.endings, self.active)
         approvals = Approvals(self.database, self.outlets, registry.find, now=self.now)
@@ -285,67 +249,6 @@ class Parts:
         found = next((name for name in PROVIDERS if name == provider), self.models.main().provider)
         return self.models.of(Choice(found, ""))
 
-    async def _sandbox(self, stack: AsyncExitStack) -> Sandbox | None:
-        """Open the sandbox of commands; where there is none, nobody is offered one."""
-        files = self.config.workspaces
-        if not (files.enabled and self.config.shell.enabled):
-            return None
-        room = Room(files.user_bytes, files.user_files)
-        try:
-            return await stack.enter_async_context(open_sandbox(self.config.shell, room))
-        except SandboxUnavailableError as error:
-            log.info("The shell tool is off. %s", error)
-            return None
-
-    def _skills(self, manager: SubagentManager, sandbox: Sandbox | None) -> list[Skill]:
-        config = self.config
-        found = [
-            notes.build(self.database),
-            memory.build(self.database),
-            todo.build(self.database),
-            clock.build(config.agent.timezone),
-            whiteboard.build_for_main(self.database, self.wires.board_of, self.now),
-        ]
-        if config.subagents.enabled:
-            nested = config.subagents.max_depth > 1
-            found.insert(0, subagents.build(manager, self.records, nested=nested))
-            if config.schedules.enabled:
-                found.append(scheduler.build(self._book()))
-        if config.workspaces.enabled:
-            workspaces = Workspaces(config.workspaces)
-            found.append(files.build(workspaces))
-            if sandbox is not None:
-                found.append(shell.build(sandbox, workspaces.folder_of))
-        pages = Web(config.fetch) if config.fetch.enabled else None
-        search = provider_of(config.search, config.fetch)
-        if pages or search:
-            found.append(web.build(pages, search, seconds=config.fetch.seconds))
-        found += [*mcp.build(self.mcp), *rest.build(self.rest)]
-        return found
-
-    def _book(self) -> ScheduleBook:
-        return ScheduleBook(
-            database=self.database,
-            settings=self.config.schedules,
-            agents=self.agents,
-            zone=self.config.agent.timezone,
-            now=self.now,
-        )
-
-    def _further_duties(self, manager: SubagentManager) -> list[Callable[[], Awaitable[None]]]:
-        if not (self.config.subagents.enabled and self.config.schedules.enabled):
-            return []
-        fires = Fires(
-            database=self.database,
-            manager=manager,
-            settings=self.config.schedules,
-            access=self.config.access,
-            platforms=list(self.outlets),
-            announce=self.wires.announce,
-            now=self.now,
-        )
-        return [fires.fire_due]
-
     def _tools_of(self, run: Run) -> tuple[Tool, ...]:
         """Return what a run may call: its scope, and the tools that only runs have."""
         scope = self.wires.registry.tools_for(
@@ -419,7 +322,7 @@ class Parts:
             tasks=self.tasks,
             present=present,
             now=self.now,
-            further=self._further_duties(self.wires.manager),
+            further=self.skillset.duties(self.wires.manager, list(self.outlets)),
         )
 
     def _show_card(self, card: RunCard) -> None:

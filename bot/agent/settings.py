@@ -52,6 +52,6 @@ class AgentsSettings(Settings):
 
     folders: tuple[str, ...] = Field(
         (),
-        description="Folders with further agents (*.md): one takes the place of a built-in agent of "
-        "its name. They are read again when a file changes.",
+        description="Folders with further agents (*.md): one takes the place of a built-in agent "
+        "of its name. They are read again when a file changes.",
     )

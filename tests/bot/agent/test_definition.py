@@ -4,8 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from bot.agent.definition import GENERAL, AgentDefinition, Agents, read, read_folder
+from bot.agent.definition import GENERAL, AgentDefinition, described, find, read
+from bot.agent.permissions import Decision, Rule, Rules
+from bot.agent.shelf import Shelf
 from bot.errors import ConfigError
+from tests.fakes.agents import FakeAgents
 
 AGENTS = Path(__file__).parents[3] / "agents"
 
@@ -40,7 +43,7 @@ def with_head(folder: Path, *lines: str) -> Path:
 
 
 def test_everything_in_the_file_is_read(tmp_path: Path) -> None:
-    assert read(write(tmp_path, WHOLE)) == AgentDefinition(
+    assert read(write(tmp_path, WHOLE)).agent == AgentDefinition(
         name="explore",
         description="Reads code.",
         prompt="You explore.\n---\nEven below a line.",
@@ -56,7 +59,7 @@ def test_everything_in_the_file_is_read(tmp_path: Path) -> None:
 
 
 def test_what_is_left_out_has_its_default(tmp_path: Path) -> None:
-    found = read(with_head(tmp_path))
+    found = read(with_head(tmp_path)).agent
 
     assert (found.tools, found.disallowed, found.max_steps) == (None, (), 20)
     assert (found.provider, found.model, found.token_budget) == (None, None, None)
@@ -65,11 +68,11 @@ def test_what_is_left_out_has_its_default(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("line", ["tools: []", 'tools: ""'])
 def test_an_empty_list_of_tools_means_none(tmp_path: Path, line: str) -> None:
-    assert read(with_head(tmp_path, line)).tools == ()
+    assert read(with_head(tmp_path, line)).agent.tools == ()
 
 
 def test_a_model_may_be_inherited(tmp_path: Path) -> None:
-    assert read(with_head(tmp_path, "model: inherit")).model is None
+    assert read(with_head(tmp_path, "model: inherit")).agent.model is None
 
 
 @pytest.mark.parametrize(
@@ -83,11 +86,19 @@ def test_a_model_may_be_inherited(tmp_path: Path) -> None:
         ("timeout_minutes: -1", "`timeout_minutes` must be a number above 0"),
         ("timeout_minutes: .nan", "`timeout_minutes` must be a number above 0"),
         ("announce: loudly", "`announce` must be one of result, summary, silent"),
-        ("tools: 5", "tools must be a list of names"),
-        ("tools:", "tools must be a list of names, `[]` for none"),
-        ("tools: [1, 2]", "tools must be a list of names"),
-        ("temperature: 1", "unknown key 'temperature'"),
+        ("tools: 5", "`tools` must be a list of names"),
+        ("tools:", "`tools` must be a list of names, `[]` for none"),
+        ("tools: [1, 2]", "`tools` must be a list of names"),
         ("tools: [", "the front matter is no YAML"),
+        ("background: perhaps", "`background` must be true or false"),
+        ("effort: heroic", "`effort` must be one of low, medium, high"),
+        ("approvals: maybe", "`approvals` must be one of deny, ask"),
+        ("workspace: theirs", "`workspace` must be one of user, run"),
+        ("permissions: {shell: never}", "must be allow, ask or deny"),
+        ("input_schema: {type: string}", "`input_schema` must be a JSON Schema of an object"),
+        ("input_schema: {type: object}", "`input_schema` must have `properties`"),
+        ("color: true", "`color` must be text"),
+        ("a: &x [1]\nb: *x", "aliases"),
     ],
 )
 def test_what_is_wrong_in_a_file_is_said_with_its_name(
@@ -117,37 +128,108 @@ def test_a_file_that_is_no_agent_is_refused(tmp_path: Path, text: str, said: str
     assert said in str(raised.value)
 
 
-def test_a_folder_needs_the_general_agent(tmp_path: Path) -> None:
-    write(tmp_path, WHOLE)
+def test_what_claude_code_knows_and_we_do_not_is_a_warning_and_the_rest_is_read(
+    tmp_path: Path,
+) -> None:
+    reading = read(
+        with_head(
+            tmp_path,
+            "tools: Read, Bash(git *, ls), mcp__files__find, Task",
+            "model: haiku",
+            "permissionMode: plan",
+            "hooks: {Stop: []}",
+            "temperature: 1",
+            "color: cyan",
+            "skills: [pdf]",
+            "mcpServers: [files]",
+            "background: true",
+            "effort: low",
+        )
+    )
 
-    with pytest.raises(ConfigError, match="no agent `general`"):
-        read_folder(tmp_path)
+    agent = reading.agent
+    assert agent.tools == ("file_read", "shell", "mcp__files__find", "Task")
+    assert (agent.model, agent.color, agent.background, agent.effort) == (
+        "haiku",
+        "cyan",
+        True,
+        "low",
+    )
+    assert (agent.skills, agent.mcp_servers) == (("pdf",), ("files",))
+    assert reading.warnings == (
+        "explore.md: `hooks` is not used: commands of the file's author are not run here.",
+        "explore.md: `permissionMode` is not used: see `permissions` and `approvals`.",
+        "explore.md: `temperature` is not used.",
+    )
 
 
-def test_two_files_of_one_name_are_refused(tmp_path: Path) -> None:
-    general = WHOLE.replace("Explore", "General")
-    write(tmp_path, general, "general.md")
-    write(tmp_path, general, "other.md")
+def test_keys_of_ours_are_read(tmp_path: Path) -> None:
+    agent = read(
+        with_head(
+            tmp_path,
+            "permissions:",
+            "  Write: ask",
+            '  "Bash:git push*": deny',
+            "approvals: ask",
+            "summarize: In three sentences.",
+            "workspace: run",
+            "tool: look",
+            "input_schema:",
+            "  type: object",
+            "  properties: {what: {type: string}}",
+            "  required: [what]",
+        )
+    ).agent
 
-    with pytest.raises(ConfigError, match=r"other\.md"):
-        read_folder(tmp_path)
+    assert agent.permissions == Rules(
+        (
+            Rule("file_write", "*", Decision.ASK),
+            Rule("shell", "git push*", Decision.DENY),
+        )
+    )
+    assert (agent.approvals, agent.workspace, agent.tool) == ("ask", "run", "look")
+    assert agent.summarize == "In three sentences."
+    assert agent.input_schema is not None
+    assert agent.input_schema["required"] == ["what"]
+
+
+def test_a_description_that_is_no_yaml_is_read_as_others_read_it(tmp_path: Path) -> None:
+    path = write(
+        tmp_path,
+        '---\nname: Explore\ndescription: Use it when: somebody asks "where" - say so\n'
+        "tools: Read, Grep\n---\nYou explore.\n",
+    )
+
+    agent = read(path).agent
+    assert agent.description == 'Use it when: somebody asks "where" - say so'
+    assert agent.tools == ("file_read", "grep")
 
 
 def test_an_agent_is_found_by_name_and_an_unknown_one_falls_back_to_general() -> None:
     general = AgentDefinition(name="general", description="Does all.", prompt="")
     explore = AgentDefinition(name="explore", description="Reads.", prompt="")
-    agents = Agents({"general": general, "explore": explore})
+    agents = FakeAgents({"general": general, "explore": explore})
 
-    assert agents.find(" Explore ") == (explore, True)
-    assert agents.find("") == (general, True)
-    assert agents.find(None) == (general, True)
-    assert agents.find("pirate") == (general, False)
-    assert agents.lines() == ["`general`: Does all.", "`explore`: Reads."]
+    assert find(agents, " Explore ") == (explore, True)
+    assert find(agents, "") == (general, True)
+    assert find(agents, None) == (general, True)
+    assert find(agents, "pirate") == (general, False)
+    assert described(agents) == ["`general`: Does all.", "`explore`: Reads."]
 
 
-def test_the_agents_that_we_ship_can_be_read() -> None:
-    agents = read_folder(AGENTS)
+def test_the_agents_that_we_ship_can_be_read_and_have_their_steps() -> None:
+    shelf = Shelf([AGENTS])
 
-    assert GENERAL in agents.by_name
-    assert agents.by_name[GENERAL].max_steps == 20
-    assert all(agent.prompt for agent in agents.by_name.values())
+    steps = {name: agent.max_steps for name, agent in shelf.by_name.items()}
+    assert shelf.problems == ()
+    assert shelf.by_name[GENERAL].tools is None
+    assert steps == {
+        "general": 20,
+        "explore": 15,
+        "planner": 10,
+        "researcher": 10,
+        "code-search": 8,
+        "code-review": 6,
+    }
+    tools = {agent.tool for agent in shelf.by_name.values() if agent.input_schema}
+    assert tools == {"code_search", "code_review", "plan"}

@@ -51,7 +51,9 @@ def choose(provider: str | None, model: str | None, definition: AgentDefinition)
 
 def planner(*agents: AgentDefinition, settings: SubagentSettings | None = None) -> Planner:
     known = {agent.name: agent for agent in (GENERAL, READER, *agents)}
-    return Planner(settings or SubagentSettings(), FakeAgents(known), choose, resolve, lambda: RESERVED)
+    return Planner(
+        settings or SubagentSettings(), FakeAgents(known), choose, resolve, lambda: RESERVED
+    )
 
 
 @pytest.fixture

@@ -1,0 +1,68 @@
+"""Agents as tools: each that says what input it takes is a tool of the main agent."""
+
+from bot.agent.definition import AgentDefinition, Agents, find
+from bot.agent.sanitizer import one_line
+from bot.agent.schemas import task_of
+from bot.subagents.manager import SubagentManager
+from bot.subagents.requests import Caller, RunRequest
+from bot.values import Json
+from skills.base import Effects, Skill, Tool, ToolContext, ToolError
+
+LABEL_CHARACTERS = 60
+
+GUIDE = """\
+{names} hand a piece of work to a subagent that is made for it, and bring its report back in \
+this same turn. Prefer them to `delegate_to_subagent` where one fits; for what takes longer than a \
+minute use `sessions_spawn` with the `agent`."""
+
+
+def build(manager: SubagentManager, agents: Agents) -> Skill:
+    """Return the skill with a tool for each agent that has an `input_schema` at the start.
+
+    Args:
+        manager: Lets the runs in.
+        agents: What each is, at each call.
+    """
+    tools = tuple(
+        _tool(manager, agents, agent) for agent in agents.by_name.values() if agent.input_schema
+    )
+    names = ", ".join(f"`{tool.name}`" for tool in tools)
+    return Skill(
+        name="agents",
+        description="Agents with an input of their own, as tools.",
+        tools=tools,
+        guide=GUIDE.format(names=names) if tools else "",
+    )
+
+
+def tool_name(agent: AgentDefinition) -> str:
+    """Return what the tool of an agent is called."""
+    return agent.tool or agent.name.replace("-", "_")
+
+
+def _tool(manager: SubagentManager, agents: Agents, agent: AgentDefinition) -> Tool:
+    async def run(context: ToolContext, given: Json) -> str:
+        current, known = find(agents, agent.name)
+        if not known or current.input_schema is None:
+            raise ToolError(
+                f"The agent {agent.name} is gone since the start. Use `delegate_to_subagent`."
+            )
+        task = task_of(current.input_schema, given)
+        first = next((value for value in given.values() if isinstance(value, str)), agent.name)
+        request = RunRequest(
+            task=task,
+            agent=current.name,
+            label=one_line(f"{current.name}: {first}", LABEL_CHARACTERS),
+        )
+        return await manager.delegate(request, Caller.of(context))
+
+    assert agent.input_schema is not None, "Only these agents are tools."
+    return Tool(
+        name=tool_name(agent),
+        description=agent.description,
+        schema=agent.input_schema,
+        run=run,
+        main_agent_only=True,
+        effects=Effects.REPEATABLE,
+        timeout_seconds=manager.sync_seconds + 30,
+    )

@@ -1,0 +1,127 @@
+"""All agents of some folders: what is broken is reported, what changes counts."""
+
+import logging
+import os
+from pathlib import Path
+
+import pytest
+
+from bot.agent.definition import find
+from bot.agent.shelf import LOOK_SECONDS, Shelf
+from bot.errors import ConfigError
+
+
+class Watch:
+    """A clock of seconds that moves when a test says so."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def agent(folder: Path, name: str, text: str = "You work.", *, head: str = "") -> Path:
+    path = folder / f"{name}.md"
+    path.write_text(f"---\nname: {name}\ndescription: Works.\n{head}---\n{text}\n")
+    return path
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    agent(tmp_path, "general")
+    return tmp_path
+
+
+def test_the_first_folder_needs_a_general_agent_that_can_be_used(tmp_path: Path) -> None:
+    agent(tmp_path, "explore")
+    (tmp_path / "general.md").write_text("no front matter")
+
+    with pytest.raises(ConfigError, match=r"has no agent `general`.*must begin with front matter"):
+        Shelf([tmp_path])
+
+
+def test_a_broken_file_is_reported_and_the_others_are_there(folder: Path) -> None:
+    agent(folder, "explore")
+    (folder / "broken.md").write_text("---\nname: broken\n---\n")
+    (folder / "binary.md").write_bytes(b"\xff\xfe\x00")
+    (folder / "README.md").write_text("Not an agent.")
+
+    shelf = Shelf([folder])
+    assert set(shelf.by_name) == {"general", "explore"}
+    assert shelf.problems == (
+        "binary.md is no UTF-8 text.",
+        "broken.md: `description` is missing in the front matter.",
+    )
+
+
+def test_a_folder_that_is_not_there_is_reported(folder: Path) -> None:
+    assert Shelf([folder, folder / "none"]).problems == (
+        f"The folder {folder / 'none'} of agents is not there.",
+    )
+
+
+def test_of_two_files_with_one_name_the_first_counts_and_the_other_is_reported(
+    folder: Path,
+) -> None:
+    agent(folder, "explore", "You are the first.")
+    (folder / "other.md").write_text("---\nname: explore\ndescription: Too.\n---\nSecond.\n")
+
+    shelf = Shelf([folder])
+    assert shelf.by_name["explore"].prompt == "You are the first."
+    assert shelf.problems == ("other.md: explore.md has an agent `explore` already; rename it.",)
+
+
+def test_an_agent_of_a_later_folder_takes_the_place_of_one_with_its_name(
+    folder: Path, tmp_path: Path
+) -> None:
+    later = tmp_path / "later"
+    later.mkdir()
+    agent(later, "general", "You are ours.")
+
+    shelf = Shelf([folder, later])
+    assert shelf.by_name["general"].prompt == "You are ours."
+    assert shelf.problems == ()
+
+
+def test_tools_that_are_not_there_are_left_out_and_reported(folder: Path) -> None:
+    agent(folder, "explore", head="tools: [Read, Teleport]\ndisallowedTools: [Fly]\n")
+    shelf = Shelf([folder])
+
+    shelf.knows(lambda name: name == "file_read")
+
+    assert shelf.by_name["explore"].tools == ("file_read",)
+    assert shelf.by_name["explore"].disallowed == ()
+    assert shelf.problems == ("explore.md: there is no tool `Teleport` here.",)
+
+
+def test_what_changes_counts_from_then_on_and_a_broken_change_changes_nothing(
+    folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, logger="bot")
+    watch = Watch()
+    path = agent(folder, "explore", "Before.")
+    shelf = Shelf([folder], monotonic=watch)
+
+    agent(folder, "explore", "After the change.")
+    agent(folder, "new")
+    assert find(shelf, "explore")[0].prompt == "Before."
+    watch.now += LOOK_SECONDS
+    assert find(shelf, "explore")[0].prompt == "After the change."
+    assert find(shelf, "new")[1]
+
+    path.write_text("broken now")
+    watch.now += LOOK_SECONDS
+    assert find(shelf, "explore")[0].prompt == "After the change."
+    assert "explore.md must begin with front matter" in caplog.text
+
+    path.unlink()
+    watch.now += LOOK_SECONDS
+    assert find(shelf, "explore") == (shelf.by_name["general"], False)
+
+
+def test_a_file_without_end_is_not_read_to_its_end(folder: Path) -> None:
+    path = agent(folder, "huge")
+    os.truncate(path, 10**9)
+
+    assert Shelf([folder]).problems == ("huge.md is larger than 256 KB.",)
