@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from datetime import timedelta
 from itertools import pairwise
 
 import pytest
@@ -131,6 +132,17 @@ async def test_a_send_of_unknown_fate_is_repeated_once_marked_and_then_given_up(
 
     assert [told.maybe_repeated for told in outlet.announcements] == [False, True]
     assert (await stored.read_item(key)).status == "blocked"
+
+
+async def test_a_platform_that_wants_to_be_left_alone_is_for_so_long(
+    said: Announcements, stored: Stored, outlet: FakeOutlet, clock: FakeClock, alice: Identity
+) -> None:
+    key = await stored.item(alice)
+    outlet.fail_next("announcement", DeliveryError("Busy.", retry_after_seconds=90))
+
+    await said.deliver(key)
+
+    assert (await stored.read_item(key)).due_at == clock() + timedelta(seconds=90)
 
 
 async def test_an_error_that_nobody_expected_is_a_send_of_unknown_fate(

@@ -17,7 +17,8 @@ from bot.conversations.commands import Commands
 from bot.conversations.files import FileSettings
 from bot.conversations.orchestrator import Orchestrator
 from bot.conversations.turns import Desk, Turns
-from bot.platforms.base import Attached, Incoming
+from bot.errors import NotAllowedError
+from bot.platforms.base import Attached, CommandReply, Incoming
 from bot.tasks import Tasks
 from bot.values import Identity, Place, Role, new_run_id
 from db import turns as turn_queries
@@ -360,6 +361,36 @@ async def test_whom_the_admins_shut_out_is_refused_whatever_they_try(
     assert await now_shut.run_choices(alice, "") == []
     assert not await now_shut.listens(alice, room(alice))
     assert await stored.count(messages) == 1
+
+
+async def test_the_same_event_stops_one_answer_and_not_the_next(
+    process: Process, stored: Stored, alice: Identity
+) -> None:
+    async def stop() -> CommandReply | None:
+        return await process.orchestrator.stop_turn(alice, room(alice), event_id="event:1")
+
+    await process.orchestrator.hear(message(alice, "Talk"))
+    first = await stop()
+    again = await stop()
+
+    assert first is not None
+    assert "Stopped" in first.text
+    assert again is None
+
+
+async def test_who_is_shut_out_stops_nothing_and_sees_nothing_at_one_glance(
+    process: Process, stored: Stored, alice: Identity
+) -> None:
+    await process.orchestrator.hear(message(alice, "Talk"))
+    access = AccessSettings(blocked=(spelled(alice),))
+    shut = replace(process.orchestrator, access=access)
+
+    reply = await shut.stop_turn(alice, room(alice))
+    with pytest.raises(NotAllowedError):
+        await shut.overview(alice)
+
+    assert reply is not None
+    assert reply.refused
 
 
 # -- files -----------------------------------------------------------------------------------------

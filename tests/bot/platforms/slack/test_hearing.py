@@ -372,3 +372,21 @@ async def test_signatures_are_left_to_the_transport(slack: FakeSlack) -> None:
 
         assert refused.failure == "dispatch_failed"
         assert not at.ears.heard
+
+
+async def test_what_cannot_be_placed_in_time_is_not_taken_and_not_done(slack: FakeSlack) -> None:
+    go_on = asyncio.Event()
+
+    class Slow(Moody):
+        async def find(self, workspaces: Iterable[str]) -> tuple[str, Installed] | None:
+            await go_on.wait()
+            return await super().find(workspaces)
+
+    async with open_session() as session:
+        clients = Slow(slack, new_client_of(slack, session))
+        async with hearing("http", slack, clients=clients) as at:
+            typed = await slack.slash(at.alice, at.general, "/subagents", "spawn Dig")
+
+            assert typed.failure == "dispatch_failed"
+            assert at.ears.heard == []
+            go_on.set()

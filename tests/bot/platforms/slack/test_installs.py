@@ -16,6 +16,8 @@ from bot.platforms.slack import installs as module
 from bot.platforms.slack.clients import Clients, Installed
 from bot.platforms.slack.installs import KEPT_SECONDS, KEPT_WORKSPACES, NOWHERE_SECONDS, Installs
 from bot.platforms.slack.problems import NOT_INSTALLED, RefusedError
+from bot.platforms.slack.sending import Draft, Sender
+from bot.values import Place
 from db.database import Database, DatabaseSettings
 from db.tables import slack_installs as table
 from tests.bot.platforms.slack.installing import (
@@ -142,6 +144,23 @@ async def test_an_installation_counts_at_once_and_replaces_the_one_before(fleet:
     assert await installs.installed(here) == second
     assert (await installs.client_for(here)).token == second.token
     assert len(await rows(fleet.database)) == 1
+
+
+async def test_where_slack_refuses_a_token_the_newest_one_is_taken(fleet: Fleet) -> None:
+    team = fleet.slack.team
+    channel = fleet.slack.add_channel("general")
+    here, there = fleet.process(), fleet.process()
+    await fleet.install(here, team)
+    old = await there.client_for(team.id)
+    assert team.grant is not None
+    team.grant.revoked = "token_revoked"
+    await fleet.install(here, team)
+
+    posted = await Sender(there).post(Place("slack", team.id, channel.id), Draft(markdown="Hi."))
+
+    assert [message.ts for message in fleet.slack.said(channel)] == [posted]
+    assert await there.fresh(team.id, old) is not None
+    assert await there.fresh(team.id, await there.client_for(team.id)) is None
 
 
 async def test_other_processes_hear_of_an_installation_within_seconds(fleet: Fleet) -> None:
@@ -313,7 +332,11 @@ async def test_with_another_key_the_bot_is_nowhere_and_the_log_says_what_to_do(
     assert await changed.installed(here) is None
     with pytest.raises(RefusedError, match=NOT_INSTALLED):
         await changed.client_for(here)
-    [record] = [each for each in caplog.records if each.name == module.__name__]
+    [record] = [
+        each
+        for each in caplog.records
+        if each.name == module.__name__ and each.levelno >= logging.ERROR
+    ]
     assert here in record.getMessage()
     assert "Put the old key back" in record.getMessage()
     assert "https://bot.example/slack/install" in record.getMessage()

@@ -898,3 +898,48 @@ async def test_what_is_said_in_a_thread_is_stored_once_the_memory_is_back(
 
         assert ears.kept == ["and then?"]
         assert told(at, at.alice) == []
+
+
+# --- what does not wait, and what is for us without a mention -----------------------------------
+
+
+@pytest.mark.parametrize("text", ["!subagents list", "!retinue help", "  !Subagents"])
+async def test_our_own_commands_need_no_mention_also_where_the_bot_talks_with_nobody(
+    slack: FakeSlack, text: str
+) -> None:
+    async with counter(slack, FakeEars()) as at:
+        at.answers(text.strip(), "Here you are.")
+        root = await slack.say(at.bob, at.general, "lovely weather")
+        await at.take(await slack.say(at.alice, at.general, text, thread=root))
+        await at.take(await slack.say(at.alice, at.general, "!weather today", thread=root))
+
+        [answer] = await at.whispered(at.alice)
+        assert answer.readable() == "Here you are."
+        assert at.ears.texts() == [text.strip()]
+
+
+@pytest.mark.parametrize("command", ["!stop", "/stop", "subagents stop last", "yes", "no 1a2b3c"])
+async def test_a_command_does_not_wait_behind_a_message_whose_files_take_long(
+    slack: FakeSlack, command: str
+) -> None:
+    go_on = asyncio.Event()
+
+    class Slow(FakeEars):
+        async def hear(self, incoming: Incoming) -> CommandReply | None:
+            if incoming.files:
+                await go_on.wait()
+            return await super().hear(incoming)
+
+    ears = Slow()
+    async with counter(slack, ears, stored_seconds=0.05) as at:
+        dm = slack.dm(at.alice)
+        file = ("a.txt", "text/plain", b"Read me")
+        await at.take(await slack.say(at.alice, dm, "Look", files=[file]))
+        await at.take(await slack.say(at.alice, dm, "And this?"))
+        await at.take(await slack.say(at.alice, dm, command))
+        await at.heard(1)
+        assert ears.texts() == [command]
+
+        go_on.set()
+        await at.heard(3)
+        assert ears.texts() == [command, "Look", "And this?"]

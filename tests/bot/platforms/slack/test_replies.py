@@ -547,3 +547,16 @@ async def test_many_replies_at_once_all_end_whole(room: Stand) -> None:
 
     texts = sorted(room.texts(), key=lambda text: int(text.split()[2]))
     assert texts == [f"Answer number {number} is here." for number in range(12)]
+
+
+async def test_a_text_that_slack_takes_offence_at_is_no_reason_to_stream_no_more(
+    room: Stand,
+) -> None:
+    room.fake.fail("chat.startStream", error="msg_too_long")
+    for text in ("One. Two. ", "Three. Four. "):
+        reply = room.outlet.open_reply(room.place, room.owner)
+        reply.update(text)
+        await room.fake.until(lambda: text.split()[0] in "".join(room.texts()), "it to grow")  # noqa: B023
+        await reply.finish(text)
+
+    assert len(room.called("chat.startStream")) == 2

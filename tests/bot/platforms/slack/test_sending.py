@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from bot.errors import DeliveryError
-from bot.platforms.slack.clients import new_client, open_session
+from bot.platforms.slack.clients import OneClient, new_client, open_session
 from bot.platforms.slack.problems import CHANNEL_GONE, PERSON_GONE, THREAD_GONE, RefusedError
 from bot.platforms.slack.sending import Draft, Sender, made_harmless
 from bot.platforms.slack.texts import harmless, paper_of
@@ -235,3 +235,24 @@ async def test_long_texts_are_made_harmless_as_short_ones_are() -> None:
 
     assert await made_harmless(text) == harmless(text)
     assert await made_harmless("a < b") == "a &lt; b"
+
+
+async def test_while_slack_wants_to_be_left_alone_nothing_is_edited(room: Stand) -> None:
+    now = 100.0
+    sender = Sender(OneClient(room.client), monotonic=lambda: now)
+    message_id = await sender.post(room.place, HELLO)
+    room.fake.fail("chat.update", error="ratelimited", status=429, retry_after=30)
+    with pytest.raises(DeliveryError) as caught:
+        await sender.edit(room.place, message_id, HELLO)
+    asked = len(room.called("chat.update"))
+
+    editing = asyncio.ensure_future(sender.edit(room.place, message_id, Draft(markdown="Bye.")))
+    done, _ = await asyncio.wait({editing}, timeout=0.3)
+    assert not done
+    assert len(room.called("chat.update")) == asked
+    assert caught.value.retry_after_seconds == 30
+    editing.cancel()
+
+    now += 30
+    await sender.edit(room.place, message_id, Draft(markdown="Bye."))
+    assert room.texts()[-1] == "Bye."

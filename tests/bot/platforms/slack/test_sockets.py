@@ -359,3 +359,42 @@ async def test_what_slack_says_that_is_no_envelope_is_passed_over(
             await socket.link.send_str(odd)
 
         assert await reaches(slack, alice, "still here")
+
+
+# --- a bot that hears nothing any more ----------------------------------------------------------
+
+
+async def test_a_token_that_is_revoked_meanwhile_ends_it_with_the_reason(
+    slack: FakeSlack, session: aiohttp.ClientSession
+) -> None:
+    settings = settings_for(slack)
+    async with sockets.connected(
+        Listener().app, settings, session, ping_seconds=OFTEN
+    ) as connection:
+        await slack.connected()
+        slack.fail(OPEN, error="token_revoked", times=None)
+        slack.drop_socket()
+
+        async with asyncio.timeout(10):
+            with pytest.raises(ConfigError, match="under App-Level Tokens"):
+                await sockets.watch(connection, settings, session, seconds=OFTEN)
+
+
+async def test_an_outage_is_no_reason_to_end(
+    slack: FakeSlack, session: aiohttp.ClientSession, alice: User
+) -> None:
+    settings, listener = settings_for(slack), Listener()
+    async with sockets.connected(listener.app, settings, session, ping_seconds=OFTEN) as connection:
+        await slack.connected()
+        fault = slack.fail(OPEN, status=503, times=None)
+        watching = asyncio.ensure_future(
+            sockets.watch(connection, settings, session, seconds=OFTEN)
+        )
+        slack.drop_socket()
+        await slack.until(lambda: fault.hits >= 2, "attempts")
+        slack.heal()
+        await slack.connected()
+
+        assert await reaches(slack, alice, "hello")
+        assert not watching.done()
+        watching.cancel()
