@@ -118,7 +118,7 @@ def test_check_without_a_file_says_what_is_on_and_what_is_off_and_why(run: Run) 
         "3 at once per person, 10 in all",
         "Discord        off: no DISCORD_TOKEN, and no `discord.token`",
         "Slack          off: no SLACK_BOT_TOKEN",
-        "comes, with its sandbox, in a later version",
+        "Shell tool     on, where its sandbox passes a self-test",
     ):
         assert expected in done.stdout
 
