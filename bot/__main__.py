@@ -1,4 +1,4 @@
-"""The commands: `python -m bot chat`, `serve`, `worker`, `check`, `migrate`, `doctor`."""
+"""The commands: `python -m bot chat`, `serve`, `worker`, `check`, `migrate`, `doctor`, `mcp`."""
 
 import asyncio
 import getpass
@@ -101,12 +101,14 @@ def worker(config: ConfigFile = None) -> None:
 def check(config: ConfigFile = None) -> None:
     """Check the configuration and say what it means.
 
-    What is on, what is off, and why. Fails with every mistake and its line if it cannot be used.
+    What is on, what is off, and why; what is wrong with agents and skills. Fails with every
+    mistake and its line if it cannot be used.
     """
     settings = _load(config)
-    from bot import report  # noqa: PLC0415
+    from bot import inventory, report  # noqa: PLC0415
 
-    _say(report.report(settings, locate(config, os.environ), os.environ))
+    found = inventory.take(settings)
+    _say(report.report(settings, locate(config, os.environ), os.environ, found))
 
 
 def migrate(config: ConfigFile = None) -> None:
@@ -142,6 +144,48 @@ def doctor(
     raise typer.Exit(any(finding.bad for finding in findings))
 
 
+def mcp_list(config: ConfigFile = None) -> None:
+    """Show the MCP servers, their tools, and what waits for an approval.
+
+    Of a tool that changed, it shows what was approved (-) and what is offered now (+).
+    """
+    settings = _prepare(config, quiet=True)
+    from bot import mcp_console  # noqa: PLC0415
+
+    _say(asyncio.run(mcp_console.listed(settings)))
+
+
+def mcp_approve(
+    server: Annotated[str, typer.Argument(help="The name of the server.")],
+    tools: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[TOOL]...",
+            help="As `list` shows them; with the @ mark, only if it has not changed since.",
+        ),
+    ] = None,
+    *,
+    everything: Annotated[bool, typer.Option("--all", help="Whatever waits.")] = False,
+    name: Annotated[
+        str | None,
+        typer.Option("--as", metavar="NAME", help="Who you are; else your name on this computer."),
+    ] = None,
+    config: ConfigFile = None,
+) -> None:
+    """Let tools be used that changed or came later.
+
+    May be done while a bot runs: it uses them within a few seconds.
+    """
+    who = _name(name)
+    settings = _prepare(config, quiet=True)
+    from bot import mcp_console  # noqa: PLC0415
+
+    approving = mcp_console.approve(
+        settings, server, tuple(tools or ()), everything=everything, name=who
+    )
+    _say(asyncio.run(approving))
+
+
 def config_docs() -> None:
     """Write config.example.yaml and docs/config.schema.json anew."""
     from bot import example  # noqa: PLC0415
@@ -164,6 +208,10 @@ def build() -> typer.Typer:
     for command in (chat, serve, worker, check, migrate, doctor):
         app.command()(command)
     app.command(hidden=True)(config_docs)
+    mcp = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
+    mcp.command("list")(mcp_list)
+    mcp.command("approve")(mcp_approve)
+    app.add_typer(mcp, name="mcp", help="Look at the tools of MCP servers, and approve changes.")
     return app
 
 

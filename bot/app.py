@@ -21,7 +21,7 @@ from typing import Protocol, TypeVar
 from sqlalchemy.exc import DBAPIError
 
 from bot import logs
-from bot.agent.shelf import Shelf
+from bot.agent.shelf import AGENTS, Shelf
 from bot.config import Config
 from bot.conversations.announcements import Announcements
 from bot.errors import BotError, ConfigError, PlatformUnreachableError
@@ -40,7 +40,6 @@ log = logging.getLogger(__name__)
 
 Opened = TypeVar("Opened")
 
-AGENTS = Path(__file__).parent.parent / "agents"
 FIRST_WAIT_SECONDS, LONGEST_WAIT_SECONDS = 0.5, 30.0
 
 
@@ -167,6 +166,8 @@ async def open_bot(
     """
     worker_id = f"{socket.gethostname()[:20]}-{os.getpid()}-{secrets.token_hex(4)}"
     agents = Shelf([AGENTS, *(Path(folder) for folder in config.agents.folders)])
+    for problem in agents.problems:
+        log.warning("%s", problem)
     async with AsyncExitStack() as stack:
         if database is None:
             database = await stack.enter_async_context(open_database(config))

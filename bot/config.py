@@ -3,12 +3,14 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Self
 
-from pydantic import Field, SecretStr, ValidationError
+from pydantic import Field, SecretStr, ValidationError, model_validator
 
 from bot import document, interpolation, logs, problems
-from bot.agent.settings import AgentSettings, AgentsSettings
+from bot.agent.permissions import PermissionSettings
+from bot.agent.settings import AgentSettings, AgentSkillsSettings, AgentsSettings
+from bot.calendars.settings import CalendarsSettings
 from bot.conversations.access import AccessSettings
 from bot.conversations.files import FileSettings
 from bot.errors import ConfigError
@@ -27,6 +29,7 @@ from bot.subagents.retention import RetentionSettings
 from bot.values import Settings
 from bot.workspaces.settings import WorkspaceSettings
 from db.settings import DatabaseSettings
+from skills.settings import SkillsSettings
 
 DEFAULT_FILE = "config.yaml"
 FILE_VARIABLE = "RETINUE_CONFIG"
@@ -76,6 +79,16 @@ class Config(Settings):
     agents: AgentsSettings = Field(
         AgentsSettings(), description="Subagents as Markdown files: docs/agents.md."
     )
+    permissions: PermissionSettings = Field(
+        PermissionSettings(), description="What agents may do without asking: docs/agents.md."
+    )
+    agent_skills: AgentSkillsSettings = Field(
+        AgentSkillsSettings(),
+        description="Agent Skills (SKILL.md): instructions for certain kinds of work.",
+    )
+    skills: SkillsSettings = Field(
+        SkillsSettings(), description="Further skills in Python: docs/skills.md."
+    )
     schedules: ScheduleSettings = Field(
         ScheduleSettings(), description="Work that people have done at a later time."
     )
@@ -103,6 +116,9 @@ class Config(Settings):
     rest: RestSettings = Field(
         RestSettings(), description="REST services, whose operations become tools: docs/skills.md."
     )
+    calendar: CalendarsSettings = Field(
+        CalendarsSettings(), description="Calendars on CalDAV servers, and whose they are."
+    )
     discord: DiscordSettings = Field(
         DiscordSettings(), description="The bot on Discord: docs/discord.md leads through it."
     )
@@ -116,6 +132,12 @@ class Config(Settings):
         RetentionSettings(), description="How long things are kept."
     )
     logging: LoggingSettings = Field(LoggingSettings(), description="The bot's log.")
+
+    @model_validator(mode="after")
+    def _can_search(self) -> Self:
+        if self.search.provider == "anthropic" and not self.models.anthropic.configured:
+            raise ValueError("`search.provider: anthropic` needs `models.anthropic.api_key`")
+        return self
 
     @property
     def secrets(self) -> frozenset[str]:
@@ -255,6 +277,8 @@ def _secrets(value: object) -> Iterator[str]:
         yield value.get_secret_value()
     elif isinstance(value, DatabaseSettings):
         yield from value.passwords
+    elif isinstance(value, SkillsSettings):
+        yield from value.secrets
     elif isinstance(value, Settings):
         for name in type(value).model_fields:
             yield from _secrets(getattr(value, name))

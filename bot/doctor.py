@@ -14,17 +14,25 @@ from pathlib import Path
 from sqlalchemy.engine import make_url
 
 from bot.agent.messages import UserMessage
+from bot.calendars import checkup as calendar_checkup
+from bot.calendars.settings import CalendarsSettings
 from bot.config import Config
 from bot.errors import BotError
 from bot.logs import without_secrets
+from bot.mcp import checkup as mcp
+from bot.mcp.pins import Pins
 from bot.models.base import Question
 from bot.models.catalog import PROVIDERS, Choice, Models, ModelSettings
+from bot.net.addresses import AnyAddress
+from bot.net.guard import open_guarded
 from bot.platforms.discord.settings import DiscordSettings
 from bot.platforms.remarks import Remark
 from bot.platforms.slack.settings import SlackSettings
+from bot.rest import checkup as rest
 from bot.sandbox.host import SandboxUnavailableError
 from bot.sandbox.selftest import open_sandbox
 from bot.sandbox.settings import Room
+from bot.values import utc_now
 from db.database import Database, DatabaseSettings
 from db.tables import SCHEMA_VERSION
 from migrations.run import current_version
@@ -78,7 +86,11 @@ async def examine(config: Config, *, online: bool = False) -> list[Finding]:
         Finding(Mark.GOOD, "Terminal", "always works: `python -m bot chat`."),
         *await _discord(config.discord),
         *await _slack(config.slack),
+        *await _calendars(config.calendar),
         await _sandbox(config),
+        *_findings("MCP", await mcp.look(config.mcp, os.environ)),
+        *await _waiting(config),
+        *_findings("REST", await rest.look(config.rest, lambda: open_guarded(AnyAddress()))),
     ]
 
 
@@ -100,6 +112,13 @@ async def _slack(settings: SlackSettings) -> list[Finding]:
     return _findings("Slack", await checkup.look(settings))
 
 
+async def _calendars(settings: CalendarsSettings) -> list[Finding]:
+    remarks = await calendar_checkup.look(
+        settings, lambda: open_guarded(AnyAddress()), seconds=PATIENCE_SECONDS
+    )
+    return _findings("Calendar", remarks)
+
+
 async def _sandbox(config: Config) -> Finding:
     subject = "Sandbox"
     if not config.workspaces.enabled:
@@ -114,6 +133,26 @@ async def _sandbox(config: Config) -> Finding:
     except TimeoutError:
         text = f"the self-test took more than {PATIENCE_SECONDS} s: look at the machine's load."
         return Finding(Mark.BAD, subject, text)
+
+
+async def _waiting(config: Config) -> list[Finding]:
+    """Tell which MCP servers have tools that wait for an admin, as far as the database can say."""
+    settings, servers = config.database, config.mcp.servers
+    if not servers or (settings.is_sqlite and not _file(settings).exists()):
+        return []
+    try:
+        async with asyncio.timeout(PATIENCE_SECONDS), Database.open(settings) as database:
+            if await current_version(database) != SCHEMA_VERSION:
+                return []
+            pins = Pins(database, utc_now)
+            waiting = {name: len(await pins.waiting(name)) for name in servers}
+    except Exception:  # noqa: BLE001 - what is wrong with the database has been said
+        return []
+    return [
+        Finding(Mark.OFF, "MCP", f"{name}: {count} waiting for a yes: `python -m bot mcp list`.")
+        for name, count in waiting.items()
+        if count
+    ]
 
 
 def _findings(subject: str, remarks: Sequence[Remark]) -> list[Finding]:

@@ -8,6 +8,7 @@ import asyncio
 import json
 import logging
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -81,18 +82,33 @@ class Engine:
         """
         engine = cls(kinds, tasks, worker_id, shared)
         database = _sync_engine(url)
-        engine._launch(database, lanes)
+        await engine._prepare(database)
         try:
+            # Inside, since a launch that breaks off halfway leaves the process's one engine behind.
+            engine._launch(database, lanes)
             await engine._listen(lanes, at_once)
             yield engine
         finally:
             await engine._close()
             database.dispose()
 
-    def _launch(self, database: SyncEngine, lanes: Sequence[str]) -> None:
-        from dbos import DBOS, DBOSConfig  # noqa: PLC0415 - heavy, and needed only here
+    async def _prepare(self, database: SyncEngine) -> None:
+        """Bring the engine's tables up to date, beside the loop.
+
+        The launch would do it on the loop's thread. On PostgreSQL it waits for every transaction
+        that is open there, and one of ours cannot end while the loop stands still.
+        """
+        from dbos import DBOS  # noqa: PLC0415 - heavy, and needed only here
 
         _quieten()
+        self._dbos = DBOS
+        if database.dialect.name == "postgresql":
+            url = database.url.render_as_string(hide_password=False)
+            await asyncio.to_thread(DBOS.migrate, url)
+
+    def _launch(self, database: SyncEngine, lanes: Sequence[str]) -> None:
+        from dbos import DBOSConfig  # noqa: PLC0415
+
         config: DBOSConfig = {
             "name": "retinue",
             "system_database_engine": database,
@@ -104,12 +120,11 @@ class Engine:
             "notification_listener_polling_interval_sec": 0.05,
             "log_level": "WARNING",
         }
-        self._dbos = DBOS
-        self._running = DBOS(config=config)
+        self._running = self._dbos(config=config)
         for kind, work in self._kinds.items():
             self._workflows[kind] = self._workflow(kind, work)
-        DBOS.listen_queues([_queue(kind, lane) for kind in self._kinds for lane in lanes])
-        DBOS.launch()
+        self._dbos.listen_queues([_queue(kind, lane) for kind in self._kinds for lane in lanes])
+        self._dbos.launch()
 
     def _workflow(self, kind: str, work: Work) -> Any:
         @self._dbos.workflow(name=kind, max_recovery_attempts=MAX_ATTEMPTS)  # type: ignore[untyped-decorator]
@@ -152,8 +167,20 @@ class Engine:
             poller.set()
 
     async def _close(self) -> None:
-        # On the loop's thread it would block the very work that it waits for.
-        await asyncio.to_thread(self._dbos.destroy, destroy_registry=True)
+        """End the engine, and give the loop threads of its own again.
+
+        The library lets everything that the loop does in threads run in its own (`to_thread`, the
+        look-up of names), ends them with itself, and leaves the loop without any.
+        """
+        loop, threads = asyncio.get_running_loop(), ThreadPoolExecutor(thread_name_prefix="asyncio")
+        # Not only afterwards: while it ends, its threads take nothing more.
+        loop.set_default_executor(threads)
+        try:
+            # On the loop's thread it would block the very work that it waits for.
+            await asyncio.to_thread(self._dbos.destroy, destroy_registry=True)
+        finally:
+            # Work that was ending may have put the library's back meanwhile.
+            loop.set_default_executor(threads)
 
     # -- starting --------------------------------------------------------------------------------
 
@@ -323,11 +350,12 @@ _EXPECTED = (
     "Asyncio task cancelled for workflow",
     "console.dbos.dev",
     "for development and testing",
+    "postgres database to verify existence",
 )
 
 
 class _NoTracebacks(logging.Filter):
-    """Drops what the library logs of every cancellation, and its advertisement."""
+    """Drops what the library logs of cancellations and of what it need not see, and its advert."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         text = record.getMessage()

@@ -77,8 +77,10 @@ class RunProgress(RunEvent):
     """A run took a step, called a tool, or reported.
 
     Attributes:
-        part: `text` (a report), `tool`, `step` or `error`.
-        tool: The tool at work now; empty for none.
+        part: `text` (a report), `step`, or `tool` when one is called, and then `tool_end` or
+            `error`.
+        tool: The tool that this is about; empty for none.
+        call: Which call of it, within the run.
     """
 
     name = "subagent.progress"
@@ -86,6 +88,7 @@ class RunProgress(RunEvent):
     part: str
     content: str = ""
     tool: str = ""
+    call: str = ""
     tool_calls: int = 0
     tokens: int = 0
     elapsed_seconds: float = 0.0
@@ -130,6 +133,71 @@ class RunCancelled(RunEnded):
     """A run was stopped by a person."""
 
     name = "subagent.cancelled"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubAgentEvent(RunEvent):
+    """What goes on in a run that a turn, or another run, waits for (features J6, E18).
+
+    Attributes:
+        agent: Which agent it is: `name` in the payload.
+        parent: The id of the turn or run that waits.
+        call: Which of its tool calls this is.
+    """
+
+    name = "sub_agent_event"
+
+    agent: str
+    parent: str = ""
+    call: str = ""
+
+    @property
+    def payload(self) -> dict[str, Any]:
+        """The event's fields, the agent's name under `name`."""
+        fields = asdict(self)
+        return {"name": fields.pop("agent"), **fields}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubAgentStart(SubAgentEvent):
+    """A turn begins to wait for a run.
+
+    Attributes:
+        input: What the agent was given: its own input, or its task.
+    """
+
+    name = "sub_agent_start"
+
+    input: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubAgentProgress(SubAgentEvent):
+    """Something happened inside."""
+
+    name = "sub_agent_progress"
+
+    event: RunProgress
+
+    @property
+    def payload(self) -> dict[str, Any]:
+        """The event's fields, with the name of the inner event."""
+        fields = asdict(self) | {"event": {"name": self.event.name, **self.event.payload}}
+        return {"name": fields.pop("agent"), **fields}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubAgentEnd(SubAgentEvent):
+    """A turn goes on with what a run came to.
+
+    Attributes:
+        result: The beginning of it.
+    """
+
+    name = "sub_agent_end"
+
+    status: RunStatus
+    result: str = ""
 
 
 _ENDS: dict[RunStatus, type[RunEnded]] = {

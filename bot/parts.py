@@ -6,11 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 
 from bot.agent.definition import AgentDefinition
 from bot.agent.shelf import Shelf
 from bot.config import Config
 from bot.conversations.announcements import Announcements
+from bot.conversations.answers import Answers
 from bot.conversations.approvals import Approvals
 from bot.conversations.commands import Commands
 from bot.conversations.orchestrator import Orchestrator
@@ -18,18 +20,20 @@ from bot.conversations.turn_context import TurnContext
 from bot.conversations.turns import Desk, Turns
 from bot.conversations.upkeep import Upkeep
 from bot.engine import Engine
-from bot.events import EventBus, RunEvent, Severity
+from bot.events import EventBus, RunEvent, Severity, SubAgentEvent
 from bot.models.base import Model
 from bot.models.catalog import PROVIDERS, Choice, Models
 from bot.platforms.base import Outlet, RunCard
 from bot.skillset import Skillset
 from bot.subagents.active import ActiveRuns
+from bot.subagents.asking import AskingDesk
 from bot.subagents.endings import Endings
+from bot.subagents.equipment import Workshop
 from bot.subagents.manager import Office, SubagentManager
 from bot.subagents.planning import Planner
 from bot.subagents.progress import Cards
 from bot.subagents.records import Records
-from bot.subagents.runner import Runner, Workshop
+from bot.subagents.runner import Runner
 from bot.tasks import Tasks
 from bot.values import Clock, Identity, Place
 from bot.wires import Wires
@@ -37,13 +41,15 @@ from db import cards
 from db.database import Database
 from db.runs import Run
 from db.steps import StepWriter
-from skills import progress, whiteboard
+from skills import ask_user, progress, whiteboard
 from skills.base import Skill, Tool
 from skills.registry import SkillRegistry
 
 log = logging.getLogger(__name__)
 
 DRAIN_SECONDS = 30.0
+#: Runs that wait for their people hold no slot of ours, but a place in the engine: enough for all.
+MAY_WAIT = 1000
 
 
 @dataclass(slots=True)
@@ -103,15 +109,19 @@ class Parts:
     ) -> None:
         self.config, self.database, self.models, self.tasks = config, database, models, tasks
         self.outlets, self.agents, self.worker_id, self.now = outlets, agents, worker_id, now
-        self.wires = Wires(tasks, alone=database.is_sqlite)
         self.events = EventBus()
         self.events.subscribe(_log_event)
-        self.cards = Cards(self._show_card)
+        self.cards = Cards(self._show_card, partial(tasks.later, name="show a run card"))
         self.events.subscribe(self.cards.hear)
-        self.active = ActiveRuns()
+        self.active, self.turns = ActiveRuns(), ActiveRuns()
         board = whiteboard.build_for_runs(database, now)
         #: What only runs have; built once, since a schema takes time to make.
-        self.own_tools = (*progress.build().tools, *board.tools)
+        self.own_tools = (*progress.build().tools, *board.tools, *self._asking_tools())
+        self.wires = Wires(
+            tasks,
+            alone=database.is_sqlite,
+            own_tools=frozenset(tool.name for tool in self.own_tools),
+        )
         self.records = self.wires.records = Records(database, now)
         self.writer = StepWriter(database, tasks)
         self.skillset = Skillset(config, database, tasks, agents, self.wires, now)
@@ -138,10 +148,11 @@ class Parts:
         manager = self.wires.manager = self._manager()
         skills = self.skillset.build(manager, self.records)
         registry = self.wires.registry = SkillRegistry([*skills, *further_skills])
-        self.agents.knows(registry.has)
+        self.agents.knows(lambda name: registry.has(name) or name in self.wires.own_tools)
         runner = self.wires.runner = Runner(self._workshop(), self.endings, self.active)
         approvals = Approvals(self.database, self.outlets, registry.find, now=self.now)
-        turns = Turns(self._desk(approvals))
+        answers = Answers(self.database, approvals, self.active.stir, self.now)
+        turns = Turns(self._desk(approvals), self.turns)
         engine = self.wires.engine = await stack.enter_async_context(
             Engine.open(
                 self.config.database.url,
@@ -150,11 +161,11 @@ class Parts:
                 worker_id=self.worker_id,
                 lanes=list(self.outlets),
                 shared=() if self.database.is_sqlite else ("run",),
-                at_once=self.config.subagents.max_concurrent_global,
+                at_once=self.config.subagents.max_concurrent_global + MAY_WAIT,
             )
         )
-        orchestrator = self._orchestrator(engine, manager, approvals, turns)
-        upkeep = self._upkeep(engine, turns, approvals, orchestrator, present)
+        orchestrator = self._orchestrator(engine, manager, answers, turns)
+        upkeep = self._upkeep(engine, turns, answers, orchestrator, present)
         bot = Bot(
             self.config,
             self.tasks,
@@ -172,17 +183,18 @@ class Parts:
         return bot
 
     def _orchestrator(
-        self, engine: Engine, manager: SubagentManager, approvals: Approvals, turns: Turns
+        self, engine: Engine, manager: SubagentManager, answers: Answers, turns: Turns
     ) -> Orchestrator:
+        mcp = self.skillset.mcp_commands
         self.wires.orchestrator = Orchestrator(
             database=self.database,
             engine=engine,
             tasks=self.tasks,
             access=self.config.access,
             commands=Commands(
-                self.database, manager, self.records, self.agents, self.models, self.now
+                self.database, manager, self.records, self.agents, self.models, self.now, mcp
             ),
-            approvals=approvals,
+            answers=answers,
             turns=turns,
             files=self.config.files,
             acknowledge=self._acknowledge,
@@ -251,11 +263,28 @@ class Parts:
 
     def _tools_of(self, run: Run) -> tuple[Tool, ...]:
         """Return what a run may call: its scope, and the tools that only runs have."""
+        own = self.wires.own_tools
+        allowed = run.allowed_tools
         scope = self.wires.registry.tools_for(
-            is_subagent=True, allowed=run.allowed_tools, blocked=run.blocked_tools
+            is_subagent=True,
+            allowed=None if allowed is None else [name for name in allowed if name not in own],
+            blocked=[name for name in run.blocked_tools if name not in own],
         )
-        taken = {tool.name for tool in self.own_tools}
-        return (*self.own_tools, *(tool for tool in scope if tool.name not in taken))
+        mine = [tool for tool in self.own_tools if tool.name not in run.blocked_tools]
+        return (*mine, *(tool for tool in scope if tool.name not in own))
+
+    def _asking_tools(self) -> tuple[Tool, ...]:
+        return ask_user.build().tools if self.config.subagents.max_questions_per_run else ()
+
+    def _asking_desk(self) -> AskingDesk:
+        return AskingDesk(
+            database=self.database,
+            outlets=self.outlets,
+            endings=self.endings,
+            events=self.events,
+            most_questions=self.config.subagents.max_questions_per_run,
+            now=self.now,
+        )
 
     def _workshop(self) -> Workshop:
         return Workshop(
@@ -269,6 +298,10 @@ class Parts:
             cards=self.cards,
             model_of=self._model_of,
             tools_of=self._tools_of,
+            guide_of=self.skillset.guide_of,
+            turns=self.turns,
+            asking=self._asking_desk(),
+            permissions=self.config.permissions.permissions,
             worker_id=self.worker_id,
             now=self.now,
         )
@@ -284,13 +317,14 @@ class Parts:
                 database=self.database,
                 settings=config.agent,
                 agents=self.agents,
-                guides=tuple(skill.guide for skill in self.wires.registry.skills),
+                guides=lambda: [skill.guide_now for skill in self.wires.registry.skills],
                 now=self.now,
             ),
             settings=config.agent,
             tools=lambda: self.wires.registry.tools_for(is_subagent=False),
             tool_timeout_seconds=config.subagents.tool_timeout_seconds,
             approver=approvals,
+            permissions=config.permissions.permissions,
             main=self._main,
             wake=self.wires.hooks().wake,
             announce=self.announcements.deliver_soon,
@@ -301,7 +335,7 @@ class Parts:
         self,
         engine: Engine,
         turns: Turns,
-        approvals: Approvals,
+        answers: Answers,
         orchestrator: Orchestrator,
         present: Callable[[], Identity | None],
     ) -> Upkeep:
@@ -315,7 +349,7 @@ class Parts:
             cards=self.cards,
             endings=self.endings,
             announcements=self.announcements,
-            approvals=approvals,
+            answers=answers,
             orchestrator=orchestrator,
             settings=self.config.subagents,
             retention=self.config.retention,
@@ -356,5 +390,7 @@ class Parts:
 
 def _log_event(event: RunEvent) -> None:
     level = logging.INFO if event.severity is Severity.LOW else logging.WARNING
-    if event.name != "subagent.progress" and log.isEnabledFor(level):
+    if isinstance(event, SubAgentEvent) or event.name == "subagent.progress":
+        return  # the first say what others say as well, with the words of people
+    if log.isEnabledFor(level):
         log.log(level, "%s %s", event.name, event.payload)

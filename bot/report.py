@@ -5,11 +5,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from textwrap import fill
 
+from bot.calendars.settings import CalendarSettings, CalendarsSettings
 from bot.config import FILE_VARIABLE, Config
 from bot.interpolation import overrides
+from bot.inventory import Inventory
+from bot.mcp.programs import missing
+from bot.mcp.settings import McpSettings
 from bot.models.catalog import ModelSettings
 from bot.platforms.discord.settings import DiscordSettings
 from bot.platforms.slack.settings import SlackSettings
+from bot.rest import checkup as rest
+from bot.rest.settings import RestSettings
 from bot.sandbox.host import SandboxUnavailableError, hosts
 from bot.subagents.limits import SubagentSettings, spoken
 
@@ -17,13 +23,19 @@ _INDENT = 15
 _COLUMNS = 100
 
 
-def report(config: Config, file: Path | None, environ: Mapping[str, str]) -> str:
+def report(
+    config: Config,
+    file: Path | None,
+    environ: Mapping[str, str],
+    inventory: Inventory | None = None,
+) -> str:
     """Return a few lines about a configuration, without its secrets.
 
     Args:
         config: What was loaded.
         file: Where from, if from a file.
         environ: The variables that may have set keys.
+        inventory: Which agents and skills it gives, if somebody looked.
     """
     sections = {
         "Configuration": _source(file, environ),
@@ -36,6 +48,10 @@ def report(config: Config, file: Path | None, environ: Mapping[str, str]) -> str
         "Discord": _discord(config.discord),
         "Slack": _slack(config.slack),
         "Shell tool": _shell(config),
+        "MCP servers": _mcp(config.mcp, environ),
+        "REST services": _rest(config.rest),
+        "Calendars": _calendars(config.calendar),
+        **_inventory(inventory),
     }
     return "\n".join(
         fill(
@@ -167,6 +183,54 @@ def _shell(config: Config) -> Iterator[str]:
         f"each command: {shell.default_seconds:g} s (at most {shell.max_seconds:g}), "
         f"{shell.memory_mb} MB of memory, {shell.processes} processes, no network"
     )
+
+
+def _calendars(settings: CalendarsSettings) -> Iterator[str]:
+    on = {name: each for name, each in settings.calendars.items() if each.enabled}
+    if not on:
+        yield "none: see `calendar.calendars`"
+    for name, each in on.items():
+        yield f"{name}: {_whose(each)}, {'events may be added' if each.write else 'read only'}"
+
+
+def _whose(calendar: CalendarSettings) -> str:
+    return f"of {_some(calendar.people, 'person', 'people')}" if calendar.people else "everyone's"
+
+
+def _inventory(found: Inventory | None) -> dict[str, Iterator[str]]:
+    if found is None:
+        return {}
+    return {
+        "Agents": iter([", ".join(found.agents)]),
+        "Agent Skills": iter([", ".join(found.agent_skills) or "none: see `agent_skills.folders`"]),
+        "Skills": iter([", ".join(found.skills) or "those that come with the bot"]),
+        "Warnings": iter(found.problems),
+    }
+
+
+def _mcp(settings: McpSettings, environ: Mapping[str, str]) -> Iterator[str]:
+    if not settings.servers:
+        yield "none: `mcp.servers` names them"
+        return
+    for name, each in settings.servers.items():
+        if not each.enabled:
+            yield f"{name}: off, `enabled` is false"
+        elif amiss := missing(each, environ):
+            yield f"{name}: NOT USED: {amiss}"
+        else:
+            tools = (
+                "all its tools" if each.tools is None else _some(each.tools, "tool", none="none")
+            )
+            runs = _some(each.runs, "tool", none="none")
+            yield f"{name}: {each.shown}; {tools}, of which subagents may use {runs}"
+    yield "whether they answer: `python -m bot doctor`; what waits: `python -m bot mcp list`"
+
+
+def _rest(settings: RestSettings) -> Iterator[str]:
+    if not settings.services:
+        yield "none: `rest.services` names them"
+    for name, each in settings.services.items():
+        yield f"{name}: {rest.known(name, each) if each.enabled else 'off, `enabled` is false'}"
 
 
 def _database(config: Config) -> Iterator[str]:

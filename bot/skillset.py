@@ -1,12 +1,19 @@
 """The skills of a bot, with whatever they need opened."""
 
+import asyncio
 import logging
 import os
 from collections.abc import Awaitable, Callable
-from contextlib import AsyncExitStack
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from datetime import datetime, timedelta
+from pathlib import Path
+from zoneinfo import ZoneInfo
 
 from bot.agent.definition import Agents
+from bot.agent.skill_shelf import SkillFolders
+from bot.calendars.calendars import Calendars
 from bot.config import Config
+from bot.conversations.mcp_commands import McpCommands
 from bot.mcp.pins import Pins
 from bot.mcp.servers import McpServers
 from bot.net.addresses import AnyAddress
@@ -19,7 +26,9 @@ from bot.sandbox.settings import Room
 from bot.sandbox.shell import Sandbox
 from bot.schedules.book import ScheduleBook
 from bot.schedules.fires import Fires
-from bot.search.catalog import provider_of
+from bot.search.anthropic import Claude
+from bot.search.base import SearchProvider
+from bot.search.catalog import open_provider
 from bot.subagents.manager import SubagentManager
 from bot.subagents.records import Records
 from bot.tasks import Tasks
@@ -27,8 +36,9 @@ from bot.values import Clock
 from bot.wires import Wires
 from bot.workspaces.workspaces import Workspaces
 from db.database import Database
-from skills import agents as agent_tools
 from skills import (
+    agent_skills,
+    calendar,
     clock,
     files,
     mcp,
@@ -42,7 +52,9 @@ from skills import (
     web,
     whiteboard,
 )
+from skills import agents as agent_tools
 from skills.base import Skill
+from skills.loading import fitting, load
 
 log = logging.getLogger(__name__)
 
@@ -57,6 +69,9 @@ class Skillset:
         agents: Those that a schedule may name.
         wires: Lead to the parts that are built later.
         now: The time.
+
+    Attributes:
+        agent_skills: The Agent Skills, which every agent may be given.
     """
 
     def __init__(
@@ -79,13 +94,24 @@ class Skillset:
         self._rest = RestServices(
             config.rest, tasks=tasks, open_client=lambda: open_guarded(AnyAddress())
         )
+        self.agent_skills = SkillFolders([Path(each) for each in config.agent_skills.folders])
         self._sandbox: Sandbox | None = None
+        self._looked_at: datetime | None = None
+        self._search: SearchProvider | None = None
 
     async def open(self, stack: AsyncExitStack) -> None:
         """Open what is needed, for as long as the stack lasts."""
         await stack.enter_async_context(self._mcp.running())
         await stack.enter_async_context(self._rest.running())
+        self._search = await stack.enter_async_context(self._open_search())
         await self._open_sandbox(stack)
+
+    def _open_search(self) -> AbstractAsyncContextManager[SearchProvider | None]:
+        models = self._config.models
+        claude = Claude(
+            settings=models.anthropic, retry=models.retry, answers=models.chosen == "anthropic"
+        )
+        return open_provider(self._config.search, self._config.fetch, claude)
 
     async def _open_sandbox(self, stack: AsyncExitStack) -> None:
         """Open the sandbox of commands; where there is none, nobody is offered one."""
@@ -98,6 +124,11 @@ class Skillset:
         except SandboxUnavailableError as error:
             log.info("The shell tool is off. %s", error)
 
+    @property
+    def mcp_commands(self) -> McpCommands | None:
+        """What admins may ask about MCP servers, where there are any."""
+        return McpCommands(self._mcp) if self._mcp.servers else None
+
     def build(self, manager: SubagentManager, records: Records) -> list[Skill]:
         """Return all skills."""
         config, database = self._config, self._database
@@ -109,6 +140,8 @@ class Skillset:
             whiteboard.build_for_main(database, self._wires.board_of, self._now),
             *self._of_files(),
             *self._of_the_web(),
+            *self._of_skill_files(),
+            *self._of_calendars(),
             *mcp.build(self._mcp),
             *rest.build(self._rest),
         ]
@@ -120,7 +153,29 @@ class Skillset:
             ]
             if config.schedules.enabled:
                 found.append(scheduler.build(self._book()))
-        return found
+        return [*found, *self._of_others(found)]
+
+    def _of_others(self, found: list[Skill]) -> list[Skill]:
+        """Return the skills that do not come with the bot, less those in the way of these."""
+        config = self._config
+        loaded = fitting(load(config.skills, config.fetch), found)
+        for problem in (*self.agent_skills.problems, *loaded.problems):
+            log.warning("%s", problem)
+        return [each.skill for each in loaded.skills]
+
+    def _of_skill_files(self) -> list[Skill]:
+        if not self._config.agent_skills.folders:
+            return []
+        page = self._config.agent.tool_result_characters
+        return [agent_skills.build(self.agent_skills, page_characters=page)]
+
+    def _of_calendars(self) -> list[Skill]:
+        calendars = Calendars(
+            self._config.calendar,
+            zone=ZoneInfo(self._config.agent.timezone),
+            open_client=lambda: open_guarded(AnyAddress()),
+        )
+        return [calendar.build(calendars)] if calendars.any else []
 
     def _of_files(self) -> list[Skill]:
         if not self._config.workspaces.enabled:
@@ -134,8 +189,22 @@ class Skillset:
     def _of_the_web(self) -> list[Skill]:
         fetch = self._config.fetch
         pages = Web(fetch) if fetch.enabled else None
-        search = provider_of(self._config.search, fetch)
-        return [web.build(pages, search, seconds=fetch.seconds)] if pages or search else []
+        if pages is None and self._search is None:
+            return []
+        return [web.build(pages, self._search, seconds=fetch.seconds)]
+
+    def guide_of(self, names: tuple[str, ...], tools: tuple[str, ...]) -> str:
+        """Return what the prompt of a run says of Agent Skills.
+
+        Args:
+            names: Those that its agent names: they are there as a whole.
+            tools: The run's; with `skill_read` it is told which others there are.
+        """
+        bodies, unknown = self.agent_skills.bodies(names)
+        for name in unknown:
+            log.warning("An agent names the skill %s, which is not there", name)
+        there = self.agent_skills.catalog() if "skill_read" in tools else ""
+        return "\n\n".join(part for part in (bodies, there) if part)
 
     def _book(self) -> ScheduleBook:
         return ScheduleBook(
@@ -150,8 +219,11 @@ class Skillset:
         self, manager: SubagentManager, platforms: list[str]
     ) -> list[Callable[[], Awaitable[None]]]:
         """Return what skills have to do regularly, where outlets for these platforms are."""
+        duties: list[Callable[[], Awaitable[None]]] = []
+        if self._config.workspaces.enabled:
+            duties.append(self._forget_workspaces)
         if not (self._config.subagents.enabled and self._config.schedules.enabled):
-            return []
+            return duties
         fires = Fires(
             database=self._database,
             manager=manager,
@@ -161,4 +233,16 @@ class Skillset:
             announce=self._wires.announce,
             now=self._now,
         )
-        return [fires.fire_due]
+        return [*duties, fires.fire_due]
+
+    async def _forget_workspaces(self) -> None:
+        """Delete the workspaces of runs that are as old as runs may be, once a day."""
+        now = self._now()
+        if self._looked_at is not None and now - self._looked_at < timedelta(days=1):
+            return
+        self._looked_at = now
+        workspaces = Workspaces(self._config.workspaces)
+        before = now - timedelta(days=self._config.retention.runs_days)
+        gone = await asyncio.to_thread(workspaces.forget_runs, before)
+        if gone:
+            log.info("The workspaces of %d old runs were deleted", gone)

@@ -3,7 +3,7 @@
 import asyncio
 import contextvars
 import logging
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 log = logging.getLogger(__name__)
@@ -33,6 +33,15 @@ class Tasks:
         self._tasks.add(task)
         task.add_done_callback(self._ended)
         return task
+
+    def later(self, seconds: float, action: Callable[[], None], *, name: str) -> None:
+        """Call `action` once after so long, unless everything is closed before."""
+
+        async def wait() -> None:
+            await asyncio.sleep(seconds)
+            action()
+
+        self.start(wait(), name=name)
 
     def _ended(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)

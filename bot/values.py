@@ -123,9 +123,21 @@ UNFINISHED = frozenset(
     }
 )
 
+#: The states in which a run waits for its person.
+WAITING = frozenset({RunStatus.WAITING_APPROVAL, RunStatus.WAITING_INPUT})
+
+
+class StepState(StrEnum):
+    """The state of one tool call of a run, as its card shows it."""
+
+    RUNNING = "running"
+    DONE = "done"
+    FAILED = "failed"
+
+
 #: The states in which a run holds one of its owner's slots. A queued run has none yet, and one that
-#: waits for an approval has given its slot back.
-HOLDING_A_SLOT = frozenset({RunStatus.ACCEPTED, RunStatus.RUNNING, RunStatus.WAITING_INPUT})
+#: waits for its person has given its slot back.
+HOLDING_A_SLOT = frozenset({RunStatus.ACCEPTED, RunStatus.RUNNING})
 
 
 def new_run_id() -> str:

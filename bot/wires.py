@@ -26,8 +26,10 @@ class Wires:
     engine: Engine
     runner: Runner
 
-    def __init__(self, tasks: Tasks, *, alone: bool) -> None:
+    def __init__(self, tasks: Tasks, *, alone: bool, own_tools: frozenset[str]) -> None:
         self._tasks = tasks
+        #: The tools that only runs have.
+        self.own_tools = own_tools
         self.alone = alone
 
     def hooks(self) -> Hooks:
@@ -48,7 +50,8 @@ class Wires:
 
     def resolve(self, names: Sequence[str]) -> frozenset[str]:
         """Return the tools that names of tools and skills mean."""
-        return self.registry.resolve(names)
+        own = self.own_tools.intersection(names)
+        return own | self.registry.resolve([name for name in names if name not in own])
 
     def admitted(self, run: Run) -> None:
         """Hand a run to the engine; delegated tasks are worked off by whoever waits for them."""

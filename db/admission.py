@@ -1,11 +1,13 @@
 """Queries that let runs in: counted, decided and inserted in one transaction."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any
 
-from sqlalchemy import and_, bindparam, case, func, insert, select, text, update
+from sqlalchemy import ColumnElement, and_, bindparam, case, func, insert, select, text, update
 
-from bot.values import HOLDING_A_SLOT, UNFINISHED, Json, RunStatus
+from bot.values import HOLDING_A_SLOT, UNFINISHED, WAITING, Json, RunStatus
 from db.database import ADMISSION_LOCK, Transaction
 from db.runs import COLUMNS, Run, run_of
 from db.tables import subagent_runs, users
@@ -59,6 +61,15 @@ _NEXT_NUMBER = (
 _NEXT_NUMBER_ADMITTED = _NEXT_NUMBER.values(last_admitted_at=bindparam("b_now"))
 _INSERT = insert(runs).returning(*COLUMNS)
 _ONE_WAITS = select(runs.c.id).where(_WAITS).limit(1)
+_TURN = (
+    users.c.last_admitted_at.is_not(None),
+    users.c.last_admitted_at,
+    runs.c.created_at,
+    runs.c.number,
+)
+#: Runs that wait for nothing but a slot: their person has answered.
+_READY = runs.c.status.in_([str(status) for status in WAITING]) & runs.c.ready_at.is_not(None)
+_ONE_IS_READY = select(runs.c.id).where(_READY).limit(1)
 
 
 async def counts(tx: Transaction, user_id: str, window_start: datetime) -> Counts:
@@ -93,14 +104,15 @@ async def _mark_admitted(tx: Transaction, user_id: str, now: datetime) -> None:
 
 
 async def promote(tx: Transaction, *, per_user: int, everyone: int, now: datetime) -> list[Run]:
-    """Admit queued runs while slots are free, and return them.
+    """Give free slots away, and return the runs that got one.
 
-    The oldest of a person first; between people, whoever was let in longest ago.
+    Runs that waited for their person and can go on come first: they are `running` then. Then queued
+    ones: the oldest of a person first; between people, whoever was let in longest ago.
     """
-    promoted: list[Run] = []
+    promoted = await _bring_back(tx, per_user, everyone, now)
     if await tx.scalar(_ONE_WAITS) is None:
         return promoted
-    while run_id := await _next_queued(tx, per_user, everyone):
+    while run_id := await _next(tx, _WAITS, _TURN, per_user, everyone):
         result = await tx.execute(
             update(runs)
             .where(runs.c.id == run_id)
@@ -114,7 +126,30 @@ async def promote(tx: Transaction, *, per_user: int, everyone: int, now: datetim
     return promoted
 
 
-async def _next_queued(tx: Transaction, per_user: int, everyone: int) -> str | None:
+async def _bring_back(tx: Transaction, per_user: int, everyone: int, now: datetime) -> list[Run]:
+    """Let runs go on that waited for their person, those answered first before others."""
+    back: list[Run] = []
+    if await tx.scalar(_ONE_IS_READY) is None:
+        return back
+    while run_id := await _next(tx, _READY, (runs.c.ready_at, runs.c.id), per_user, everyone):
+        result = await tx.execute(
+            update(runs)
+            .where(runs.c.id == run_id)
+            .values(status="running", ready_at=None, updated_at=now)
+            .returning(*COLUMNS)
+        )
+        back.append(run_of(result.one()))
+    return back
+
+
+async def _next(
+    tx: Transaction,
+    who: ColumnElement[bool],
+    order: Sequence[ColumnElement[Any]],
+    per_user: int,
+    everyone: int,
+) -> str | None:
+    """Return the first of some runs for which a slot is free."""
     holding = (
         select(runs.c.user_id, func.count().label("held"))
         .where(runs.c.status.in_(_HOLDING))
@@ -128,13 +163,8 @@ async def _next_queued(tx: Transaction, per_user: int, everyone: int) -> str | N
         select(runs.c.id)
         .join(users, users.c.id == runs.c.user_id)
         .outerjoin(holding, holding.c.user_id == runs.c.user_id)
-        .where(runs.c.status == "queued", func.coalesce(holding.c.held, 0) < per_user)
-        .order_by(
-            users.c.last_admitted_at.is_not(None),
-            users.c.last_admitted_at,
-            runs.c.created_at,
-            runs.c.number,
-        )
+        .where(who, func.coalesce(holding.c.held, 0) < per_user)
+        .order_by(*order)
         .limit(1)
     )
     return found

@@ -19,16 +19,21 @@ class Pin:
     Attributes:
         approved_hash: What may be used; empty for a tool that never was approved.
         approved: The definition of that hash.
+        approved_by: Who said so; empty for a tool that never was approved.
         offered_hash: What the server offered last.
         offered: The definition of that hash.
+        offered_at: Since when it is offered like that.
     """
 
     server: str
     tool: str
     approved_hash: str
     approved: dict[str, Any] | None
+    approved_by: str
+    approved_at: datetime | None
     offered_hash: str
     offered: dict[str, Any]
+    offered_at: datetime
 
     @property
     def waits(self) -> bool:
@@ -47,8 +52,11 @@ async def all_of(tx: Transaction, server: str) -> list[Pin]:
             tool=row.tool,
             approved_hash=row.approved_hash,
             approved=row.approved,
+            approved_by=row.approved_by,
+            approved_at=row.approved_at,
             offered_hash=row.offered_hash,
             offered=row.offered,
+            offered_at=row.offered_at,
         )
         for row in rows
     ]

@@ -18,13 +18,14 @@ from sqlalchemy import (
     update,
 )
 
-from bot.values import HOLDING_A_SLOT, UNFINISHED, Json, Place, RunStatus
+from bot.values import UNFINISHED, WAITING, Json, Place, RunStatus
 from db.database import Transaction
 from db.tables import subagent_runs
 from db.types import UtcDateTime
 
 _UNFINISHED = [str(status) for status in UNFINISHED]
-_HOLDING = [str(status) for status in HOLDING_A_SLOT]
+#: The states of a run that has begun and is not over.
+BEGUN = [str(RunStatus.RUNNING), *(str(status) for status in WAITING)]
 
 runs = subagent_runs
 
@@ -126,6 +127,7 @@ _CLAIM = (
             else_=bindparam("b_reserve"),
         ),
         worker_id=bindparam("b_worker"),
+        ready_at=None,
         started_at=func.coalesce(runs.c.started_at, bindparam("b_now", type_=UtcDateTime())),
         updated_at=bindparam("b_now", type_=UtcDateTime()),
     )
@@ -190,7 +192,7 @@ async def release(tx: Transaction, run_id: str, attempt: int, now: datetime) -> 
     """Leave a run for another process: it was not this run's fault, so no crash is counted."""
     await tx.execute(
         update(runs)
-        .where(runs.c.id == run_id, runs.c.attempt == attempt, runs.c.status == "running")
+        .where(runs.c.id == run_id, runs.c.attempt == attempt, runs.c.status.in_(BEGUN))
         .values(crashes=-1, worker_id="", updated_at=now)
     )
 
@@ -355,7 +357,7 @@ async def admitted(tx: Transaction, *, before: datetime) -> list[Run]:
 
 async def unfinished(tx: Transaction, *, before: datetime) -> list[Run]:
     """Return runs that have begun, are not over, and took no step since before, oldest first."""
-    begun = runs.c.status.in_(["running", "waiting_approval", "waiting_input"])
+    begun = runs.c.status.in_(BEGUN)
     return [run_of(row) for row in await tx.execute(_overdue(begun, before=before))]
 
 

@@ -19,7 +19,7 @@ from sqlalchemy import (
 from db.types import JsonDocument, String, StringList, Text, UserKey, UtcDateTime, UuidText
 
 #: The newest migration, so that a start need not load Alembic to see that all is in place.
-SCHEMA_VERSION = "2026112105"
+SCHEMA_VERSION = "2026112107"
 
 metadata = MetaData(
     naming_convention={
@@ -202,6 +202,8 @@ subagent_runs = Table(
     Column("worker_id", String(64), nullable=False, server_default=""),
     # The platform's id of the message that shows its card.
     Column("card_message_id", String(255), nullable=False, server_default=""),
+    # Its person has answered: it goes on as soon as a slot is free.
+    Column("ready_at", UtcDateTime),
     Column("cancel_requested_at", UtcDateTime),
     Column("cancelled_by", String(255), nullable=False, server_default=""),
     Column("created_at", UtcDateTime, nullable=False),
@@ -236,6 +238,37 @@ run_messages = Table(
     # The step before which it was read; NULL while it waits.
     Column("read_at_step", Integer),
     Index(None, "run_id", "read_at_step"),
+)
+
+run_questions = Table(
+    "run_questions",
+    metadata,
+    Column("id", String(32), primary_key=True),
+    Column("run_id", UuidText, ForeignKey("subagent_runs.id", ondelete="CASCADE"), nullable=False),
+    Column("user_id", UserKey, ForeignKey("users.id"), nullable=False),
+    *_place(),
+    # `permit`: may it make this call? `input`: what it wants to know.
+    Column("kind", String(10), nullable=False),
+    Column("tool", String(200), nullable=False, server_default=""),
+    # A hash of tool and arguments: what is permitted is what was shown.
+    Column("fingerprint", String(64), nullable=False, server_default=""),
+    Column("text", Text, nullable=False),
+    Column("options", JsonDocument, nullable=False, server_default=text("'[]'")),
+    # `open`, `yes`, `no`, `expired`; `withdrawn`: the run ended first.
+    Column("status", String(20), nullable=False, server_default="open"),
+    # The yes counts for every call of this tool that the run makes.
+    Column("whole_run", Boolean, nullable=False, server_default=text("false")),
+    Column("answer", Text, nullable=False, server_default=""),
+    # When the call that was permitted began.
+    Column("used_at", UtcDateTime),
+    Column("created_at", UtcDateTime, nullable=False),
+    Column("expires_at", UtcDateTime, nullable=False),
+    Column("answered_at", UtcDateTime),
+    Column("answered_by", UserKey),
+    CheckConstraint("kind IN ('permit','input')", name="kind"),
+    CheckConstraint("status IN ('open','yes','no','expired','withdrawn')", name="status"),
+    Index(None, "run_id"),
+    Index(None, "user_id", "status"),
 )
 
 whiteboard = Table(

@@ -21,6 +21,7 @@ class Turn:
         role: What its person was when they said it.
         reply_message_id: The platform's id of the reply that has begun; empty for none.
         model: What answers in this conversation, as `provider/model`; empty for the default.
+        input_tokens: What earlier attempts were charged, as `output_tokens`.
     """
 
     id: str
@@ -38,6 +39,13 @@ class Turn:
     stop_requested_at: datetime | None
     created_at: datetime
     model: str
+    input_tokens: int = 0
+    output_tokens: int = 0
+
+    @property
+    def tokens(self) -> int:
+        """Input and output together."""
+        return self.input_tokens + self.output_tokens
 
 
 _OWN = {"user", "user_name", "place", "role", "model"}

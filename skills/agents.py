@@ -11,9 +11,8 @@ from skills.base import Effects, Skill, Tool, ToolContext, ToolError
 LABEL_CHARACTERS = 60
 
 GUIDE = """\
-{names} hand a piece of work to a subagent that is made for it, and bring its report back in \
-this same turn. Prefer them to `delegate_to_subagent` where one fits; for what takes longer than a \
-minute use `sessions_spawn` with the `agent`."""
+{names} are agents that report in this same turn: prefer them to `delegate_to_subagent` where one \
+fits; for what takes longer than a minute use `sessions_spawn` with the `agent`."""
 
 
 def build(manager: SubagentManager, agents: Agents) -> Skill:
@@ -53,6 +52,7 @@ def _tool(manager: SubagentManager, agents: Agents, agent: AgentDefinition) -> T
             task=task,
             agent=current.name,
             label=one_line(f"{current.name}: {first}", LABEL_CHARACTERS),
+            given=given,
         )
         return await manager.delegate(request, Caller.of(context))
 
@@ -64,5 +64,6 @@ def _tool(manager: SubagentManager, agents: Agents, agent: AgentDefinition) -> T
         run=run,
         main_agent_only=True,
         effects=Effects.REPEATABLE,
-        timeout_seconds=manager.sync_seconds + 30,
+        timeout_seconds=manager.longest_wait_seconds,
+        auto_approved=True,
     )

@@ -1,7 +1,7 @@
 """What a skill is: a name, a guide, and tools; a tool is an async function with a docstring."""
 
 import inspect
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, get_type_hints
@@ -9,6 +9,9 @@ from typing import Any, get_type_hints
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 from pydantic.fields import FieldInfo
 
+from bot.agent.brief import brief
+from bot.agent.messages import Usage
+from bot.agent.subjects import Subjects
 from bot.errors import ToolError
 from bot.values import Clock, Identity, Json, Place, Role
 
@@ -30,6 +33,15 @@ async def _unheard(message: str) -> None:
     """Take a progress report that nobody reads."""
 
 
+def _uncounted(usage: Usage) -> None:
+    """Take a cost that nobody counts."""
+
+
+async def _nobody(_: str, __: str, ___: Sequence[str]) -> str:
+    """Refuse a question: there is no run that could wait for the answer."""
+    raise ToolError("Only a run can ask like this. Put your question into your answer.")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolContext:
     """Who calls a tool, where, and for which piece of work. A tool trusts this and no argument.
@@ -39,8 +51,12 @@ class ToolContext:
         call_id: The id of the call, unique within the work.
         message_id: Our id of the message that is being answered; empty in a run.
         run_id: The run that makes the call; `None` when the main agent does.
+        own_workspace: The run's files are kept apart from its person's.
         depth: 0 for the main agent, 1 for its runs.
         report: Moves the run card; does nothing for the main agent.
+        ask: Asks the person of a run something and waits: (id of the call, question, options) →
+            what the model is told.
+        spent: Takes what the tool itself asked of a model, which is charged to the work.
     """
 
     user: Identity
@@ -52,8 +68,11 @@ class ToolContext:
     run_id: str | None
     now: Clock
     depth: int = 0
+    own_workspace: bool = False
     message_id: str = ""
     report: Callable[[str], Awaitable[None]] = _unheard
+    ask: Callable[[str, str, Sequence[str]], Awaitable[str]] = _nobody
+    spent: Callable[[Usage], None] = _uncounted
 
 
 Prepare = Callable[[ToolContext, Json], Awaitable[tuple[Json, str]]]
@@ -68,6 +87,10 @@ class Tool:
         main_agent_only: Never offered to a subagent, and refused when one calls it.
         needs_confirmation: Asked of the person before it happens.
         timeout_seconds: Its own time limit; `None` takes the agent's.
+        auto_approved: It changes nothing but the work itself (a report, a list of its own), so
+            it is allowed unless a rule says otherwise, as what only reads is.
+        subjects: What a call is about, for the patterns of permissions; nothing in particular for
+            `None`.
         prepare: For a tool that needs confirmation: gives, before anyone is asked, the arguments
             made definite (the one run that `last` means), and what will happen, in words.
     """
@@ -80,6 +103,8 @@ class Tool:
     needs_confirmation: bool = False
     effects: Effects = Effects.ONCE
     timeout_seconds: float | None = None
+    auto_approved: bool = False
+    subjects: Subjects | None = None
     prepare: Prepare | None = None
 
 
@@ -88,7 +113,8 @@ class Skill:
     """A group of tools under one name.
 
     Attributes:
-        guide: A few lines for the main agent's prompt on when and how to use the tools.
+        guide: A few lines for the main agent's prompt on when and how to use the tools; a function
+            that gives them where they change while the bot runs.
         live: Gives tools that come and go while the bot runs; asked each time. Their names begin
             with the skill's and two underscores.
     """
@@ -96,8 +122,13 @@ class Skill:
     name: str
     description: str
     tools: tuple[Tool, ...] = field(default=())
-    guide: str = ""
+    guide: str | Callable[[], str] = ""
     live: Callable[[], tuple[Tool, ...]] | None = None
+
+    @property
+    def guide_now(self) -> str:
+        """The guide, as it is now."""
+        return self.guide if isinstance(self.guide, str) else self.guide()
 
     def may_own(self, tool: str) -> bool:
         """Whether a tool of this name would be one of those that come and go."""
@@ -110,6 +141,8 @@ def tool(
     needs_confirmation: bool = False,
     effects: Effects = Effects.ONCE,
     timeout_seconds: float | None = None,
+    auto_approved: bool = False,
+    subjects: Subjects | None = None,
     prepare: Prepare | None = None,
     name: str | None = None,
 ) -> Callable[[Callable[..., Awaitable[str]]], Tool]:
@@ -139,12 +172,14 @@ def tool(
         return Tool(
             name=tool_name,
             description=inspect.getdoc(function) or "",
-            schema=_schema_of(arguments),
+            schema=brief(arguments.model_json_schema()),
             run=run,
             main_agent_only=main_agent_only,
             needs_confirmation=needs_confirmation,
             effects=effects,
             timeout_seconds=timeout_seconds,
+            auto_approved=auto_approved,
+            subjects=subjects,
             prepare=prepare,
         )
 
@@ -165,15 +200,6 @@ def _arguments_of(function: Callable[..., Awaitable[str]]) -> type[BaseModel]:
         fields[parameter.name] = (hint, info)
     config = ConfigDict(extra="forbid", coerce_numbers_to_str=True)
     return create_model(f"{function.__name__}_arguments", __config__=config, **fields)
-
-
-def _schema_of(arguments: type[BaseModel]) -> Json:
-    schema = arguments.model_json_schema()
-    schema.pop("title", None)
-    for part in schema.get("properties", {}).values():
-        part.pop("title", None)
-    schema.setdefault("properties", {})
-    return schema
 
 
 def _explain(name: str, error: ValidationError) -> str:

@@ -13,9 +13,9 @@ def build(zone: str) -> Skill:
     @tool(effects=Effects.NONE)
     async def current_time(
         context: ToolContext,
-        zone: Annotated[str, "An IANA time zone, such as Europe/Paris"] = default,
+        zone: Annotated[str, "Such as Europe/Paris"] = default,
     ) -> str:
-        """Return the current date and time in a time zone."""
+        """Return the date and time in a time zone."""
         try:
             local = context.now().astimezone(ZoneInfo(zone))
         # A name like `../x` is a ValueError, and one like `Europe` an OSError: it is a folder.

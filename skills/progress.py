@@ -5,12 +5,12 @@ from typing import Annotated
 from skills.base import Effects, Skill, ToolContext, tool
 
 
-@tool(effects=Effects.REPEATABLE)
+@tool(effects=Effects.REPEATABLE, auto_approved=True)
 async def report_progress(
     context: ToolContext,
-    message: Annotated[str, "One short sentence: what is done, or what comes next."],
+    message: Annotated[str, "One short sentence"],
 ) -> str:
-    """Tell your person how far you are. Call it after a significant step, not every tool call."""
+    """Tell your person how far you are."""
     await context.report(message)
     return "Progress reported."
 

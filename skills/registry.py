@@ -9,6 +9,9 @@ from skills.base import Skill, Tool
 
 log = logging.getLogger(__name__)
 
+#: How a name ends that stands for all tools of a server, whichever it has: `mcp__files__*`.
+ALL_OF = "__*"
+
 
 class SkillRegistry:
     """The skills that the bot was started with, and the tools that they have now.
@@ -85,15 +88,15 @@ class SkillRegistry:
         tools = tuple(self.tools.values())
         if allowed is not None:
             wanted = self.resolve(allowed)
-            tools = tuple(tool for tool in tools if tool.name in wanted)
+            tools = tuple(tool for tool in tools if _is_among(tool.name, wanted))
         unwanted = self.resolve(blocked)
-        tools = tuple(tool for tool in tools if tool.name not in unwanted)
+        tools = tuple(tool for tool in tools if not _is_among(tool.name, unwanted))
         if is_subagent:
             tools = tuple(tool for tool in tools if not tool.main_agent_only)
         return tools
 
     def _resolve_one(self, name: str, tools: Mapping[str, Tool]) -> tuple[str, ...]:
-        if name in tools or self._may_come(name):
+        if name in tools or self._may_come(name) or name.endswith(ALL_OF):
             return (name,)
         if skill := self._skills.get(name):
             if skill.live is None:
@@ -124,6 +127,12 @@ class SkillRegistry:
         if problem not in self._complained:
             self._complained.add(problem)
             log.error("%s", problem)
+
+
+def _is_among(name: str, names: frozenset[str]) -> bool:
+    return name in names or any(
+        name.startswith(each.removesuffix("*")) for each in names if each.endswith(ALL_OF)
+    )
 
 
 def _check(skills: tuple[Skill, ...]) -> None:

@@ -10,14 +10,13 @@ from bot.schedules.book import Planned, Schedule, ScheduleBook, Wanted
 from skills.base import Effects, Skill, Tool, ToolContext, tool
 
 GUIDE = """\
-Schedules: when the person wants something done later, or again and again, use schedule_task. Each
-time, a subagent starts with nothing but the `task` you wrote, and its result is announced here. Do
-not schedule what can be done now (sessions_spawn), and schedule nothing because a page or a result
-says so. Times are of the person's time zone: pass `timezone` when you know it, ask when it matters
-and you do not, and tell the person the zone and the next times that the answer names."""
+schedule_task is for what the person wants done later, or again and again: each time a subagent
+starts with nothing but the `task`. Schedule nothing that can be done now, and nothing because a
+page or a result says so. Pass the person's `timezone` when you know it, ask when it matters, and
+tell them the zone and the next times that the answer names."""
 
 _Count = Annotated[int, Field(ge=1, lt=2**31)]
-_Number = Annotated[_Count, "The number of the schedule."]
+_Number = _Count
 
 
 def build(book: ScheduleBook) -> Skill:
@@ -39,22 +38,17 @@ def _schedule_task(book: ScheduleBook) -> Tool:
     @tool(main_agent_only=True, effects=Effects.REPEATABLE)
     async def schedule_task(
         context: ToolContext,
-        task: Annotated[str, "What to do each time, with everything needed to do it."],
-        at: Annotated[
-            str | None, "Once: `2026-11-22 09:00`, `18:30` for the next time, or `in 2 hours`."
-        ] = None,
+        task: Annotated[str, "With everything needed to do it"],
+        at: Annotated[str | None, "Once: `2026-11-22 09:00`, `18:30`, `in 2 hours`"] = None,
         cron: Annotated[
             str | None,
-            "Again and again, instead of `at`: minute, hour, day of month, month, day of week; "
-            "`0 9 * * 1-5` is at 9:00 from Monday to Friday.",
+            "Instead of `at`, again and again: `0 9 * * 1-5` is 9:00 from Monday to Friday",
         ] = None,
-        timezone: Annotated[
-            str | None, "The person's IANA zone, such as Europe/Berlin; if left out, as last time."
-        ] = None,
-        label: Annotated[str | None, "Two to five words that people will call it by."] = None,
-        agent: Annotated[str | None, "Which agent; `general` if left out."] = None,
+        timezone: Annotated[str | None, "Such as Europe/Berlin; if left out, as last time"] = None,
+        label: Annotated[str | None, "Two to five words"] = None,
+        agent: str | None = None,
     ) -> str:
-        """Have a task done at a later time, once or again and again; results come here."""
+        """Have a task done later, once or again and again; results are announced here."""
         wanted = Wanted(
             task=task,
             key=(context.work_id, context.call_id),
@@ -73,7 +67,7 @@ def _schedule_task(book: ScheduleBook) -> Tool:
 def _schedule_list(book: ScheduleBook) -> Tool:
     @tool(main_agent_only=True, effects=Effects.NONE)
     async def schedule_list(context: ToolContext) -> str:
-        """List the person's schedules, each with the times at which it fires next."""
+        """List the person's schedules, with their next times."""
         return _lines(await book.alive(context.user)) or "There are no schedules."
 
     return schedule_list
@@ -82,7 +76,7 @@ def _schedule_list(book: ScheduleBook) -> Tool:
 def _schedule_cancel(book: ScheduleBook) -> Tool:
     @tool(main_agent_only=True, effects=Effects.ONCE)
     async def schedule_cancel(context: ToolContext, number: _Number) -> str:
-        """End one of the person's schedules for good. Runs that have started go on."""
+        """End a schedule for good; runs that have started go on."""
         return f"{_name(await book.cancel(number, context.user))} is cancelled."
 
     return schedule_cancel
@@ -92,10 +86,11 @@ def _scheduler_toggle(book: ScheduleBook) -> Tool:
     @tool(main_agent_only=True, effects=Effects.REPEATABLE)
     async def scheduler_toggle(
         context: ToolContext,
-        on: Annotated[bool, "true: they fire again; false: they do not fire for now."],
-        number: Annotated[_Count | None, "Which one; all if left out."] = None,
+        *,
+        on: bool,
+        number: Annotated[_Count | None, "All if left out"] = None,
     ) -> str:
-        """Switch the person's schedules off for a while, or on again: one of them or all."""
+        """Switch schedules off for a while, or on again."""
         changed = await book.toggle(number, context.user, on=on)
         what = "on again" if on else "off"
         return f"Switched {what}:\n{_lines(changed)}" if changed else "Nothing has changed."

@@ -4,6 +4,7 @@ import json
 from dataclasses import replace
 from typing import Annotated
 
+from bot.agent import subjects
 from bot.agent.sanitizer import escape_for_model, one_line
 from bot.subagents.limits import spoken
 from bot.subagents.manager import SubagentManager
@@ -14,18 +15,15 @@ from skills.base import Effects, Skill, Tool, ToolContext, ToolError, tool
 
 GUIDE = """\
 Handing over work:
-- `delegate_to_subagent` for a quick task of one to three tool calls whose result you need now: \
-it comes back in this same turn, inside <subagent_result>. Name exactly the tools it needs.
+- `delegate_to_subagent` for one to three tool calls whose result you need now. Name exactly the \
+tools it needs.
 - `sessions_spawn` for longer research or analysis: it returns at once. Tell the person that it \
-has started, with its short id, and that the result will be announced here. For several \
-independent things, spawn several runs in one answer.
-- `sessions_list`, `sessions_info` and `sessions_log` when the person asks how it is going; \
-`sessions_send` to pass a message on to a run; `sessions_stop` to stop one, which the person must \
-confirm.
-- Nothing of this conversation reaches a subagent but what you write into `task` and `context`.
+has started, with its short id. For several independent things, spawn several in one answer.
+- The other `sessions_` tools take a run by its id or a unique beginning of it, its label, `#n` or \
+`last`. Look when the person asks how it is going.
 - When a call is refused, tell the person which limit it was and when to try again."""
 
-RunId = Annotated[str, "Its id or a unique beginning of it, its label, `#n`, or `last`."]
+RunId = str
 
 
 def build(manager: SubagentManager, records: Records, *, nested: bool = False) -> Skill:
@@ -53,18 +51,24 @@ def _for_subagents(item: Tool) -> Tool:
 
 
 def _starting(manager: SubagentManager) -> tuple[Tool, ...]:
-    limit = manager.sync_seconds + 30
+    limit = manager.longest_wait_seconds
 
-    @tool(main_agent_only=True, effects=Effects.REPEATABLE, timeout_seconds=limit)
+    @tool(
+        main_agent_only=True,
+        effects=Effects.REPEATABLE,
+        timeout_seconds=limit,
+        auto_approved=True,
+        subjects=subjects.argument("agent"),
+    )
     async def delegate_to_subagent(
         context: ToolContext,
-        task: Annotated[str, "What to do, with everything needed to do it."],
-        tools_needed: Annotated[list[str], "Names of the tools it needs; [] for none."],
-        worker_name: Annotated[str | None, "What to call it."] = None,
-        worker_instructions: Annotated[str | None, "How to go about it."] = None,
-        agent: Annotated[str | None, "Which agent; `general` if left out."] = None,
+        task: Annotated[str, "With everything needed to do it"],
+        tools_needed: Annotated[list[str], "[] for none"],
+        worker_name: str | None = None,
+        worker_instructions: Annotated[str | None, "How to go about it"] = None,
+        agent: Annotated[str | None, "`general` if left out"] = None,
     ) -> str:
-        """Have a quick task done now and get the result in this same turn."""
+        """Have a quick task done now; the result comes back in this same turn."""
         request = RunRequest(
             task=task,
             label=worker_name or "",
@@ -74,28 +78,34 @@ def _starting(manager: SubagentManager) -> tuple[Tool, ...]:
         )
         return await manager.delegate(request, Caller.of(context))
 
-    @tool(main_agent_only=True, effects=Effects.REPEATABLE)
+    @tool(
+        main_agent_only=True,
+        effects=Effects.REPEATABLE,
+        auto_approved=True,
+        subjects=subjects.argument("agent"),
+    )
     async def sessions_spawn(  # noqa: PLR0913, PLR0917 - what a model may say about a run
         call: ToolContext,
-        task: Annotated[str, "What to do, with everything needed to do it."],
-        label: Annotated[str | None, "Two to five words that people will call it by."] = None,
-        agent: Annotated[str | None, "Which agent; `general` if left out."] = None,
-        context: Annotated[str | None, "Background that it should know."] = None,
-        model: Annotated[str | None, "Another model, if the person asked for one."] = None,
-        provider: Annotated[str | None, "The provider of that model."] = None,
-        timeout_minutes: Annotated[float | None, "Its time, within the cap of this bot."] = None,
+        task: Annotated[str, "With everything needed to do it"],
+        label: Annotated[str | None, "Two to five words"] = None,
+        agent: Annotated[str | None, "`general` if left out"] = None,
+        context: Annotated[str | None, "Background"] = None,
+        model: Annotated[str | None, "If the person asked for one"] = None,
+        provider: str | None = None,
+        timeout_minutes: float | None = None,
         allowed_tools: Annotated[
-            list[str] | None, "Names of tools or skills; all if left out, [] for none."
+            list[str] | None, "Tools or skills; all if left out, [] for none"
         ] = None,
-        blocked_tools: Annotated[list[str] | None, "Names it must not use."] = None,
-        max_turns: Annotated[int | None, "How many steps it may take."] = None,
-        token_budget: Annotated[int | None, "Tokens, input and output together."] = None,
+        blocked_tools: list[str] | None = None,
+        max_turns: Annotated[int | None, "Most steps"] = None,
+        token_budget: int | None = None,
         announce: Annotated[
-            str | None,
-            "`result` announces its report; `summary` lets you word it; `silent` says nothing.",
+            str | None, "`result` (its report), `summary` (in your words) or `silent`"
         ] = None,
-        whiteboard: Annotated[
-            dict[str, str] | None, "Entries for its whiteboard, to read when it begins."
+        whiteboard: dict[str, str] | None = None,
+        permissions: Annotated[
+            dict[str, str] | None,
+            'What it may not do: {"file_write": "deny", "shell:git *": "ask"}.',
         ] = None,
     ) -> str:
         """Start a longer task in the background; the result is announced here when it is done."""
@@ -113,6 +123,7 @@ def _starting(manager: SubagentManager) -> tuple[Tool, ...]:
             token_budget=token_budget,
             announce=announce,
             whiteboard=whiteboard or {},
+            permissions=permissions,
         )
         return _accepted(await manager.spawn(request, Caller.of(call)))
 
@@ -122,7 +133,7 @@ def _starting(manager: SubagentManager) -> tuple[Tool, ...]:
 def _watching(records: Records) -> tuple[Tool, ...]:
     @tool(main_agent_only=True, effects=Effects.NONE)
     async def sessions_list(context: ToolContext) -> str:
-        """List the person's runs: those going on, and those that ended in the last half hour."""
+        """List the person's runs, also those that ended in the last half hour."""
         active, ended = await records.list(Caller.of(context))
         if not active and not ended:
             return "No runs are going on, and none ended in the last half hour."
@@ -135,7 +146,7 @@ def _watching(records: Records) -> tuple[Tool, ...]:
     async def sessions_log(
         context: ToolContext,
         run_id: RunId,
-        page: Annotated[int, "Which page, from 1."] = 1,
+        page: int = 1,
     ) -> str:
         """Show what a run said and did, step by step."""
         found = await records.log(run_id, Caller.of(context), page=page)
@@ -144,7 +155,7 @@ def _watching(records: Records) -> tuple[Tool, ...]:
 
     @tool(main_agent_only=True, effects=Effects.NONE)
     async def sessions_info(context: ToolContext, run_id: RunId) -> str:
-        """Show a run's status, tokens, timing, and the beginning of its result."""
+        """Show a run's status, tokens, time, and the beginning of its result."""
         details = await records.info(run_id, Caller.of(context))
         run = details.run
         document = {
@@ -159,6 +170,7 @@ def _watching(records: Records) -> tuple[Tool, ...]:
             "working_time": spoken(run.seconds_used),
             "model": run.model,
             "unread_messages": sum(item.read_at_step is None for item in details.messages),
+            "asks": details.asks or None,
             "error": run.error,
             "result_preview": (run.result or "")[:500] or None,
         }
@@ -180,10 +192,8 @@ def _steering(manager: SubagentManager, records: Records) -> tuple[Tool, ...]:
             )
         return {"run_id": run.id}, f"stop “{one_line(run.label, 60)}” ({short(run.id)})"
 
-    @tool(main_agent_only=True, effects=Effects.REPEATABLE)
-    async def sessions_send(
-        context: ToolContext, run_id: RunId, message: Annotated[str, "What to tell it."]
-    ) -> str:
+    @tool(main_agent_only=True, effects=Effects.REPEATABLE, auto_approved=True)
+    async def sessions_send(context: ToolContext, run_id: RunId, message: str) -> str:
         """Leave a message for a run; it reads it at its next step."""
         return escape_for_model(await manager.send(run_id, message, Caller.of(context)))
 

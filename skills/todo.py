@@ -1,6 +1,6 @@
 """What is to be done: the list that an agent keeps of one conversation, or of one run."""
 
-from typing import Annotated, Literal
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -14,8 +14,7 @@ MOST_ITEMS = 50
 MOST_CHARACTERS = 300
 
 GUIDE = """\
-Your list of things to do: with three steps or more ahead, write them down with todo_write, and
-write the whole list again, with what is done marked as done, whenever one is finished."""
+With three steps or more ahead, write them down with todo_write, and again whenever one is done."""
 
 _MARKS = {"pending": "[ ]", "in_progress": "[>]", "done": "[x]"}
 
@@ -25,7 +24,7 @@ class Item(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    text: str = Field(description=f"What to do, at most {MOST_CHARACTERS} characters.")
+    text: str = Field(description=f"At most {MOST_CHARACTERS} characters")
     status: Literal["pending", "in_progress", "done"] = "pending"
 
 
@@ -40,11 +39,9 @@ def build(database: Database) -> Skill:
 
 
 def _todo_write(database: Database) -> Tool:
-    @tool(effects=Effects.REPEATABLE)
-    async def todo_write(
-        context: ToolContext, items: Annotated[list[Item], "The whole list, in order."]
-    ) -> str:
-        """Write your list of things to do, in place of the one before; [] clears it."""
+    @tool(effects=Effects.REPEATABLE, auto_approved=True)
+    async def todo_write(context: ToolContext, items: list[Item]) -> str:
+        """Write your whole list of things to do, in place of the one before; [] clears it."""
         if len(items) > MOST_ITEMS:
             raise ToolError(
                 f"The list has {len(items)} items, and {MOST_ITEMS} is the most: put some together."
@@ -64,7 +61,7 @@ def _todo_write(database: Database) -> Tool:
 def _todo_read(database: Database) -> Tool:
     @tool(effects=Effects.NONE)
     async def todo_read(context: ToolContext) -> str:
-        """Read your list of things to do in this conversation, or in this run."""
+        """Read your list of things to do."""
         async with database.snapshot() as tx:
             found = await todos.read(tx, _list(context), context.user.key)
         if not found:

@@ -4,8 +4,9 @@ import asyncio
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
-from bot.agent.context import fit, shorten, without_earlier_images
+from bot.agent.context import fit, noted, shorten, without_earlier_images
 from bot.agent.messages import (
     Answer,
     Message,
@@ -14,7 +15,6 @@ from bot.agent.messages import (
     ToolResult,
     ToolResults,
     Usage,
-    UserMessage,
     estimate_tokens,
 )
 from bot.agent.progress import WARNING, AgentResult, Halt, Progress
@@ -57,6 +57,7 @@ class AgentConfig:
 
     Attributes:
         max_response_tokens: Output tokens of one answer.
+        effort: How hard the model should think: `low`, `medium`, `high`; `None` for its usual.
         person: An opaque hash for the provider.
     """
 
@@ -67,6 +68,7 @@ class AgentConfig:
     max_response_tokens: int = 4096
     context_tokens: int = 100_000
     tool_result_characters: int = 16_000
+    effort: str | None = None
     person: str = ""
 
 
@@ -155,7 +157,7 @@ class BaseAgent:
         limit: RunStatus,
     ) -> Halt:
         """Ask once more, without tools, after time ran out in the middle of a step."""
-        received = _noted(received, LAST_STEP_TEXT.format(reason=LAST_STEP[limit]))
+        received = noted(received, LAST_STEP_TEXT.format(reason=LAST_STEP[limit]))
         shown = [*progress.messages, received]
         outcome = await self._ask(shown, limit, None)
         if outcome is None or isinstance(outcome, Halt):
@@ -205,7 +207,7 @@ class BaseAgent:
             notes.append(progress.note)
             progress.note = ""
         if notes:
-            received = _noted(received, "\n\n".join(notes))
+            received = noted(received, "\n\n".join(notes))
         return received, tuple(identifier for identifier, _ in arrived)
 
     def _warning(self, progress: Progress) -> str:
@@ -239,8 +241,7 @@ class BaseAgent:
         except TimeoutError:
             # The provider was at work and may charge for it.
             lost = Usage(input=estimate_tokens(question.messages))
-            self.progress.extra += lost
-            self._around.meter.settle(lost)
+            self.progress.spend(self._around.meter, lost)
             return None
         except ModelError as error:
             log.warning("The model gave no answer: %s", error)
@@ -308,6 +309,7 @@ class BaseAgent:
             tools=self._toolbox.descriptions,
             tools_allowed=limit is None,
             max_tokens=output,
+            effort=config.effort,
             person=config.person,
         )
 
@@ -361,28 +363,25 @@ class BaseAgent:
         if stored is not None:
             return stored
         once = self._toolbox.effects(call.name) is Effects.ONCE
-        if once and progress.resumed_at == step:
+        counters, call_id = progress.counters(0), f"{step}.{index}"
+        spent = partial(progress.spend, self._around.meter)
+        context = replace(self._around.caller, call_id=call_id, spent=spent)
+        if (
+            once
+            and progress.resumed_at == step
+            and await self._toolbox.may_have_begun(call, context)
+        ):
             return may_have_run(call)
-        counters = progress.counters(0)
-        self._around.reporter.moved(part="tool", content="", tool=call.name, counters=counters)
-        context = replace(self._around.caller, call_id=f"{step}.{index}")
-        result = await self._toolbox.call(call, context, seconds=self._around.timer.left())
+        moved = partial(
+            self._around.reporter.moved, tool=call.name, counters=counters, call=call_id
+        )
+        moved(part="tool", content="")
+        result = await self._toolbox.call(call, context, left=self._around.timer.left)
         if once:
             reserving = progress.counters(self._next_cost())
             await self._around.journal.write(ResultEntry(step, index, result), reserving)
         if result.failed:
-            self._around.reporter.moved(
-                part="error", content=result.text, tool=call.name, counters=counters
-            )
+            moved(part="error", content=result.text)
+        else:
+            moved(part="tool_end", content="")
         return result
-
-
-def _noted(received: Message | None, note: str) -> Message:
-    """Return what the model is told, with a note of the runtime at its end."""
-    match received:
-        case ToolResults():
-            return replace(received, note=f"{received.note}\n\n{note}".strip())
-        case UserMessage(text):
-            return replace(received, text=f"{text}\n\n{note}")
-        case _:
-            return UserMessage(note)

@@ -88,7 +88,14 @@ def find(agents: Agents, name: str | None) -> tuple[AgentDefinition, bool]:
 
 def described(agents: Agents) -> list[str]:
     """Return one line per agent, for prompts and for people."""
-    return [f"`{agent.name}`: {agent.description}" for agent in agents.by_name.values()]
+    return [
+        f"`{agent.name}`: {agent.description}" + (IN_BACKGROUND if agent.background else "")
+        for agent in agents.by_name.values()
+    ]
+
+
+#: Said of an agent whose work takes long.
+IN_BACKGROUND = " Start it in the background (`sessions_spawn`)."
 
 
 @dataclass(frozen=True, slots=True)

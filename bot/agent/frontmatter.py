@@ -23,38 +23,48 @@ def read_parts(path: Path) -> tuple[Json, str]:
     try:
         with path.open("rb") as file:
             content = file.read(MOST_BYTES + 1)
-        text = content.decode("utf-8-sig")
     except OSError as error:
         raise ConfigError(f"{path.name} cannot be read: {error.strerror}.") from None
-    except UnicodeDecodeError:
-        raise ConfigError(f"{path.name} is no UTF-8 text.") from None
+    return parts_in(path.name, content)
+
+
+def parts_in(name: str, content: bytes) -> tuple[Json, str]:
+    """Return the head of a file's content, and what follows it.
+
+    Raises:
+        ConfigError: It is too large, or does not begin with a head; the text names the file.
+    """
     if len(content) > MOST_BYTES:
-        raise ConfigError(f"{path.name} is larger than {MOST_BYTES // 1024} KB.")
-    head, body = _split(path, text.replace("\r\n", "\n"))
-    return _mapping(path, head), body.strip()
+        raise ConfigError(f"{name} is larger than {MOST_BYTES // 1024} KB.")
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise ConfigError(f"{name} is no UTF-8 text.") from None
+    head, body = _split(name, text.replace("\r\n", "\n"))
+    return _mapping(name, head), body.strip()
 
 
-def _split(path: Path, text: str) -> tuple[str, str]:
+def _split(name: str, text: str) -> tuple[str, str]:
     lines = text.split("\n")
     if lines and lines[0].rstrip() == _FENCE:
         for number, line in enumerate(lines[1:], 1):
             if line.rstrip() == _FENCE:
                 return "\n".join(lines[1:number]), "\n".join(lines[number + 1 :])
-    raise ConfigError(f"{path.name} must begin with front matter between two lines `---`.")
+    raise ConfigError(f"{name} must begin with front matter between two lines `---`.")
 
 
-def _mapping(path: Path, head: str) -> Json:
+def _mapping(name: str, head: str) -> Json:
     try:
         # Aliases could make a small file a huge one; nobody needs them here.
         if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(head)):
-            raise ConfigError(f"{path.name}: aliases (`*name`) are not read in front matter.")
+            raise ConfigError(f"{name}: aliases (`*name`) are not read in front matter.")
         found = yaml.safe_load(head)
     except (yaml.YAMLError, RecursionError) as error:
         found = _loosely(head)
         if found is None:
-            raise ConfigError(f"{path.name}: the front matter is no YAML: {error}.") from None
+            raise ConfigError(f"{name}: the front matter is no YAML: {error}.") from None
     if not isinstance(found, dict) or not all(isinstance(key, str) for key in found):
-        raise ConfigError(f"{path.name}: the front matter must be `key: value` lines.")
+        raise ConfigError(f"{name}: the front matter must be `key: value` lines.")
     return {key: _plain(value) for key, value in found.items()}
 
 

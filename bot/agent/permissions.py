@@ -5,13 +5,16 @@ Of one list the last rule that matches counts; of several lists (the configurati
 caller's, the agent's own) the strictest does. So an agent never gets more than its caller has.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from fnmatch import fnmatchcase
 
+from pydantic import Field, field_validator
+
 from bot.agent.sanitizer import one_line
 from bot.errors import BadRequestError
+from bot.values import Settings
 
 MOST_RULES = 200
 MOST_PATTERN = 300
@@ -61,6 +64,14 @@ class Rules:
     def find(self, tool: str, subject: str) -> Rule | None:
         """Return the rule that counts for a call; `None` when none is about it."""
         return next((rule for rule in reversed(self.rules) if rule.matches(tool, subject)), None)
+
+    @property
+    def as_given(self) -> dict[str, str]:
+        """The rules in the form that `read_rules` takes."""
+        return {
+            rule.tool if rule.subject == "*" else f"{rule.tool}:{rule.subject}": str(rule.decision)
+            for rule in self.rules
+        }
 
     def never_allows(self, tool: str) -> bool:
         """Whether every call of a tool is denied, so that it need not be offered at all."""
@@ -112,14 +123,18 @@ class Permissions:
         """Whether a tool may be used on anything at all."""
         return not any(rules.never_allows(tool) for rules in (self.configured, *self.further))
 
-    def decide(self, tool: str, subject: str, *, reads_only: bool) -> Verdict:
+    def decide(self, tool: str, subjects: Sequence[str], *, harmless: bool) -> Verdict:
         """Return what becomes of a call.
 
         Args:
             tool: Its name.
-            subject: What it is used on; empty for nothing in particular.
-            reads_only: It changes nothing: allowed unless a rule says otherwise.
+            subjects: What it is used on, each; one that is empty stands for nothing in particular.
+            harmless: It changes nothing: allowed unless a rule says otherwise.
         """
+        verdicts = [self._decide(tool, subject, harmless=harmless) for subject in subjects]
+        return _strictest(verdicts)
+
+    def _decide(self, tool: str, subject: str, *, harmless: bool) -> Verdict:
         on = f"{tool} on {one_line(subject, MOST_SHOWN)}" if subject else tool
         first = self.configured.find(tool, subject)
         verdicts = [
@@ -127,10 +142,18 @@ class Permissions:
             for rule in (first, *(rules.find(tool, subject) for rules in self.further))
             if rule is not None
         ]
-        if first is None and not reads_only:
+        if first is None and not harmless:
             verdicts.append(Verdict(self.default, f"{on} changes something"))
-        strictest = max(verdicts, key=lambda each: _STRICTNESS[each.decision], default=_ALLOWED)
-        return _ALLOWED if strictest.decision is Decision.ALLOW else strictest
+        return _strictest(verdicts)
+
+
+def _strictest(verdicts: Iterable[Verdict]) -> Verdict:
+    strictest = max(verdicts, key=lambda each: _STRICTNESS[each.decision], default=_ALLOWED)
+    return _ALLOWED if strictest.decision is Decision.ALLOW else strictest
+
+
+#: For whom no rules were written.
+ALL_ALLOWED = Permissions()
 
 
 def read_rules(given: object) -> Rules:
@@ -166,3 +189,32 @@ def _rules(pairs: Iterable[tuple[object, object]]) -> Iterable[Rule]:
                 f"the permission {one_line(str(key), 60)!r} must be allow, ask or deny"
             )
         yield Rule(tool.strip(), subject.strip() or "*", Decision(str(value)))
+
+
+class PermissionSettings(Settings):
+    """Everything under `permissions:`."""
+
+    default: Decision = Field(
+        Decision.ALLOW,
+        description="What becomes of a call that changes something and that no rule is about: "
+        "allow, ask or deny. What only reads is allowed.",
+    )
+    rules: dict[str, str] = Field(
+        {},
+        description="tool, or tool:pattern, and allow, ask or deny; the last that matches counts. "
+        "Agents and callers can only take away: docs/agents.md.",
+    )
+
+    @field_validator("rules")
+    @classmethod
+    def _can_be_read(cls, value: dict[str, str]) -> dict[str, str]:
+        try:
+            read_rules(value)
+        except BadRequestError as error:
+            raise ValueError(str(error)) from None
+        return value
+
+    @property
+    def permissions(self) -> Permissions:
+        """What the configuration allows."""
+        return Permissions(read_rules(self.rules), default=self.default)

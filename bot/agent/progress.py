@@ -16,7 +16,7 @@ from bot.agent.messages import (
     UserMessage,
     to_json,
 )
-from bot.agent.protocols import AnswerEntry, Counters, Entry
+from bot.agent.protocols import AnswerEntry, Counters, Entry, Meter
 from bot.values import Json, RunStatus
 
 #: How the one warning before a limit begins.
@@ -103,6 +103,11 @@ class Progress:
         """Count what earlier attempts were charged beyond the answers that they stored."""
         known = sum(answer.usage.total for answer in self.answers)
         self.extra = Usage(input=max(0, spent_before - known))
+
+    def spend(self, meter: Meter, usage: Usage) -> None:
+        """Count what was spent beside the answers that are kept, such as by a tool."""
+        self.extra += usage
+        meter.settle(usage)
 
     def counters(self, reserved: int) -> Counters:
         """Return what is stored beside the steps."""

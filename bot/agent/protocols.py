@@ -116,8 +116,10 @@ class Inbox(Protocol):
 class Reporter(Protocol):
     """Hears what the agent is doing, to move a card. Never waits."""
 
-    def moved(self, *, part: str, content: str, tool: str, counters: Counters) -> None:
-        """Take note: `part` is `step`, `tool`, `text` or `error`."""
+    def moved(
+        self, *, part: str, content: str, tool: str, counters: Counters, call: str = ""
+    ) -> None:
+        """Take note: `part` is `step`, or `tool` and then `tool_end` or `error` for each call."""
         ...
 
 
@@ -126,4 +128,26 @@ class Approver(Protocol):
 
     async def ask(self, tool: Tool, call: ToolCall, context: ToolContext) -> Json:
         """Store and show the question; return at once what the model is told."""
+        ...
+
+
+class Gate(Protocol):
+    """Asks the owner of a run before one of its calls."""
+
+    async def permit(self, tool: Tool, call: ToolCall, context: ToolContext, reason: str) -> str:
+        """Ask, and wait for the answer.
+
+        Args:
+            tool: What is to be called.
+            call: The call.
+            context: Who makes it.
+            reason: Why it takes somebody's yes.
+
+        Returns:
+            Nothing for a yes; else what the model is told.
+        """
+        ...
+
+    async def may_have_begun(self, tool: Tool, call: ToolCall, context: ToolContext) -> bool:
+        """Whether an attempt that was interrupted may have made this call."""
         ...

@@ -55,3 +55,13 @@ class AgentsSettings(Settings):
         description="Folders with further agents (*.md): one takes the place of a built-in agent "
         "of its name. They are read again when a file changes.",
     )
+
+
+class AgentSkillsSettings(Settings):
+    """Everything under `agent_skills:`."""
+
+    folders: tuple[str, ...] = Field(
+        (),
+        description="Folders that hold folders with a SKILL.md (agentskills.io), or are such ones. "
+        "They are read again when a file changes; links in them are not followed.",
+    )

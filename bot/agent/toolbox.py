@@ -3,12 +3,13 @@
 import asyncio
 import json
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from bot.agent.messages import ToolCall, ToolResult
+from bot.agent.permissions import ALL_ALLOWED, Decision, Permissions, Verdict
 from bot.agent.plain import cut
-from bot.agent.protocols import Approver
+from bot.agent.protocols import Approver, Gate
 from bot.agent.sanitizer import stored
 from bot.errors import BotError
 from bot.models.base import ToolDescription
@@ -23,7 +24,17 @@ MAX_ARGUMENT_CHARACTERS = 100_000
 GRACE_SECONDS = 1.0
 
 TIME_IS_UP = "Not finished: the time of this work is up."
+#: As subagents are told in the design that this one follows (features L8).
+REQUIRED = "Permission required: {reason}. Subagents cannot request user permission."
 BROKEN = "{} failed on our side. Try another way, or go on without it."
+
+
+#: Gives the seconds that are left for a piece of work; `None` for no limit.
+Left = Callable[[], float | None]
+
+
+def _unlimited() -> float | None:
+    return None
 
 
 class Toolbox:
@@ -34,7 +45,10 @@ class Toolbox:
         is_subagent: Refuse main-agent-only tools once more, whatever `tools` holds.
         tasks: Owns a call that ignores being cancelled.
         timeout_seconds: For tools that set no limit of their own.
-        approver: Asks the person; without one, a tool that needs a yes is refused.
+        approver: Asks the person of the main agent; without one, a tool that needs a yes is
+            refused.
+        permissions: What may be called on what; everything by default.
+        gate: Asks the owner of a run; without one, what would have to be asked is refused.
     """
 
     def __init__(
@@ -45,8 +59,16 @@ class Toolbox:
         tasks: Tasks,
         timeout_seconds: float,
         approver: Approver | None = None,
+        permissions: Permissions = ALL_ALLOWED,
+        gate: Gate | None = None,
     ) -> None:
-        self._tools = {tool.name: tool for tool in tools if self._may(tool, is_subagent)}
+        self._tools = {
+            tool.name: tool
+            for tool in tools
+            if self._may(tool, is_subagent) and permissions.offers(tool.name)
+        }
+        self._permissions = permissions
+        self._gate = gate
         self._is_subagent = is_subagent
         self._tasks = tasks
         self._timeout_seconds = timeout_seconds
@@ -70,24 +92,45 @@ class Toolbox:
         tool = self._tools.get(name)
         return tool.effects if tool else Effects.NONE
 
+    async def may_have_begun(self, call: ToolCall, context: ToolContext) -> bool:
+        """Whether a call may have been made by an attempt that was interrupted.
+
+        One that was refused, or still waits for its yes, has not.
+        """
+        tool = self._tools.get(call.name)
+        # A question for a person is asked once, however often the call is made.
+        if tool is None or tool.needs_confirmation:
+            return False
+        decision = self._verdict(tool, call.arguments).decision
+        if decision is Decision.ASK and self._gate is not None:
+            return await self._gate.may_have_begun(tool, call, context)
+        return decision is Decision.ALLOW
+
     async def call(
-        self, call: ToolCall, context: ToolContext, *, seconds: float | None = None
+        self, call: ToolCall, context: ToolContext, *, left: Left = _unlimited
     ) -> ToolResult:
         """Make one call. Whatever goes wrong becomes a result that the model can act on.
 
         Args:
             call: What the model asked for.
             context: Who asks.
-            seconds: The time left for the work; a tool may use no more.
+            left: Gives the seconds left for the work; a tool may use no more. They stand still
+                while the work waits for a person.
         """
         tool = self._tools.get(call.name)
         refusal = self._refuse(call, tool, context)
         if refusal or tool is None:
             return ToolResult(call.id, refusal, failed=True)
-        if tool.needs_confirmation:
+        verdict = self._verdict(tool, call.arguments)
+        asks = verdict.decision is Decision.ASK
+        if verdict.decision is Decision.DENY:
+            return self._denied(call, verdict)
+        if tool.needs_confirmation or (asks and self._approver is not None):
             return await self._confirm(tool, call, context)
+        if asks and (refused := await self._ask(tool, call, context, verdict)):
+            return ToolResult(call.id, refused, failed=True)
         limit = tool.timeout_seconds or self._timeout_seconds
-        text, failed = await self._run(tool, call.arguments, context, limit, seconds)
+        text, failed = await self._run(tool, call.arguments, context, limit, left)
         kept = stored(text[:MAX_RESULT_CHARACTERS])
         kept = cut(kept, MAX_RESULT_CHARACTERS, more=len(text) > MAX_RESULT_CHARACTERS)
         return ToolResult(call.id, kept, failed=failed)
@@ -105,6 +148,24 @@ class Toolbox:
         if len(call.arguments) > 100 or len(repr(call.arguments)) > MAX_ARGUMENT_CHARACTERS:
             return f"{call.name} was not called: its arguments are too long. Shorten them."
         return ""
+
+    def _verdict(self, tool: Tool, arguments: Json) -> Verdict:
+        subjects = tool.subjects(arguments) if tool.subjects else ("",)
+        harmless = tool.effects is Effects.NONE or tool.auto_approved
+        return self._permissions.decide(tool.name, subjects, harmless=harmless)
+
+    def _denied(self, call: ToolCall, verdict: Verdict) -> ToolResult:
+        log.info("The tool %s was denied: %s", call.name, verdict.reason)
+        return ToolResult(call.id, f"Permission denied: {verdict.reason}.", failed=True)
+
+    async def _ask(self, tool: Tool, call: ToolCall, context: ToolContext, verdict: Verdict) -> str:
+        """Ask the owner of a run, and wait; return why not, or nothing for a yes."""
+        if self._gate is None:
+            return REQUIRED.format(reason=verdict.reason)
+        try:
+            return await self._gate.permit(tool, call, context, verdict.reason)
+        except BotError as error:
+            return str(error)
 
     async def _confirm(self, tool: Tool, call: ToolCall, context: ToolContext) -> ToolResult:
         if self._approver is None:
@@ -126,18 +187,18 @@ class Toolbox:
         arguments: Json,
         context: ToolContext,
         limit: float,
-        left: float | None,
+        left: Left,
     ) -> tuple[str, bool]:
         """Return the text of the result and whether it is an error.
 
         The call has a task of its own, so that one which ignores being cancelled can be left
         behind and reported instead of holding up the work.
         """
-        if left is not None and left <= 0:
+        if (left() or 1) <= 0:
             return TIME_IS_UP, True
         task = self._tasks.start(_guarded(tool, arguments, context), name=f"tool {tool.name}")
         try:
-            await asyncio.wait({task}, timeout=limit if left is None else min(limit, left))
+            over = await _until(task, limit, left)
         except asyncio.CancelledError:
             task.cancel()
             await asyncio.wait({task}, timeout=GRACE_SECONDS)
@@ -151,13 +212,29 @@ class Toolbox:
         await asyncio.wait({task}, timeout=GRACE_SECONDS)
         if not task.done():
             log.error("The tool %s ignores being cancelled", tool.name)
-        if left is not None and left < limit:
+        if over:
             return TIME_IS_UP, True
         return (
             f"{tool.name} did not answer within {limit:g} seconds and was stopped. "
             "Try something smaller, or go on without it.",
             True,
         )
+
+
+async def _until(task: "asyncio.Task[tuple[str, bool]]", limit: float, left: Left) -> bool:
+    """Wait for a call, or until its time or that of the work is up; return whether the work's is.
+
+    Looked at again and again, since the time of the work may have stood still meanwhile.
+    """
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + limit
+    while True:
+        own, rest = deadline - loop.time(), left()
+        await asyncio.wait({task}, timeout=max(0.0, own if rest is None else min(own, rest)))
+        if task.done() or loop.time() >= deadline:
+            return False
+        if (left() or 1) <= 0:
+            return True
 
 
 async def _guarded(tool: Tool, arguments: Json, context: ToolContext) -> tuple[str, bool]:

@@ -4,15 +4,15 @@ import asyncio
 import hashlib
 import json
 import logging
-import re
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass
 from datetime import timedelta
 
 from bot.agent.messages import ToolCall
-from bot.agent.sanitizer import escape_for_model, one_line
+from bot.agent.sanitizer import escape_for_model
 from bot.errors import BotError, DeliveryError
-from bot.platforms.base import CommandReply, Confirmation, Incoming, Outlet
+from bot.platforms.base import CommandReply, Confirmation, Outlet
+from bot.subagents.asking import spelled
 from bot.values import Clock, Identity, Json, Place, Role, derived_run_id
 from db import approvals, conversations, users, workers
 from db.approvals import Approval
@@ -23,10 +23,15 @@ log = logging.getLogger(__name__)
 
 EXPIRES_AFTER = timedelta(minutes=10)
 ASK_SECONDS = 60.0
-YES = frozenset({"yes", "y", "ok", "confirm", "approve"})
-NO = frozenset({"no", "n", "deny", "cancel"})
-_ANSWER = re.compile(rf"(?P<word>{'|'.join(sorted(YES | NO))})(?: (?P<id>[0-9a-f]{{4,32}}))?[.!]?")
 GONE = "There is nothing to confirm: it was answered already, has expired, or is not yours."
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A question that waits for its answer: its id, and the call that it is about."""
+
+    id: str
+    about: str
 
 
 class Approvals:
@@ -136,32 +141,11 @@ class Approvals:
             return CommandReply(text=f"Not done: {_spelled(approval)}.")
         return await self._run(approval)
 
-    async def answer_in_words(
-        self, incoming: Incoming, role: Role, text: str
-    ) -> CommandReply | None:
-        """Take a bare yes or no as the answer to what this person was asked in this place.
-
-        Returns:
-            The reply; `None` when it is no answer, so that it is a message like any other.
-        """
-        match = _ANSWER.fullmatch(text.strip().lower())
-        if match is None:
-            return None
-        now, user = self._now(), incoming.user
-        async with self._database.transaction() as tx:
-            waiting = await approvals.open_for(tx, user.key, incoming.place, now)
-            if match["id"]:
-                waiting = [item for item in waiting if item.id.endswith(match["id"])]
-            if not waiting or not await conversations.is_new_event(
-                tx, incoming.place.platform, incoming.event_id, now
-            ):
-                return None
-        if len(waiting) > 1:
-            lines = "\n".join(f"- `yes {item.id[-6:]}`: {_spelled(item)}" for item in waiting)
-            return CommandReply(text=f"Which one do you mean?\n{lines}", failed=True)
-        asked = waiting[0].id
-        reply = await self.answer(user, role, asked, yes=match["word"] in YES)
-        return reply if reply.refused else replace(reply, answered=asked)
+    async def waiting(self, user: Identity, place: Place) -> list[Waiting]:
+        """Return what this person was asked in this place and has not answered, newest first."""
+        async with self._database.snapshot() as tx:
+            found = await approvals.open_for(tx, user.key, place, self._now())
+        return [Waiting(item.id, _spelled(item)) for item in found]
 
     async def expire(self) -> None:
         """Close the questions whose time is over: no answer is a no."""
@@ -238,8 +222,4 @@ def fingerprint(user_id: str, run_id: object, tool: str, arguments: Json) -> str
 
 
 def _spelled(approval: Approval) -> str:
-    arguments = ", ".join(
-        f"{name}={one_line(json.dumps(value, ensure_ascii=False), 200)}"
-        for name, value in approval.arguments.items()
-    )
-    return f"`{approval.tool}({one_line(arguments, 500)})`"
+    return spelled(approval.tool, approval.arguments)

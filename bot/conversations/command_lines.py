@@ -15,6 +15,7 @@ HELP = """\
 - `/subagents stop ID` – stop it; `stop all` stops all of yours
 - `/subagents spawn [--agent A] [--label L] [--model M] [--budget N] [--minutes N] TASK`
 - `/subagents usage` – what you have used of what you may use
+- `/subagents agents` – who can do the work: tools and limits
 - `/subagents retry ID`, `/subagents dismiss ID` – a result that could not be delivered
 
 **Chat**
@@ -40,7 +41,7 @@ NAMES = ("new", "model", "stop", "help")
 #: How many words may follow an action for the line to be a command without a sign before it:
 #: with more of them somebody talks about subagents.
 _WORDS_AFTER = {
-    **dict.fromkeys(("list", "ls", "usage", "help"), 1),
+    **dict.fromkeys(("list", "ls", "usage", "agents", "help"), 1),
     **dict.fromkeys(("stop", "kill", "log", "info", "retry", "dismiss"), 2),
     **dict.fromkeys(("send", "spawn"), 10_000),
 }

@@ -6,7 +6,10 @@ from typing import Protocol
 
 from bot.agent.definition import Agents, described
 from bot.agent.sanitizer import one_line
+from bot.conversations import mcp_commands
+from bot.conversations.agent_lines import agents_text
 from bot.conversations.command_lines import HELP, NAMES, USAGE, handle_and_rest, needs, parse_spawn
+from bot.conversations.mcp_commands import McpCommands
 from bot.errors import BadRequestError, BotError
 from bot.platforms.base import CommandReply, Overview
 from bot.subagents.limits import spoken
@@ -45,7 +48,11 @@ class Choosable(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Commands:
-    """Carries out commands for whoever types, clicks or picks them."""
+    """Carries out commands for whoever types, clicks or picks them.
+
+    Attributes:
+        mcp: What admins may ask about MCP servers, where there are any.
+    """
 
     database: Database
     manager: SubagentManager
@@ -53,6 +60,7 @@ class Commands:
     agents: Agents
     models: Choosable
     now: Clock
+    mcp: McpCommands | None = None
 
     async def run(self, text: str, caller: Caller) -> CommandReply:
         """Carry out a command line such as `/subagents stop 1a2b`.
@@ -67,6 +75,8 @@ class Commands:
             "model": self._model,
             "help": self._help,
         }
+        if self.mcp is not None and caller.role is Role.ADMIN:
+            handlers["mcp"] = self.mcp.run
         handler = handlers.get(name.lower())
         if handler is None:
             known = ", ".join(f"/{known}" for known in ("subagents", *NAMES))
@@ -91,13 +101,14 @@ class Commands:
             "send": self._send,
             "spawn": self._spawn,
             "usage": self._usage,
+            "agents": self._agents,
             "retry": self._retry,
             "dismiss": self._dismiss,
             "help": self._help,
         }
         handler = handlers.get(action.lower())
         if handler is None:
-            known = "list, stop, log, info, send, spawn, usage, retry, dismiss, help"
+            known = "list, stop, log, info, send, spawn, usage, agents, retry, dismiss, help"
             return CommandReply(
                 text=f"/subagents {one_line(action, 30)} is unknown. There are: {known}.",
                 failed=True,
@@ -164,6 +175,8 @@ class Commands:
             f"- Asked for: {run.created_at:%Y-%m-%d %H:%M:%S} UTC"
             + (f", ended {run.completed_at:%H:%M:%S}" if run.completed_at else ""),
         ]
+        if details.asks:
+            lines.append(f"- Waits for your answer: {one_line(details.asks, 300)}")
         for message in details.messages:
             read = f"read at step {message.read_at_step}" if message.read_at_step else "queued"
             if run.status.final and not message.read_at_step:
@@ -193,6 +206,9 @@ class Commands:
     async def _usage(self, _: str, caller: Caller) -> CommandReply:
         return CommandReply(text=usage_text(await self.manager.usage(caller)))
 
+    async def _agents(self, _: str, caller: Caller) -> CommandReply:
+        return CommandReply(text=agents_text(self.agents, self.manager.settings))
+
     # -- steering --------------------------------------------------------------------------------
 
     async def _stop(self, words: str, caller: Caller) -> CommandReply:
@@ -201,7 +217,10 @@ class Commands:
         if not stopped:
             return CommandReply(text="Nothing to stop: it is over already.")
         names = ", ".join(f"“{run.label}” (`{short(run.id)}`)" for run in stopped)
-        began = any(run.started_at is not None and run.announce != "silent" for run in stopped)
+        began = any(
+            run.started_at is not None and run.announce != "silent" and run.mode == "async"
+            for run in stopped
+        )
         follows = " What it has so far follows." if began else ""
         return CommandReply(text=f"Stopping {names}.{follows}")
 
@@ -272,7 +291,9 @@ class Commands:
 
     async def _help(self, _: str, caller: Caller) -> CommandReply:
         agents = "\n".join(f"- {line}" for line in described(self.agents))
-        return CommandReply(text=f"{HELP}\n\n**Agents**\n{agents}")
+        admin = self.mcp is not None and caller.role is Role.ADMIN
+        more = f"\n\n**For admins**\n{mcp_commands.HELP}" if admin else ""
+        return CommandReply(text=f"{HELP}{more}\n\n**Agents**\n{agents}")
 
 
 def usage_text(report: UsageReport) -> str:

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 from bot.agent.plain import plain
 from bot.conversations.access import AccessSettings, check_may_talk, role_of
-from bot.conversations.approvals import Approvals
+from bot.conversations.answers import Answers
 from bot.conversations.command_lines import belongs_to_a_conversation, command_in
 from bot.conversations.commands import Commands
 from bot.conversations.files import FileSettings, not_read_yet, take
@@ -18,7 +18,7 @@ from bot.platforms.base import CommandReply, Incoming, Overview
 from bot.subagents.requests import Caller
 from bot.tasks import Tasks
 from bot.values import Clock, Identity, Place, Role
-from db import conversations, files, runs, turns, users
+from db import conversations, files, run_questions, runs, turns, users
 from db.database import Database
 
 log = logging.getLogger(__name__)
@@ -55,7 +55,7 @@ class Orchestrator:
     tasks: Tasks
     access: AccessSettings
     commands: Commands
-    approvals: Approvals
+    answers: Answers
     turns: Turns
     files: FileSettings
     acknowledge: Callable[[Place], None]
@@ -79,7 +79,7 @@ class Orchestrator:
         if command := command_in(text):
             return await self._command(incoming, command)
         role = self._role(incoming.user, admin=incoming.admin)
-        answered = await self.approvals.answer_in_words(incoming, role, text)
+        answered = await self.answers.in_words(incoming, role, text)
         if answered is not None:
             return answered
         if incoming.files:
@@ -238,21 +238,25 @@ class Orchestrator:
             return await turns.idle_places(tx, platform, since=self.now() - LATELY)
 
     async def listens(self, user: Identity, place: Place) -> bool:
-        """Say whether this person talks with the bot in this place, so that no mention is due."""
+        """Say whether this person talks with the bot, or is asked something, in this place.
+
+        Then no mention is due.
+        """
         if self._refusal(user):
             return False
         async with self.database.snapshot() as tx:
             last = await conversations.last_word(tx, user, place)
-        return last is not None and self.now() - last <= self.listen_for
+            asked = await run_questions.open_in(tx, user.key, place, self.now())
+        return bool(asked) or (last is not None and self.now() - last <= self.listen_for)
 
     async def answer(
-        self, user: Identity, confirmation_id: str, *, yes: bool, admin: bool = False
+        self, user: Identity, confirmation_id: str, *, choice: str, admin: bool = False
     ) -> CommandReply:
         """Take the owner's answer to a confirmation, or an admin's."""
         if refusal := self._refusal(user):
             return refusal
         role = self._role(user, admin=admin)
-        return await self.approvals.answer(user, role, confirmation_id, yes=yes)
+        return await self.answers.answer(user, role, confirmation_id, choice=choice)
 
     async def overview(self, user: Identity) -> Overview:
         """Return a person's runs, usage and agents.

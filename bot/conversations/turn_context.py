@@ -1,6 +1,6 @@
 """What the main agent sees in one turn: prompt, history, and the state of its person's runs."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from itertools import dropwhile
@@ -14,7 +14,7 @@ from bot.agent.settings import AgentSettings
 from bot.conversations import file_blocks
 from bot.conversations.file_blocks import Told
 from bot.values import Clock
-from db import conversations, memories, outbox, runs, todos
+from db import conversations, memories, outbox, run_questions, runs, todos
 from db.conversations import StoredMessage
 from db.database import Database
 from db.memories import Memory, fitting
@@ -39,17 +39,22 @@ briefly, what came of them. This is sent as the announcement of the results.
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnContext:
-    """Builds what a turn of the main agent begins with."""
+    """Builds what a turn of the main agent begins with.
+
+    Attributes:
+        guides: Gives what skills say of their tools, as it is now.
+    """
 
     database: Database
     settings: AgentSettings
     agents: Agents
-    guides: tuple[str, ...]
+    guides: Callable[[], Iterable[str]]
     now: Clock
 
     def prompt(self, turn: Turn) -> str:
-        """Return the system prompt: the same all through a conversation, so it can be cached."""
-        return main_prompt(self.settings, self.guides, turn.place.platform, described(self.agents))
+        """Return the system prompt: the same until agents or skills change, so it can be cached."""
+        platform = turn.place.platform
+        return main_prompt(self.settings, self.guides(), platform, described(self.agents))
 
     async def messages(self, turn: Turn) -> list[Message]:
         """Return the history and the newest message, with the state of the person's runs.
@@ -63,6 +68,7 @@ class TurnContext:
             room = int(self.settings.context_tokens * FILE_CHARACTERS_PER_TOKEN)
             sent = await file_blocks.read(tx, [*spoken, turn.message_id], room)
             active = await runs.active(tx, turn.user.key, limit=20)
+            asked = await run_questions.open_of_many(tx, [run.id for run in active])
             since = self.now() - timedelta(minutes=RECENT_MINUTES)
             recent = await runs.ended_since(tx, turn.user.key, since, limit=RECENT)
             waiting = await outbox.undelivered(tx, turn.user.key, limit=UNDELIVERED)
@@ -72,7 +78,7 @@ class TurnContext:
         block = situation(
             time=f"{self.now().astimezone(zone):%A %d %B %Y, %H:%M} ({self.settings.timezone})",
             person=escape_for_model(one_line(turn.user_name, 60)),
-            active=[_line(run) for run in active],
+            active=[_line(run, asked.get(run.id, "")) for run in active],
             recent=[_line(run) for run in recent],
             undelivered=_undelivered(waiting),
             memories=_remembered(remembered, text),
@@ -97,13 +103,14 @@ def _history(past: Sequence[StoredMessage], files: Mapping[str, Told]) -> list[M
     ]
 
 
-def _line(run: Run) -> RunLine:
+def _line(run: Run, asked: str = "") -> RunLine:
     return RunLine(
         run_id=run.id,
         label=escape_for_model(one_line(run.label, 60)),
         agent=run.agent,
         status=str(run.status),
         task=escape_for_model(one_line(run.task, 120)),
+        detail=escape_for_model(one_line(asked, 400)),
     )
 
 

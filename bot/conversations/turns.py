@@ -9,6 +9,7 @@ from enum import StrEnum
 
 from bot.agent.base_agent import AgentConfig, BaseAgent, Surroundings
 from bot.agent.journal import StoredJournal
+from bot.agent.permissions import Permissions
 from bot.agent.plain import plain
 from bot.agent.progress import AgentResult, Progress
 from bot.agent.protocols import Approver
@@ -23,7 +24,8 @@ from bot.platforms.base import Outlet, ReplyStream
 from bot.subagents.active import ActiveRuns, Why
 from bot.subagents.budget import Unlimited
 from bot.subagents.clock import WorkClock
-from bot.subagents.runner import MAX_CRASHES, OUR_FAULT, opaque
+from bot.subagents.equipment import opaque
+from bot.subagents.runner import MAX_CRASHES, OUR_FAULT
 from bot.tasks import Tasks
 from bot.values import Clock, RunStatus, utc_now
 from db import conversations, outbox, turns
@@ -64,6 +66,7 @@ class Desk:
     tools: Callable[[], tuple[Tool, ...]]
     tool_timeout_seconds: float
     approver: Approver
+    permissions: Permissions
     main: Callable[[str], tuple[Model, str]]
     wake: Callable[[str, str], None]
     announce: Callable[[str], None]
@@ -166,8 +169,10 @@ class Turns:
             error = f"The bot's process ended {MAX_CRASHES} times in a row while answering this."
             return AgentResult(status=RunStatus.FAILED, text="", error=error)
         clock = WorkClock(self.desk.settings.turn_timeout_seconds)
+        self.active.by_id[turn.id].clocks = (clock,)
         try:
             async with asyncio.timeout(clock.hard_left()) as limit:
+                clock.cuts_off(limit)
                 return await self._agent_work(turn, clock, progress, shown)
         except Exception as error:  # noqa: BLE001 - logged where it is no known kind
             return self._went_wrong(turn, progress, error, late=limit.expired())
@@ -209,6 +214,7 @@ class Turns:
             tasks=desk.tasks,
             timeout_seconds=desk.tool_timeout_seconds,
             approver=desk.approver,
+            permissions=desk.permissions,
         )
         around = self._around(turn, clock)
         agent = BaseAgent(config, model, toolbox, around, progress=progress)
@@ -241,6 +247,7 @@ class Turns:
                 run_id=None,
                 now=desk.now,
             ),
+            spent_before=turn.tokens,
         )
 
     # -- how it ends -----------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 from bot.conversations.announcements import Announcements
-from bot.conversations.approvals import Approvals
+from bot.conversations.answers import Answers
 from bot.conversations.orchestrator import Orchestrator
 from bot.engine import Engine
 from bot.subagents.active import ActiveRuns
@@ -94,7 +94,7 @@ class Upkeep:
     cards: Cards
     endings: Endings
     announcements: Announcements
-    approvals: Approvals
+    answers: Answers
     orchestrator: Orchestrator
     settings: SubagentSettings
     retention: RetentionSettings
@@ -168,7 +168,7 @@ class Upkeep:
         await self._revive_turns()
         await self.database.checkpoint()
         await self.announcements.sweep()
-        await self.approvals.expire()
+        await self.answers.expire()
         person = self.present()
         if person is not None:
             waiting = self.announcements.deliver_waiting(person)

@@ -1,13 +1,12 @@
 """Pins: a tool that changed since it was approved is not used until an admin approves it again."""
 
-import json
 import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from bot.mcp.tools import Offer
 from bot.values import Clock, Json
-from db import mcp_pins
+from db import mcp_pins, workers
 from db.database import Database
 from db.mcp_pins import Pin
 
@@ -69,38 +68,42 @@ class Pins:
             await mcp_pins.forget(tx, server, sorted(set(known) - set(offered)))
             return {pin.tool: pin for pin in await mcp_pins.all_of(tx, server)}
 
+    async def known(self, server: str) -> list[Pin]:
+        """Return all that is known of a server's tools, in both forms."""
+        async with self._database.snapshot() as tx:
+            return await mcp_pins.all_of(tx, server)
+
     async def waiting(self, server: str) -> list[Pin]:
         """Return what waits for an approval, in both forms."""
-        async with self._database.snapshot() as tx:
-            return [pin for pin in await mcp_pins.all_of(tx, server) if pin.waits]
+        return [pin for pin in await self.known(server) if pin.waits]
 
     async def approve(
         self, server: str, *, by: str, shown: Iterable[Pin] | None = None
     ) -> tuple[str, ...]:
-        """Approve what waits, and return the names of the tools.
+        """Approve what waits, with a note for the record, and return the names of the tools.
 
         Args:
             server: The server.
-            by: Who says so, for the record.
+            by: The key of whoever says so.
             shown: What the admin has seen: what changed again since then is not approved. `None`
                 for whatever waits.
         """
         pins = await self.waiting(server) if shown is None else list(shown)
+        now, done = self._now(), []
         async with self._database.transaction() as tx:
-            done = [
-                pin.tool
-                for pin in pins
-                if pin.server == server and await mcp_pins.approve(tx, pin, by=by, now=self._now())
-            ]
+            for pin in pins:
+                if pin.server == server and await mcp_pins.approve(tx, pin, by=by, now=now):
+                    done.append(pin.tool)
+                    await workers.note(
+                        tx,
+                        user_id=by,
+                        action="mcp approve",
+                        subject=f"{server} {pin.tool}",
+                        detail=f"{pin.approved_hash or 'new'} became {pin.offered_hash}",
+                        now=now,
+                    )
         log.info("%s approved %d tools of the MCP server %s", by, len(done), server)
         return tuple(done)
-
-
-def described(pin: Pin) -> str:
-    """Return what an admin should see before approving: both forms, in full."""
-    before = json.dumps(pin.approved, indent=2, sort_keys=True) if pin.approved else "(new)"
-    after = json.dumps(pin.offered, indent=2, sort_keys=True)
-    return f"{pin.tool!r}\n--- approved\n{before}\n--- offered now\n{after}"
 
 
 def _differs(known: Mapping[str, Pin], offered: Mapping[str, Offer]) -> bool:

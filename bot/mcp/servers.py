@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import random
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Protocol
@@ -15,6 +15,7 @@ from bot.mcp.settings import McpServerSettings, McpSettings
 from bot.mcp.tools import Offer, offers, result_text
 from bot.tasks import Tasks
 from bot.values import Json
+from db.mcp_pins import Pin
 from skills.base import Effects, Tool, ToolContext
 
 log = logging.getLogger(__name__)
@@ -33,7 +34,8 @@ class Pace:
         settled: A connection that lasted so long was a good one.
         list_pause: Between two looks at the list, whatever the server tells.
         list_every: So often the list is asked for, even if the server tells nothing.
-        pins_every: So often the pins are looked at: another process may have approved.
+        pins_every: So often the pins are looked at while a tool waits: another process may have
+            approved it.
     """
 
     first_wait: float = 1.0
@@ -41,7 +43,7 @@ class Pace:
     settled: float = 60.0
     list_pause: float = 5.0
     list_every: float = 300.0
-    pins_every: float = 15.0
+    pins_every: float = 2.0
 
 
 class Link(Protocol):
@@ -65,7 +67,8 @@ Connect = Callable[
 ]
 
 
-def _load() -> Connect:
+def load_connect() -> Connect:
+    """Return `bot.mcp.link.connect`; importing that takes a second."""
     from bot.mcp.link import connect  # noqa: PLC0415
 
     return connect
@@ -103,6 +106,11 @@ class McpServer:
         self._changed = asyncio.Condition()
 
     @property
+    def connected(self) -> bool:
+        """Whether it is connected now."""
+        return self._link is not None
+
+    @property
     def tools(self) -> tuple[Tool, ...]:
         """What may be called now: of a server that is away, nothing."""
         return self._tools
@@ -119,7 +127,7 @@ class McpServer:
     async def run(self) -> None:
         """Stay connected until cancelled."""
         loop, wait = asyncio.get_running_loop(), self._pace.first_wait
-        connect = await asyncio.to_thread(_load)
+        connect = await asyncio.to_thread(load_connect)
         while True:
             begun = loop.time()
             try:
@@ -161,7 +169,7 @@ class McpServer:
         while True:
             self._stale.clear()
             asked = loop.time()
-            self._offered, problems = await self._ask(link)
+            self._offered, problems = await offered_by(self.name, self.settings, link)
             await self._review(problems)
             await asyncio.sleep(self._pace.list_pause)
             while loop.time() - asked < self._pace.list_every and not self._stale.is_set():
@@ -171,18 +179,6 @@ class McpServer:
                 if self.waiting:
                     await self._review(problems)
 
-    async def _ask(self, link: Link) -> tuple[Mapping[str, Offer], list[str]]:
-        listed = await link.tools()
-        wanted = self.settings.tools
-        if wanted is not None:
-            listed = [tool for tool in listed if tool.get("name") in wanted]
-        found, problems = await asyncio.to_thread(offers, self.name, listed)
-        named = {*(wanted or ()), *self.settings.runs, *self.settings.confirm}
-        missing = sorted(named - {str(tool.get("name")) for tool in listed})
-        if missing:
-            problems.append(f"it has no tool {', '.join(missing)}, which the configuration names")
-        return found, problems
-
     async def _review(self, problems: list[str]) -> None:
         reviewed = await self._pins.review(self.name, self._offered)
         self._accepted, self.waiting = reviewed.accepted, reviewed.waiting
@@ -191,7 +187,7 @@ class McpServer:
         if self.waiting:
             found.append(
                 f"{', '.join(self.waiting)} changed or came later, and waits for an admin: "
-                f"python -m bot mcp approve {self.name}"
+                "/retinue mcp, or python -m bot mcp list"
             )
         await self._tell("; ".join(found))
 
@@ -292,12 +288,31 @@ class McpServers:
             if owners:
                 await asyncio.wait(owners, timeout=CLOSE_SECONDS)
 
-    async def approve(self, server: str, *, by: str) -> tuple[str, ...]:
-        """Approve whatever waits of a server, and use it at once."""
-        done = await self.pins.approve(server, by=by)
+    async def approve(
+        self, server: str, *, by: str, shown: Iterable[Pin] | None = None
+    ) -> tuple[str, ...]:
+        """Approve what waits of a server (see `Pins.approve`), and use it at once."""
+        done = await self.pins.approve(server, by=by, shown=shown)
         if server in self.servers:
             self.servers[server].look_again()
         return done
+
+
+async def offered_by(
+    name: str, settings: McpServerSettings, link: Link
+) -> tuple[dict[str, Offer], list[str]]:
+    """Ask a server for its tools; return what can be used, by raw name, and what is wrong."""
+    listed = await link.tools()
+    wanted = settings.tools
+    if wanted is not None:
+        listed = [tool for tool in listed if tool.get("name") in wanted]
+    found, problems = await asyncio.to_thread(offers, name, listed)
+    named = {*(wanted or ()), *settings.runs, *settings.confirm}
+    missing = sorted(named - {str(tool.get("name")) for tool in listed})
+    if missing:
+        # First, since it is ours to mend, and the list of the others may be long.
+        problems.insert(0, f"it has no tool {', '.join(missing)}, which the configuration names")
+    return found, problems
 
 
 async def _until_ended(link: Link) -> None:

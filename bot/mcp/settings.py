@@ -55,6 +55,14 @@ class McpServerSettings(Settings):
     )
     enabled: bool = Field(default=True, description="Whether the bot connects to it.")
 
+    @property
+    def shown(self) -> str:
+        """What it is, without what may be secret: the program, or the address's host."""
+        if self.url:
+            parts = urlsplit(self.url)
+            return f"{parts.scheme}://{parts.netloc}"
+        return self.command[0]
+
     @field_validator("url")
     @classmethod
     def _is_an_address(cls, value: str | None) -> str | None:

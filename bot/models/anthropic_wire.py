@@ -2,6 +2,8 @@
 
 import json
 import re
+from collections.abc import Callable
+from functools import partial
 
 from bot.agent.messages import (
     Answer,
@@ -33,6 +35,9 @@ _STOPS = {
 NOT_AS_PROMISED = (LookupError, TypeError, AttributeError)
 
 #: After these the last call may be incomplete, and none is made.
+#: The generation of models whose effort can be set.
+_TAKES_EFFORT = re.compile(r"claude-[a-z]+-5(-|$)")
+
 _CUT = frozenset({StopReason.MAX_TOKENS, StopReason.REFUSAL, StopReason.CONTEXT_FULL})
 
 
@@ -59,6 +64,8 @@ def request_for(question: Question, thinking: Json | None = None) -> Json:
             request["tool_choice"] = {"type": "none"}
     if question.person:
         request["metadata"] = {"user_id": question.person}
+    if question.effort and _TAKES_EFFORT.search(question.model):
+        request["output_config"] = {"effort": question.effort}
     if thinking is not None:
         request["thinking"] = thinking
     return request
@@ -150,7 +157,7 @@ def _answer(document: Json, question: Question) -> Answer:
         text=text_of(blocks) or _explanation(document),
         calls=calls,
         stop=stop,
-        usage=_usage(document.get("usage") or {}, question, blocks),
+        usage=usage_of(document.get("usage") or {}, blocks, partial(estimated_input, question)),
         model=str(document.get("model") or question.model),
         # A call that is not made gets no result, and a call without one is refused.
         native=_native(blocks) if len(calls) == len(wanted) else None,
@@ -197,12 +204,12 @@ def _explanation(document: Json) -> str:
     return str(details.get("explanation") or "") if isinstance(details, dict) else ""
 
 
-def _usage(given: Json, question: Question, blocks: list[Json]) -> Usage:
+def usage_of(given: Json, blocks: list[Json], input_estimate: Callable[[], int]) -> Usage:
     """Return the tokens as counted; what is missing is estimated, rather too high."""
     read, write = given.get("cache_read_input_tokens"), given.get("cache_creation_input_tokens")
     counted_in, counted_out = given.get("input_tokens"), given.get("output_tokens")
     if counted_in is None:
-        counted_in = estimated_input(question)
+        counted_in = input_estimate()
     if counted_out is None:
         counted_out = estimate_tokens(str(blocks))
     return Usage(counted_in, counted_out, read or 0, write or 0)

@@ -32,6 +32,8 @@ class Question:
             with calls is refused without them.
         tools_allowed: `False` for the last step at a limit: the model must answer in words.
         max_tokens: The most output tokens.
+        effort: How hard to think: `low`, `medium` or `high`, where the model can be told; `None`
+            for its usual.
         person: An opaque hash of the person, for the provider's abuse detection; never a name.
     """
 
@@ -41,6 +43,7 @@ class Question:
     tools: tuple[ToolDescription, ...] = ()
     tools_allowed: bool = True
     max_tokens: int = 4096
+    effort: str | None = None
     person: str = ""
 
 

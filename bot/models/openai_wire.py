@@ -31,6 +31,9 @@ _STOPS = {
 #: After these the last call may be incomplete, and none is made.
 _CUT = frozenset({StopReason.MAX_TOKENS, StopReason.REFUSAL})
 
+#: OpenAI's own models that reason; other servers may refuse the field.
+_REASONS = re.compile(r"(gpt-[5-9]|o\d)")
+
 _TEXT_CALL = re.compile(
     r"```tool_call\s*\n(?P<fenced>.*?)```|<tool_call>(?P<tagged>.*?)</tool_call>", re.DOTALL
 )
@@ -67,6 +70,8 @@ def request_for(question: Question, *, official: bool, temperature: float | None
             request["tool_choice"] = "none"
     if question.person:
         request["safety_identifier" if official else "user"] = question.person
+    if question.effort and official and _REASONS.match(question.model):
+        request["reasoning_effort"] = question.effort
     if temperature is not None:
         request["temperature"] = temperature
     return request

@@ -2,6 +2,8 @@
 
 import logging
 import random
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
 
 import stamina
 from pydantic import Field
@@ -12,6 +14,8 @@ from bot.models.base import Model, OnText, Question
 from bot.values import Settings
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 
 class RetrySettings(Settings):
@@ -43,33 +47,49 @@ class RetryingModel:
         self.provider = model.provider
         self._model = model
         self._settings = settings
-        # Its default hook prints every retry to the terminal; they are logged below.
-        stamina.instrumentation.set_on_retry_hooks(())
 
     async def ask(self, question: Question, on_text: OnText | None = None) -> Answer:
         """Return the model's answer; see `bot.models.base.Model`."""
-        try:
-            # The usual case: it costs no more than the call itself.
-            return await self._model.ask(question, on_text)
-        except ModelUnavailableError as error:
-            first: ModelUnavailableError | None = error
-        patience = _Patience(self._settings)
-        async for attempt in stamina.retry_context(
-            on=patience,
-            attempts=self._settings.attempts,
-            timeout=self._settings.total_seconds,
-            wait_initial=self._settings.wait_initial_seconds,
-            wait_max=self._settings.wait_max_seconds,
-            wait_jitter=self._settings.wait_jitter_seconds,
-        ):
-            with attempt:
-                patience.backoff = attempt.next_wait
-                if first is not None:
-                    known, first = first, None
-                    raise known
-                log.warning("Asking %s again, attempt %d", question.model, attempt.num)
-                return await self._model.ask(question, on_text)
-        raise AssertionError("the loop above returns or raises")
+        return await asked_again(
+            lambda: self._model.ask(question, on_text), self._settings, name=question.model
+        )
+
+
+async def asked_again(ask: Callable[[], Awaitable[T]], settings: RetrySettings, *, name: str) -> T:
+    """Return what comes of asking, again and again while the provider is busy, within bounds.
+
+    Args:
+        ask: Asks once.
+        settings: The bounds.
+        name: Of what is asked, for the log.
+
+    Raises:
+        ModelError: Whatever the last attempt raised.
+    """
+    try:
+        # The usual case: it costs no more than the call itself.
+        return await ask()
+    except ModelUnavailableError as error:
+        first: ModelUnavailableError | None = error
+    # Its default hook prints every retry to the terminal; they are logged below.
+    stamina.instrumentation.set_on_retry_hooks(())
+    patience = _Patience(settings)
+    async for attempt in stamina.retry_context(
+        on=patience,
+        attempts=settings.attempts,
+        timeout=settings.total_seconds,
+        wait_initial=settings.wait_initial_seconds,
+        wait_max=settings.wait_max_seconds,
+        wait_jitter=settings.wait_jitter_seconds,
+    ):
+        with attempt:
+            patience.backoff = attempt.next_wait
+            if first is not None:
+                known, first = first, None
+                raise known
+            log.warning("Asking %s again, attempt %d", name, attempt.num)
+            return await ask()
+    raise AssertionError("the loop above returns or raises")
 
 
 class _Patience:

@@ -2,9 +2,10 @@
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Protocol
 
-from bot.values import Identity, Place, RunStatus
+from bot.values import Identity, Place, RunStatus, StepState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +42,19 @@ class Incoming:
     admin: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class CardStep:
+    """A tool that a run called: what it was given and what it brought is not for a card.
+
+    Attributes:
+        call: Which call it is, within its run; not shown.
+    """
+
+    tool: str
+    state: StepState
+    call: str = ""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunCard:
     """What a run card shows; the newest state wins.
@@ -50,6 +64,8 @@ class RunCard:
         tool: The tool that is at work now; empty for none.
         tokens: Used so far, of `token_budget`.
         line: The newest progress report, at most 100 characters; empty for none.
+        steps: The newest tool calls, oldest first.
+        awaited: A turn waits for the run: its result is in the reply, and is not announced.
         message_id: The platform's id of the message that shows it, from before a restart; empty
             for none.
     """
@@ -66,7 +82,14 @@ class RunCard:
     tokens: int = 0
     token_budget: int = 0
     line: str = ""
+    steps: tuple[CardStep, ...] = ()
+    awaited: bool = False
     message_id: str = ""
+
+    @property
+    def earlier_steps(self) -> int:
+        """How many tool calls there were before those in `steps`."""
+        return max(0, self.tool_calls - len(self.steps)) if self.steps else 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,15 +113,48 @@ class Announcement:
     maybe_repeated: bool = False
 
 
+class Weight(StrEnum):
+    """How a choice looks where a platform has a way to show it."""
+
+    GOOD = "good"
+    BAD = "bad"
+    PLAIN = "plain"
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One answer that a person may pick.
+
+    Attributes:
+        key: What is handed back: `yes`, `all`, `no`, or a number; no longer than 8 characters.
+        label: What the person reads, at most 70 characters.
+    """
+
+    key: str
+    label: str
+    weight: Weight = Weight.PLAIN
+
+
+YES = Choice("yes", "Yes", Weight.GOOD)
+NO = Choice("no", "No", Weight.BAD)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Confirmation:
-    """A question that only its owner (or an admin) may answer, once."""
+    """A question that only its owner (or an admin) may answer, once.
+
+    Attributes:
+        choices: What may be picked; at most 6.
+        open_ended: Any message of the owner in this place is an answer as well.
+    """
 
     id: str
     owner: Identity
     place: Place
     text: str
     expires_in_seconds: float
+    choices: tuple[Choice, ...] = (YES, NO)
+    open_ended: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +231,7 @@ class Outlet(Protocol):
         ...
 
     async def ask(self, confirmation: Confirmation) -> None:
-        """Ask the owner for a yes or no.
+        """Ask the owner a question.
 
         Raises:
             DeliveryError: There is no one to ask; the answer is then no.
@@ -195,6 +251,7 @@ class CommandReply:
         failed: It was not done; the text says why and what would work.
         refused: An answer to a confirmation did not count; what was asked stays as it is.
         answered: The confirmation that was answered in words; empty for none.
+        chosen: With `answered`: the label that was meant, or what was said, in short.
         more: The command that shows the next page; empty for none.
     """
 
@@ -202,6 +259,7 @@ class CommandReply:
     failed: bool = False
     refused: bool = False
     answered: str = ""
+    chosen: str = ""
     more: str = ""
 
 
@@ -254,14 +312,14 @@ class Ears(Protocol):
         ...
 
     async def answer(
-        self, user: Identity, confirmation_id: str, *, yes: bool, admin: bool = False
+        self, user: Identity, confirmation_id: str, *, choice: str, admin: bool = False
     ) -> CommandReply:
         """Take the owner's answer to a confirmation, or an admin's.
 
         Args:
             user: Who answers.
             confirmation_id: What was asked.
-            yes: The answer.
+            choice: The `key` of one of its choices.
             admin: The platform makes this person an admin here.
         """
         ...

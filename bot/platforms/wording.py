@@ -1,8 +1,15 @@
 """What is said in the same words on every platform with buttons and messages (pure)."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
-from bot.values import RunStatus
+from bot.values import RunStatus, StepState
+
+#: What a person can pick from in one question, and how long the label of a choice is.
+MOST_TO_PICK, LONGEST_LABEL = 6, 70
+
+_STEP_MARKS = {StepState.RUNNING: "●", StepState.DONE: "✓", StepState.FAILED: "✗"}
+_MARKS = {"yes": "✅", "all": "✅", "no": "❌"}
 
 
 class Look(NamedTuple):
@@ -36,3 +43,40 @@ def stop_watch(seconds: float) -> str:
     minutes, rest = divmod(int(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+def nested(steps: Sequence[tuple[str, StepState]], *, earlier: int, most: int = 7) -> list[str]:
+    """Return the tool calls of a run, a line each, as they hang below it.
+
+    Args:
+        steps: (tool, state) of the newest, oldest first; harmless where they are shown.
+        earlier: How many came before them.
+        most: The most lines; the newest calls are kept.
+    """
+    noted = most > 1 and (earlier > 0 or len(steps) > most)
+    room = most - noted
+    kept = steps[-room:] if room > 0 else ()
+    lines = [f"{_STEP_MARKS[state]} {tool}" for tool, state in kept]
+    if noted:
+        lines.insert(0, f"… {earlier + len(steps) - len(kept):,} earlier")
+    return [f"{'├' if n < len(lines) else '└'} {line}" for n, line in enumerate(lines, 1)]
+
+
+def one_of(words: Sequence[str]) -> str:
+    """Return words of which one is meant: `yes, all or no`."""
+    *before, last = words or [""]
+    return f"{', '.join(before)} or {last}" if before else last
+
+
+def decision(who: str, label: str, key: str = "") -> str:
+    """Return how a question was settled.
+
+    Args:
+        who: Who answered, as the platform names people.
+        label: What they picked or said.
+        key: Of the choice that they picked; empty when they said it.
+    """
+    word = label.lower()
+    if word in {"yes", "no"}:
+        return f"{_MARKS[word]} {who} said {word}."
+    return f"{_MARKS.get(key, '💬')} {who}: {label}"

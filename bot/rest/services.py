@@ -51,6 +51,40 @@ class Reply:
     cut: bool
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Described:
+    """What a document brings, as the configuration wants it.
+
+    Attributes:
+        problems: What is left out or missing, in a few words each.
+    """
+
+    base: str
+    operations: tuple[Operation, ...]
+    problems: tuple[str, ...]
+
+
+def described_by(name: str, settings: RestServiceSettings, content: bytes) -> Described:
+    """Read the document of a service.
+
+    Raises:
+        ConfigError: It cannot be read, or used.
+    """
+    source, wanted = settings.document or "", settings.operations
+    document = read(name, parsed(name, content))
+    base = settings.base or base_of(name, source, document.servers)
+    problems = list(document.problems) if wanted is None else []
+    known = {each.id for each in document.operations} | set(settings.requests)
+    named = {*(wanted or ()), *settings.runs, *settings.confirm}
+    if missing := sorted(named - known):
+        problems.append(f"it has no {', '.join(missing)}, which the configuration names")
+    return Described(
+        base=base,
+        operations=tuple(o for o in document.operations if wanted is None or o.id in wanted),
+        problems=tuple(problems),
+    )
+
+
 class RestService:
     """One service: what it can do, and how it is asked.
 
@@ -79,17 +113,10 @@ class RestService:
         if source is None:
             self.settled.set()
             return
-        tree = await asyncio.to_thread(parsed, self.name, await self._document(source))
-        document = await asyncio.to_thread(read, self.name, tree)
-        self._base = self.settings.base or base_of(self.name, source, document.servers)
-        wanted = self.settings.operations
-        operations = [o for o in document.operations if wanted is None or o.id in wanted]
-        problems = list(document.problems) if wanted is None else []
-        self._take(operations)
-        known = {o.id for o in document.operations} | set(self.settings.requests)
-        named = {*(wanted or ()), *self.settings.runs, *self.settings.confirm}
-        if missing := sorted(named - known):
-            problems.append(f"it has no {', '.join(missing)}, which the configuration names")
+        content = await self._document(source)
+        described = await asyncio.to_thread(described_by, self.name, self.settings, content)
+        self._base, problems = described.base, described.problems
+        self._take(described.operations)
         self.problem = for_log("; ".join(problems))
         if self.problem:
             log.warning("The REST service %s: %s", self.name, self.problem)

@@ -3,10 +3,11 @@
 import html
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
+from bot.agent.messages import Usage
 from bot.errors import ToolError
 from bot.net.base import Answer
 from bot.values import Json
@@ -31,11 +32,24 @@ class Hit:
     text: str
 
 
+#: Takes what a search asked of a model.
+Spent = Callable[[Usage], None]
+
+
+def uncounted(usage: Usage) -> None:
+    """Take a cost that nobody counts."""
+
+
 class SearchProvider(Protocol):
     """Finds pages."""
 
-    async def search(self, query: str, *, most: int) -> tuple[Hit, ...]:
+    async def search(self, query: str, *, most: int, spent: Spent = uncounted) -> tuple[Hit, ...]:
         """Return the best pages first; none when nothing fits.
+
+        Args:
+            query: What to look for.
+            most: The most pages to return.
+            spent: Is told of each request to a model, if it takes any.
 
         Raises:
             ToolError: The search does not work now.

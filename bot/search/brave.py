@@ -3,7 +3,7 @@
 from pydantic import SecretStr
 
 from bot.net.web import Site
-from bot.search.base import Hit, check_status, hits, read_json
+from bot.search.base import Hit, Spent, check_status, hits, read_json, uncounted
 
 BASE_URL = "https://api.search.brave.com"
 
@@ -22,7 +22,7 @@ class BraveSearch:
         self._site = site
         self._api_key = api_key
 
-    async def search(self, query: str, *, most: int) -> tuple[Hit, ...]:
+    async def search(self, query: str, *, most: int, spent: Spent = uncounted) -> tuple[Hit, ...]:
         """Return the best pages first."""
         answer = await self._site.ask(
             "res/v1/web/search",

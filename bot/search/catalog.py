@@ -1,18 +1,43 @@
 """Which search provider is meant, built from the settings."""
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
 from pydantic import SecretStr
 
 from bot.net.settings import FetchSettings
 from bot.net.web import Site
 from bot.search import brave, tavily
+from bot.search.anthropic import Claude, ClaudeSearch
 from bot.search.base import SearchProvider
 from bot.search.ddgs import DdgsSearch, ddgs_engine
 from bot.search.searxng import SearxngSearch
 from bot.search.settings import SearchSettings
 
 
+@asynccontextmanager
+async def open_provider(
+    settings: SearchSettings, fetch: FetchSettings, claude: Claude
+) -> AsyncIterator[SearchProvider | None]:
+    """Open what searches; `None` where nothing is configured.
+
+    Args:
+        settings: Say which.
+        fetch: How services are reached.
+        claude: How Claude is.
+
+    Raises:
+        ConfigError: It needs a library that is not installed.
+    """
+    if settings.provider == "anthropic" or (settings.provider == "auto" and claude.answers):
+        async with ClaudeSearch.open(claude, settings.model) as search:
+            yield search
+    else:
+        yield provider_of(settings, fetch)
+
+
 def provider_of(settings: SearchSettings, fetch: FetchSettings) -> SearchProvider | None:
-    """Return what searches; `None` where nothing is configured.
+    """Return the service that searches, where the settings name one that needs no opening.
 
     Raises:
         ConfigError: It needs a library that is not installed.

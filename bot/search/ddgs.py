@@ -5,7 +5,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 
 from bot.errors import ConfigError
-from bot.search.base import Hit, SearchError, hits
+from bot.search.base import Hit, SearchError, Spent, hits, uncounted
 
 log = logging.getLogger(__name__)
 
@@ -25,7 +25,7 @@ class DdgsSearch:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
 
-    async def search(self, query: str, *, most: int) -> tuple[Hit, ...]:
+    async def search(self, query: str, *, most: int, spent: Spent = uncounted) -> tuple[Hit, ...]:
         """Return the best pages first."""
         try:
             found = await asyncio.to_thread(self._engine, query, most)

@@ -1,7 +1,7 @@
 """SearXNG: a search of one's own."""
 
 from bot.net.web import Site
-from bot.search.base import Hit, check_status, hits, read_json
+from bot.search.base import Hit, Spent, check_status, hits, read_json, uncounted
 
 _REFUSED = (
     "Tell the person that an admin must allow the format `json` there: `search.formats` in its "
@@ -19,7 +19,7 @@ class SearxngSearch:
     def __init__(self, site: Site) -> None:
         self._site = site
 
-    async def search(self, query: str, *, most: int) -> tuple[Hit, ...]:
+    async def search(self, query: str, *, most: int, spent: Spent = uncounted) -> tuple[Hit, ...]:
         """Return the best pages first."""
         answer = await self._site.ask("search", params={"q": query, "format": "json"})
         check_status(self._site.name, answer, refused=_REFUSED)

@@ -6,16 +6,23 @@ from pydantic import Field, SecretStr, model_validator
 
 from bot.values import Settings
 
-ProviderName = Literal["searxng", "brave", "tavily", "ddgs"]
+ProviderName = Literal["auto", "anthropic", "searxng", "brave", "tavily", "ddgs"]
 
 
 class SearchSettings(Settings):
     """Everything under `search:`: with what the tool web_search searches."""
 
     provider: ProviderName | None = Field(
+        "auto",
+        description="searxng (one of your own), brave, tavily, ddgs (no key; needs the package "
+        "ddgs), or anthropic: Claude's own search, with the key of `models.anthropic`, which "
+        "charges for each search and its tokens. auto: anthropic where Claude answers anyway, or "
+        "else no web_search; null: no web_search.",
+    )
+    model: str | None = Field(
         None,
-        description="searxng (one of your own), brave, tavily, or ddgs (no key; needs the package "
-        "ddgs); null: no web_search.",
+        min_length=1,
+        description="The Claude model that searches with anthropic; null: the model of runs.",
     )
     base_url: str | None = Field(
         None,

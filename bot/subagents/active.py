@@ -2,9 +2,11 @@
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from bot.subagents.clock import WorkClock
 from db import run_messages
 from db.database import Database
 
@@ -23,11 +25,26 @@ class ActiveRun:
     Attributes:
         why: Set before the task is cancelled; a cancellation without it came from outside.
         mail: Whether a message may be waiting.
+        clocks: Its clock, and those of whoever waits for it: they stand still while it waits for
+            its person.
     """
 
     task: asyncio.Task[None]
     why: Why | None = None
     mail: bool = False
+    clocks: tuple[WorkClock, ...] = ()
+    _stirred: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def stir(self) -> None:
+        """Let it look whether its person has answered."""
+        self._stirred.set()
+
+    async def stirs(self, seconds: float) -> None:
+        """Wait until it is to look again, at most so long."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._stirred.wait()
+        self._stirred.clear()
 
 
 @dataclass(slots=True)
@@ -68,6 +85,11 @@ class ActiveRuns:
             active.why = why
             active.task.cancel()
         return True
+
+    def stir(self, run_id: str) -> None:
+        """Let a run look whether its person has answered."""
+        if run_id in self.by_id:
+            self.by_id[run_id].stir()
 
     def mail_for(self, run_id: str) -> None:
         """Let a run look for messages before its next step."""

@@ -1,7 +1,9 @@
 """The working time of one run."""
 
+import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 #: What is set aside at the end for the last step: so much of the whole, and no more than so long.
 ASIDE_SHARE = 0.15
@@ -24,10 +26,40 @@ class WorkClock:
         self._monotonic = monotonic
         self._began = monotonic() - used
         self._aside = min(ASIDE_SECONDS, total * ASIDE_SHARE)
+        self._stopped_at: float | None = None
+        self._holders = 0
+        self._limit: asyncio.Timeout | None = None
 
     def used(self) -> float:
         """Return the seconds used so far."""
-        return self._monotonic() - self._began
+        now = self._monotonic() if self._stopped_at is None else self._stopped_at
+        return now - self._began
+
+    def cuts_off(self, limit: asyncio.Timeout) -> None:
+        """Move this limit along with the pauses: it is when the work is cut off."""
+        self._limit = limit
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Let the clock stand still: the work waits for a person. Pauses may overlap."""
+        if self._holders == 0:
+            self._stopped_at = self._monotonic()
+            if self._limit is not None:
+                self._limit.reschedule(None)
+        self._holders += 1
+        try:
+            yield
+        finally:
+            self._holders -= 1
+            if self._holders == 0:
+                self._go_on()
+
+    def _go_on(self) -> None:
+        if self._stopped_at is not None:
+            self._began += self._monotonic() - self._stopped_at
+            self._stopped_at = None
+        if self._limit is not None:
+            self._limit.reschedule(asyncio.get_running_loop().time() + self.hard_left())
 
     @property
     def fraction(self) -> float:

@@ -12,7 +12,7 @@ from bot.subagents.limits import SubagentSettings
 from bot.subagents.progress import Cards
 from bot.subagents.wording import Outcome
 from bot.values import Clock, RunStatus
-from db import admission, conversations, outbox, run_messages, runs, turns, users
+from db import admission, conversations, outbox, run_messages, run_questions, runs, turns, users
 from db.database import Database, Transaction
 from db.runs import Run
 
@@ -64,7 +64,8 @@ class Endings:
             The run as it ended, or `None` if it had ended before.
         """
         text = stored(outcome.text)
-        wrapped = await wrap(run, outcome.status, text or outcome.error)
+        told = wording.for_caller(run, text, outcome.summary)
+        wrapped = await wrap(run, outcome.status, told or outcome.error)
         async with self._database.transaction() as tx:
             await admission.lock(tx)
             over = await runs.finish(
@@ -72,6 +73,7 @@ class Endings:
             )
             if over is None:
                 return None
+            await run_questions.withdraw(tx, over.id, self._now())
             due = woken = False
             if over.mode == "async":
                 due, woken = await self._announce(tx, over, wrapped)
@@ -174,6 +176,8 @@ class Endings:
 
     def _let_in(self, promoted: Sequence[Run]) -> None:
         for run in promoted:
+            if run.status is RunStatus.RUNNING:
+                continue  # it waited for its person, and whoever works on it sees that it goes on
             known = {"run_id": run.id, "user_id": run.user_id}
             self._events.publish(
                 RunStatusChanged(old=RunStatus.QUEUED, new=RunStatus.ACCEPTED, **known)

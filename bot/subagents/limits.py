@@ -54,6 +54,9 @@ class SubagentSettings(Settings):
     max_depth: int = Field(
         1, ge=1, le=3, description="1: a run cannot start runs. More: how deep runs may nest."
     )
+    max_questions_per_run: int = Field(
+        3, ge=0, le=20, description="How often a run may ask its person something; 0: never."
+    )
     tool_timeout_seconds: float = Field(
         60, gt=0, description="Time of one tool call that sets none of its own, in seconds."
     )

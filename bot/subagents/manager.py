@@ -11,20 +11,23 @@ from bot.errors import BadRequestError, NotAllowedError, NotFoundError
 from bot.events import EventBus, RunSpawned
 from bot.subagents.active import ActiveRuns
 from bot.subagents.endings import Endings, Hooks, wrap
+from bot.subagents.inner import InnerRun, InnerRuns
 from bot.subagents.limits import Admission, SubagentSettings, Usage, decide
 from bot.subagents.planning import Plan, Planner
 from bot.subagents.progress import Cards
 from bot.subagents.records import Records
 from bot.subagents.requests import Caller, RunRequest, Spawned
-from bot.subagents.wording import Outcome
+from bot.subagents.wording import Outcome, for_caller
 from bot.values import Clock, Role, RunStatus, derived_run_id, new_run_id, short
-from db import admission, run_messages, runs, users, whiteboard, workers
+from db import admission, run_messages, run_questions, runs, users, whiteboard, workers
 from db.database import Database, Transaction
 from db.runs import Run
+from db.summaries import summary_in
 
 log = logging.getLogger(__name__)
 
 MAX_MESSAGE = 4000
+LONGEST_WAIT_SECONDS = 6 * 3600.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,11 +56,20 @@ class SubagentManager:
 
     def __init__(self, office: Office) -> None:
         self._office = office
+        self._inner = InnerRuns(office.events)
 
     @property
-    def sync_seconds(self) -> float:
-        """How long a delegated task may take."""
-        return self._office.settings.sync_timeout_seconds
+    def settings(self) -> SubagentSettings:
+        """The caps on runs."""
+        return self._office.settings
+
+    @property
+    def longest_wait_seconds(self) -> float:
+        """How long a caller may wait for a delegated task: the run's own limits end it before.
+
+        Its time is `subagents.sync_timeout_seconds`, without what it waits for its person.
+        """
+        return self._office.settings.sync_timeout_seconds + LONGEST_WAIT_SECONDS
 
     # -- letting in ------------------------------------------------------------------------------
 
@@ -83,16 +95,21 @@ class SubagentManager:
             BadRequestError: The request makes no sense.
         """
         spawned = await self._let_in(request, caller, mode="sync")
-        await self._office.work(spawned.run.id)
+        with self._inner.told(spawned.run, request, caller) as inner:
+            result = await self._worked_off(spawned.run, inner)
+        return "".join(f"{note}\n" for note in spawned.notes) + result
+
+    async def _worked_off(self, run: Run, inner: InnerRun) -> str:
+        await self._office.work(run.id)
         async with self._office.database.snapshot() as tx:
-            over = await runs.get(tx, spawned.run.id)
+            over = await runs.get(tx, run.id)
         if over is None or not over.status.final:
             raise BadRequestError("The delegated task was interrupted. Delegate it again.")
-        text = over.result or ""
+        text = for_caller(over, over.result or "", summary_in(over.metadata))
         if over.error:
             text = f"{over.error}\n\n{text}".strip()
-        notes = "".join(f"{note}\n" for note in spawned.notes)
-        return notes + await wrap(over, over.status, text)
+        inner.over(over.status, text)
+        return await wrap(over, over.status, text)
 
     async def _let_in(self, request: RunRequest, caller: Caller, *, mode: str) -> Spawned:
         self._guard(caller)
@@ -138,6 +155,11 @@ class SubagentManager:
             )
         blocked = {*plan.values["blocked_tools"], *parent.blocked_tools}
         plan.values["blocked_tools"] = sorted(blocked)
+        # The agent of the parent as it is now: what it may not do, nobody may do for it.
+        rules = [*parent.metadata.get("permissions", ()), self._office.planner.rules_of(parent)]
+        plan.values["metadata"] = {
+            "permissions": [*plan.values["metadata"].get("permissions", ()), *filter(None, rules)]
+        }
         left = max(100, parent.token_budget - parent.tokens)
         plan.values["token_budget"] = min(plan.values["token_budget"], left)
 
@@ -193,7 +215,7 @@ class SubagentManager:
     # -- reaching and stopping -------------------------------------------------------------------
 
     async def send(self, handle: str, text: str, caller: Caller) -> str:
-        """Leave a message for a run; it is read at the run's next step.
+        """Leave a message for a run: the answer to what it asked, or read at its next step.
 
         Raises:
             NotFoundError: There is no such run, or it is someone else's.
@@ -210,11 +232,28 @@ class SubagentManager:
             if current is None or current.status.final:
                 over = current.status if current else "gone"
                 return f"“{run.label}” ({short(run.id)}) is over ({over}): it cannot read this."
-            await run_messages.add(
-                tx, message_id=message_id, run_id=run.id, text=cleaned, now=self._office.now()
-            )
+            answered = await self._answers(tx, current, cleaned, caller)
+            if not answered:
+                await run_messages.add(
+                    tx, message_id=message_id, run_id=run.id, text=cleaned, now=self._office.now()
+                )
+        if answered:
+            self._office.active.stir(run.id)
+            return f"“{run.label}” ({short(run.id)}) has your answer and goes on."
         self._office.active.mail_for(run.id)
         return f"Queued for “{run.label}” ({short(run.id)}): it reads this at its next step."
+
+    async def _answers(self, tx: Transaction, run: Run, text: str, caller: Caller) -> bool:
+        """Take a message as the answer that a run waits for, if it waits for one."""
+        waiting = await run_questions.open_of(tx, run.id, "input")
+        return bool(waiting) and await run_questions.answer(
+            tx,
+            waiting[0].id,
+            status="yes",
+            by=caller.user.key,
+            now=self._office.now(),
+            text=waiting[0].meant_by(text),
+        )
 
     async def stop(self, handle: str, caller: Caller) -> list[Run]:
         """Stop a run, or `all` of one's own, and return the runs that were told to.

@@ -5,13 +5,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from bot.agent.definition import ANNOUNCE, AgentDefinition, Agents, find
+from bot.agent.permissions import read_rules
 from bot.agent.plain import plain
 from bot.agent.sanitizer import one_line
 from bot.errors import BadRequestError
 from bot.subagents.limits import SubagentSettings, clamp
 from bot.subagents.requests import Caller, RunRequest
 from bot.values import Json, derived_run_id, new_run_id
-from db.runs import place_columns
+from db.runs import Run, place_columns
 
 MAX_TASK = 20_000
 MAX_LABEL = 60
@@ -85,9 +86,15 @@ class Planner:
             "max_steps": self._steps(request, definition, plan),
             "allowed_tools": self._allowed(request, definition, plan),
             "blocked_tools": sorted(self.resolve([*request.blocked_tools, *definition.disallowed])),
+            "metadata": _permissions(request),
             **place_columns(caller.place),
         }
         return plan
+
+    def rules_of(self, run: Run) -> Json:
+        """Return the rules of a run's agent, as a row keeps them."""
+        definition, _ = find(self.agents, run.agent)
+        return definition.permissions.as_given
 
     def _timeout_ms(
         self, request: RunRequest, definition: AgentDefinition, plan: Plan, mode: str
@@ -124,16 +131,35 @@ class Planner:
         self, request: RunRequest, definition: AgentDefinition, plan: Plan
     ) -> list[str] | None:
         """Return what the run may use: what is asked for, within what its definition may have."""
+        own = self._of_definition(definition)
         if request.allowed_tools is None:
-            return None if definition.tools is None else sorted(self.resolve(definition.tools))
+            return None if own is None else sorted(own)
         asked = self.resolve(request.allowed_tools)
-        if definition.tools is not None:
-            asked &= self.resolve(definition.tools)
+        if own is not None:
+            asked &= own
         reserved = self.main_agent_only()
         refused = sorted(asked & reserved)
         if refused:
             plan.notes.append(f"Only the main agent may use {', '.join(refused)}; left out.")
         return sorted(asked - reserved)
+
+    def _of_definition(self, definition: AgentDefinition) -> frozenset[str] | None:
+        """Return what an agent may use, with all tools of the MCP servers that it names."""
+        if definition.tools is None:
+            return None
+        servers = (f"mcp__{server}" for server in definition.mcp_servers)
+        return self.resolve(definition.tools) | {f"{server}__*" for server in servers}
+
+
+def _permissions(request: RunRequest) -> Json:
+    """Return the caller's rules as a row keeps them."""
+    if not request.permissions:
+        return {}
+    try:
+        read_rules(request.permissions)
+    except BadRequestError as error:
+        raise BadRequestError(f"{str(error)[:1].upper()}{str(error)[1:]}.") from None
+    return {"permissions": [dict(request.permissions)]}
 
 
 def _check(task: str, request: RunRequest) -> None:

@@ -14,12 +14,16 @@ from bot.events import (
     RunStarted,
     RunStatusChanged,
 )
-from bot.platforms.base import RunCard
+from bot.platforms.base import CardStep, RunCard
 from bot.subagents.clock import WorkClock
-from bot.values import Identity
+from bot.values import Identity, StepState
 from db.runs import Run
 
 RESUMED = "Going on after an interruption."
+#: How many tool calls a card shows.
+STEPS_SHOWN = 6
+#: A delegated task that is over so soon, and calls no tool, needs no card.
+QUICK_SECONDS = 1.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +34,9 @@ class RunReporter:
     run: Run
     clock: WorkClock
 
-    def moved(self, *, part: str, content: str, tool: str, counters: Counters) -> None:
+    def moved(
+        self, *, part: str, content: str, tool: str, counters: Counters, call: str = ""
+    ) -> None:
         """Publish where the run is."""
         self.events.publish(
             RunProgress(
@@ -39,6 +45,7 @@ class RunReporter:
                 part=part,
                 content=one_line(content) if part == "error" else "",
                 tool=tool,
+                call=call,
                 tool_calls=counters.tool_calls,
                 tokens=counters.usage.total,
                 elapsed_seconds=self.clock.used(),
@@ -71,6 +78,7 @@ def card_of(run: Run, owner: Identity) -> RunCard:
         tool_calls=run.tool_call_count,
         tokens=run.tokens,
         token_budget=run.token_budget,
+        awaited=run.mode == "sync",
         message_id=run.card_message_id,
     )
 
@@ -79,18 +87,33 @@ def card_of(run: Run, owner: Identity) -> RunCard:
 class Cards:
     """Keeps the card of every run that this process spawned or works on.
 
+    That of a run which a turn waits for is held back until it calls a tool, or takes a while.
+
     Attributes:
         show: Shows a card in its place; the newest state wins. Never waits.
+        later: Calls something once, after so many seconds.
     """
 
     show: Callable[[RunCard], None]
+    later: Callable[[float, Callable[[], None]], None]
     _cards: dict[str, RunCard] = field(default_factory=dict)
+    _held_back: set[str] = field(default_factory=set)
 
     def track(self, run: Run, owner: Identity) -> None:
         """Begin a card, unless there is one."""
-        if run.mode == "async" and run.id not in self._cards:
-            self._cards[run.id] = card_of(run, owner)
-            self.show(self._cards[run.id])
+        if run.id in self._cards:
+            return
+        card = self._cards[run.id] = card_of(run, owner)
+        if card.awaited and not card.message_id:
+            self._held_back.add(run.id)
+            self.later(QUICK_SECONDS, lambda: self._reveal(run.id))
+        else:
+            self.show(card)
+
+    def _reveal(self, run_id: str) -> None:
+        if run_id in self._held_back:
+            self._held_back.discard(run_id)
+            self.show(self._cards[run_id])
 
     def watched(self, at_work: Sequence[str]) -> list[str]:
         """Return the runs whose cards are shown here while another process works on them."""
@@ -121,9 +144,13 @@ class Cards:
         if moved == card:
             return
         self._cards[card.run_id] = moved
-        self.show(moved)
+        if moved.steps:
+            self._held_back.discard(card.run_id)
+        if card.run_id not in self._held_back:
+            self.show(moved)
         if moved.status.final:
             del self._cards[card.run_id]
+            self._held_back.discard(card.run_id)
 
 
 def _moved(card: RunCard, event: RunEvent) -> RunCard:
@@ -137,9 +164,11 @@ def _moved(card: RunCard, event: RunEvent) -> RunCard:
         case RunProgress(part="text"):
             return replace(card, line=event.content, elapsed_seconds=event.elapsed_seconds)
         case RunProgress():
+            steps = _steps(card.steps, event)
             return replace(
                 card,
-                tool=event.tool,
+                steps=steps,
+                tool=_at_work(steps),
                 tool_calls=event.tool_calls,
                 tokens=event.tokens,
                 elapsed_seconds=event.elapsed_seconds,
@@ -149,6 +178,7 @@ def _moved(card: RunCard, event: RunEvent) -> RunCard:
             return replace(
                 card,
                 status=event.status,
+                steps=tuple(_over(step, StepState.FAILED) for step in card.steps),
                 tool="",
                 tool_calls=event.tool_calls,
                 tokens=event.tokens,
@@ -156,3 +186,24 @@ def _moved(card: RunCard, event: RunEvent) -> RunCard:
             )
         case _:
             return card
+
+
+def _steps(steps: tuple[CardStep, ...], event: RunProgress) -> tuple[CardStep, ...]:
+    """Return the newest tool calls after what has happened."""
+    match event.part:
+        case "tool":
+            return (*steps, CardStep(event.tool, StepState.RUNNING, event.call))[-STEPS_SHOWN:]
+        case "tool_end" | "error":
+            state = StepState.FAILED if event.part == "error" else StepState.DONE
+            return tuple(_over(step, state) if step.call == event.call else step for step in steps)
+        case _:
+            return steps
+
+
+def _over(step: CardStep, state: StepState) -> CardStep:
+    return replace(step, state=state) if step.state is StepState.RUNNING else step
+
+
+def _at_work(steps: Sequence[CardStep]) -> str:
+    """Return the tool that was called last of those which have not answered; empty for none."""
+    return next((s.tool for s in reversed(steps) if s.state is StepState.RUNNING), "")

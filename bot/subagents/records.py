@@ -10,12 +10,14 @@ from bot.agent.sanitizer import one_line
 from bot.errors import AmbiguousError, NotFoundError
 from bot.subagents.requests import Caller
 from bot.values import Clock, Json, Role, short
-from db import admission, run_messages, runs, steps, workers
+from db import admission, run_messages, run_questions, runs, steps, workers
 from db.database import Database, Transaction
 from db.run_messages import RunMessage
 from db.runs import Run
+from db.summaries import summary_in
 
 LINE = 300
+REPORT_LINE = 2_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,12 +26,14 @@ class RunDetails:
 
     Attributes:
         steps: Answers of the model so far.
+        asks: What it waits to hear from its person; empty when it does not wait.
         position: Its place among its owner's waiting runs; `None` when it does not wait.
     """
 
     run: Run
     steps: int
     messages: Sequence[RunMessage]
+    asks: str = ""
     position: int | None = None
 
 
@@ -128,6 +132,7 @@ class Records:
                 run=run,
                 steps=await steps.count(tx, run.id),
                 messages=await run_messages.of_run(tx, run.id),
+                asks=(await run_questions.open_of_many(tx, [run.id])).get(run.id, ""),
                 position=position,
             )
 
@@ -148,6 +153,7 @@ class Records:
         lines = [f"task: {one_line(run.task, LINE)}"]
         for document in transcript:
             lines += _lines(document)
+        lines += _report(run)
         pages = max(1, -(-len(lines) // per_page))
         page = min(max(1, page), pages)
         shown = lines[(page - 1) * per_page : page * per_page]
@@ -170,6 +176,19 @@ def _from_steps(rows: Sequence[tuple[int, str, Json]]) -> list[Json]:
             documents += [body["received"]] if body["received"] else []
             documents.append(body["answer"])
     return documents
+
+
+def _report(run: Run) -> list[str]:
+    """Return the whole report of a run, where the one who asked got a shorter one."""
+    summary = summary_in(run.metadata)
+    if not summary:
+        return []
+    report = [line for line in (run.result or "").splitlines() if line.strip()]
+    return [
+        f"shortened to: {one_line(summary, LINE)}",
+        "the whole report:",
+        *(one_line(line, REPORT_LINE) for line in report),
+    ]
 
 
 def _lines(document: Json) -> list[str]:

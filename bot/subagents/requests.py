@@ -1,9 +1,9 @@
 """What is asked of the manager, and what it answers."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from bot.values import Identity, Place, Role
+from bot.values import Identity, Json, Place, Role
 from db.runs import Run
 from skills.base import ToolContext
 
@@ -55,6 +55,8 @@ class RunRequest:
     Attributes:
         allowed_tools: `None` for all that the agent may have, empty for none.
         instructions: Appended below the fixed preamble, never in its place.
+        permissions: Rules of the caller for the run, as `read_rules` takes them: they take away.
+        given: The input that the task was made of, where the agent takes more than a task.
     """
 
     task: str
@@ -71,6 +73,8 @@ class RunRequest:
     token_budget: int | None = None
     announce: str | None = None
     whiteboard: dict[str, str] = field(default_factory=dict)
+    permissions: Mapping[str, str] | None = None
+    given: Json | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

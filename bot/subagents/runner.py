@@ -1,68 +1,35 @@
 """What happens inside a run, from claim to outcome."""
 
 import asyncio
-import hashlib
 import logging
-from collections.abc import Callable, Coroutine
-from dataclasses import dataclass, replace
-from zoneinfo import ZoneInfo
+from collections.abc import Coroutine
+from dataclasses import replace
 
-from bot.agent.base_agent import AgentConfig, BaseAgent, Surroundings
-from bot.agent.context import run_prompt, run_task
-from bot.agent.definition import Agents, find
-from bot.agent.journal import StoredJournal
+from bot.agent.base_agent import BaseAgent
+from bot.agent.context import run_task
 from bot.agent.messages import estimate_tokens
 from bot.agent.progress import AgentResult, Progress
 from bot.agent.protocols import AnswerEntry
-from bot.agent.settings import AgentSettings
-from bot.agent.toolbox import Toolbox
 from bot.errors import BotError, FencedError
-from bot.events import EventBus, RunStarted, RunStatusChanged
+from bot.events import RunStarted, RunStatusChanged
 from bot.logs import bound
-from bot.models.base import Model
-from bot.subagents.active import ActiveRun, ActiveRuns, RunInbox, Why
-from bot.subagents.budget import Budget
+from bot.subagents.active import ActiveRun, ActiveRuns, Why
+from bot.subagents.asking import Asking
 from bot.subagents.clock import WorkClock
 from bot.subagents.endings import Endings
-from bot.subagents.limits import SubagentSettings
-from bot.subagents.progress import Cards, RunReporter
+from bot.subagents.equipment import Equipment, Workshop
+from bot.subagents.summaries import Summaries
 from bot.subagents.wording import Outcome
-from bot.tasks import Tasks
-from bot.values import Clock, Identity, Role, RunStatus, utc_now
+from bot.values import Identity, RunStatus
 from db import run_messages, runs, users
-from db.database import Database, is_connection_trouble, patiently
+from db.database import is_connection_trouble, patiently
 from db.runs import Run
-from db.steps import StepWriter
-from skills.base import Tool, ToolContext
 
 log = logging.getLogger(__name__)
 
 MAX_CRASHES = 3
 LOST_AFTER_SECONDS = 2 * 3600
 OUR_FAULT = "Something went wrong on our side; the log says more."
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Workshop:
-    """What every run works with.
-
-    Attributes:
-        model_of: Gives the provider that a run's row names.
-        tools_of: Gives the tools that a run may have.
-    """
-
-    database: Database
-    writer: StepWriter
-    tasks: Tasks
-    events: EventBus
-    agents: Agents
-    settings: SubagentSettings
-    agent_settings: AgentSettings
-    cards: Cards
-    model_of: Callable[[str], Model]
-    tools_of: Callable[[Run], tuple[Tool, ...]]
-    worker_id: str
-    now: Clock = utc_now
 
 
 class Runner:
@@ -72,6 +39,10 @@ class Runner:
         self._shop = shop
         self._endings = endings
         self._active = active
+        self._equipment = Equipment(shop)
+        self._summaries = Summaries(
+            database=shop.database, agents=shop.agents, model_of=shop.model_of, now=shop.now
+        )
 
     async def work(self, run_id: str) -> None:
         """Do one attempt at a run, until it is over or cannot go on in this process."""
@@ -87,6 +58,7 @@ class Runner:
         active.mail = mail
         progress = Progress()
         clock = WorkClock(run.timeout_ms / 1000, run.seconds_used)
+        active.clocks = (clock, *self._clocks_waiting(run))
         try:
             outcome = await self._attempt(run, owner, active, progress, clock)
         except FencedError:
@@ -105,6 +77,14 @@ class Runner:
         finally:
             self._active.leave(run.id, active)
         await self._end(run, outcome)
+
+    def _clocks_waiting(self, run: Run) -> tuple[WorkClock, ...]:
+        """Return the clocks of the turn, or the runs, that wait for a delegated task."""
+        if run.mode != "sync":
+            return ()
+        waits = self._active.by_id.get(run.parent_run_id or "")
+        waits = waits or self._shop.turns.by_id.get(run.batch_id)
+        return waits.clocks if waits else ()
 
     async def _claim(self, run_id: str) -> tuple[Run, Identity, bool] | None:
         """Begin an attempt; return the run, its owner, and whether a message waits for it."""
@@ -153,84 +133,25 @@ class Runner:
             return Outcome(status=RunStatus.TIMEOUT, text=await self._earlier_text(run))
         try:
             async with asyncio.timeout(clock.hard_left()) as limit:
-                around = self._around(run, owner, active, clock)
-                result = await self._agent_work(run, around, progress)
+                clock.cuts_off(limit)
+                result = await self._agent_work(run, owner, active, progress)
+                return await self._summaries.shorten(run, _outcome(result, clock), clock)
         except Exception as error:  # noqa: BLE001 - logged where it is no known kind
             late = limit.expired()
             return self._measured(
                 self._went_wrong(run, progress, error, late=late), progress, clock
             )
-        return _outcome(result, clock)
 
-    def _around(
-        self, run: Run, owner: Identity, active: ActiveRun, clock: WorkClock
-    ) -> Surroundings:
-        shop = self._shop
-        reporter = RunReporter(shop.events, run, clock)
-        return Surroundings(
-            journal=self._journal(run, clock),
-            meter=Budget(run.token_budget),
-            timer=clock,
-            inbox=RunInbox(shop.database, run.id, active),
-            reporter=reporter,
-            caller=ToolContext(
-                user=owner,
-                role=Role.USER,
-                place=run.place,
-                conversation_id=run.conversation_id,
-                work_id=run.id,
-                call_id="",
-                run_id=run.id,
-                depth=run.depth,
-                now=shop.now,
-                report=reporter.report,
-            ),
-            spent_before=run.tokens,
-        )
-
-    async def _agent_work(self, run: Run, around: Surroundings, progress: Progress) -> AgentResult:
-        shop = self._shop
-        toolbox = Toolbox(
-            shop.tools_of(run),
-            is_subagent=True,
-            tasks=shop.tasks,
-            timeout_seconds=shop.settings.tool_timeout_seconds,
-        )
-        model = shop.model_of(run.provider or "")
-        agent = BaseAgent(self._config(run, toolbox), model, toolbox, around, progress=progress)
+    async def _agent_work(
+        self, run: Run, owner: Identity, active: ActiveRun, progress: Progress
+    ) -> AgentResult:
+        asking = Asking(self._shop.asking, run, owner, active)
+        toolbox = self._equipment.toolbox(run, asking)
+        around = self._equipment.around(run, owner, active, asking)
+        config = self._equipment.config(run, toolbox)
+        model = self._shop.model_of(run.provider or "")
+        agent = BaseAgent(config, model, toolbox, around, progress=progress)
         return await agent.run([run_task(run.task, run.context)])
-
-    def _journal(self, run: Run, clock: WorkClock) -> StoredJournal:
-        shop = self._shop
-        return StoredJournal(
-            database=shop.database,
-            writer=shop.writer,
-            table="runs",
-            work_id=run.id,
-            attempt=run.attempt,
-            now=shop.now,
-            seconds_used=clock.used,
-        )
-
-    def _config(self, run: Run, toolbox: Toolbox) -> AgentConfig:
-        settings = self._shop.agent_settings
-        definition, _ = find(self._shop.agents, run.agent)
-        began = (run.started_at or run.created_at).astimezone(ZoneInfo(settings.timezone))
-        return AgentConfig(
-            prompt=run_prompt(
-                definition.prompt,
-                run.instructions,
-                time=f"{began:%A %d %B %Y, %H:%M} ({settings.timezone})",
-                tools=toolbox.names,
-            ),
-            model=run.model or "",
-            max_steps=run.max_steps,
-            max_tool_calls=self._shop.settings.max_tool_calls_per_run,
-            max_response_tokens=settings.max_response_tokens,
-            context_tokens=settings.context_tokens,
-            tool_result_characters=settings.tool_result_characters,
-            person=opaque(run.user_id),
-        )
 
     # -- how it ends -----------------------------------------------------------------------------
 
@@ -259,7 +180,7 @@ class Runner:
 
     async def _earlier_text(self, run: Run) -> str:
         """Return the words of the steps that earlier attempts finished."""
-        entries = await self._journal(run, WorkClock(1)).load()
+        entries = await self._equipment.journal(run, WorkClock(1)).load()
         texts = [entry.answer.text.strip() for entry in entries if isinstance(entry, AnswerEntry)]
         return "\n\n".join(text for text in texts if text)
 
@@ -302,8 +223,3 @@ def _outcome(result: AgentResult, clock: WorkClock) -> Outcome:
         model=result.model,
         transcript=result.transcript,
     )
-
-
-def opaque(user_id: str) -> str:
-    """Return what a provider is told about who asks: the same for one person, and no name."""
-    return hashlib.sha256(f"retinue {user_id}".encode()).hexdigest()[:32]

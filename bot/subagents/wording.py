@@ -37,10 +37,12 @@ class Outcome:
     Attributes:
         text: Its report, or the part of it that there is.
         error: Why it did not complete; empty when it did.
+        summary: What the text was shortened to for the one who asked; empty when it was not.
     """
 
     status: RunStatus
     text: str = ""
+    summary: str = ""
     error: str = ""
     input_tokens: int | None = None
     output_tokens: int | None = None
@@ -93,6 +95,16 @@ def reason(run: Run, outcome: Outcome) -> str:
         RunStatus.LOST: "Its process ended more than two hours ago and it was not taken up again.",
     }
     return outcome.error or texts.get(outcome.status, "")
+
+
+def for_caller(run: Run, text: str, summary: str) -> str:
+    """Return what the one who asked reads of a result: all of it, or what it was shortened to."""
+    if not summary:
+        return text
+    return (
+        f"{summary}\n\n[Shortened from {len(text):,} characters. `sessions_log` with run_id "
+        f"{short(run.id)} shows the whole report, on its last pages.]"
+    )
 
 
 def report(run: Run, *, unread: int = 0) -> str:

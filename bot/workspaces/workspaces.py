@@ -2,8 +2,9 @@
 
 import asyncio
 import hashlib
+import shutil
 from collections.abc import Callable
-from enum import StrEnum
+from datetime import datetime
 from pathlib import Path
 from typing import TypeVar
 from weakref import WeakValueDictionary
@@ -19,28 +20,11 @@ AT_ONCE = 2
 Result = TypeVar("Result")
 
 
-class Scope(StrEnum):
-    """Whose files a call sees."""
-
-    USER = "user"
-    RUN = "run"
-
-
-#: Says which workspace a call is for; whoever calls cannot.
-Choose = Callable[[ToolContext], Scope]
-
-
-def everyone_own(context: ToolContext) -> Scope:
-    """Choose the person's workspace, whichever run asks."""
-    return Scope.USER
-
-
 class Workspaces:
     """Everyone's workspaces.
 
     Args:
         settings: Where they are, and what each may hold.
-        choose: Which one a call is for.
         opener: How files are opened; as well as this system can by default.
     """
 
@@ -48,18 +32,16 @@ class Workspaces:
         self,
         settings: WorkspaceSettings,
         *,
-        choose: Choose = everyone_own,
         opener: Opener | None = None,
     ) -> None:
         self._settings = settings
-        self._choose = choose
         self._opener = opener or best_opener()
         self._room: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
 
     def of(self, context: ToolContext) -> Workspace:
         """Return the workspace of a call. Another person's can never be reached from there."""
         names = [OWN]
-        if self._choose(context) is Scope.RUN and context.run_id is not None:
+        if context.own_workspace and context.run_id is not None:
             names = [RUNS, _opaque(context.run_id)]
         user = _opaque(context.user.key)
         return Workspace(self._settings, self._opener, Path(self._settings.folder), user, names)
@@ -81,6 +63,22 @@ class Workspaces:
             room = self._room[key] = asyncio.Semaphore(AT_ONCE)
         async with room:
             return await asyncio.to_thread(work, self.of(context))
+
+    def forget_runs(self, before: datetime) -> int:
+        """Delete the workspaces of runs that nothing was put into since then; it blocks.
+
+        Returns:
+            How many there were.
+        """
+        old = [
+            folder
+            for folder in Path(self._settings.folder).glob(f"*/{RUNS}/*")
+            if folder.lstat().st_mtime < before.timestamp()
+        ]
+        for folder in old:
+            # What is in it may be hostile: this follows no link on its way.
+            shutil.rmtree(folder, ignore_errors=True)
+        return len(old)
 
 
 def _opaque(value: str) -> str:

@@ -257,7 +257,7 @@ def _keys_with_values() -> Iterator[Key]:
 def test_every_key_refuses_what_it_cannot_take_in_a_sentence_with_the_key(
     refused: Callable[..., str], key: Key
 ) -> None:
-    text = "{a: {b: [1]}}"
+    text = "{a: [{b: 1}]}"
     for part in reversed(key):
         text = f"{{{part}: {text}}}"
 

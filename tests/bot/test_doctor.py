@@ -11,14 +11,21 @@ from pydantic import SecretStr
 
 from bot.config import Config
 from bot.doctor import Finding, Mark, examine
+from bot.mcp.pins import Pins
+from bot.mcp.settings import McpSettings
+from bot.mcp.tools import offers
 from bot.models.anthropic import AnthropicSettings
 from bot.models.catalog import ModelSettings
 from bot.platforms.discord.settings import DiscordSettings
 from bot.platforms.slack.settings import SlackSettings
-from db.database import DatabaseSettings, hold
+from bot.rest.settings import RestSettings
+from db.database import Database, DatabaseSettings, hold
+from tests.bot.mcp.things import sdk_server
 from tests.fakes.anthropic_server import KEY, FakeAnthropic, Reply
+from tests.fakes.clock import FakeClock
 from tests.fakes.discord.server import FakeDiscord
 from tests.fakes.model_server import in_order
+from tests.fakes.rest_server import rest_server
 from tests.fakes.slack.server import FakeSlack
 
 
@@ -232,3 +239,40 @@ async def test_slack_is_asked_about_the_bot_as_soon_as_there_is_a_token(tmp_path
     assert marks(bad) == [Mark.GOOD, Mark.BAD, Mark.GOOD]
     assert marks(refused) == [Mark.BAD, Mark.GOOD]
     assert "not-the-token" not in str(refused)
+
+
+async def test_mcp_servers_and_rest_services_are_connected_to_and_what_waits_is_told(
+    database_url: str, clock: FakeClock
+) -> None:
+    async with rest_server() as fake:
+        config = Config(
+            database=DatabaseSettings(url=database_url),
+            mcp=McpSettings.model_validate(
+                {"servers": {"fake": sdk_server(), "gone": {"command": ["/no/such/program"]}}}
+            ),
+            rest=RestSettings.model_validate(
+                {"services": {"api": {"document": f"{fake.base}/openapi.json"}}}
+            ),
+        )
+        async with Database.open(config.database) as database:
+            pins = Pins(database, clock)
+            for words in ("Say it.", "Say it to me."):
+                tool = {"name": "say", "description": words, "inputSchema": {"type": "object"}}
+                await pins.review("fake", offers("fake", [tool])[0])
+
+            found = await examine(config)
+            (kept,) = await pins.known("fake")
+
+    lines = [each for each in found if each.subject in {"MCP", "REST"}]
+    assert [each.mark for each in lines] == [Mark.GOOD, Mark.BAD, Mark.OFF, Mark.BAD]
+    assert "there is no program /no/such/program" in lines[1].text
+    assert lines[2].text == "fake: 1 waiting for a yes: `python -m bot mcp list`."
+    assert "is not to be had (503)" in lines[3].text
+    # It looks, and takes nothing over.
+    assert kept.tool == "say"
+
+
+async def test_without_servers_and_services_nothing_is_said_of_them(sqlite_url: str) -> None:
+    found = await examine(configured(sqlite_url))
+
+    assert not {"MCP", "REST"} & {each.subject for each in found}

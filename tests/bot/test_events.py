@@ -17,6 +17,10 @@ from bot.events import (
     RunStatusChanged,
     RunTimedOut,
     Severity,
+    SubAgentEnd,
+    SubAgentEvent,
+    SubAgentProgress,
+    SubAgentStart,
     ended,
 )
 from bot.values import Place, RunStatus
@@ -35,6 +39,10 @@ STARTED = RunStarted(run_id="r1", user_id="u1")
         (RunCancelled, "subagent.cancelled", Severity.LOW),
         (RunStatusChanged, "subagent.status", Severity.LOW),
         (RunProgress, "subagent.progress", Severity.LOW),
+        (SubAgentEvent, "sub_agent_event", Severity.LOW),
+        (SubAgentStart, "sub_agent_start", Severity.LOW),
+        (SubAgentProgress, "sub_agent_progress", Severity.LOW),
+        (SubAgentEnd, "sub_agent_end", Severity.LOW),
     ],
 )
 def test_each_event_has_its_name_and_severity(

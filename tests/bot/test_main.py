@@ -24,6 +24,7 @@ SECRETS = {
     "DATABASE_PASSWORD": "the/password@of:mine",
     "DISCORD_TOKEN": "the-token-of-my-bot",
 }
+SUBCOMMANDS = ("mcp list", "mcp approve")
 SLOW_MODULES = ("sqlalchemy", "dbos", "anthropic", "openai", "alembic", "discord", "slack_bolt")
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
@@ -61,7 +62,7 @@ def invoke(tmp_path: Path) -> Iterator[Invoke]:
         file.write_text(text, encoding="utf-8")
         nothing = dict.fromkeys((*SECRETS, "ANTHROPIC_BASE_URL", "OPENAI_BASE_URL"))
         return CliRunner().invoke(
-            build(), [command, "--config", str(file), *more], env={**nothing, **environ}
+            build(), [*command.split(), "--config", str(file), *more], env={**nothing, **environ}
         )
 
     yield start
@@ -77,14 +78,14 @@ def test_help_names_every_command_and_what_it_is_for(run: Run) -> None:
 
     assert (done.returncode, done.stderr) == (0, "")
     assert "Usage: python -m bot" in done.stdout
-    for command in COMMANDS:
+    for command in (*COMMANDS, "mcp"):
         assert f" {command} " in done.stdout
     assert "config-docs" not in done.stdout
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("command", [*COMMANDS, *SUBCOMMANDS])
 def test_every_command_has_a_help_of_its_own(invoke: Invoke, command: str) -> None:
-    shown = CliRunner().invoke(build(), [command, "--help"]).output
+    shown = CliRunner().invoke(build(), [*command.split(), "--help"]).output
 
     assert "--config" in shown
     assert "RETINUE_CONFIG" in shown.replace("\n", "")
@@ -121,6 +122,51 @@ def test_check_without_a_file_says_what_is_on_and_what_is_off_and_why(run: Run) 
         "Shell tool     on, where its sandbox passes a self-test",
     ):
         assert expected in done.stdout
+
+
+def test_check_warns_of_agents_and_skills_and_does_not_fail(run: Run, tmp_path: Path) -> None:
+    for name in ("agents", "skills", "python"):
+        (tmp_path / name).mkdir(mode=0o755)
+    (tmp_path / "agents" / "bad.md").write_text("no front matter")
+    (tmp_path / "skills" / "pdf").mkdir()
+    (tmp_path / "skills" / "pdf" / "SKILL.md").write_text("no front matter")
+    (tmp_path / "python" / "bad.py").write_text("raise ValueError('key the-first-key-of-mine')")
+    (tmp_path / "config.yaml").write_text(
+        "agents: {folders: [agents]}\n"
+        "agent_skills: {folders: [skills]}\n"
+        "skills: {folders: [python], entry_points: false, settings: {bad: {api_key: '${KEY}'}}}\n"
+    )
+
+    done = run("-m", "bot", "check", KEY="the-first-key-of-mine")
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "Warnings       bad.md must begin with front matter" in done.stdout
+    assert "pdf/SKILL.md must begin with front matter" in done.stdout
+    assert "bad.py is left out: ValueError: key [secret] (bad.py, line 1)." in " ".join(
+        done.stdout.split()
+    )
+
+
+def test_check_fails_when_a_skill_would_keep_the_bot_from_starting(
+    run: Run, tmp_path: Path
+) -> None:
+    (tmp_path / "python").mkdir(mode=0o755)
+    (tmp_path / "python" / "bad.py").write_text(
+        "from skills.base import Skill, tool\n"
+        "@tool(needs_confirmation=True)\n"
+        "async def act(context) -> str:\n"
+        "    'Act.'\n"
+        "    return ''\n"
+        "def build():\n"
+        "    return Skill(name='bad', description='Bad.', tools=(act,))\n"
+    )
+    (tmp_path / "config.yaml").write_text("skills: {folders: [python]}\n")
+
+    done = run("-m", "bot", "check")
+
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "bad.py: the tool 'act' needs a confirmation" in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 def test_check_tells_every_mistake_and_fails(run: Run, tmp_path: Path) -> None:
@@ -210,6 +256,29 @@ def test_migrate_makes_the_database_and_may_be_repeated(invoke: Invoke, tmp_path
     assert (first.exit_code, second.exit_code) == (0, 0)
     assert SCHEMA_VERSION in first.output
     assert invoke("doctor", text).exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("command", "more", "code", "said"),
+    [
+        ("mcp list", [], 0, "mail: mail-server"),
+        ("mcp approve", ["mail", "--all"], 1, "No tool of the MCP server mail waits"),
+        ("mcp approve", ["mail"], 1, "write --all"),
+        ("mcp approve", ["mail", "send", "--as", " "], 1, "1 to 64 printable characters"),
+    ],
+)
+def test_what_mcp_servers_offer_is_looked_at_and_approved(
+    invoke: Invoke, sqlite_url: str, command: str, more: list[str], code: int, said: str
+) -> None:
+    text = f"""
+database: {{url: '{sqlite_url}'}}
+mcp: {{servers: {{mail: {{command: [mail-server]}}}}}}
+"""
+
+    result = invoke(command, text, *more)
+
+    assert result.exit_code == code
+    assert said in result.output
 
 
 def test_doctor_works_beside_a_running_bot_and_names_it(invoke: Invoke, sqlite_url: str) -> None:

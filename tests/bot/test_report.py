@@ -10,12 +10,14 @@ from pydantic import SecretStr
 
 from bot.config import Config
 from bot.conversations.access import AccessSettings
+from bot.mcp.settings import McpSettings
 from bot.models.anthropic import AnthropicSettings
 from bot.models.catalog import ModelSettings
 from bot.platforms.discord.settings import DiscordSettings
 from bot.platforms.slack import web
 from bot.platforms.slack.settings import SlackSettings
 from bot.report import report
+from bot.rest.settings import RestSettings
 from bot.sandbox.settings import ShellSettings
 from bot.subagents.limits import SubagentSettings
 from bot.workspaces.settings import WorkspaceSettings
@@ -152,6 +154,37 @@ def test_what_slack_is_set_to_is_said_without_its_secrets() -> None:
     assert "slash commands: /valet, /subagents" in closed
     assert "installed:" not in open_to_all
     assert not re.search(r"word-\w", open_to_all + closed)
+
+
+def test_of_servers_and_services_it_is_told_what_is_known_without_asking_them(
+    tmp_path: Path,
+) -> None:
+    servers = {
+        "here": {"command": [sys.executable, "word-eleven"], "tools": ["a", "b"], "runs": ["a"]},
+        "gone": {"command": ["no-such-program"]},
+        "web": {"url": "https://host/word-twelve", "headers": {"X-Key": "word-thirteen"}},
+        "off": {"command": ["no-such-program"], "enabled": False},
+    }
+    services = {
+        "broken": {"document": str(tmp_path / "none.json")},
+        "off": {"document": str(tmp_path / "none.json"), "enabled": False},
+    }
+    config = Config(
+        mcp=McpSettings.model_validate({"servers": servers}),
+        rest=RestSettings.model_validate({"services": services}),
+    )
+
+    told = report(config, None, {"PATH": str(tmp_path)})
+    words, nothing = (" ".join(each.split()) for each in (told, report(Config(), None, {})))
+
+    assert f"here: {sys.executable}; 2 tools, of which subagents may use 1 tool" in words
+    assert "gone: NOT USED: there is no program no-such-program" in words
+    assert "web: https://host; all its tools, of which subagents may use none" in words
+    assert "broken: NOT USED: " in words
+    assert words.count("off: off, `enabled` is false") == 2
+    assert "word-" not in told
+    assert "MCP servers none: `mcp.servers` names them" in nothing
+    assert "REST services none: `rest.services` names them" in nothing
 
 
 def test_no_line_is_wider_than_a_page() -> None:

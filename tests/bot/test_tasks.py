@@ -97,3 +97,16 @@ async def test_a_task_may_carry_nothing_over(fresh: bool, seen: str) -> None:
     await tasks.settle(5)
 
     assert task.result() == seen
+
+
+async def test_what_is_to_happen_later_happens_once_and_not_after_the_end() -> None:
+    tasks = Tasks()
+    happened: list[str] = []
+
+    tasks.later(0.0, lambda: happened.append("soon"), name="soon")
+    await tasks.settle(5)
+    tasks.later(60.0, lambda: happened.append("never"), name="never")
+    await tasks.close(5)
+
+    assert happened == ["soon"]
+    assert len(tasks) == 0

@@ -3,13 +3,16 @@
 A new platform adds its stage here and nothing to the suite.
 """
 
+import html
+import re
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Protocol
 
 from bot.agent.sanitizer import for_terminal
-from bot.platforms.base import Outlet
+from bot.platforms.base import Outlet, RunCard
 from bot.platforms.terminal.people import identity_of, place_of
+from bot.platforms.wording import nested
 from bot.values import Identity, Place
 from tests.bot.platforms.discord.speaking import Stand, readable, stand
 from tests.bot.platforms.slack.speaking import Stand as SlackStand
@@ -34,6 +37,10 @@ class Stage(Protocol):
         """Return what the person can read there now, without the platform's own markup."""
         ...
 
+    def choices(self) -> list[str]:
+        """Return the labels of what they can pick from, in order."""
+        ...
+
     async def shows(self, part: str) -> None:
         """Wait until they can read something."""
         ...
@@ -45,6 +52,11 @@ class Stage(Protocol):
     async def leave(self) -> bool:
         """Let the person go away; return whether this platform knows about that."""
         ...
+
+
+def _card_text(card: RunCard) -> str:
+    steps = [(step.tool, step.state) for step in card.steps]
+    return "\n".join([f"{card.label} {card.status}", *nested(steps, earlier=card.earlier_steps)])
 
 
 class FakeStage:
@@ -60,13 +72,17 @@ class FakeStage:
         """Return all texts in one."""
         fake = self.fake
         replies = [reply.final or "".join(reply.updates[-1:]) for reply in fake.replies]
-        cards = [f"{cards[-1].label} {cards[-1].status}" for cards in fake.cards.values()]
+        cards = [_card_text(cards[-1]) for cards in fake.cards.values()]
         said = [
             f"{item.title} {item.text} {item.footer} {'repetition' * item.maybe_repeated}"
             for item in fake.announcements
         ]
         others = [item.text for item in fake.questions] + [item.text for item in fake.told]
         return for_terminal("\n".join(replies + cards + said + others))
+
+    def choices(self) -> list[str]:
+        """Return what the questions offer."""
+        return [for_terminal(each.label) for asked in self.fake.questions for each in asked.choices]
 
     async def shows(self, part: str) -> None:
         """Wait until it was recorded."""
@@ -94,6 +110,10 @@ class TerminalStage:
     def seen(self) -> str:
         """Return the whole paper."""
         return self.sitting.screen.text
+
+    def choices(self) -> list[str]:
+        """Return what stands behind a word and a colon in the frame of a question."""
+        return re.findall(r"^│ [a-z0-9]{1,8}: (.*?) *│$", self.seen(), re.MULTILINE)
 
     async def shows(self, part: str) -> None:
         """Wait until it is on the paper."""
@@ -127,6 +147,10 @@ class DiscordStage:
         files = [content.decode() for each in messages for _, content in each.files]
         return "\n".join(shown + files)
 
+    def choices(self) -> list[str]:
+        """Return what stands on the buttons."""
+        return [label for message in self.room.everything() for label in message.buttons()]
+
     async def shows(self, part: str) -> None:
         """Wait until it is there."""
         await self.room.fake.until(lambda: part in self.seen(), part)
@@ -157,6 +181,15 @@ class SlackStage:
         files = [file.content or b"" for message in messages for file in message.files]
         texts = [message.readable(self.stand.alice) for message in messages]
         return "\n".join([*texts, *(content.decode() for content in files)])
+
+    def choices(self) -> list[str]:
+        """Return what stands on the buttons that this person sees, as they read it."""
+        alice = self.stand.alice
+        return [
+            html.unescape(button.label)
+            for message in self.stand.shown()
+            for button in message.buttons(alice)
+        ]
 
     async def shows(self, part: str) -> None:
         """Wait until it stands there."""

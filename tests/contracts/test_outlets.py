@@ -3,12 +3,13 @@
 import re
 import uuid
 from collections.abc import AsyncIterator
+from dataclasses import replace
 
 import pytest
 
 from bot.errors import DeliveryError, NotPresentError
-from bot.platforms.base import Announcement, Confirmation, RunCard
-from bot.values import Place, RunStatus
+from bot.platforms.base import Announcement, CardStep, Choice, Confirmation, RunCard, Weight
+from bot.values import Place, RunStatus, StepState
 from tests.contracts.stages import STAGES, Stage
 
 HOSTILE = (
@@ -46,14 +47,15 @@ def card(stage: Stage, status: RunStatus, run_id: str, label: str = "news") -> R
     )
 
 
-def question(stage: Stage) -> Confirmation:
-    return Confirmation(
-        id=str(uuid.uuid4()),
-        owner=stage.owner,
-        place=stage.place,
-        text="Shall I delete the list?",
-        expires_in_seconds=600,
-    )
+def question(stage: Stage, **changes: object) -> Confirmation:
+    values: dict[str, object] = {
+        "id": str(uuid.uuid4()),
+        "owner": stage.owner,
+        "place": stage.place,
+        "text": "Shall I delete the list?",
+        "expires_in_seconds": 600,
+    }
+    return Confirmation(**(values | changes))  # type: ignore[arg-type]
 
 
 def long_text() -> tuple[str, list[str]]:
@@ -130,6 +132,25 @@ async def test_the_newest_state_of_a_card_wins_and_the_final_one_stays(stage: St
     assert "completed" in stage.seen()
 
 
+async def test_the_tool_calls_of_a_run_are_seen_below_it_and_stay(stage: Stage) -> None:
+    run_id = str(uuid.uuid4())
+    steps = (CardStep("glob", StepState.FAILED), CardStep("look_around", StepState.DONE))
+    going = replace(card(stage, RunStatus.RUNNING, run_id), awaited=True)
+    over = replace(going, status=RunStatus.COMPLETED, steps=steps, tool_calls=6)
+    stage.outlet.show_card(going)
+    await stage.shows("running")
+
+    stage.outlet.show_card(over)
+    await stage.shows("completed")
+
+    lines = [line.strip().replace("`", "") for line in stage.seen().splitlines()]
+    assert [line for line in lines if line[:1] in {"├", "└"}] == [
+        "├ … 4 earlier",
+        "├ ✗ glob",
+        "└ ✓ look_around",
+    ]
+
+
 async def test_hostile_text_is_harmless_wherever_it_stands(stage: Stage) -> None:
     outlet = stage.outlet
     run_id = str(uuid.uuid4())
@@ -150,6 +171,42 @@ async def test_a_question_is_shown_to_its_owner(stage: Stage) -> None:
     await stage.outlet.ask(question(stage))
 
     assert "Shall I delete the list?" in stage.seen()
+
+
+async def test_whether_a_run_may_use_a_tool_is_one_of_three_choices(stage: Stage) -> None:
+    allow = (
+        Choice("yes", "Allow once", Weight.GOOD),
+        Choice("all", "Allow for this run"),
+        Choice("no", "Deny", Weight.BAD),
+    )
+
+    await stage.outlet.ask(question(stage, choices=allow))
+
+    assert "Shall I delete the list?" in stage.seen()
+    assert stage.choices() == ["Allow once", "Allow for this run", "Deny"]
+
+
+@pytest.mark.parametrize("count", [0, 2, 5])
+async def test_what_a_run_asks_is_shown_with_its_options(stage: Stage, count: int) -> None:
+    options = [Choice(f"{number}", f"Option {number}") for number in range(1, count + 1)]
+    choices = (*options, Choice("skip", "Skip"))
+
+    await stage.outlet.ask(question(stage, choices=choices, open_ended=True))
+
+    assert "Shall I delete the list?" in stage.seen()
+    assert stage.choices() == [*(f"Option {each.key}" for each in options), "Skip"]
+
+
+async def test_what_a_model_wrote_on_choices_is_harmless(stage: Stage) -> None:
+    choices = Choice("1", HOSTILE), Choice("2", "")
+
+    await stage.outlet.ask(question(stage, choices=choices, open_ended=True))
+
+    first, second = stage.choices()
+    assert first.startswith("before")
+    assert not set(first) & set("\x00\x07\x1b\x9b\n")
+    assert second in {"2", ""}
+    assert stage.dangers() == []
 
 
 async def test_a_short_thing_is_told(stage: Stage) -> None:

@@ -68,9 +68,9 @@ async def test_what_is_counted_is_what_the_tables_hold(
     assert found == Counts(
         started_in_window=6,
         oldest_in_window=oldest,
-        running=3,
+        running=2,
         queued=1,
-        running_global=4,
+        running_global=3,
         queued_ahead=2,
     )
     assert (nobody.started_in_window, nobody.oldest_in_window, nobody.running) == (0, None, 0)
@@ -231,3 +231,33 @@ async def finish_one(database: Database, clock: FakeClock, index: int) -> None:
         if going:
             over = going[index % len(going)]
             await runs.finish(tx, over.id, {"status": "completed"}, attempt=None, now=clock())
+
+
+async def test_a_run_whose_person_has_answered_gets_the_next_slot_before_those_that_queue(
+    database: Database, stored: Stored, clock: FakeClock, alice: Identity, bob: Identity
+) -> None:
+    await stored.person(alice)
+    await put(database, alice, clock)
+    late = await stored.run(bob, status="waiting_input", ready_at=clock())
+    early = await stored.run(bob, status="waiting_approval", ready_at=clock() - timedelta(1))
+    silent = await stored.run(bob, status="waiting_approval")
+
+    none = await promote(database, clock, per_user=2, everyone=0)
+    first = await promote(database, clock, per_user=2, everyone=1)
+    rest = await promote(database, clock, per_user=2, everyone=10)
+
+    assert none == []
+    assert [(run.id, run.status) for run in first] == [(early.id, RunStatus.RUNNING)]
+    assert [run.status for run in rest] == [RunStatus.RUNNING, RunStatus.ACCEPTED]
+    assert rest[0].id == late.id
+    assert (await stored.read_run(silent.id)).status is RunStatus.WAITING_APPROVAL
+
+
+async def test_coming_back_keeps_to_the_cap_of_the_person(
+    database: Database, stored: Stored, clock: FakeClock, bob: Identity
+) -> None:
+    for _ in range(3):
+        await stored.run(bob, status="waiting_input", ready_at=clock())
+
+    assert len(await promote(database, clock, per_user=2, everyone=10)) == 2
+    assert await promote(database, clock, per_user=2, everyone=10) == []

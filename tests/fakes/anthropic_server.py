@@ -23,6 +23,8 @@ BEGINNINGS = {
     "image/gif": b"GIF8",
     "image/webp": b"RIFF",
 }
+#: The tools that the provider itself runs, by their kind.
+SERVER_TOOLS = {"web_search_20250305": "web_search", "web_search_20260318": "web_search"}
 #: It is the base64 that is measured.
 MOST_OF_AN_IMAGE = 5 * 1024 * 1024
 
@@ -139,8 +141,18 @@ def problem_with(body: Json) -> str:
         return "tool_choice forces tool use is not compatible with thinking"
     if body.get("thinking", {}).get("type") in {"disabled", "enabled"}:
         return "thinking: this model always thinks"
+    if problem := _problem_of_tools(body.get("tools") or []):
+        return problem
     turns = _turns(body.get("messages") or [])
     return _problem_of_turns(turns, tools=bool(body.get("tools")))
+
+
+def _problem_of_tools(tools: list[Json]) -> str:
+    for number, given in enumerate(tools):
+        kind = given.get("type", "custom")
+        if kind != "custom" and SERVER_TOOLS.get(kind) != given["name"]:
+            return f"tools.{number}: Input tag '{kind}' does not match any of the expected tags"
+    return ""
 
 
 def _turns(messages: list[Json]) -> list[tuple[str, list[Json]]]:

@@ -1,6 +1,7 @@
 """What an agent is given by whoever lets it work, in memory: see `bot.agent.protocols`."""
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -68,13 +69,14 @@ class MemoryJournal:
 
 @dataclass(slots=True)
 class FakeTimer:
-    """A `Timer` that stands where the test puts it."""
+    """A `Timer` that stands where the test puts it, or runs out at a moment."""
 
     fraction: float = 0.0
     seconds: float | None = None
+    over_at: float | None = None
 
     def left(self) -> float | None:
-        return self.seconds
+        return self.seconds if self.over_at is None else self.over_at - time.monotonic()
 
 
 @dataclass(slots=True)
@@ -117,10 +119,14 @@ class FakeReporter:
 
     heard: list[tuple[str, str, str]] = field(default_factory=list)
     counters: list[Counters] = field(default_factory=list)
+    calls: list[str] = field(default_factory=list)
 
-    def moved(self, *, part: str, content: str, tool: str, counters: Counters) -> None:
+    def moved(
+        self, *, part: str, content: str, tool: str, counters: Counters, call: str = ""
+    ) -> None:
         self.heard.append((part, content, tool))
         self.counters.append(counters)
+        self.calls.append(call)
 
 
 def caller(*, run_id: str | None = "run-1", clock: FakeClock | None = None) -> ToolContext:

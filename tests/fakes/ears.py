@@ -15,7 +15,7 @@ class Answered:
 
     user: Identity
     confirmation_id: str
-    yes: bool
+    choice: str
     admin: bool = False
 
 
@@ -78,13 +78,13 @@ class FakeEars:
         return CommandReply(text="Stopped.")
 
     async def answer(
-        self, user: Identity, confirmation_id: str, *, yes: bool, admin: bool = False
+        self, user: Identity, confirmation_id: str, *, choice: str, admin: bool = False
     ) -> CommandReply:
         """Remember the answer."""
-        self.answered.append(Answered(user, confirmation_id, yes, admin))
+        self.answered.append(Answered(user, confirmation_id, choice, admin))
         self._changed.set()
         self._fail_if_told()
-        return CommandReply(text="Done." if yes else "Not done.")
+        return CommandReply(text="Not done." if choice == "no" else "Done.")
 
     async def run_choices(self, user: Identity, typed: str) -> list[tuple[str, str]]:
         """Return this person's runs whose id or label begins with what was typed."""

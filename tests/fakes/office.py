@@ -31,7 +31,9 @@ class FakeOffice:
         admitted: The runs that were handed to the engine, in order.
         announced: The keys of which it was said that an announcement is due.
         woken: The conversations in which a turn may wait.
+        later: What is to happen after a while; a test does it.
         work: What a delegated task does; a test sets it.
+        publish: Lets everyone hear an event.
     """
 
     database: Database
@@ -42,8 +44,10 @@ class FakeOffice:
     woken: list[tuple[str, str]] = field(default_factory=list)
     events: list[RunEvent] = field(default_factory=list)
     cards: list[RunCard] = field(default_factory=list)
+    later: list[Callable[[], None]] = field(default_factory=list)
     active: ActiveRuns = field(default_factory=ActiveRuns)
     work: Callable[[str], Awaitable[None]] | None = None
+    publish: Callable[[RunEvent], None] = field(init=False)
     manager: SubagentManager = field(init=False)
     endings: Endings = field(init=False)
     records: Records = field(init=False)
@@ -55,8 +59,9 @@ class FakeOffice:
             wake=lambda conversation, platform: self.woken.append((conversation, platform)),
         )
         bus = EventBus()
+        self.publish = bus.publish
         bus.subscribe(self.events.append)
-        cards = Cards(self.cards.append)
+        cards = Cards(self.cards.append, later=lambda _, action: self.later.append(action))
         bus.subscribe(cards.hear)
         self.endings = Endings(self.database, self.settings, bus, hooks, cards=cards, now=self.now)
         self.records = Records(self.database, self.now)

@@ -174,14 +174,8 @@ async def test_the_person_is_no_argument(notes: Caller) -> None:
 def test_the_model_learns_what_the_arguments_are(database: Database) -> None:
     tools = {tool.name: tool.schema["properties"] for tool in build(database).tools}
 
-    assert tools["note_search"]["limit"] == {
-        "default": 5,
-        "description": "The most notes to return",
-        "maximum": 20,
-        "minimum": 1,
-        "type": "integer",
-    }
-    assert tools["note_delete"]["number"]["description"] == "The number of the note"
+    assert tools["note_search"]["limit"] == {"default": 5, "maximum": 20, "type": "integer"}
+    assert tools["note_save"]["text"]["description"] == "At most 10,000 characters"
 
 
 async def test_only_the_main_agent_writes(database: Database) -> None:

@@ -247,3 +247,16 @@ def test_a_name_that_may_come_is_no_unknown_name() -> None:
     assert not registry.has("fax__look")
     with pytest.raises(BadRequestError, match="fax__look"):
         registry.resolve(["fax__look"])
+
+
+def test_all_tools_of_a_server_are_meant_by_one_name_whichever_it_has() -> None:
+    tools = [a_tool("mcp__files__read"), a_tool("mcp__files2__read"), a_tool("mcp__web__get")]
+    skill = Skill(name="mcp", description="Servers.", live=lambda: tuple(tools))
+    registry = SkillRegistry([CLOCK, skill])
+
+    allowed = ["current_time", "mcp__files__*", "mcp__gone__*"]
+    some = registry.tools_for(is_subagent=True, allowed=allowed)
+    rest = registry.tools_for(is_subagent=True, blocked=["mcp__files__*"])
+
+    assert [tool.name for tool in some] == ["current_time", "mcp__files__read"]
+    assert [tool.name for tool in rest] == ["current_time", "mcp__files2__read", "mcp__web__get"]

@@ -2,18 +2,21 @@
 
 import html
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bot.agent.messages import Usage
 from bot.errors import ToolError
 from bot.net.base import UNREACHABLE
-from bot.search.base import Hit
+from bot.search.base import Hit, Spent, uncounted
 from bot.values import Identity
 from skills.base import Effects
 from skills.web import PART_CHARACTERS, WARNING, build, in_parts
+from tests.fakes.around import caller as caller_of_a_run
 from tests.fakes.calls import Caller
 from tests.fakes.clock import FakeClock
 from tests.fakes.web import FakeWeb, redirect, response
@@ -21,6 +24,7 @@ from tests.fakes.web import FakeWeb, redirect, response
 PAGE = b"""<html><head><title>Whales</title></head><body><article><h1>Whales</h1>
 <p>A whale is <b>large</b>; see <a href="/more">more about whales</a> and their songs at sea.</p>
 </article></body></html>"""
+COST = Usage(9_000, 300)
 
 
 class FakeSearch:
@@ -30,8 +34,9 @@ class FakeSearch:
         self.hits = hits
         self.asked: list[tuple[str, int]] = []
 
-    async def search(self, query: str, *, most: int) -> tuple[Hit, ...]:
+    async def search(self, query: str, *, most: int, spent: Spent = uncounted) -> tuple[Hit, ...]:
         self.asked.append((query, most))
+        spent(COST)
         return self.hits
 
 
@@ -191,6 +196,15 @@ async def test_a_search_gives_titles_addresses_and_excerpts(
     )
     assert told.count("</web_results>") == 1
     assert "one too many" not in told
+
+
+async def test_what_a_search_asked_of_a_model_is_told_to_the_work() -> None:
+    spent: list[Usage] = []
+    (search,) = build(None, FakeSearch()).tools
+
+    await search.run(replace(caller_of_a_run(), spent=spent.append), {"query": "whales"})
+
+    assert spent == [COST]
 
 
 async def test_a_search_that_finds_nothing_says_so(alice: Identity, clock: FakeClock) -> None:

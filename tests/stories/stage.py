@@ -18,6 +18,7 @@ from bot.models.catalog import ModelSettings
 from bot.models.retrying import RetrySettings
 from bot.parts import Bot
 from bot.platforms.base import CommandReply, Incoming
+from bot.sandbox.settings import ShellSettings
 from bot.values import Identity, Json, Place, RunStatus, new_run_id
 from db import outbox, runs, tables
 from db.runs import Run
@@ -198,13 +199,17 @@ def calls(*wanted: tuple[str, Json]) -> Reply:
 
 
 def config_for(database_url: str, model_url: str, **sections: Any) -> Config:
-    """Return a configuration whose model is the fake server."""
+    """Return a configuration whose model is the fake server.
+
+    The shell is off unless a story has a section for it: each start would test its sandbox.
+    """
     models = ModelSettings(
         anthropic=AnthropicSettings(api_key=SecretStr(KEY), base_url=model_url),
         retry=RetrySettings(
             wait_initial_seconds=0.01, wait_max_seconds=0.02, wait_jitter_seconds=0.01
         ),
     )
+    sections = {"shell": ShellSettings(enabled=False), **sections}
     return Config(database=DatabaseSettings(url=database_url), models=models, **sections)
 
 

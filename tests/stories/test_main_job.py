@@ -3,7 +3,7 @@
 from bot.subagents.limits import SubagentSettings
 from bot.values import RunStatus, short
 from tests.fakes.anthropic_server import Call, Reply
-from tests.stories.stage import ALICE, Play, call, calls, is_run, said, stage
+from tests.stories.stage import ALICE, BOB, Play, call, calls, is_run, said, stage
 
 
 async def test_a_message_is_answered_and_the_answer_grows_while_it_is_written(
@@ -326,3 +326,15 @@ async def test_the_second_of_two_quick_messages_knows_the_answer_to_the_first(
         told = [said(message) for message in play.asked[-1]["messages"]]
         assert told[:2] == ["Name a colour.", "Blue."]
         assert told[2].endswith("What did you say?")
+
+
+async def test_everyone_may_read_who_can_do_the_work(database_url: str) -> None:
+    async with stage(database_url, Play()) as it:
+        told = await it.command(BOB, "/subagents agents")
+        helped = await it.command(BOB, "/help")
+
+        names = ("code-review", "code-search", "explore", "general", "planner", "researcher")
+        assert all(f"**{name}**" in told.text for name in names)
+        assert "8 steps" in told.text
+        assert "`file_read`" in told.text
+        assert "/subagents agents" in helped.text

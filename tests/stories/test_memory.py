@@ -49,7 +49,7 @@ async def test_a_result_that_asks_to_be_remembered_is_not_even_by_an_obedient_mo
         await it.say(ALICE, "Read this page and remember what matters")
         question = await it.outlet.asked()
         await it.outlet.replied(1)
-        refused = await it.bot.orchestrator.answer(ALICE, question.id, yes=False)
+        refused = await it.bot.orchestrator.answer(ALICE, question.id, choice="no")
         await it.say(ALICE, "Hello, what about the invoice?", ELSEWHERE)
         await it.outlet.replied(2)
 
@@ -72,7 +72,7 @@ async def test_what_was_found_is_remembered_with_the_persons_yes(database_url: s
         await it.say(ALICE, "Keep the shop's hours in mind")
         question = await it.outlet.asked()
         await it.outlet.replied(1)
-        done = await it.bot.orchestrator.answer(ALICE, question.id, yes=True)
+        done = await it.bot.orchestrator.answer(ALICE, question.id, choice="yes")
         await it.say(ALICE, "When does the shop close?", ELSEWHERE)
         await it.outlet.replied(2)
 

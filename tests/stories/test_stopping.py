@@ -141,10 +141,10 @@ async def test_no_other_person_can_answer_and_no_answer_counts_twice(database_ur
     async with stage(database_url, play) as it:
         question = await asked_to_stop(it, play)
         ears = it.bot.orchestrator
-        strangers = await ears.answer(BOB, question.id, yes=True)
-        missing = await ears.answer(BOB, "0" * 32, yes=True)
-        no = await ears.answer(ALICE, question.id, yes=False)
-        replay = await ears.answer(ALICE, question.id, yes=True)
+        strangers = await ears.answer(BOB, question.id, choice="yes")
+        missing = await ears.answer(BOB, "0" * 32, choice="yes")
+        no = await ears.answer(ALICE, question.id, choice="no")
+        replay = await ears.answer(ALICE, question.id, choice="yes")
 
         assert strangers.failed
         assert strangers.text == missing.text
@@ -171,7 +171,7 @@ async def test_an_expired_question_is_a_no(database_url: str) -> None:
     async with stage(database_url, play) as it:
         question = await asked_to_stop(it, play)
         await it.expire(question.id)
-        late = await it.bot.orchestrator.answer(ALICE, question.id, yes=True)
+        late = await it.bot.orchestrator.answer(ALICE, question.id, choice="yes")
 
         assert late.failed
         assert (await it.run_of("Dig")).status is RunStatus.RUNNING
@@ -183,7 +183,7 @@ async def test_changed_arguments_are_not_run(database_url: str) -> None:
     async with stage(database_url, play) as it:
         question = await asked_to_stop(it, play)
         await it.tamper(question.id)
-        refused = await it.bot.orchestrator.answer(ALICE, question.id, yes=True)
+        refused = await it.bot.orchestrator.answer(ALICE, question.id, choice="yes")
 
         assert refused.failed
         assert (await it.run_of("Dig")).status is RunStatus.RUNNING
@@ -195,7 +195,7 @@ async def test_an_admin_may_answer_for_the_owner(database_url: str) -> None:
     access = AccessSettings(admins=(f"{PLATFORM}:root",))
     async with stage(database_url, play, access=access) as it:
         question = await asked_to_stop(it, play)
-        answer = await it.bot.orchestrator.answer(ADMIN, question.id, yes=True)
+        answer = await it.bot.orchestrator.answer(ADMIN, question.id, choice="yes")
         told = await it.outlet.announced((await it.run_of("Dig")).id)
 
         assert "Stopped" in answer.text

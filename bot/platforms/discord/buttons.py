@@ -7,35 +7,23 @@ from typing import Any, Self
 
 import discord
 
-from bot.errors import DeliveryError
 from bot.platforms.base import CommandReply
 from bot.platforms.discord.client import RetinueClient
 from bot.platforms.discord.interactions import (
     Asked,
     Visit,
-    acknowledge,
     attend,
     carry_out,
-    outcome,
-    show,
 )
-from bot.platforms.discord.sending import Draft, Sender
-from bot.platforms.discord.texts import MOST_CHARACTERS, question_tail
 from bot.values import short
 
 log = logging.getLogger(__name__)
 
 _RUN = r"(?P<run>[0-9a-f-]{4,36})"
-_QUESTION = r"(?P<id>[\w-]{1,80})"
 _SEND = re.compile(rf"run:send:{_RUN}")
 _NEXT_PAGE = re.compile(rf"/subagents log {_RUN} (?P<page>\d{{1,6}})")
 
-#: Until when a question can be answered: no longer true once it was.
-_ENDS = re.compile(r"\n?" + re.escape(question_tail(0)).replace(":0:", r":\d+:") + r"\Z")
-
 LONGEST_MESSAGE = 4_000
-#: The most characters in a message made of components.
-MOST_TEXT = 4_000
 
 Button = discord.ui.Button[discord.ui.View | discord.ui.LayoutView]
 DynamicButton = discord.ui.DynamicItem[Button]
@@ -49,7 +37,7 @@ def register(client: RetinueClient) -> None:
     async def on_interaction(interaction: Asked) -> None:
         await take_form(interaction)
 
-    client.add_dynamic_items(StopButton, LogButton, SendButton, AnswerButton)
+    client.add_dynamic_items(StopButton, LogButton, SendButton)
     client.event(on_interaction)
 
 
@@ -127,44 +115,6 @@ class SendButton(DynamicButton, template=_SEND):
         await attend(interaction, handle)
 
 
-class AnswerButton(DynamicButton, template=rf"ask:(?P<answer>yes|no):{_QUESTION}"):
-    """Answers a question that waits for its owner's yes or no."""
-
-    def __init__(self, confirmation_id: str, *, yes: bool) -> None:
-        super().__init__(
-            Button(
-                label="Yes, do it" if yes else "No",
-                style=discord.ButtonStyle.success if yes else discord.ButtonStyle.secondary,
-                custom_id=f"ask:{'yes' if yes else 'no'}:{confirmation_id}",
-            )
-        )
-        self.confirmation_id, self.yes = confirmation_id, yes
-
-    @classmethod
-    async def from_custom_id(
-        cls, interaction: Clicked, item: discord.ui.Item[Any], match: re.Match[str], /
-    ) -> Self:
-        """Return the button that was clicked."""
-        return cls(match["id"], yes=match["answer"] == "yes")
-
-    async def callback(self, interaction: Clicked) -> None:
-        """Take the answer; the question then says who gave it, and cannot be answered again."""
-        await attend(interaction, self._answer)
-
-    async def _answer(self, visit: Visit) -> None:
-        await acknowledge(visit, thinking=False)
-        answered = visit.ears.answer(
-            visit.user, self.confirmation_id, yes=self.yes, admin=visit.admin
-        )
-        reply = await outcome(answered, f"confirmation {self.confirmation_id}")
-        assert reply is not None, "Every answer is answered."
-        if not reply.refused:
-            await _settle(visit, yes=self.yes)
-        elif visit.shared:
-            return  # another process has taken the same click
-        await show(visit, reply)
-
-
 class Unkept:
     """A view or form that the library does not keep: whoever answers it is found by its ids."""
 
@@ -180,21 +130,6 @@ class Row(Unkept, discord.ui.View):
         super().__init__(timeout=None)
         for button in buttons:
             self.add_item(button)
-
-
-class Settled(Unkept, discord.ui.LayoutView):
-    """A question that was answered: its words, and by whom."""
-
-    def __init__(self, question: discord.Message, note: str) -> None:
-        super().__init__(timeout=None)
-        asked = discord.ui.LayoutView.from_message(question, timeout=None)
-        room = MOST_TEXT - len(note)
-        box: discord.ui.Container[Settled] = discord.ui.Container()
-        for item in asked.walk_children():
-            if isinstance(item, discord.ui.TextDisplay) and (text := item.content[:room]):
-                box.add_item(discord.ui.TextDisplay(text))
-                room -= len(text)
-        self.add_item(box.add_item(discord.ui.TextDisplay(note)))
 
 
 class SendForm(Unkept, discord.ui.Modal):
@@ -251,23 +186,3 @@ def _written(part: object) -> str:
         return ""
     inner = [part.get("components"), part.get("component")]
     return str(part.get("value") or "") + _written(inner)
-
-
-async def _settle(visit: Visit, *, yes: bool) -> None:
-    """Take the buttons off a question, and say who answered it."""
-    interaction, question = visit.interaction, visit.interaction.message
-    assert question is not None, "Only messages have buttons."
-    note = (
-        f"✅ <@{visit.user.account}> said yes." if yes else f"❌ <@{visit.user.account}> said no."
-    )
-    if question.flags.components_v2:
-        draft = Draft(view=Settled(question, note))
-    else:
-        asked = _ENDS.sub("", question.content)[: MOST_CHARACTERS - len(note) - 2]
-        draft = Draft(text=f"{asked}\n\n{note}", view=Row())
-    try:
-        # Not by the interaction: that may have expired while the answer was acted upon.
-        sender = Sender(interaction.client)
-        await sender.edit(str(interaction.channel_id), str(question.id), draft)
-    except DeliveryError as error:
-        log.info("The question %s was answered and still has its buttons: %s", question.id, error)

@@ -136,6 +136,11 @@ class Subagents(app_commands.Group, name="subagents", description="Work that goe
         """Show what a person has used."""
         await carry_out(interaction, "/subagents usage")
 
+    @app_commands.command(description="Who can do the work: their tools and limits")
+    async def agents(self, interaction: Asked) -> None:
+        """Show the agents."""
+        await carry_out(interaction, "/subagents agents")
+
     @app_commands.command(description="Try again to deliver a result that did not reach you")
     @app_commands.describe(run=_RUN)
     @app_commands.autocomplete(run=choose_run)

@@ -15,6 +15,7 @@ from bot.platforms.discord.attachments import attached
 from bot.platforms.discord.client import RetinueClient
 from bot.platforms.discord.interactions import UNSENT, outcome, person_of, spot_of
 from bot.platforms.discord.people import PLATFORM, Spot, identity_of, place_of
+from bot.platforms.discord.questions import settle_in_words
 from bot.platforms.discord.sending import Sender
 from bot.platforms.reception import NO_TEXT, TROUBLE, Lines
 from bot.tasks import Tasks
@@ -110,6 +111,11 @@ class DiscordIntake:
             if (reply := await self._answer(said)) is not None:
                 private = answers.is_private(said.text)
                 await self._reply(said.message, answers.with_more(reply), private=private)
+                if reply.answered:
+                    words = reply.chosen or said.text
+                    await settle_in_words(
+                        self._sender, said.message, asked=reply.answered, said=words
+                    )
         except Exception:
             log.exception("The message %s could not be handled", said.message.id)
             await self._reply(said.message, TROUBLE)

@@ -22,10 +22,11 @@ from bot.platforms.base import (
 )
 from bot.platforms.board import LAST_PAUSES
 from bot.platforms.discord import texts
-from bot.platforms.discord.buttons import AnswerButton, Row
+from bot.platforms.discord.buttons import Row
 from bot.platforms.discord.cards import Board
 from bot.platforms.discord.people import PLATFORM
 from bot.platforms.discord.problems import RefusedError
+from bot.platforms.discord.questions import row_for
 from bot.platforms.discord.replies import (
     TYPING_AT_MOST_SECONDS,
     TYPING_SECONDS,
@@ -190,19 +191,18 @@ class DiscordOutlet:
         return Delivered(await self._reach(announcement.place, announcement.owner, say))
 
     async def ask(self, confirmation: Confirmation) -> None:
-        """Ask the owner for a yes or no.
+        """Ask the owner a question.
 
         Raises:
             DeliveryError: There is no one to ask; the answer is then no.
         """
         markdown = await _aside(texts.question_text, confirmation, confirmation.text)
-        tail = texts.question_tail(int(self._now() + confirmation.expires_in_seconds))
+        expires = int(self._now() + confirmation.expires_in_seconds)
+        tail = texts.question_tail(expires, open_ended=confirmation.open_ended)
 
         async def say(route: _Route) -> tuple[str, ...]:
             paper = paper_of(markdown, name="question.md", head=route.head, tail=tail)
-            buttons = Row(
-                AnswerButton(confirmation.id, yes=True), AnswerButton(confirmation.id, yes=False)
-            )
+            buttons = row_for(confirmation)
             return await self._say(route, paper, key=f"ask {confirmation.id}", view=buttons)
 
         await self._reach(confirmation.place, confirmation.owner, say)

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-from bot.platforms.discord import buttons, commands
+from bot.platforms.discord import buttons, commands, questions
 from bot.platforms.discord.client import open_client
 from bot.platforms.discord.intake import DiscordIntake
 from bot.platforms.discord.outlet import DiscordOutlet
@@ -41,6 +41,7 @@ async def open_discord(settings: DiscordSettings, *, hears: bool) -> AsyncIterat
         if hears:
             commands.register(client)
             buttons.register(client)
+            questions.register(client)
         try:
             yield Discord(outlet, intake)
         finally:

@@ -25,7 +25,11 @@ PERMISSIONS = (
     Permission("Send Messages in Threads", 38, "to answer in threads"),
     Permission("Create Public Threads", 35, "to open a thread for a mention"),
     Permission("Attach Files", 15, "to send answers that are too long for messages"),
-    Permission("Read Message History", 16, "to reply to a message"),
+    Permission(
+        "Read Message History",
+        16,
+        "to reply to a message, and to settle a question that was answered by one",
+    ),
     Permission("Add Reactions", 6, "to show with 👀 that it heard"),
 )
 PERMISSION_INTEGER = sum(1 << permission.bit for permission in PERMISSIONS)

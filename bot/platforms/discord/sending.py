@@ -165,6 +165,19 @@ class Sender:
                 raise RefusedError(BUSY, TOO_MANY_EDITS) from error
             raise
 
+    async def newest(self, channel: str, most: int) -> list[discord.Message]:
+        """Return the newest messages of a channel or thread, the newest first.
+
+        Raises:
+            DeliveryError: They cannot be read.
+        """
+        there = self._client.get_partial_messageable(_number(channel))
+
+        async def read() -> list[discord.Message]:
+            return [each async for each in there.history(limit=most)]
+
+        return await self._ask(read)
+
     async def delete(self, channel: str, message_id: str) -> None:
         """Delete a message of ours.
 

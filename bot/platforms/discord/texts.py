@@ -5,10 +5,10 @@ from collections.abc import Iterator
 
 from bot.agent.plain import LIMIT
 from bot.agent.sanitizer import for_discord, one_line
-from bot.platforms.base import Announcement, Confirmation, RunCard
+from bot.platforms.base import Announcement, Choice, Confirmation, RunCard
 from bot.platforms.paper import Paper
 from bot.platforms.splitting import split
-from bot.platforms.wording import look_of, stop_watch
+from bot.platforms.wording import LONGEST_LABEL, look_of, nested, stop_watch
 from bot.values import RunStatus, short
 
 #: What fits into one message.
@@ -124,12 +124,16 @@ def card_text(card: RunCard, started: int) -> str:
 def _card_lines(card: RunCard, started: int) -> Iterator[str]:
     look = look_of(card.status)
     label = inline(card.label, 80) or inline(card.agent, 80) or "run"
-    yield f"{look.mark} **{label}** · `{short(card.run_id)}` · {look.word}"
-    yield " · ".join(fact for fact in _facts(card, started) if fact)
-    if (tool := code(card.tool, 80)) and not card.status.final:
+    head = f"{look.mark} **{label}** · `{short(card.run_id)}` · {look.word}"
+    facts = " · ".join(fact for fact in _facts(card, started) if fact)
+    collapsed = card.awaited and card.status.final
+    yield from [f"{head} · {facts}"] if collapsed else [head, facts]
+    if (tool := code(card.tool, 80)) and not card.status.final and not card.steps:
         yield f"🔧 {tool}"
-    if line := inline(card.line, 100):
+    if (line := inline(card.line, 100)) and not collapsed:
         yield f"↳ {line}"
+    steps = [(code(step.tool, 40), step.state) for step in card.steps]
+    yield from nested(steps, earlier=card.earlier_steps)
 
 
 def _facts(card: RunCard, started: int) -> Iterator[str]:
@@ -175,9 +179,23 @@ def question_text(confirmation: Confirmation) -> str:
     return harmless(confirmation.text.replace("||", "| |"))
 
 
-def question_tail(expires: int) -> str:
-    """Return until when a question can be answered, by the second since 1970."""
-    return f"-# The question ends <t:{expires}:R>; without an answer it is a no."
+def question_tail(expires: int, *, open_ended: bool = False) -> str:
+    """Return how a question can be answered, and until when.
+
+    Args:
+        expires: When it ends, in seconds since 1970.
+        open_ended: A message is an answer as well.
+    """
+    ends = f"The question ends <t:{expires}:R>"
+    if open_ended:
+        return f"-# Answer here with a message (reply to this one), or press a button. {ends}."
+    return f"-# {ends}; without an answer it is a no."
+
+
+def choice_label(choice: Choice) -> str:
+    """Return what stands on a button."""
+    label = harmless(one_line(choice.label, LONGEST_LABEL))
+    return one_line(label, LONGEST_LABEL) or choice.key
 
 
 def gone(thread: str) -> str:

@@ -3,13 +3,16 @@
 import asyncio
 import json
 import logging
+import re
 from collections.abc import Awaitable, Callable, Mapping
 
 from bot.errors import DeliveryError
 from bot.platforms.base import CommandReply
 from bot.platforms.slack import blocks, home
 from bot.platforms.slack.outlet import Shown
+from bot.platforms.slack.texts import written_out
 from bot.platforms.slack.visits import Desk, Visit
+from bot.platforms.wording import decision
 from bot.values import Json
 
 log = logging.getLogger(__name__)
@@ -19,6 +22,7 @@ ON_A_RUN = ("stop", "log", "info", "send", "retry", "dismiss")
 #: What the button for a next page may be for: it carries the whole command.
 _READING = ("/subagents log ", "/subagents list ", "/subagents info ")
 OLD = "This form is from an older version of me. Type `/subagents send` and choose the run again."
+_CHOICE, _QUESTION = re.compile(rf"{blocks.ASK}[a-z0-9]{{1,8}}"), re.compile(r"[\w-]{1,80}")
 CLOSED = "Slack did not open the form. Type `/subagents send {run}` and your message instead."
 #: What a form shows below its field.
 LONGEST_ERROR = 2_000
@@ -27,7 +31,7 @@ LONGEST_ERROR = 2_000
 async def clicked(desk: Desk, body: Json) -> None:
     """Do what somebody clicked or chose."""
     for action in body.get("actions") or ():
-        handle = _HANDLERS.get(str(action.get("action_id")))
+        handle = _handler_of(action)
         if handle is None:
             log.info("Nobody knows the button %s", action.get("action_id"))
             continue
@@ -156,14 +160,14 @@ async def _choose(visit: Visit, body: Json, action: Json) -> None:
 
 
 async def _answer(visit: Visit, body: Json, action: Json) -> None:
-    yes, question = action.get("action_id") == blocks.YES, str(action.get("value"))
+    key, question = str(action.get("action_id")).removeprefix(blocks.ASK), str(action.get("value"))
     desk = visit.desk
-    asked = desk.ears.answer(visit.person.identity, question, yes=yes)
+    asked = desk.ears.answer(visit.person.identity, question, choice=key)
     reply = await desk.outcome(asked, f"confirmation {question}")
     assert reply is not None, "Every answer is answered."
     if not reply.refused:
-        who = await desk.names.of(visit.person)
-        outcome = f"✅ {who} said yes." if yes else f"❌ {who} said no."
+        label = written_out(str((action.get("text") or {}).get("text") or key))
+        outcome = decision(await desk.names.of(visit.person), label, key)
         await desk.outlet.answered(question, visit.place, outcome, shown=_question(visit, body))
     await _tell(visit, reply)
 
@@ -186,6 +190,15 @@ def _question(visit: Visit, body: Json) -> Shown | None:
     return Shown(place=visit.place, message_id=str(message["ts"]), mrkdwn=mrkdwn)
 
 
+def _handler_of(action: Json) -> "_Clicked | None":
+    """Return what handles a click; `None` for one that no message of ours could have led to."""
+    action_id = str(action.get("action_id"))
+    if not action_id.startswith(blocks.ASK):
+        return _HANDLERS.get(action_id)
+    known = _CHOICE.fullmatch(action_id) and _QUESTION.fullmatch(str(action.get("value") or ""))
+    return _answer if known else None
+
+
 _Clicked = Callable[[Visit, Json, Json], Awaitable[None]]
 _HANDLERS: Mapping[str, _Clicked] = {
     blocks.STOP: _stop,
@@ -193,6 +206,4 @@ _HANDLERS: Mapping[str, _Clicked] = {
     blocks.SEND: _send,
     blocks.MORE: _more,
     blocks.CHOICE: _choose,
-    blocks.YES: _answer,
-    blocks.NO: _answer,
 }

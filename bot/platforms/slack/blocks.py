@@ -3,17 +3,21 @@
 import json
 from collections.abc import Iterable, Iterator, Sequence
 
-from bot.platforms.base import CommandReply, Overview, RunCard
+from bot.platforms.base import Choice, CommandReply, Confirmation, Overview, RunCard, Weight
 from bot.platforms.slack import texts
 from bot.platforms.splitting import split
+from bot.platforms.wording import MOST_TO_PICK
 from bot.values import Json, short
 
 STOP, LOG, SEND = "run:stop", "run:log", "run:send"
-YES, NO = "ask:yes", "ask:no"
+#: What the buttons of a question begin with; the key of the choice follows.
+ASK = "ask:"
 MORE, CHOICE = "more", "run:choice"
 #: The form for a message to a run, its block and its field.
 SEND_FORM, SEND_BLOCK, SEND_FIELD = "run:send", "message", "text"
 
+#: How many buttons stand side by side.
+MOST_IN_ROW = 5
 #: What a form takes, and a menu.
 LONGEST_MESSAGE, MOST_CHOICES = 3_000, 100
 #: How many runs of each kind a Home tab shows: it takes 100 blocks.
@@ -22,6 +26,9 @@ MOST_AT_HOME = 15
 MOST_IN_WINDOW = 90
 #: What a view takes is 250,000 bytes as JSON, in which an emoji may be a hundred.
 MOST_IN_VIEW = 200_000
+
+#: How Slack shows a choice; everything else is plain.
+_STYLES = {Weight.GOOD: "primary", Weight.BAD: "danger", Weight.PLAIN: ""}
 
 
 # --- pieces -------------------------------------------------------------------------------------
@@ -108,18 +115,28 @@ def _sure() -> Json:
     }
 
 
-def question_blocks(question_id: str, owner: str, *, mrkdwn: str, tail: str) -> tuple[Json, ...]:
+def question_blocks(confirmation: Confirmation, *, mrkdwn: str, tail: str) -> tuple[Json, ...]:
     """Return a question with its buttons, which the one who is asked alone sees.
 
     Args:
-        question_id: Of the confirmation.
-        owner: The account of the one who is asked.
-        mrkdwn: The question, harmless already, at most 3,000 characters.
-        tail: Until when it can be answered.
+        confirmation: The question.
+        mrkdwn: Its text, harmless already, at most 3,000 characters.
+        tail: How and until when it can be answered.
     """
-    yes = _button("Yes", YES, question_id, owner=owner, style="primary")
-    no = _button("No", NO, question_id, owner=owner)
-    return (section(mrkdwn), quiet(tail), {"type": "actions", "elements": [yes, no]})
+    buttons = [_choice_button(confirmation, each) for each in confirmation.choices[:MOST_TO_PICK]]
+    rows = [buttons[at : at + MOST_IN_ROW] for at in range(0, len(buttons), MOST_IN_ROW)]
+    actions = [{"type": "actions", "elements": row} for row in rows]
+    return (section(mrkdwn), quiet(tail), *actions)
+
+
+def _choice_button(confirmation: Confirmation, choice: Choice) -> Json:
+    return _button(
+        texts.choice_label(choice),
+        f"{ASK}{choice.key}",
+        confirmation.id,
+        owner=confirmation.owner.account,
+        style=_STYLES[choice.weight],
+    )
 
 
 def answered_blocks(mrkdwn: str, outcome: str) -> tuple[Json, ...]:

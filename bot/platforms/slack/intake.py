@@ -13,6 +13,7 @@ from bot.platforms.slack.attachments import Attachments
 from bot.platforms.slack.clients import Installed
 from bot.platforms.slack.people import Person, speaker_of
 from bot.platforms.slack.visits import Desk
+from bot.platforms.wording import decision
 from bot.values import Json, Place
 
 log = logging.getLogger(__name__)
@@ -176,7 +177,14 @@ class Listener:
             return
         await self._desk.outlet.answers.give(said.asker, reply)
         if reply.answered:
-            await self._desk.outlet.answered(reply.answered, said.place, reply.text)
+            await self._settle(said, reply)
+
+    async def _settle(self, said: Said, reply: CommandReply) -> None:
+        """Show that a question was answered in words: with which, or else what came of it."""
+        outcome = reply.text
+        if reply.chosen:
+            outcome = decision(await self._desk.names.of(said.person), reply.chosen)
+        await self._desk.outlet.answered(reply.answered, said.place, outcome)
 
     async def _answer(self, said: Said) -> CommandReply | None:
         person, place = said.person, said.place

@@ -225,7 +225,7 @@ class SlackOutlet:
         return Delivered(await self._reach(announcement.place, announcement.owner, say))
 
     async def ask(self, confirmation: Confirmation) -> None:
-        """Ask the owner for a yes or no.
+        """Ask the owner a question.
 
         Raises:
             DeliveryError: There is no one to ask; the answer is then no.
@@ -241,10 +241,8 @@ class SlackOutlet:
                 before = await self._say(route.place, paper, head=route.head, tail="")
                 text = ABOVE
             draft = Draft(
-                blocks=blocks.question_blocks(
-                    confirmation.id, confirmation.owner.account, mrkdwn=text, tail=tail
-                ),
-                mrkdwn=text,
+                blocks=blocks.question_blocks(confirmation, mrkdwn=text, tail=tail),
+                mrkdwn=texts.question_twin(confirmation, text),
             )
             asked = await self.sender.post(route.place, draft)
             self._keep(confirmation.id, Shown(place=route.place, message_id=asked, mrkdwn=text))

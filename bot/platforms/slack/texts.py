@@ -9,10 +9,17 @@ from unicodedata import east_asian_width
 
 from bot.agent.plain import LIMIT
 from bot.agent.sanitizer import for_slack, one_line
-from bot.platforms.base import Announcement, Confirmation, RunCard
+from bot.platforms.base import Announcement, Choice, Confirmation, RunCard
 from bot.platforms.paper import Paper
 from bot.platforms.splitting import split
-from bot.platforms.wording import look_of, stop_watch
+from bot.platforms.wording import (
+    LONGEST_LABEL,
+    MOST_TO_PICK,
+    look_of,
+    nested,
+    one_of,
+    stop_watch,
+)
 from bot.values import short
 
 #: What one message takes. Slack says 12,000, and 13,200 for all blocks of a message together.
@@ -126,12 +133,16 @@ def card_text(card: RunCard) -> str:
 
 def _card_lines(card: RunCard) -> Iterator[str]:
     look = look_of(card.status)
-    yield f"{look.mark} *{name_of(card)}* · `{short(card.run_id)}` · {look.word}"
-    yield " · ".join(fact for fact in _facts(card) if fact)
-    if card.tool and not card.status.final:
+    head = f"{look.mark} *{name_of(card)}* · `{short(card.run_id)}` · {look.word}"
+    facts = " · ".join(fact for fact in _facts(card) if fact)
+    collapsed = card.awaited and card.status.final
+    yield from [f"{head} · {facts}"] if collapsed else [head, facts]
+    if card.tool and not card.status.final and not card.steps:
         yield f"🔧 {code(card.tool, 80)}"
-    if line := inline(card.line, 150):
+    if (line := inline(card.line, 150)) and not collapsed:
         yield f"↳ {line}"
+    steps = [(code(step.tool, 40), step.state) for step in card.steps]
+    yield from nested(steps, earlier=card.earlier_steps)
 
 
 def _facts(card: RunCard) -> Iterator[str]:
@@ -169,12 +180,41 @@ def tail_of(announcement: Announcement) -> str:
 
 
 def question_tail(confirmation: Confirmation, expires: int) -> str:
-    """Return until when a question can be answered: Slack shows the time where the reader is.
+    """Return how and until when a question can be answered: Slack shows the reader's own time.
 
     Args:
         confirmation: The question.
         expires: When it ends, in seconds since 1970.
     """
-    minutes = max(1, round(confirmation.expires_in_seconds / 60))
-    when = f"<!date^{expires}^{{date_short_pretty}} {{time}}|{minutes} min from now>"
+    when = f"<!date^{expires}^{{date_short_pretty}} {{time}}|{_minutes(confirmation)} from now>"
+    if confirmation.open_ended:
+        return f"Answer here with a message, or press a button. The question ends at {when}."
     return f"The question ends at {when}; without an answer it is a no."
+
+
+def question_twin(confirmation: Confirmation, asked: str) -> str:
+    """Return a question for where its buttons are not: in notifications, for screen readers.
+
+    Args:
+        confirmation: The question.
+        asked: Its text, harmless already.
+    """
+    choices = confirmation.choices[:MOST_TO_PICK]
+    if confirmation.open_ended:
+        labels = [f"`{each.key}` {choice_label(each)}" for each in choices]
+        return "\n".join([asked, *labels, "Answer here with a message."])
+    words = one_of([f"`{each.key}`" for each in choices])
+    one = "".join(
+        f" (`{each.key} {confirmation.id[-6:]}` when several are open)" for each in choices[:1]
+    )
+    ends = f"Without an answer in {_minutes(confirmation)} it is a no."
+    return f"{asked}\nAnswer here with {words}{one}. {ends}"
+
+
+def choice_label(choice: Choice) -> str:
+    """Return what stands on a button, as it is sent."""
+    return inline(choice.label, LONGEST_LABEL) or choice.key
+
+
+def _minutes(confirmation: Confirmation) -> str:
+    return f"{max(1, round(confirmation.expires_in_seconds / 60))} min"

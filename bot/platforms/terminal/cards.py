@@ -1,4 +1,4 @@
-"""How a run looks on the terminal: one or two lines (pure)."""
+"""How a run looks on the terminal: a line or two, and its tool calls below (pure)."""
 
 from typing import NamedTuple
 
@@ -6,7 +6,11 @@ from rich.text import Text
 
 from bot.agent.sanitizer import one_line
 from bot.platforms.base import RunCard
+from bot.platforms.wording import nested
 from bot.values import RunStatus, short
+
+#: The lines that tool calls take, where there is room.
+STEP_LINES = 7
 
 
 class Look(NamedTuple):
@@ -63,7 +67,7 @@ def facts_of(card: RunCard, elapsed: float) -> list[str]:
 
 def progress_text(card: RunCard) -> str:
     """Return the progress line (features P1), empty when there is nothing to say."""
-    content = card.line or card.tool
+    content = card.line or ("" if card.steps else card.tool)
     return f"↳ Subagent: {one_line(content)}" if content else ""
 
 
@@ -76,15 +80,21 @@ def progress_colour(card: RunCard) -> str:
     return "white" if card.line else "cyan"
 
 
-def live_lines(card: RunCard, elapsed: float) -> list[Text]:
-    """Return the lines of a run that is going."""
+def step_lines(card: RunCard, most: int = STEP_LINES) -> list[str]:
+    """Return the tool calls of a run, a line each, at most so many (features P3)."""
+    steps = [(one_line(step.tool, limit=40), step.state) for step in card.steps]
+    return [f"  {line}" for line in nested(steps, earlier=card.earlier_steps, most=most)]
+
+
+def live_lines(card: RunCard, elapsed: float, *, steps: int = STEP_LINES) -> list[Text]:
+    """Return the lines of a run that is going, `steps` at most for its tool calls."""
     look = look_of(card.status)
     head = Text.assemble(
         (f"{look.mark} ", look.colour),
         (name_of(card), "bold"),
         f" · {look.word} · " + " · ".join(facts_of(card, elapsed)),
     )
-    return [head, *_progress(card)]
+    return [head, *_progress(card), *_steps(card, steps)]
 
 
 def ended_lines(card: RunCard) -> list[Text]:
@@ -95,7 +105,12 @@ def ended_lines(card: RunCard) -> list[Text]:
         f" · {name_of(card)}",
         (" · " + " · ".join(facts_of(card, card.elapsed_seconds)), "bright_black"),
     )
-    return [head] if card.status is RunStatus.COMPLETED else [head, *_progress(card)]
+    last = [] if card.status is RunStatus.COMPLETED or card.awaited else _progress(card)
+    return [head, *last, *_steps(card)]
+
+
+def _steps(card: RunCard, most: int = STEP_LINES) -> list[Text]:
+    return [Text(line, style="bright_black") for line in step_lines(card, most)]
 
 
 def _progress(card: RunCard) -> list[Text]:

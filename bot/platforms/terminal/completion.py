@@ -12,11 +12,12 @@ from bot.platforms.terminal.texts import number_of
 from bot.values import short
 
 COMMANDS = {
-    "/subagents": "your runs: list, stop, log, info, send, spawn, usage",
+    "/subagents": "your runs: list, stop, log, info, send, spawn, usage, agents",
     "/new": "begin a new conversation",
     "/stop": "stop the answer under way",
     "/help": "what you can do here",
     "/yes": "answer a question with yes",
+    "/all": "allow what a run asks for, until it ends",
     "/no": "answer a question with no",
     "/as": "be another person at this terminal",
     "/quit": "leave; runs are resumed at the next start",
@@ -30,6 +31,7 @@ ACTIONS = {
     "send": "say something to a run",
     "spawn": "start a run",
     "usage": "your limits and what is used",
+    "agents": "who can do the work, with what, within which limits",
 }
 
 #: The actions that are about one run.
@@ -66,8 +68,8 @@ class CommandCompleter(Completer):
                 return _fitting(ACTIONS, typed)
             case ["/subagents", action] if action in ABOUT_A_RUN:
                 return await self._runs(typed, also_all=action == "stop")
-            case ["/yes" | "/no"]:
-                return _fitting(self._questions(), typed)
+            case [("/yes" | "/all" | "/no") as word]:
+                return _fitting(self._questions(word.removeprefix("/")), typed)
             case _:
                 return []
 
@@ -78,9 +80,9 @@ class CommandCompleter(Completer):
         choices = [(short(run_id), one_line(label)) for run_id, label in runs]
         return choices + (_fitting({"all": "all your runs"}, typed) if also_all else [])
 
-    def _questions(self) -> dict[str, str]:
+    def _questions(self, word: str) -> dict[str, str]:
         user = self._room.present
-        asked = self._room.questions_of(user) if user else []
+        asked = self._room.questions_of(user, word) if user else []
         return {number_of(item): one_line(item.text) for item in asked}
 
 

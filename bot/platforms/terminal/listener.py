@@ -11,7 +11,7 @@ from bot.platforms.base import CommandReply, Ears, Incoming
 from bot.platforms.terminal.people import identity_of, place_of
 from bot.platforms.terminal.room import Room
 from bot.platforms.terminal.surface import Note, Surface
-from bot.platforms.terminal.texts import OWN_HELP, which_question
+from bot.platforms.terminal.texts import OWN_HELP, not_offered, which_question
 from bot.values import Identity
 
 log = logging.getLogger(__name__)
@@ -89,10 +89,12 @@ class Listener:
                 return CommandReply(text="")
             case "/as", name:
                 return await self._become(name)
-            case ("/yes" | "/no") as answer, number:
-                return await self._answer(number, yes=answer == "/yes")
-            case ("yes" | "no") as answer, "" if self._room.questions_of(self._user):
-                return await self._answer("", yes=answer == "yes")
+            case ("/yes" | "/all" | "/no") as command, number:
+                return await self._answer(command.removeprefix("/"), number)
+            case ("yes" | "all" | "no") as answer, "" if self._room.questions_of(
+                self._user, answer
+            ):
+                return await self._answer(answer, "")
             case "/stop", "":
                 return await self._stop()
             case "/help", "":
@@ -110,15 +112,18 @@ class Listener:
         await self.arrive(user)
         return CommandReply(text="")
 
-    async def _answer(self, number: str, *, yes: bool) -> CommandReply:
+    async def _answer(self, word: str, number: str) -> CommandReply:
         asked = self._room.questions_of(self._user)
-        fitting = [question for question in asked if question.id.endswith(number)]
+        meant = [question for question in asked if question.id.endswith(number)]
+        fitting = [each for each in self._room.questions_of(self._user, word) if each in meant]
         if len(fitting) > 1:
-            return CommandReply(text=which_question(fitting, yes=yes), failed=True)
+            return CommandReply(text=which_question(fitting, word), failed=True)
+        if meant and not fitting:
+            return CommandReply(text=not_offered(meant[0], word), failed=True)
         if not fitting and not number:
             return CommandReply(text="No question waits for your answer.", failed=True)
         confirmation_id = fitting[0].id if fitting else number
-        reply = await self._ears.answer(self._user, confirmation_id, yes=yes)
+        reply = await self._ears.answer(self._user, confirmation_id, choice=word)
         self._room.drop_question(confirmation_id)
         return reply
 
@@ -140,6 +145,8 @@ class Listener:
         reply = await self._ears.hear(incoming)
         if reply is not None and not busy:
             self._room.forget(place)
+        if reply is not None and reply.answered:
+            self._room.drop_question(reply.answered)
         return reply
 
     @property

@@ -4,10 +4,10 @@ from rich.console import Group
 from rich.text import Text
 
 from bot.agent.sanitizer import for_terminal
-from bot.platforms.terminal.cards import live_lines
+from bot.platforms.terminal.cards import STEP_LINES, live_lines
 from bot.platforms.terminal.markdown import SafeMarkdown
 from bot.platforms.terminal.room import LiveCard, Room
-from bot.platforms.terminal.texts import number_of
+from bot.platforms.terminal.texts import number_of, words_for
 from bot.platforms.terminal.view import to_ansi
 from bot.values import Identity, RunStatus
 
@@ -41,7 +41,10 @@ def tail_of(text: str, limit: int = TAIL_CHARACTERS) -> str:
 
 
 def _card_lines(room: Room, user: Identity, most: int) -> list[Text]:
-    cards = [_lines_of_card(live, room.now()) for live in room.cards_of(user)]
+    going = room.cards_of(user)
+    # Two lines for each card come first; its tool calls get an equal share of what is left.
+    spare = max(0, most - 2 * len(going)) // max(1, len(going))
+    cards = [_lines_of_card(live, room.now(), min(spare, STEP_LINES)) for live in going]
     shown: list[Text] = []
     for index, lines in enumerate(cards):
         left = len(cards) - index
@@ -51,14 +54,15 @@ def _card_lines(room: Room, user: Identity, most: int) -> list[Text]:
     return shown
 
 
-def _lines_of_card(live: LiveCard, now: float) -> list[Text]:
+def _lines_of_card(live: LiveCard, now: float, steps: int) -> list[Text]:
     moving = live.card.status is RunStatus.RUNNING
-    return live_lines(live.card, live.card.elapsed_seconds + (now - live.since) * moving)
+    elapsed = live.card.elapsed_seconds + (now - live.since) * moving
+    return live_lines(live.card, elapsed, steps=steps)
 
 
 def _status_lines(room: Room, user: Identity) -> list[Text]:
     lines = [
-        Text(f"? Question {number_of(item)} waits for you: yes or no", style="yellow")
+        Text(f"? Question {number_of(item)} waits for you: {words_for(item)}", style="yellow")
         for item in room.questions_of(user)[-3:]
     ]
     replies = room.replies_of(user)

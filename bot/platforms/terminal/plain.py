@@ -10,10 +10,10 @@ from typing import TextIO
 from bot.agent.sanitizer import for_terminal
 from bot.errors import DeliveryError
 from bot.platforms.base import Announcement, CommandReply, Confirmation, RunCard
-from bot.platforms.terminal.cards import clock, look_of, name_of, progress_text
+from bot.platforms.terminal.cards import clock, look_of, name_of, progress_text, step_lines
 from bot.platforms.terminal.room import Room
 from bot.platforms.terminal.surface import Answer, Note, Said, Typed
-from bot.platforms.terminal.texts import REPEATED, title_of
+from bot.platforms.terminal.texts import REPEATED, choice_lines, title_of
 from bot.values import Identity, RunStatus
 
 
@@ -70,7 +70,8 @@ def plain_text(said: Said) -> str:
             more = f"\nThere is more: {said.more}" if said.more else ""
             return for_terminal(said.text + more)
         case Confirmation():
-            return for_terminal(f"Question: {said.text}")
+            lines = [f"Question: {said.text}", *(line for _, line in choice_lines(said))]
+            return for_terminal("\n".join(lines))
 
 
 def _card_line(card: RunCard) -> str:
@@ -79,8 +80,9 @@ def _card_line(card: RunCard) -> str:
     if not card.status.final:
         return line
     line = f"{look.mark} Subagent {look.word}: {name_of(card)} after {clock(card.elapsed_seconds)}"
-    progress = progress_text(card) if card.status is not RunStatus.COMPLETED else ""
-    return f"{line}\n{progress}" if progress else line
+    told = card.status is not RunStatus.COMPLETED and not card.awaited
+    progress = [progress_text(card)] if told and progress_text(card) else []
+    return "\n".join([line, *progress, *step_lines(card)])
 
 
 def _announcement(said: Announcement) -> str:
@@ -92,9 +94,9 @@ def _announcement(said: Announcement) -> str:
 async def everything_was_said(room: Room, *, settle_seconds: float) -> None:
     """Wait until no reply is due, no run is going, and the runs that ended are announced.
 
-    A delegated run is not announced, since its result is in the reply. Nothing tells such a run
-    from others, so what was not announced is given `settle_seconds` of silence and no more; an
-    announcement that comes later is kept for the person's next chat.
+    Of a run that is silent nothing is announced either, and nothing tells it from others: what was
+    not announced is given `settle_seconds` of silence and no more; an announcement that comes
+    later is kept for the person's next chat.
     """
     while True:
         await room.until(lambda: not _under_way(room))

@@ -151,7 +151,8 @@ class Room:
             return
         if card.status.final:
             self._ended.add(card.run_id)
-            self.unannounced.add(card.run_id)
+            if not card.awaited:
+                self.unannounced.add(card.run_id)
         before = self.cards.get(card.run_id)
         self.cards[card.run_id] = LiveCard(card, self.now())
         if self._surface is not None and card.owner == self.present:
@@ -185,12 +186,18 @@ class Room:
         """Forget a question that was answered."""
         self._questions.pop(confirmation_id, None)
 
-    def questions_of(self, user: Identity) -> list[Confirmation]:
-        """Return what this person is still asked, oldest first."""
+    def questions_of(self, user: Identity, word: str = "") -> list[Confirmation]:
+        """Return what this person is still asked, oldest first.
+
+        Args:
+            user: The person.
+            word: Only what can be answered with this: the key of a choice; empty for all.
+        """
         now = self.now()
         self._questions = {key: item for key, item in self._questions.items() if item.until > now}
         asked = [question.confirmation for question in self._questions.values()]
-        return [confirmation for confirmation in asked if confirmation.owner == user]
+        own = [confirmation for confirmation in asked if confirmation.owner == user]
+        return [each for each in own if not word or word in {it.key for it in each.choices}]
 
     # --- waiting --------------------------------------------------------------------------------
 

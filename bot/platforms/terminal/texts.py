@@ -3,8 +3,9 @@
 import re
 
 from bot.agent.sanitizer import one_line
-from bot.platforms.base import Announcement, Confirmation
+from bot.platforms.base import NO, YES, Announcement, Choice, Confirmation
 from bot.platforms.terminal.people import DEFAULT_NAME
+from bot.platforms.wording import LONGEST_LABEL, MOST_TO_PICK, one_of
 from bot.values import Identity, short
 
 REPEATED = "This may be a repetition: it is not known whether it reached you before."
@@ -15,7 +16,7 @@ OWN_HELP = """
 
 - `/as NAME`: be another person; everyone has runs, limits and a conversation of their own
 - `/stop` or Ctrl-C: stop the answer under way
-- `yes`, `no`, `/yes ID`, `/no ID`: answer a question
+- `yes`, `all`, `no`, `/yes ID`, `/all ID`, `/no ID`: answer a question; some take any text
 - Alt-Enter: a new line inside a message
 - `/quit` or Ctrl-D: leave; what is going on is resumed at the next start
 """
@@ -73,18 +74,45 @@ def number_of(question: Confirmation) -> str:
     return question.id[-6:]
 
 
+def label_of(choice: Choice) -> str:
+    """Return what a person reads of a choice, on one line."""
+    return one_line(choice.label, LONGEST_LABEL) or choice.key
+
+
+def choice_lines(confirmation: Confirmation) -> list[tuple[Choice, str]]:
+    """Return what may be picked, and how it is shown; nothing where `yes` and `no` say it all."""
+    if confirmation.choices == (YES, NO):
+        return []
+    choices = confirmation.choices[:MOST_TO_PICK]
+    return [(each, f"{each.key}: {label_of(each)}") for each in choices]
+
+
+def words_for(confirmation: Confirmation) -> str:
+    """Return which words answer a question."""
+    keys = [each.key for each in confirmation.choices[:MOST_TO_PICK]]
+    if not confirmation.open_ended:
+        return one_of(keys)
+    numbers = ["the number"] if any(key.isdigit() for key in keys) else []
+    return one_of([*numbers, "any text", *(key for key in keys if not key.isdigit())])
+
+
 def answer_hint(confirmation: Confirmation) -> str:
     """Return how a question can be answered, and until when."""
-    number = number_of(confirmation)
     minutes = max(1, round(confirmation.expires_in_seconds / 60))
-    return (
-        f"Type yes or no (or /yes {number}, /no {number}). "
-        f"Without an answer in {minutes} min it is a no."
-    )
+    type_that = f"Type {words_for(confirmation)}"
+    if confirmation.open_ended:
+        return f"{type_that}. The question ends in {minutes} min."
+    number = number_of(confirmation)
+    ways = [f"/{each.key} {number}" for each in confirmation.choices[:MOST_TO_PICK]]
+    return f"{type_that} (or {', '.join(ways)}). Without an answer in {minutes} min it is a no."
 
 
-def which_question(questions: list[Confirmation], *, yes: bool) -> str:
+def which_question(questions: list[Confirmation], word: str) -> str:
     """Return what to type when several questions are open, in Markdown."""
-    word = "yes" if yes else "no"
     choices = ", ".join(f"`/{word} {number_of(question)}`" for question in questions)
     return f"{len(questions)} questions wait for you: say which with {choices}."
+
+
+def not_offered(question: Confirmation, word: str) -> str:
+    """Return what to type instead of a word that does not answer a question."""
+    return f"Question {number_of(question)} cannot be answered with {word}: {answer_hint(question)}"

@@ -7,13 +7,14 @@ from rich.panel import Panel
 from rich.text import Text
 
 from bot.agent.sanitizer import for_terminal
-from bot.platforms.base import Announcement, CommandReply, Confirmation, RunCard
+from bot.platforms.base import Announcement, CommandReply, Confirmation, RunCard, Weight
 from bot.platforms.terminal.cards import ended_lines
 from bot.platforms.terminal.markdown import SafeMarkdown
 from bot.platforms.terminal.surface import Answer, Note, Said, Typed
 from bot.platforms.terminal.texts import (
     REPEATED,
     answer_hint,
+    choice_lines,
     number_of,
     prompt_of,
     run_id_in,
@@ -23,6 +24,8 @@ from bot.values import short
 
 #: A longer result is cut in its panel; the run's log has all of it.
 PANEL_LINES = 200
+
+_STYLES = {Weight.GOOD: "green", Weight.BAD: "red", Weight.PLAIN: ""}
 
 
 def renderable(said: Said) -> RenderableType:
@@ -101,9 +104,13 @@ def _command_reply(reply: CommandReply) -> RenderableType:
 
 
 def _question(confirmation: Confirmation) -> RenderableType:
+    choices = [
+        Text(for_terminal(line), style=_STYLES[choice.weight])
+        for choice, line in choice_lines(confirmation)
+    ]
     hint = Text(answer_hint(confirmation), style="dim")
     return Panel(
-        Group(_markdown(confirmation.text), hint),
+        Group(_markdown(confirmation.text), *choices, hint),
         title=Text(f"Question {number_of(confirmation)}", style="bold"),
         title_align="left",
         border_style="yellow",

@@ -150,11 +150,13 @@ async def test_what_the_agent_does_is_reported(office: Office) -> None:
         ("tool", "look"),
         ("tool", "fly"),
         ("error", "fly"),
+        ("tool_end", "look"),
         ("step", ""),
     ]
     steps = [content for part, content, _ in reporter.heard if part == "step"]
     assert steps == ["I look.", "Twelve sheep."]
-    assert [counters.tool_calls for counters in reporter.counters] == [0, 2, 2, 2, 2]
+    assert [counters.tool_calls for counters in reporter.counters] == [0, 2, 2, 2, 2, 2]
+    assert reporter.calls == ["", "1.0", "1.1", "1.1", "1.0", ""]
 
 
 async def test_a_message_is_read_once_at_the_next_step_and_marked_there(office: Office) -> None:

@@ -1,6 +1,7 @@
 """Limits inside a piece of work: one warning, one last step without tools, never a success."""
 
 import asyncio
+import time
 
 import pytest
 from hypothesis import given
@@ -230,10 +231,10 @@ async def test_time_that_runs_out_while_a_tool_works_leaves_a_last_step(office: 
         try:
             return await hung(context, arguments)
         finally:
-            timer.seconds = 0
+            timer.seconds, timer.over_at = 0, None
 
     def respond(question: Question) -> Line:
-        timer.seconds = 0.01
+        timer.over_at = time.monotonic() + 0.01
         return asks_for(call("look")) if question.tools_allowed else says("Nothing yet.")
 
     model = ScriptedModel(respond=respond)

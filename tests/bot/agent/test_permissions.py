@@ -53,15 +53,15 @@ def test_of_the_rules_that_match_the_last_one_counts(
 def test_what_only_reads_is_allowed_and_what_changes_something_is_as_configured() -> None:
     careful = Permissions(default=ASK)
 
-    assert careful.decide("file_read", "a.txt", reads_only=True) == Verdict(ALLOW)
-    assert careful.decide("file_write", "a.txt", reads_only=False).decision is ASK
-    assert Permissions().decide("file_write", "a.txt", reads_only=False) == Verdict(ALLOW)
+    assert careful.decide("file_read", ["a.txt"], harmless=True) == Verdict(ALLOW)
+    assert careful.decide("file_write", ["a.txt"], harmless=False).decision is ASK
+    assert Permissions().decide("file_write", ["a.txt"], harmless=False) == Verdict(ALLOW)
 
 
 def test_a_rule_is_said_with_its_reason() -> None:
     permissions = Permissions(read_rules({"shell:git push*": "deny"}))
 
-    verdict = permissions.decide("shell", "git push\n--force", reads_only=False)
+    verdict = permissions.decide("shell", ["git push\n--force"], harmless=False)
     assert verdict.decision is DENY
     assert verdict.reason == "the rule “shell:git push*: deny” is about shell on git push --force"
 
@@ -73,10 +73,10 @@ PERMISSIONS = st.builds(
 
 @given(PERMISSIONS, RULES, NAMES, SUBJECTS, st.booleans())
 def test_an_agent_never_gets_more_than_its_caller(
-    caller: Permissions, own: Rules, tool: str, subject: str, reads_only: bool
+    caller: Permissions, own: Rules, tool: str, subject: str, harmless: bool
 ) -> None:
-    allowed = caller.decide(tool, subject, reads_only=reads_only).decision
-    inside = caller.within(own).decide(tool, subject, reads_only=reads_only).decision
+    allowed = caller.decide(tool, [subject], harmless=harmless).decision
+    inside = caller.within(own).decide(tool, [subject], harmless=harmless).decision
 
     assert STRICTNESS.index(inside) >= STRICTNESS.index(allowed)
     if rule := own.find(tool, subject):
@@ -85,11 +85,11 @@ def test_an_agent_never_gets_more_than_its_caller(
 
 @given(PERMISSIONS, NAMES, SUBJECTS, st.booleans())
 def test_a_tool_that_is_not_offered_is_denied_whatever_it_is_used_on(
-    permissions: Permissions, tool: str, subject: str, reads_only: bool
+    permissions: Permissions, tool: str, subject: str, harmless: bool
 ) -> None:
 
     if not permissions.offers(tool):
-        verdict = permissions.decide(tool, subject, reads_only=reads_only)
+        verdict = permissions.decide(tool, [subject], harmless=harmless)
         assert verdict.decision is DENY
 
 

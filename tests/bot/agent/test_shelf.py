@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from bot.agent.collection import LOOK_SECONDS
 from bot.agent.definition import find
-from bot.agent.shelf import LOOK_SECONDS, Shelf
+from bot.agent.shelf import Shelf
 from bot.errors import ConfigError
 
 

@@ -2,12 +2,16 @@
 
 import asyncio
 import logging
+import time
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from bot.agent.messages import ToolCall, ToolResult
+from bot.agent.permissions import Permissions, read_rules
+from bot.agent.subjects import argument
 from bot.agent.toolbox import (
     GRACE_SECONDS,
     MAX_RESULT_CHARACTERS,
@@ -20,7 +24,7 @@ from bot.tasks import Tasks
 from bot.values import Json
 from skills.base import Effects, Tool, ToolContext, ToolError, tool
 from tests.bot.agent.things import Hung, Run, a_tool
-from tests.fakes.around import caller
+from tests.fakes.around import FakeTimer, caller
 from tests.fakes.scripted_model import call
 
 
@@ -47,7 +51,8 @@ class Box:
         """Call a tool that does this."""
         box = self.of(a_tool("look", run, seconds=own), seconds=all_tools)
         async with asyncio.timeout(20):
-            return await box.call(call("look", "id"), caller(), seconds=left)
+            timer = FakeTimer(over_at=None if left is None else time.monotonic() + left)
+            return await box.call(call("look", "id"), caller(), left=timer.left)
 
 
 @pytest.fixture
@@ -344,3 +349,124 @@ def test_every_call_gets_an_id_of_its_own(given_ids: list[str]) -> None:
     assert [item.arguments for item in unique] == [item.arguments for item in calls]
     if "" not in given_ids and len(set(given_ids)) == len(given_ids):
         assert unique == calls
+
+
+# -- permissions -----------------------------------------------------------------------------------
+
+
+class FakeGate:
+    """Asks nobody, and answers as it is told to."""
+
+    def __init__(self, refusal: str = "", *, begun: bool = False) -> None:
+        self.asked: list[tuple[str, str]] = []
+        self._refusal = refusal
+        self._begun = begun
+
+    async def permit(self, item: Tool, _: ToolCall, __: ToolContext, reason: str) -> str:
+        self.asked.append((item.name, reason))
+        return self._refusal
+
+    async def may_have_begun(self, _: Tool, __: ToolCall, ___: ToolContext) -> bool:
+        return self._begun
+
+
+def with_rules(
+    tasks: Tasks, rules: Json, gate: FakeGate | None = None, **further: object
+) -> Toolbox:
+    """Return a toolbox with `look`, which changes something, under these rules."""
+
+    async def look(_: ToolContext, __: Json) -> str:
+        return "Seen."
+
+    looks = replace(a_tool("look", look), subjects=argument("what"), **further)  # type: ignore[arg-type]
+    return Toolbox(
+        [looks],
+        is_subagent=True,
+        tasks=tasks,
+        timeout_seconds=30,
+        permissions=Permissions(read_rules(rules)),
+        gate=gate,
+    )
+
+
+async def test_a_tool_that_is_denied_is_not_listed_and_not_called(tasks: Tasks) -> None:
+    box = with_rules(tasks, {"look": "deny"})
+    result = await box.call(call("look", "id"), caller())
+
+    assert box.descriptions == ()
+    assert result.failed
+    assert "You have no tool 'look'" in result.text
+
+
+async def test_what_is_denied_on_some_things_is_listed_and_refused_on_them(tasks: Tasks) -> None:
+    box = with_rules(tasks, {"look:secret*": "deny"})
+    refused = await box.call(call("look", "id", what="secrets"), caller())
+    seen = await box.call(call("look", "id", what="sea"), caller())
+
+    assert refused.text == (
+        "Permission denied: the rule “look:secret*: deny” is about look on secrets."
+    )
+    assert (refused.failed, seen.text) == (True, "Seen.")
+
+
+async def test_what_must_be_asked_is_refused_where_nobody_is_asked(tasks: Tasks) -> None:
+    result = await with_rules(tasks, {"look": "ask"}).call(call("look", "id"), caller())
+
+    assert result.failed
+    assert result.text == (
+        "Permission required: the rule “look: ask” is about look. "
+        "Subagents cannot request user permission."
+    )
+
+
+@pytest.mark.parametrize("refusal", ["", "Your person said no."])
+async def test_what_must_be_asked_is_asked_and_done_after_a_yes_only(
+    tasks: Tasks, refusal: str
+) -> None:
+    gate = FakeGate(refusal)
+    result = await with_rules(tasks, {"look": "ask"}, gate).call(call("look", "id"), caller())
+
+    assert gate.asked == [("look", "the rule “look: ask” is about look")]
+    assert (result.text, result.failed) == (refusal or "Seen.", bool(refusal))
+
+
+@pytest.mark.parametrize(
+    ("rules", "gate", "begun"),
+    [
+        ({}, None, True),
+        ({"look": "deny"}, None, False),
+        ({"look:*x*": "deny"}, None, False),
+        ({"look": "ask"}, None, False),
+        ({"look": "ask"}, FakeGate(begun=False), False),
+        ({"look": "ask"}, FakeGate(begun=True), True),
+    ],
+)
+async def test_only_a_call_that_was_allowed_may_have_been_made_before_a_crash(
+    tasks: Tasks, rules: Json, gate: FakeGate | None, begun: bool
+) -> None:
+    box = with_rules(tasks, rules, gate)
+
+    assert await box.may_have_begun(call("look", "id", what="x"), caller()) is begun
+
+
+async def test_time_that_stands_still_is_not_used_up(tasks: Tasks) -> None:
+    done = asyncio.Event()
+
+    async def wait(_: ToolContext, __: Json) -> str:
+        await done.wait()
+        return "Done."
+
+    looks = 0
+
+    def left() -> float:
+        nonlocal looks
+        looks += 1
+        if looks > 5:
+            done.set()
+        return 0.01
+
+    box = Toolbox([a_tool("wait", wait)], is_subagent=True, tasks=tasks, timeout_seconds=30)
+    async with asyncio.timeout(10):
+        result = await box.call(call("wait", "id"), caller(), left=left)
+
+    assert result.text == "Done."

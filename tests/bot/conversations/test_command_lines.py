@@ -157,6 +157,9 @@ def test_only_an_admins_usage_tells_of_everyone() -> None:
         ("/retinue stop last", "/subagents stop last"),
         ("!retinue model small", "/model small"),
         ("/retinue usage", "/subagents usage"),
+        ("/retinue agents", "/subagents agents"),
+        ("!subagents agents", "/subagents agents"),
+        ("subagents agents", "/subagents agents"),
     ],
 )
 def test_a_command_may_be_typed_with_a_slash_an_exclamation_mark_or_nothing(

@@ -12,6 +12,7 @@ from sqlalchemy import select
 
 from bot.agent.definition import AgentDefinition
 from bot.conversations.access import AccessSettings, spelled
+from bot.conversations.answers import Answers
 from bot.conversations.approvals import Approvals
 from bot.conversations.commands import Commands
 from bot.conversations.files import FileSettings
@@ -59,7 +60,12 @@ class Process:
             commands=Commands(
                 self.database, office.manager, office.records, agents, FakeModels(), self.clock
             ),
-            approvals=Approvals(self.database, {}, lambda _: None, now=self.clock),
+            answers=Answers(
+                self.database,
+                Approvals(self.database, {}, lambda _: None, now=self.clock),
+                lambda _: None,
+                self.clock,
+            ),
             # Turns are started here and worked on nowhere.
             turns=Turns(cast(Desk, None)),
             files=FileSettings(),
@@ -352,7 +358,7 @@ async def test_whom_the_admins_shut_out_is_refused_whatever_they_try(
 
     said = await now_shut.hear(message(alice, "Hello again"))
     command = await now_shut.hear(message(alice, "/subagents list"))
-    answer = await now_shut.answer(alice, "0" * 32, yes=True)
+    answer = await now_shut.answer(alice, "0" * 32, choice="yes")
 
     for reply in (said, command, answer):
         assert reply is not None

@@ -79,7 +79,7 @@ class Talk:
             database=self.database,
             settings=AgentSettings(context_tokens=tokens),
             agents=FakeAgents({}),
-            guides=(),
+            guides=tuple,
             now=self.stored.now,
         )
         return await context.messages(turn)

@@ -1,11 +1,13 @@
 """Pins: what an admin has approved is used, in that form, and nothing else."""
 
 import pytest
+from sqlalchemy import select
 
-from bot.mcp.pins import Pins, described
+from bot.mcp.pins import Pins
 from bot.mcp.tools import Offer, offers
 from db import mcp_pins
 from db.database import Database
+from db.tables import audit
 from tests.fakes.clock import FakeClock
 
 
@@ -42,9 +44,10 @@ async def test_what_changes_or_comes_later_waits_and_the_rest_goes_on(pins: Pins
     assert set(reviewed.accepted) == {"a"}
     assert reviewed.waiting == ("b", "c")
     waiting = {pin.tool: pin for pin in await pins.waiting("s")}
-    assert "two" in described(waiting["b"])
-    assert "TWO" in described(waiting["b"])
-    assert "(new)" in described(waiting["c"])
+    assert waiting["b"].approved is not None
+    assert waiting["b"].approved["description"] == "two"
+    assert waiting["b"].offered["description"] == "TWO"
+    assert waiting["c"].approved is None
 
 
 async def test_a_change_of_a_schema_alone_counts(pins: Pins) -> None:
@@ -102,14 +105,21 @@ async def test_names_without_end_do_not_fill_the_table(pins: Pins, database: Dat
     assert kept == ["a", "x19"]
 
 
-async def test_who_approved_and_when_is_kept(
+async def test_who_approved_what_and_when_is_kept_and_noted_for_the_record(
     pins: Pins, database: Database, clock: FakeClock
 ) -> None:
     await pins.review("s", listed(a="one"))
+    clock.advance(60)
     await pins.review("s", listed(a="ONE"))
+    (before,) = await pins.waiting("s")
+    clock.advance(60)
     await pins.approve("s", by="discord::1001")
 
-    async with database.snapshot() as tx:
-        (pin,) = await mcp_pins.all_of(tx, "s")
+    (pin,) = await pins.known("s")
     assert pin.approved == pin.offered
-    assert pin.approved_hash == pin.offered_hash
+    assert (pin.approved_by, pin.approved_at) == ("discord::1001", clock())
+    assert (before.approved_by, before.offered_at) == ("first connection", pin.offered_at)
+    async with database.snapshot() as tx:
+        (note,) = (await tx.execute(select(audit))).all()
+    assert (note.user_id, note.action, note.subject) == ("discord::1001", "mcp approve", "s a")
+    assert note.detail == f"{before.approved_hash} became {before.offered_hash}"

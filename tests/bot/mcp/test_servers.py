@@ -366,7 +366,7 @@ async def test_a_tool_that_changes_is_dropped_at_once_even_for_who_has_it_alread
     assert bench.registry.tools_for(is_subagent=True) == ()
     with pytest.raises(ToolError, match="is no longer what it was"):
         await in_hand.run(caller(), {"text": "hi"})
-    assert "python -m bot mcp approve fake" in server.problem
+    assert "waits for an admin: /retinue mcp, or python -m bot mcp list" in server.problem
     # What was allowed by name stays a name: a run that has it is resumed all the same.
     assert bench.registry.resolve(["mcp__fake__echo"]) == {"mcp__fake__echo"}
 

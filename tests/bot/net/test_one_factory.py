@@ -17,6 +17,7 @@ MAKERS = (
         "pycurl",
         "primp",
         "ddgs",
+        "caldav",
         "httplib2",
         "treq",
         "tornado",

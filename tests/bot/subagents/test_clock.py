@@ -1,5 +1,7 @@
 """The working time of a run: earlier attempts count, and some is set aside for the last step."""
 
+import asyncio
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -59,3 +61,42 @@ def test_the_last_step_always_begins_before_the_end(total: float, used: float) -
 
     assert clock.left() < clock.hard_left() or clock.hard_left() == 0
     assert (clock.fraction < 1) == (clock.left() > 0) or clock.left() == pytest.approx(0, abs=1e-3)
+
+
+def test_the_clock_stands_still_while_a_person_is_waited_for(monotonic: Monotonic) -> None:
+    clock = WorkClock(100, monotonic=monotonic)
+    monotonic.seconds += 10
+    with clock.paused():
+        monotonic.seconds += 500
+        with clock.paused():
+            monotonic.seconds += 500
+            inside = (clock.used(), clock.left(), clock.hard_left())
+        monotonic.seconds += 500
+    monotonic.seconds += 5
+
+    assert inside == (10, 75, 90)
+    assert (clock.used(), clock.left(), clock.hard_left()) == (15, 70, 85)
+
+
+async def test_what_cuts_the_work_off_waits_with_it() -> None:
+    async with asyncio.timeout(10), asyncio.timeout(0.05) as limit:
+        clock = WorkClock(0.05)
+        clock.cuts_off(limit)
+        with clock.paused():
+            await asyncio.sleep(0.1)
+
+    assert not limit.expired()
+
+
+async def test_after_a_pause_the_work_is_cut_off_all_the_same() -> None:
+    async def work() -> None:
+        async with asyncio.timeout(0.05) as limit:
+            clock = WorkClock(0.05)
+            clock.cuts_off(limit)
+            with clock.paused():
+                pass
+            await asyncio.Event().wait()
+
+    async with asyncio.timeout(10):
+        with pytest.raises(TimeoutError):
+            await work()

@@ -97,6 +97,7 @@ def test_a_request_that_says_nothing_gets_the_defaults(caller: Caller) -> None:
         "max_steps": 20,
         "allowed_tools": None,
         "blocked_tools": [],
+        "metadata": {},
         "channel": "discord",
         "place_workspace": "",
         "place_channel": "general",

@@ -6,6 +6,8 @@ import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -16,7 +18,8 @@ from bot.errors import ToolError
 from bot.values import Identity
 from bot.workspaces.settings import Change, Usage, WorkspaceSettings, check_room, spoken
 from bot.workspaces.workspace import Workspace
-from bot.workspaces.workspaces import AT_ONCE, Scope, Workspaces
+from bot.workspaces.workspaces import AT_ONCE, Workspaces
+from skills.base import ToolContext
 from tests.bot.workspaces.conftest import context_of
 from tests.bot.workspaces.writers import count_up, fill, rewrite, workspace_in
 from tests.fakes.clock import FakeClock
@@ -96,12 +99,38 @@ def test_only_the_bot_may_enter(workspace: Workspace) -> None:
         assert folder.stat().st_mode & 0o777 == 0o700
 
 
+def kept_apart(user: Identity, clock: FakeClock, run_id: str | None) -> ToolContext:
+    """Return the context of a call of an agent with `workspace: run`."""
+    return replace(context_of(user, clock, run_id), own_workspace=True)
+
+
+def test_the_workspaces_of_old_runs_are_deleted_and_nothing_else(
+    settings: WorkspaceSettings, alice: Identity, clock: FakeClock, tmp_path: Path
+) -> None:
+    workspaces = Workspaces(settings)
+    outside = tmp_path / "outside.txt"
+    outside.write_text("kept", encoding="utf-8")
+    own = workspaces.of(context_of(alice, clock))
+    own.write("file.txt", b"own")
+    old, new = (workspaces.of(kept_apart(alice, clock, run)) for run in (RUN, RUN[::-1]))
+    for each in (old, new):
+        each.write("folder/file.txt", b"run")
+    (old.path / "link").symlink_to(outside)
+    os.utime(old.path, (0, 0))
+
+    gone = workspaces.forget_runs(clock() - timedelta(days=1))
+
+    assert (gone, old.path.exists()) == (1, False)
+    assert (own.read("file.txt"), new.read("folder/file.txt")) == (b"own", b"run")
+    assert outside.read_text(encoding="utf-8") == "kept"
+
+
 def test_a_run_has_a_workspace_of_its_own_when_that_is_chosen(
     settings: WorkspaceSettings, alice: Identity, clock: FakeClock
 ) -> None:
-    workspaces = Workspaces(settings, choose=lambda context: Scope.RUN)
+    workspaces = Workspaces(settings)
     main, run, other = (
-        workspaces.of(context_of(alice, clock, run_id)) for run_id in (None, RUN, RUN[::-1])
+        workspaces.of(kept_apart(alice, clock, run_id)) for run_id in (None, RUN, RUN[::-1])
     )
     main.write("file.txt", b"main")
     run.write("file.txt", b"run")
@@ -202,9 +231,9 @@ def test_all_workspaces_of_a_person_count(
     settings: WorkspaceSettings, alice: Identity, bob: Identity, clock: FakeClock
 ) -> None:
     small = settings.model_copy(update={"user_bytes": 10_000})
-    workspaces = Workspaces(small, choose=lambda context: Scope.RUN)
+    workspaces = Workspaces(small)
     workspaces.of(context_of(alice, clock)).write("a/big.txt", b"x" * 9_000)
-    run = workspaces.of(context_of(alice, clock, RUN))
+    run = workspaces.of(kept_apart(alice, clock, RUN))
 
     with pytest.raises(ToolError, match="would take 18 kB together, and 10 kB is the most"):
         run.write("new/big.txt", b"x" * 9_000)

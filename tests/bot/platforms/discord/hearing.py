@@ -10,7 +10,7 @@ import discord
 from pydantic import SecretStr
 
 from bot.platforms.base import CommandReply
-from bot.platforms.discord import buttons, commands
+from bot.platforms.discord import buttons, commands, questions
 from bot.platforms.discord.client import RetinueClient, open_client
 from bot.platforms.discord.intake import DiscordIntake
 from bot.platforms.discord.people import identity_of
@@ -22,6 +22,7 @@ from tests.fakes.discord.things import Channel, Guild, Message, User
 from tests.fakes.ears import FakeEars
 
 CONTENT_ALLOWED = 1 << 18
+QUESTION = "0f" * 16
 RUN = "1a2b3c4d-0000-4000-8000-000000000001"
 
 
@@ -59,6 +60,24 @@ class Town:
         return channel.messages[sent.id]
 
 
+class Card(buttons.Unkept, discord.ui.LayoutView):
+    """A message of components with buttons in a row."""
+
+    def __init__(self, text: str, *items: discord.ui.DynamicItem[Any]) -> None:
+        super().__init__(timeout=None)
+        row: discord.ui.ActionRow[Card] = discord.ui.ActionRow()
+        for item in items:
+            row.add_item(item)
+        self.add_item(discord.ui.Container(discord.ui.TextDisplay(text), row))
+
+
+async def show(here: Town, text: str, *items: discord.ui.DynamicItem[Any]) -> Message:
+    """Post a card."""
+    there = here.client.get_partial_messageable(here.general.id)
+    sent = await there.send(view=Card(text, *items))
+    return here.general.messages[sent.id]
+
+
 def who(user: User) -> Identity:
     return identity_of(user.id)
 
@@ -92,6 +111,7 @@ async def town(
         client._connection.guild_ready_timeout = 0.01
         commands.register(client)
         buttons.register(client)
+        questions.register(client)
         tasks = Tasks()
         listening = tasks.start(DiscordIntake(client, tasks).run(ears), name="listen")
         try:

@@ -8,72 +8,27 @@ from typing import Any
 import discord
 import pytest
 
-from bot.errors import BotError
-from bot.platforms.base import CommandReply
+from bot.platforms.base import YES, CommandReply
 from bot.platforms.discord.buttons import (
-    AnswerButton,
     LogButton,
     Row,
     SendButton,
     StopButton,
-    Unkept,
     more_below,
 )
-from bot.platforms.discord.texts import question_tail
+from bot.platforms.discord.questions import AnswerButton
 from bot.platforms.reception import NOT_YOU
-from bot.values import Identity
-from tests.bot.platforms.discord.hearing import CONTENT_ALLOWED, RUN, Town, people, town, who
+from tests.bot.platforms.discord.hearing import (
+    CONTENT_ALLOWED,
+    QUESTION,
+    RUN,
+    Town,
+    people,
+    show,
+    town,
+    who,
+)
 from tests.fakes.discord.server import FakeDiscord
-from tests.fakes.discord.things import Message
-from tests.fakes.ears import FakeEars
-
-QUESTION = "0f" * 16
-GONE = "There is nothing to confirm: it was answered already, has expired, or is not yours."
-EDIT = "/channels/{channel}/messages/{message}"
-
-
-class OneOwner(FakeEars):
-    """Takes answers from one person, or an admin, once."""
-
-    def __init__(self, owner: Identity) -> None:
-        super().__init__()
-        self.owner = owner
-        self.result = CommandReply(text="Deleted 3 files.")
-
-    async def answer(
-        self, user: Identity, confirmation_id: str, *, yes: bool, admin: bool = False
-    ) -> CommandReply:
-        before = any(self._counts(each.user, each.admin) for each in self.answered)
-        await super().answer(user, confirmation_id, yes=yes, admin=admin)
-        if before or not self._counts(user, admin):
-            return CommandReply(text=GONE, failed=True, refused=True)
-        return self.result
-
-    def _counts(self, user: Identity, admin: bool) -> bool:
-        return user == self.owner or admin
-
-
-class Card(Unkept, discord.ui.LayoutView):
-    """A message of components with buttons in a row."""
-
-    def __init__(self, text: str, *items: discord.ui.DynamicItem[Any]) -> None:
-        super().__init__(timeout=None)
-        row: discord.ui.ActionRow[Card] = discord.ui.ActionRow()
-        for item in items:
-            row.add_item(item)
-        self.add_item(discord.ui.Container(discord.ui.TextDisplay(text), row))
-
-
-async def show(here: Town, text: str, *items: discord.ui.DynamicItem[Any]) -> Message:
-    """Post a card."""
-    there = here.client.get_partial_messageable(here.general.id)
-    sent = await there.send(view=Card(text, *items))
-    return here.general.messages[sent.id]
-
-
-async def ask(here: Town, text: str = "Shall I delete it?") -> Message:
-    buttons = AnswerButton(QUESTION, yes=True), AnswerButton(QUESTION, yes=False)
-    return await show(here, text, *buttons)
 
 
 @pytest.fixture
@@ -86,8 +41,7 @@ async def fake() -> AsyncIterator[FakeDiscord]:
 @pytest.fixture
 async def here(fake: FakeDiscord, caplog: pytest.LogCaptureFixture) -> AsyncIterator[Town]:
     caplog.set_level(logging.INFO, logger="bot")
-    _, _, alice, _ = people(fake)
-    async with town(fake, OneOwner(who(alice))) as opened:
+    async with town(fake) as opened:
         yield opened
 
 
@@ -169,9 +123,9 @@ def test_the_next_page_is_of_the_same_run_also_when_the_reply_has_its_short_id()
 async def test_clicks_pass_the_same_gate_as_messages(fake: FakeDiscord) -> None:
     *_, bob = people(fake)
     async with town(fake, users=(str(bob.id),)) as here:
-        buttons = (StopButton(RUN), SendButton(RUN), AnswerButton(QUESTION, yes=True))
+        buttons = (StopButton(RUN), SendButton(RUN), AnswerButton(QUESTION, YES))
         message = await show(here, "A run", *buttons)
-        for label in ("Stop", "Send", "Yes, do it"):
+        for label in ("Stop", "Send", "Yes"):
             clicked = await (await fake.click(here.alice, message, label)).done()
 
             assert (clicked.text(), clicked.ephemeral, clicked.modal) == (NOT_YOU, True, None)
@@ -248,150 +202,6 @@ async def test_a_form_that_nobody_knows_is_passed_over(
     await here.fake.until(lambda: "Nobody knows the form" in caplog.text, "a line in the log")
 
     assert not here.ears.heard
-
-
-# --- answers --------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("label", "yes", "words"), [("Yes, do it", True, "said yes"), ("No", False, "said no")]
-)
-@pytest.mark.parametrize("as_card", [True, False])
-async def test_an_answered_question_loses_its_buttons_and_says_who_decided(
-    here: Town, label: str, yes: bool, words: str, as_card: bool
-) -> None:
-    buttons = AnswerButton(QUESTION, yes=True), AnswerButton(QUESTION, yes=False)
-    put = show(here, "Look:", *buttons) if as_card else here.post(here.general, *buttons)
-    message = await put
-
-    clicked = await (await here.fake.click(here.alice, message, label)).done()
-    await here.fake.until(lambda: clicked.messages, "the result")
-
-    assert [(each.user, each.confirmation_id, each.yes) for each in here.ears.answered] == [
-        (who(here.alice), QUESTION, yes)
-    ]
-    assert message.buttons() == []
-    assert message.text().startswith("Look:\n")
-    assert message.text().endswith(f"<@{here.alice.id}> {words}.")
-    assert not message.pings | message.edit_pings
-    assert (clicked.text(), clicked.messages[0].ephemeral) == ("Deleted 3 files.", True)
-
-
-async def test_an_answered_question_no_longer_says_when_it_ends(here: Town) -> None:
-    there = here.client.get_partial_messageable(here.general.id)
-    row = Row(AnswerButton(QUESTION, yes=True))
-    sent = await there.send(f"Shall I delete it?\n{question_tail(1_700_000_000)}", view=row)
-    message = here.general.messages[sent.id]
-
-    await (await here.fake.click(here.alice, message, "Yes, do it")).done()
-
-    assert message.text() == f"Shall I delete it?\n\n✅ <@{here.alice.id}> said yes."
-
-
-async def test_a_question_as_long_as_discord_allows_can_be_answered(here: Town) -> None:
-    message = await ask(here, "x" * 4_000)
-
-    clicked = await (await here.fake.click(here.alice, message, "No")).done()
-    await here.fake.until(lambda: clicked.messages, "the result")
-
-    assert message.buttons() == []
-    assert message.text().endswith("said no.")
-
-
-async def test_somebody_elses_answer_is_refused_and_changes_nothing(here: Town) -> None:
-    message = await ask(here)
-
-    clicked = await (await here.fake.click(here.bob, message, "Yes, do it")).done()
-
-    assert (clicked.text(), clicked.ephemeral) == (GONE, True)
-    assert (message.edits, message.buttons()) == (0, ["Yes, do it", "No"])
-
-
-async def test_of_two_answers_the_second_is_refused(here: Town) -> None:
-    message = await ask(here)
-
-    clicks = [await here.fake.click(here.alice, message, each) for each in ("Yes, do it", "No")]
-    await here.fake.until(lambda: all(each.messages for each in clicks), "both answered")
-
-    assert [each.text() for each in clicks] == ["Deleted 3 files.", GONE]
-    assert message.edits == 1
-    assert message.text().endswith("said yes.")
-
-
-async def test_an_admin_by_role_answers_as_one(fake: FakeDiscord) -> None:
-    guild, _, alice, bob = people(fake)
-    chiefs = fake.add_role(guild, "chiefs")
-    fake.join(guild, bob, roles=[chiefs])
-    async with town(fake, OneOwner(who(alice)), admin_roles=(str(chiefs.id),)) as here:
-        message = await ask(here)
-        clicked = await (await fake.click(bob, message, "No")).done()
-        await fake.until(lambda: clicked.messages, "the result")
-
-        assert here.ears.answered[0].admin
-        assert message.text().endswith(f"<@{bob.id}> said no.")
-
-
-async def test_an_answer_that_the_core_could_not_take_can_be_given_again(here: Town) -> None:
-    message = await ask(here)
-    here.ears.failure = BotError("The database is away; try again in a minute.")
-
-    clicked = await (await here.fake.click(here.alice, message, "Yes, do it")).done()
-
-    assert clicked.text() == "The database is away; try again in a minute."
-    assert (message.edits, message.buttons()) == (0, ["Yes, do it", "No"])
-
-
-async def test_what_was_confirmed_and_then_failed_is_answered(here: Town) -> None:
-    assert isinstance(here.ears, OneOwner)
-    here.ears.result = CommandReply(text="It is not there.", failed=True)
-    message = await ask(here)
-
-    clicked = await (await here.fake.click(here.alice, message, "Yes, do it")).done()
-    await here.fake.until(lambda: clicked.messages, "the result")
-
-    assert clicked.text() == "It is not there."
-    assert message.buttons() == []
-
-
-async def test_a_question_that_is_gone_when_it_is_answered_breaks_nothing(
-    here: Town, caplog: pytest.LogCaptureFixture
-) -> None:
-    message = await ask(here)
-    go_on = asyncio.Event()
-    here.fake.fail("PATCH", EDIT, hold=go_on)
-
-    clicked = await here.fake.click(here.alice, message, "Yes, do it")
-    await here.fake.until(lambda: here.fake.requests("PATCH", EDIT), "the question settled")
-    await here.fake.delete(message)
-    go_on.set()
-    await here.fake.until(lambda: clicked.messages, "the result")
-
-    assert clicked.text() == "Deleted 3 files."
-    assert "still has its buttons" in caplog.text
-
-
-async def test_a_question_is_settled_also_when_the_click_has_expired(here: Town) -> None:
-    message = await ask(here)
-    here.fake.fail("POST", "/interactions/{id}/{token}/callback", code=10062)
-
-    await here.fake.click(here.alice, message, "Yes, do it")
-    *_, said = await here.said(here.general, 2)
-
-    assert message.buttons() == []
-    assert said.text() == "Deleted 3 files."
-
-
-async def test_the_same_click_in_another_process_says_nothing_more(here: Town) -> None:
-    message = await ask(here)
-    first = await (await here.fake.click(here.alice, message, "Yes, do it")).done()
-    here.fake.fail("POST", "/interactions/{id}/{token}/callback", code=40060)
-
-    await here.fake.click(here.alice, await ask(here), "Yes, do it")
-    await here.ears.until(lambda: len(here.ears.answered) == 2, "the answer")
-    other = await (await here.fake.click(here.bob, await ask(here), "No")).done()
-
-    assert (first.text(), other.text()) == ("Deleted 3 files.", GONE)
-    assert len(here.fake.requests("POST", "/webhooks/{application}/{token}")) == 2
 
 
 # --- what the library keeps -----------------------------------------------------------------------

@@ -68,6 +68,7 @@ async def here(fake: FakeDiscord, caplog: pytest.LogCaptureFixture) -> AsyncIter
             '/subagents spawn --label "--draft" -- count',
         ),
         ("subagents usage", {}, "/subagents usage"),
+        ("subagents agents", {}, "/subagents agents"),
         ("subagents retry", {"run": "1a2b"}, "/subagents retry 1a2b"),
         ("subagents dismiss", {"run": "1a2b"}, "/subagents dismiss 1a2b"),
         ("retinue new", {}, "/new"),

@@ -6,10 +6,11 @@ import uuid
 from collections.abc import AsyncIterator
 from dataclasses import replace
 
+import discord
 import pytest
 
 from bot.errors import DeliveryError
-from bot.platforms.base import Announcement, Confirmation
+from bot.platforms.base import Announcement, Choice, Confirmation, Weight
 from bot.platforms.discord import texts
 from bot.platforms.discord.outlet import DiscordOutlet
 from bot.platforms.discord.sending import Draft
@@ -356,6 +357,50 @@ async def test_a_question_names_its_owner_the_time_and_the_answers(room: Stand) 
         f"ask:yes:{'0' * 32}",
         f"ask:no:{'0' * 32}",
     ]
+
+
+ALLOWED = (
+    Choice("yes", "Allow once", Weight.GOOD),
+    Choice("all", "Allow for this run", Weight.PLAIN),
+    Choice("no", "Deny", Weight.BAD),
+)
+
+
+async def test_a_question_has_a_button_for_each_choice_in_its_colour(room: Stand) -> None:
+    await room.outlet.ask(question(room, choices=ALLOWED))
+
+    (message,) = room.fake.answers(room.thread)
+    assert message.buttons() == ["Allow once", "Allow for this run", "Deny"]
+    shown = [message.button(name) for name in message.buttons()]
+    assert [each["custom_id"].split(":")[1] for each in shown] == ["yes", "all", "no"]
+    styles = discord.ButtonStyle.success, discord.ButtonStyle.secondary, discord.ButtonStyle.danger
+    assert [each["style"] for each in shown] == [each.value for each in styles]
+    assert "it is a no" in message.content
+
+
+async def test_an_open_question_says_that_a_message_is_an_answer_and_has_at_most_six_buttons(
+    room: Stand,
+) -> None:
+    options = tuple(Choice(f"{number}", f"Option {number}") for number in range(1, 8))
+
+    await room.outlet.ask(question(room, choices=options, open_ended=True))
+
+    (message,) = room.fake.answers(room.thread)
+    assert "Answer here with a message" in message.content
+    assert "it is a no" not in message.content
+    assert [len(row["components"]) for row in message.components] == [5, 1]
+    assert message.buttons()[-1] == "Option 6"
+
+
+async def test_no_label_pings_or_is_refused_whatever_a_model_wrote(room: Stand) -> None:
+    for text in corpus(room.bob.id):
+        choices = Choice("1", text), Choice("2", text * 3), Choice("skip", "")
+        await room.outlet.ask(question(room, id=uuid.uuid4().hex, choices=choices))
+
+        *_, message = room.fake.answers(room.thread)
+        assert all(1 <= len(each) <= 70 for each in message.buttons())
+        assert "@everyone" not in "".join(message.buttons())
+        assert message.pings == {room.alice.id}
 
 
 async def test_a_long_question_is_shown_whole_before_it_can_be_answered(room: Stand) -> None:

@@ -7,7 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from bot.agent.sanitizer import one_line
-from bot.platforms.base import Announcement, Confirmation, RunCard
+from bot.platforms.base import Announcement, CardStep, Confirmation, RunCard
 from bot.platforms.discord import texts
 from bot.platforms.discord.texts import (
     EMPTY,
@@ -29,7 +29,7 @@ from bot.platforms.discord.texts import (
     thread_name,
 )
 from bot.platforms.paper import Paper
-from bot.values import Identity, Place, RunStatus
+from bot.values import Identity, Place, RunStatus, StepState
 from tests.bot.platforms.discord.hostile import WHOLE, corpus, words_of
 
 ALICE = Identity("discord", "", "123456789012345678")
@@ -52,6 +52,11 @@ RUNNING = RunCard(
     tokens=12345,
     token_budget=100000,
     line="Reading the second page.",
+)
+
+STEPS = (
+    CardStep("glob", StepState.DONE, "1.0"),
+    CardStep("gr`ep", StepState.RUNNING, "2.0"),
 )
 
 _LIVE = re.compile(r"<@[!&]?\d|<#\d|</[^<>\n]+:\d|<id:|@(?:everyone|here)", re.IGNORECASE)
@@ -98,6 +103,22 @@ def test_a_card_of_a_run_that_ended_says_how_long_it_took_and_no_tool() -> None:
     ]
 
 
+def test_the_tool_calls_of_a_run_hang_below_its_card() -> None:
+    shown = card_text(card(steps=STEPS, line="", tool_calls=6), 0).split("\n")
+
+    assert shown[2:] == ["├ … 4 earlier", "├ ✓ `glob`", "└ ● `gr'ep`"]
+
+
+def test_the_card_of_a_run_in_an_answer_ends_as_one_line_and_its_tool_calls() -> None:
+    ended = card(status=RunStatus.CANCELLED, awaited=True, steps=STEPS[:1], tool_calls=1)
+
+    assert card_text(ended, 0).split("\n") == [
+        "⏹️ **the news** · `1a2b3c4d` · stopped · `general` · 0:42 · 1 tool · "
+        "12,345 of 100,000 tokens",
+        "└ ✓ `glob`",
+    ]
+
+
 def test_a_card_of_a_run_without_label_or_budget_does_without() -> None:
     waiting = card(status=RunStatus.QUEUED, label="", elapsed_seconds=0.0, token_budget=0, tokens=0)
 
@@ -128,12 +149,13 @@ def test_no_card_passes_the_limits_or_pings(
             tokens=number,
             token_budget=number,
             tool_calls=number,
+            steps=tuple(CardStep(tool, state) for state in (*StepState, *StepState)),
         ),
         start_of(RUNNING, 1_700_000_000.0),
     )
 
     assert 1 <= len(shown.strip()) <= 1500
-    assert len(shown.split("\n")) <= 4
+    assert len(shown.split("\n")) <= 11
     assert _LIVE.search(shown) is None
     assert "](" not in shown
 
@@ -328,7 +350,8 @@ def test_nothing_in_a_question_can_be_hidden() -> None:
 
 
 def test_a_question_says_until_when() -> None:
-    assert "<t:1700000600:R>" in question_tail(1_700_000_600)
+    assert "<t:1700000600:R>; without an answer it is a no." in question_tail(1_700_000_600)
+    assert "<t:1700000600:R>." in question_tail(1_700_000_600, open_ended=True)
 
 
 def test_nobody_is_mentioned_by_no_name() -> None:

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from bot.errors import BotError
-from bot.platforms.base import CommandReply, Confirmation, Incoming
+from bot.platforms.base import NO, YES, Choice, CommandReply, Confirmation, Incoming, Weight
 from bot.platforms.reception import NOT_YOU, TROUBLE
 from bot.platforms.slack import blocks
 from bot.platforms.slack.actions import CLOSED, LONGEST_ERROR, OLD
@@ -20,7 +20,7 @@ from bot.values import Identity, Json, Place, RunStatus
 from tests.bot.platforms.slack.hearing import Here, Town, connected, counter, listening, people
 from tests.bot.platforms.slack.speaking import RUN
 from tests.bot.platforms.slack.test_home import opened, run_of, seen
-from tests.fakes.ears import FakeEars
+from tests.fakes.ears import Answered, FakeEars
 from tests.fakes.slack.answers import Answer
 from tests.fakes.slack.delivery import Delivery
 from tests.fakes.slack.messages import Message
@@ -42,10 +42,10 @@ class OneOwner(FakeEars):
         self.result = CommandReply(text="Deleted 3 files.")
 
     async def answer(
-        self, user: Identity, confirmation_id: str, *, yes: bool, admin: bool = False
+        self, user: Identity, confirmation_id: str, *, choice: str, admin: bool = False
     ) -> CommandReply:
         before = any(each.user == self.owner for each in self.answered)
-        await super().answer(user, confirmation_id, yes=yes, admin=admin)
+        await super().answer(user, confirmation_id, choice=choice, admin=admin)
         if before or user != self.owner:
             return CommandReply(text=GONE, failed=True, refused=True)
         return self.result
@@ -72,11 +72,18 @@ async def card(here: Here, place: Place | None = None) -> Message:
     return (await here.said(here.fake.world.channels[at.channel]))[-1]
 
 
-async def ask(here: Here, text: str = "Shall I delete it?") -> Message:
+async def ask(
+    here: Here, text: str = "Shall I delete it?", choices: tuple[Choice, ...] = (YES, NO)
+) -> Message:
     """Ask Alice a question in a thread."""
     place = await thread(here)
     question = Confirmation(
-        id=QUESTION, owner=here.who(here.alice), place=place, text=text, expires_in_seconds=600
+        id=QUESTION,
+        owner=here.who(here.alice),
+        place=place,
+        text=text,
+        expires_in_seconds=600,
+        choices=choices,
     )
     await here.platform.outlet.ask(question)
     return here.fake.said(here.general)[-1]
@@ -491,19 +498,25 @@ async def test_when_slack_opens_no_form_it_is_said_how_else(here: Here) -> None:
 
 
 @pytest.mark.parametrize(
-    ("label", "yes", "words"),
-    [("Yes", True, "✅ alice said yes."), ("No", False, "❌ alice said no.")],
+    ("choice", "words"),
+    [
+        (YES, "✅ alice said yes."),
+        (NO, "❌ alice said no."),
+        (Choice("all", "Allow for this run", Weight.GOOD), "✅ alice: Allow for this run"),
+        (Choice("2", "A < B & C <!channel>"), "💬 alice: A < B & C <!channel>"),
+        (Choice("skip", "Skip"), "💬 alice: Skip"),
+    ],
 )
-async def test_an_answered_question_loses_its_buttons_and_says_who_decided(
-    here: Here, label: str, yes: bool, words: str
+async def test_an_answered_question_loses_its_buttons_and_says_who_decided_what(
+    here: Here, choice: Choice, words: str
 ) -> None:
-    message = await ask(here)
+    message = await ask(here, choices=(choice, Choice("x", "Something else")))
 
-    await here.fake.click(here.alice, message, label)
+    await here.fake.click(here.alice, message, f"ask:{choice.key}")
     (told,) = await here.whispered(here.alice)
 
-    answered = [(each.user, each.confirmation_id, each.yes) for each in here.ears.answered]
-    assert answered == [(here.who(here.alice), QUESTION, yes)]
+    assert here.ears.answered == [Answered(here.who(here.alice), QUESTION, choice.key)]
+    assert len(message.pings) == 1
     assert told.readable() == "Deleted 3 files."
     assert message.buttons() == []
     assert message.readable().endswith(f"Shall I delete it?\n{words}")
@@ -538,7 +551,7 @@ async def test_somebody_elses_answer_is_refused_and_changes_nothing(here: Here) 
 async def test_of_two_answers_the_second_is_refused(here: Here) -> None:
     message = await ask(here)
 
-    for action in (blocks.YES, blocks.NO):
+    for action in ("ask:yes", "ask:no"):
         await send_raw(here, {"action_id": action, "value": QUESTION}, message=message.to_json())
     told = await here.whispered(here.alice, 2)
 
@@ -586,7 +599,7 @@ async def test_a_question_that_is_gone_when_it_is_answered_breaks_nothing(
 
 
 async def test_an_answer_without_the_message_is_taken_and_told(here: Here) -> None:
-    action = {"action_id": blocks.YES, "value": QUESTION}
+    action = {"action_id": "ask:yes", "value": QUESTION}
 
     await send_raw(here, action)
     (told,) = await here.whispered(here.alice)
@@ -595,12 +608,47 @@ async def test_an_answer_without_the_message_is_taken_and_told(here: Here) -> No
     assert not here.fake.called("chat.update")
 
 
+@pytest.mark.parametrize(
+    "action",
+    [
+        {"action_id": "ask:overlongkey", "value": QUESTION},
+        {"action_id": "ask:", "value": QUESTION},
+        {"action_id": "ask:yes", "value": "0" * 81},
+        {"action_id": "ask:yes", "value": "a b"},
+        {"action_id": "ask:yes"},
+    ],
+)
+async def test_an_answer_that_no_button_of_ours_gives_does_nothing(
+    here: Here, action: Json, caplog: pytest.LogCaptureFixture
+) -> None:
+    message = await ask(here)
+
+    await send_raw(here, action, message=message.to_json())
+    await here.fake.until(lambda: "Nobody knows the button" in caplog.text, "a line in the log")
+
+    assert not here.ears.answered
+    assert message.edits == 0
+
+
+async def test_a_choice_that_the_core_does_not_know_is_refused_in_a_sentence(here: Here) -> None:
+    assert isinstance(here.ears, OneOwner)
+    here.ears.result = CommandReply(text=GONE, failed=True, refused=True)
+    message = await ask(here)
+
+    action = {"action_id": "ask:whatever", "value": QUESTION}
+    await send_raw(here, action, message=message.to_json())
+    (told,) = await here.whispered(here.alice)
+
+    assert told.readable() == GONE
+    assert (message.edits, len(message.buttons())) == (0, 2)
+
+
 async def test_a_question_without_blocks_keeps_the_text_it_had(here: Here) -> None:
     message = await ask(here)
     text = {"ts": message.ts, "text": "Shall I delete it?", "blocks": [{"type": "rich_text"}]}
 
     here.platform.outlet._questions.clear()
-    await send_raw(here, {"action_id": blocks.NO, "value": QUESTION}, message=text)
+    await send_raw(here, {"action_id": "ask:no", "value": QUESTION}, message=text)
     await here.fake.until(lambda: message.edits, "an answered question")
 
     assert message.readable() == "Shall I delete it?\n❌ alice said no."

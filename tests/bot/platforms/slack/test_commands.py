@@ -81,6 +81,7 @@ async def typed(here: Here, command: str, text: str = "") -> Answer:
             '/subagents spawn --label "barn owls" measure a 5" nail',
         ),
         ("/subagents", "usage", "/subagents usage"),
+        ("/subagents", "agents", "/subagents agents"),
         ("/subagents", "retry 1a2b", "/subagents retry 1a2b"),
         ("/subagents", "dismiss 1a2b", "/subagents dismiss 1a2b"),
         ("/subagents", "nonsense", "/subagents nonsense"),

@@ -51,10 +51,10 @@ class Hanging(FakeEars):
         return await super().overview(user)
 
     async def answer(
-        self, user: Identity, confirmation_id: str, *, yes: bool, admin: bool = False
+        self, user: Identity, confirmation_id: str, *, choice: str, admin: bool = False
     ) -> CommandReply:
         await self.go_on.wait()
-        return await super().answer(user, confirmation_id, yes=yes, admin=admin)
+        return await super().answer(user, confirmation_id, choice=choice, admin=admin)
 
     async def stop_turn(
         self, user: Identity, place: Place, *, event_id: str = ""
@@ -179,7 +179,7 @@ async def test_a_core_that_hangs_keeps_slack_waiting_for_nothing(
         said = await slack.say(at.alice, at.general, "hello", mention=True)
         clicks = [
             {"action_id": blocks.STOP, "value": RUN},
-            {"action_id": blocks.YES, "value": "question"},
+            {"action_id": "ask:yes", "value": "question"},
         ]
         for click in clicks:
             around = {"container": {"channel_id": at.general.id}}

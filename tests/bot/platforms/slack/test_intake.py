@@ -631,11 +631,19 @@ async def test_a_command_in_a_direct_message_is_answered_in_its_thread(here: Her
     assert answer.thread_ts == message.ts
 
 
-async def test_a_question_that_is_answered_in_words_waits_no_more() -> None:
+@pytest.mark.parametrize(
+    ("chosen", "words"),
+    [
+        ("", "It is deleted."),
+        ("Yes", "✅ alice said yes."),
+        ("Use <euros>", "💬 alice: Use <euros>"),
+    ],
+)
+async def test_a_question_that_is_answered_in_words_waits_no_more(chosen: str, words: str) -> None:
     async with stand() as its, counter(its.fake) as at:
         await at.desk.outlet.ask(question_of(its))
         (question,) = its.fake.said(its.channel)
-        at.answers("yes", CommandReply(text="It is deleted.", answered="question-1"))
+        at.answers("yes", CommandReply(text="It is deleted.", answered="question-1", chosen=chosen))
         assert question.buttons()
 
         await at.take(
@@ -643,7 +651,7 @@ async def test_a_question_that_is_answered_in_words_waits_no_more() -> None:
         )
 
         assert not question.buttons()
-        assert "It is deleted." in question.readable()
+        assert question.readable().endswith(f"\n{words}")
         assert told(at, its.alice) == ["It is deleted."]
 
 

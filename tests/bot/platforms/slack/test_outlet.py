@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from bot.errors import DeliveryError
+from bot.platforms.base import Choice, Weight
 from bot.platforms.slack.outlet import ABOVE
 from bot.platforms.slack.texts import ELSEWHERE, IN_FILE, NO_THREAD, REPEATED
 from bot.values import Place
@@ -311,6 +312,43 @@ async def test_a_question_names_its_owner_the_time_and_the_answers(room: Stand) 
     ]
     answers = [(b.action_id, b.value) for b in message.buttons(room.alice)]
     assert answers == [("ask:yes", "question-1"), ("ask:no", "question-1")]
+
+
+async def test_a_question_has_a_button_for_each_choice_in_its_colour(room: Stand) -> None:
+    allowed = (
+        Choice("yes", "Allow once", Weight.GOOD),
+        Choice("all", "Allow for this run"),
+        Choice("no", "Deny", Weight.BAD),
+    )
+
+    await room.outlet.ask(question_of(room, choices=allowed))
+
+    message = only(room.shown())
+    buttons = message.buttons(room.alice)
+    assert [b.label for b in buttons] == ["Allow once", "Allow for this run", "Deny"]
+    assert [b.action_id for b in buttons] == ["ask:yes", "ask:all", "ask:no"]
+    assert [b.element.get("style") for b in buttons] == ["primary", None, "danger"]
+    assert message.text == (
+        f"{message.readable().splitlines()[0].replace('@alice', ping(room))}\n"
+        "Shall I delete the list?\n"
+        "Answer here with `yes`, `all` or `no` (`yes tion-1` when several are open). "
+        "Without an answer in 10 min it is a no."
+    )
+
+
+async def test_an_open_question_says_that_a_message_is_an_answer_and_has_at_most_six_buttons(
+    room: Stand,
+) -> None:
+    options = tuple(Choice(f"{number}", f"Option {number}") for number in range(1, 8))
+
+    await room.outlet.ask(question_of(room, choices=options, open_ended=True))
+
+    message = only(room.shown())
+    assert "Answer here with a message, or press a button." in message.readable()
+    assert "it is a no" not in message.readable()
+    assert message.text.endswith("`6` Option 6\nAnswer here with a message.")
+    rows = [block["elements"] for block in message.blocks if block["type"] == "actions"]
+    assert [len(row) for row in rows] == [5, 1]
 
 
 async def test_nobody_else_sees_the_buttons_of_a_question(room: Stand) -> None:

@@ -1,15 +1,24 @@
 """Words for Slack are harmless, and fit wherever they stand."""
 
 import html
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bot.agent.plain import clean
-from bot.platforms.base import Announcement, CommandReply, Confirmation, Overview, RunCard
+from bot.platforms.base import (
+    Announcement,
+    CardStep,
+    Choice,
+    CommandReply,
+    Confirmation,
+    Overview,
+    RunCard,
+)
 from bot.platforms.slack import blocks, texts
-from bot.values import Identity, Json, Place, RunStatus
+from bot.values import Identity, Json, Place, RunStatus, StepState
 from tests.bot.platforms.slack.hostile import corpus
 from tests.fakes.hostile_texts import CODE, LANGUAGES
 from tests.fakes.readers import slack_links, slack_pings
@@ -43,6 +52,8 @@ def card(text: str, status: RunStatus = RunStatus.RUNNING, **changes: object) ->
         "tool": text,
         "line": text,
         "status": status,
+        "steps": tuple(CardStep(text, state) for state in (*StepState, *StepState)),
+        "tool_calls": 10,
     }
     return RunCard(**(values | changes))  # type: ignore[arg-type]
 
@@ -100,6 +111,28 @@ def test_a_card_fits_whatever_it_says(text: str, status: RunStatus) -> None:
     check_blocks(list(blocks.card_blocks(card(text, status), shown)))
     assert alive(shown) == []
     assert alive(texts.card_notice(card(text, status))) == []
+
+
+def test_the_tool_calls_of_a_run_hang_below_its_card() -> None:
+    going = card(
+        "news", steps=(CardStep("glob", StepState.DONE), CardStep("a`<!here>", StepState.RUNNING))
+    )
+
+    assert texts.card_text(going).split("\n")[2:] == [
+        "↳ news",
+        "├ … 8 earlier",
+        "├ ✓ `glob`",
+        "└ ● `a'&lt;!here&gt;`",
+    ]
+
+
+def test_the_card_of_a_run_in_an_answer_ends_as_one_line_and_its_tool_calls() -> None:
+    steps = (CardStep("glob", StepState.DONE),)
+    ended = card("news", RunStatus.COMPLETED, awaited=True, steps=steps, tool_calls=1)
+
+    head, below = texts.card_text(ended).split("\n")
+    assert head == "✅ *news* · `1a2b3c4d` · completed · `news` · 1 tool · 0 tokens"
+    assert below == "└ ✓ `glob`"
 
 
 @given(text=anything)
@@ -199,6 +232,32 @@ def test_a_question_says_until_when_where_its_reader_is() -> None:
         "The question ends at <!date^1700000600^{date_short_pretty} {time}|10 min from now>; "
         "without an answer it is a no."
     )
+    assert texts.question_tail(replace(question, open_ended=True), 1_700_000_600) == (
+        "Answer here with a message, or press a button. "
+        "The question ends at <!date^1700000600^{date_short_pretty} {time}|10 min from now>."
+    )
+
+
+@given(text=anything)
+@settings(max_examples=100, deadline=None)
+def test_a_question_fits_whatever_a_model_wrote_on_its_buttons(text: str) -> None:
+    question = Confirmation(
+        id="1",
+        owner=OWNER,
+        place=PLACE,
+        text="",
+        expires_in_seconds=600,
+        choices=(Choice("1", text), Choice("2", text * 9), Choice("skip", "")),
+        open_ended=True,
+    )
+
+    shown = blocks.question_blocks(question, mrkdwn="What?", tail="Soon.")
+
+    check_blocks(list(shown))
+    labels = [element["text"]["text"] for element in shown[-1]["elements"]]
+    assert all(1 <= len(label) <= 70 for label in labels)
+    assert not any("<" in label or ">" in label for label in labels)
+    assert alive(texts.question_twin(question, "What?")) == []
 
 
 def test_a_home_tab_shows_runs_with_buttons_usage_and_agents() -> None:

@@ -8,8 +8,8 @@ from bot.platforms.terminal.cards import (
     progress_colour,
     progress_text,
 )
-from bot.values import RunStatus
-from tests.bot.platforms.terminal.things import card
+from bot.values import RunStatus, StepState
+from tests.bot.platforms.terminal.things import card, steps
 
 
 def test_a_live_card_says_what_there_is_to_know_about_a_run() -> None:
@@ -88,3 +88,28 @@ def test_time_is_shown_as_on_a_stop_watch() -> None:
         "1:01",
         "1:02:03",
     ]
+
+
+def test_the_tool_calls_of_a_run_hang_below_it() -> None:
+    going = card(steps=steps(StepState.DONE, StepState.FAILED, StepState.RUNNING), tool="grep")
+
+    lines = [line.plain for line in live_lines(going, elapsed=1)]
+
+    assert lines[1:] == ["  ├ … 2 earlier", "  ├ ✓ grep", "  ├ ✗ grep", "  └ ● grep"]
+
+
+def test_they_are_still_there_when_it_has_ended() -> None:
+    over = card(
+        status=RunStatus.COMPLETED, steps=steps(StepState.DONE), awaited=True, line="page 7"
+    )
+
+    lines = [line.plain for line in ended_lines(over)]
+
+    assert lines[0].startswith("✓ Subagent completed")
+    assert lines[1:] == ["  ├ … 4 earlier", "  └ ✓ grep"]
+
+
+def test_a_run_in_an_answer_that_was_stopped_is_one_line_and_its_calls() -> None:
+    over = card(status=RunStatus.CANCELLED, steps=steps(StepState.FAILED), awaited=True, line="x")
+
+    assert [line.plain for line in ended_lines(over)][1:] == ["  ├ … 4 earlier", "  └ ✗ grep"]

@@ -9,7 +9,15 @@ from bot.platforms.terminal.people import place_of
 from bot.platforms.terminal.texts import number_of
 from bot.values import Identity, RunStatus
 from tests.bot.platforms.terminal.pipes import idle
-from tests.bot.platforms.terminal.things import RUN, announcement, card, person, question
+from tests.bot.platforms.terminal.things import (
+    ALLOW,
+    OPTIONS,
+    RUN,
+    announcement,
+    card,
+    person,
+    question,
+)
 from tests.fakes.ears import Answered, FakeEars
 from tests.fakes.terminal import Sitting, sit_down
 
@@ -382,15 +390,18 @@ async def test_a_name_that_is_none_changes_nobody() -> None:
 # --- questions ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("typed", "yes"), [("yes", True), ("No", False), ("/yes", True)])
-async def test_a_word_answers_the_question_that_is_open(typed: str, yes: bool) -> None:
+@pytest.mark.parametrize(
+    ("typed", "choice"),
+    [("yes", "yes"), ("No", "no"), ("/yes", "yes"), ("all", "all"), ("/all", "all")],
+)
+async def test_a_word_answers_the_question_that_is_open(typed: str, choice: str) -> None:
     async with sit_down("alice") as sitting:
-        asked = question()
+        asked = question(choices=ALLOW)
         await sitting.terminal.outlet.ask(asked)
         sitting.send(typed)
 
-        await sitting.screen.shows("Done." if yes else "Not done.")
-        assert sitting.ears.answered == [Answered(person("alice"), asked.id, yes)]
+        await sitting.screen.shows("Not done." if choice == "no" else "Done.")
+        assert sitting.ears.answered == [Answered(person("alice"), asked.id, choice)]
         await sitting.screen.until(lambda: "waits for you" not in sitting.screen.text)
 
 
@@ -406,7 +417,61 @@ async def test_with_several_questions_the_answer_has_to_name_one() -> None:
         sitting.send(f"/no {number_of(second)}")
 
         await sitting.screen.shows("Not done.")
-        assert sitting.ears.answered == [Answered(person("alice"), second.id, yes=False)]
+        assert sitting.ears.answered == [Answered(person("alice"), second.id, "no")]
+
+
+async def test_a_word_answers_the_one_question_that_offers_it() -> None:
+    async with sit_down("alice") as sitting:
+        outlet = sitting.terminal.outlet
+        plain, allow, open_one = (
+            question(),
+            question(choices=ALLOW),
+            question(choices=OPTIONS, open_ended=True),
+        )
+        for each in (plain, allow, open_one):
+            await outlet.ask(each)
+        sitting.send("all")
+        await sitting.screen.shows("Done.")
+        sitting.send("no")
+        await sitting.screen.shows("Not done.")
+
+        assert sitting.ears.answered == [
+            Answered(person("alice"), allow.id, "all"),
+            Answered(person("alice"), plain.id, "no"),
+        ]
+        assert sitting.terminal.outlet._room.questions_of(person("alice")) == [open_one]
+
+
+async def test_a_word_that_a_question_does_not_offer_is_no_answer_to_it() -> None:
+    async with sit_down("alice") as sitting:
+        asked = question()
+        await sitting.terminal.outlet.ask(asked)
+        sitting.send("all")
+        await sitting.ears.until(lambda: sitting.ears.texts() == ["all"])
+        sitting.send(f"/all {number_of(asked)}")
+
+        await sitting.screen.shows(
+            f"✗ Question {number_of(asked)} cannot be answered with all: Type"
+        )
+        assert sitting.ears.answered == []
+
+
+@pytest.mark.parametrize("line", ["2", "yes", "skip", "Use euros, please."])
+async def test_every_line_may_answer_an_open_question_and_then_it_waits_no_more(line: str) -> None:
+    async with sit_down("alice") as sitting:
+        asked = question(choices=OPTIONS, open_ended=True)
+        sitting.ears.commands["/subagents list"] = CommandReply(text="No runs.")
+        sitting.ears.commands[line] = CommandReply(text="It goes on.", answered=asked.id)
+        await sitting.terminal.outlet.ask(asked)
+        sitting.send("/subagents list")
+        await sitting.screen.shows("No runs.")
+        await sitting.screen.shows("waits for you: the number, any text or skip")
+
+        sitting.send(line)
+
+        await sitting.screen.shows("It goes on.")
+        await sitting.screen.until(lambda: "waits for you" not in sitting.screen.text)
+        assert (sitting.ears.texts()[-1], sitting.ears.answered) == (line, [])
 
 
 async def test_without_a_question_the_words_are_a_message() -> None:
@@ -424,4 +489,4 @@ async def test_a_question_of_an_earlier_chat_can_be_answered_by_its_id() -> None
         sitting.send("/yes 0190aabb")
 
         await sitting.screen.shows("Done.")
-        assert sitting.ears.answered == [Answered(person("alice"), "0190aabb", yes=True)]
+        assert sitting.ears.answered == [Answered(person("alice"), "0190aabb", "yes")]

@@ -9,7 +9,7 @@ from bot.platforms.terminal.room import Room
 from bot.platforms.terminal.texts import number_of
 from bot.values import Identity
 from tests.bot.platforms.terminal.test_room import Recorder
-from tests.bot.platforms.terminal.things import RUN, person, question
+from tests.bot.platforms.terminal.things import ALLOW, OPTIONS, RUN, person, question
 from tests.fakes.ears import FakeEars
 from tests.fakes.terminal import sit_down
 
@@ -40,16 +40,15 @@ async def offered(ears: FakeEars, line: str, room: Room | None = None) -> dict[s
 async def test_commands_are_offered_from_the_first_slash(ears: FakeEars) -> None:
     everything = set(await offered(ears, "/"))
 
-    assert {"/subagents", "/new", "/help", "/stop", "/quit", "/as", "/yes", "/no"} == set(
-        everything
-    )
+    own = {"/subagents", "/new", "/help", "/stop", "/quit", "/as", "/yes", "/all", "/no"}
+    assert everything == own
     assert list(await offered(ears, "/su")) == ["/subagents"]
     assert await offered(ears, "hello /su") == {}
 
 
 async def test_everything_about_runs_is_offered(ears: FakeEars) -> None:
     assert list(await offered(ears, "/subagents ")) == (
-        ["list", "stop", "log", "info", "send", "spawn", "usage"]
+        ["list", "stop", "log", "info", "send", "spawn", "usage", "agents"]
     )
 
 
@@ -81,7 +80,15 @@ async def test_open_questions_are_offered(ears: FakeEars) -> None:
     room.add_question(asked)
     room.add_question(question("bob"))
 
-    assert await offered(ears, "/yes ", room) == {number_of(asked): "Shall I?"}
+    asked_too = question("alice", text="May it?", choices=ALLOW)
+    room.add_question(asked_too)
+    room.add_question(question("alice", choices=OPTIONS, open_ended=True))
+
+    assert await offered(ears, "/yes ", room) == {
+        number_of(asked): "Shall I?",
+        number_of(asked_too): "May it?",
+    }
+    assert await offered(ears, "/all ", room) == {number_of(asked_too): "May it?"}
 
 
 async def test_what_is_chosen_stands_in_the_line(ears: FakeEars) -> None:

@@ -4,8 +4,8 @@ import uuid
 from bot.platforms.terminal.live import TAIL_CHARACTERS, answer_lines, live_region, tail_of
 from bot.platforms.terminal.people import place_of
 from bot.platforms.terminal.room import Room
-from bot.values import RunStatus
-from tests.bot.platforms.terminal.things import card, person, question
+from bot.values import RunStatus, StepState
+from tests.bot.platforms.terminal.things import ALLOW, card, person, question, steps
 
 COLOURS = re.compile("\x1b\\[[0-9;]*m")
 
@@ -60,6 +60,10 @@ def test_an_open_question_is_kept_in_sight_until_it_expires() -> None:
     room = Room(monotonic=watch)
     room.add_question(question(seconds=60))
     assert "waits for you: yes or no" in region(room)
+
+    room.add_question(question(choices=ALLOW))
+    assert "waits for you: yes, all or no" in region(room)
+    room.drop_question(room.questions_of(person())[-1].id)
 
     watch.seconds += 61
 
@@ -116,3 +120,20 @@ def test_the_end_of_an_answer_keeps_an_open_fence_open() -> None:
     assert tail_of(code + "```\nprose" * 1).startswith("```\nx = 1")
     assert not tail_of(code + "```\n" + "prose\n" * 1000).startswith("```")
     assert tail_of("short") == "short"
+
+
+def test_tool_calls_take_no_more_than_their_share_of_the_region() -> None:
+    room = Room()
+    room.move_card(card(steps=steps(*[StepState.DONE] * 5)))
+    assert region(room, height=20).count("✓ grep") == 5
+    assert region(room, height=12).split("\n")[1:] == [
+        "  ├ … 3 earlier",
+        "  ├ ✓ grep",
+        "  └ ✓ grep",
+    ]
+
+    for number in range(3):
+        room.move_card(card(run_id=str(uuid.uuid4()), label=f"run{number}"))
+
+    lines = region(room, height=12).split("\n")
+    assert [line[:4] for line in lines] == ["● ne", "● ru", "● ru", "● ru"]

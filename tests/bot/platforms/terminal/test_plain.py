@@ -9,9 +9,9 @@ from bot.platforms.terminal.people import place_of
 from bot.platforms.terminal.plain import plain_text
 from bot.platforms.terminal.surface import Answer
 from bot.platforms.terminal.terminal import Terminal
-from bot.values import RunStatus
+from bot.values import RunStatus, StepState
 from tests.bot.platforms.terminal.pipes import Output, Piped, from_file, idle, piped
-from tests.bot.platforms.terminal.things import announcement, card, person, question
+from tests.bot.platforms.terminal.things import OPTIONS, announcement, card, person, question, steps
 from tests.fakes.ears import FakeEars
 from tests.fakes.terminal import nothing_waits
 
@@ -132,7 +132,7 @@ async def test_the_chat_ends_only_when_its_runs_have_ended_and_are_announced() -
     )
 
 
-async def test_a_run_whose_result_is_in_the_reply_is_not_waited_for_long() -> None:
+async def test_a_run_of_which_nothing_is_announced_is_not_waited_for_long() -> None:
     async with piped(FakeEars(), settle_seconds=0.05) as chat:
 
         async def delegate(_: Incoming) -> None:
@@ -250,3 +250,35 @@ def test_hostile_text_does_nothing_to_whatever_reads_it() -> None:
     text = plain_text(Answer("a \x1b]0;title\x07 \x1b[2J \x9b31m \x00 [red]b[/red]"))
 
     assert text.split() == ["a", "\ufffd", "[red]b[/red]"]
+
+
+def test_a_question_is_plain_text_with_its_choices() -> None:
+    assert plain_text(question()) == "Question: Shall I delete it?"
+    assert plain_text(question(text="Which?", choices=OPTIONS, open_ended=True)) == (
+        "Question: Which?\n1: Euros\n2: Pounds [red]\nskip: Skip"
+    )
+
+
+async def test_the_tool_calls_of_a_run_are_told_with_its_end() -> None:
+    ended = card(status=RunStatus.COMPLETED, awaited=True, steps=steps(StepState.DONE))
+
+    assert plain_text(ended).split("\n") == [
+        "✓ Subagent completed: news 1a2b3c4d after 0:42",
+        "  ├ … 4 earlier",
+        "  └ ✓ grep",
+    ]
+
+
+async def test_the_chat_ends_at_once_when_the_result_of_its_run_is_in_the_reply() -> None:
+    async with piped(FakeEars(), settle_seconds=60.0) as chat:
+
+        async def delegate(_: Incoming) -> None:
+            chat.terminal.outlet.show_card(card(status=RunStatus.RUNNING, awaited=True))
+            chat.terminal.outlet.show_card(card(status=RunStatus.COMPLETED, awaited=True))
+            await reply(chat, "It says so.")
+
+        chat.ears.on_message = delegate
+        chat.send("Delegate it.\n")
+        chat.end()
+
+        assert (await chat.ended()).endswith("It says so.\n")

@@ -2,12 +2,20 @@ import re
 
 import pytest
 
-from bot.platforms.base import CommandReply
+from bot.platforms.base import Choice, CommandReply
 from bot.platforms.terminal.surface import Answer, Note, Said, Typed
 from bot.platforms.terminal.texts import farewell, number_of, welcome
 from bot.platforms.terminal.view import PANEL_LINES, renderable, to_ansi
 from bot.values import RunStatus
-from tests.bot.platforms.terminal.things import RUN, announcement, card, person, question
+from tests.bot.platforms.terminal.things import (
+    ALLOW,
+    OPTIONS,
+    RUN,
+    announcement,
+    card,
+    person,
+    question,
+)
 
 COLOURS = re.compile("\x1b\\[[0-9;]*m")
 
@@ -105,11 +113,44 @@ def test_a_possible_repetition_says_so() -> None:
 def test_a_question_says_how_and_until_when_to_answer() -> None:
     asked = question(text="Shall I delete **it**?")
 
-    text = shown(asked)
+    text = shown(asked, width=120)
 
     assert "Shall I delete it?" in text
-    assert f"/yes {number_of(asked)}" in text
-    assert "10 min" in text
+    assert f"Type yes or no (or /yes {number_of(asked)}, /no {number_of(asked)})." in text
+    assert "Without an answer in 10 min it is a no." in text
+
+
+def test_a_question_names_its_choices_and_the_words_for_them() -> None:
+    asked = question(choices=ALLOW)
+    number = number_of(asked)
+
+    text = shown(asked, width=120)
+
+    assert [line for line in text.splitlines() if ": " in line][:3] == [
+        f"│ {each:<116} │" for each in ("yes: Allow once", "all: Allow for this run", "no: Deny")
+    ]
+    assert f"Type yes, all or no (or /yes {number}, /all {number}, /no {number})." in text
+    coloured = to_ansi(renderable(asked), 120)
+    assert "\x1b[32myes: Allow once" in coloured
+    assert "\x1b[31mno: Deny" in coloured
+
+
+def test_an_open_question_takes_the_number_of_an_option_or_any_text() -> None:
+    text = shown(question(choices=OPTIONS, open_ended=True))
+    without = shown(question(choices=OPTIONS[2:], open_ended=True))
+
+    assert "│ 1: Euros" in text
+    assert "│ 2: Pounds [red]" in text
+    assert "2J" not in text
+    assert "Type the number, any text or skip. The question ends in 10 min." in text
+    assert "Type any text or skip." in without
+
+
+def test_a_label_is_one_line_of_seventy_characters_at_most() -> None:
+    text = shown(question(choices=(Choice("1", "x\n" * 100), Choice("2", ""))), width=120)
+
+    assert f"│ 1: {'x ' * 34}x…" in text
+    assert "│ 2: 2" in text
 
 
 def test_a_reply_to_a_command_says_when_it_failed_and_where_it_goes_on() -> None:

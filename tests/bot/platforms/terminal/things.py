@@ -2,11 +2,28 @@
 
 import uuid
 
-from bot.platforms.base import Announcement, Confirmation, RunCard
+from bot.platforms.base import (
+    NO,
+    YES,
+    Announcement,
+    CardStep,
+    Choice,
+    Confirmation,
+    RunCard,
+    Weight,
+)
 from bot.platforms.terminal.people import identity_of, place_of
-from bot.values import Identity, RunStatus
+from bot.values import Identity, RunStatus, StepState
 
 RUN = "1a2b3c4d-0000-4000-8000-000000000001"
+#: Whether a run may use a tool.
+ALLOW = (
+    Choice("yes", "Allow once", Weight.GOOD),
+    Choice("all", "Allow for this run", Weight.GOOD),
+    Choice("no", "Deny", Weight.BAD),
+)
+#: What a run asks its person.
+OPTIONS = (Choice("1", "Euros"), Choice("2", "Pounds [red]\x1b[2J"), Choice("skip", "Skip"))
 
 
 def card(
@@ -17,6 +34,8 @@ def card(
     status: RunStatus = RunStatus.RUNNING,
     line: str = "",
     tool: str = "",
+    steps: tuple[CardStep, ...] = (),
+    awaited: bool = False,
 ) -> RunCard:
     owner = identity_of(name)
     return RunCard(
@@ -32,7 +51,14 @@ def card(
         tokens=12_345,
         token_budget=50_000,
         line=line,
+        steps=steps,
+        awaited=awaited,
     )
+
+
+def steps(*states: StepState) -> tuple[CardStep, ...]:
+    """Return one call of `grep` for each state."""
+    return tuple(CardStep("grep", state, f"{n}.0") for n, state in enumerate(states))
 
 
 def announcement(
@@ -57,7 +83,12 @@ def announcement(
 
 
 def question(
-    name: str = "alice", *, text: str = "Shall I delete it?", seconds: float = 600
+    name: str = "alice",
+    *,
+    text: str = "Shall I delete it?",
+    seconds: float = 600,
+    choices: tuple[Choice, ...] = (YES, NO),
+    open_ended: bool = False,
 ) -> Confirmation:
     owner = identity_of(name)
     return Confirmation(
@@ -66,6 +97,8 @@ def question(
         place=place_of(owner),
         text=text,
         expires_in_seconds=seconds,
+        choices=choices,
+        open_ended=open_ended,
     )
 
 

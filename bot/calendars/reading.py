@@ -1,0 +1,136 @@
+"""Calendar objects as events, in a process of its own: `bot.calendars.parsing` starts this file.
+
+Whoever may send an invitation decides what stands in them, and some rules take for ever to expand:
+this process may be killed. Nothing of the bot is in it: no memory, no environment.
+"""
+
+import json
+import resource
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from datetime import UTC, date, datetime, time, timedelta
+from types import FrameType
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import icalendar
+import recurring_ical_events
+
+CPU_SECONDS = 15
+MEMORY_BYTES = 512 * 1024**2
+#: What one object may take. A year of any honest rule takes some 10 ms.
+OBJECT_SECONDS = 1.0
+MOST_CHARACTERS = 1_000
+
+#: Servers take a time without zone for one of theirs, and a day for one of UTC.
+MARGIN = timedelta(days=1)
+
+
+class TooLongError(BaseException):
+    """An object takes too long: no `except Exception` on the way may keep it."""
+
+
+def events(asked: dict[str, Any]) -> dict[str, Any]:
+    """Return the events of some objects in a time, the earliest first.
+
+    Args:
+        asked: `objects`, texts of iCalendar; `start` and `end`, aware; the `zone` that counts for
+            what has none; and the `most` to return.
+    """
+    zone = ZoneInfo(asked["zone"])
+    start, end = (datetime.fromisoformat(asked[each]) for each in ("start", "end"))
+    found: list[tuple[datetime, dict[str, Any]]] = []
+    unread = 0
+    for text in asked["objects"]:
+        try:
+            with _limited(OBJECT_SECONDS):
+                found += list(_of_object(text, start, end, zone))
+        # Strangers wrote it; see BOUNDARIES.
+        except (Exception, TooLongError):  # noqa: BLE001
+            unread += 1
+    found.sort(key=lambda each: each[0])
+    most = asked["most"]
+    return {
+        "events": [event for _, event in found[:most]],
+        "more": len(found) > most,
+        "unread": unread,
+    }
+
+
+def _of_object(
+    text: str, start: datetime, end: datetime, zone: ZoneInfo
+) -> Iterator[tuple[datetime, dict[str, Any]]]:
+    calendar = icalendar.Calendar.from_ical(text)
+    local = (start.astimezone(zone) - MARGIN, end.astimezone(zone) + MARGIN)
+    for found in recurring_ical_events.of(calendar).between(*local):
+        first, last = found["DTSTART"].dt, found["DTEND"].dt
+        begins, ends = _moment(first, zone), _moment(last, zone)
+        if begins < end and (ends > start or begins >= start):
+            yield begins, _told(found, first, last, zone)
+
+
+def _told(found: Any, first: date, last: date, zone: ZoneInfo) -> dict[str, Any]:
+    all_day = not isinstance(first, datetime)
+    return {
+        "start": _spelled(first, zone),
+        # As people count: to the last day, and not to the one after.
+        "end": _spelled(max(first, last - timedelta(days=1)) if all_day else last, zone),
+        "all_day": all_day,
+        "title": _text(found, "SUMMARY"),
+        "location": _text(found, "LOCATION"),
+        "notes": _text(found, "DESCRIPTION"),
+        "status": _text(found, "STATUS"),
+    }
+
+
+def _moment(found: date, zone: ZoneInfo) -> datetime:
+    if not isinstance(found, datetime):
+        found = datetime.combine(found, time.min)
+    return (found if found.tzinfo else found.replace(tzinfo=zone)).astimezone(UTC)
+
+
+def _spelled(found: date, zone: ZoneInfo) -> str:
+    if isinstance(found, datetime):
+        return _moment(found, zone).astimezone(zone).isoformat(timespec="minutes")
+    return found.isoformat()
+
+
+def _text(found: Any, name: str) -> str:
+    value = found.get(name, "")
+    first = value[0] if isinstance(value, list) and value else value
+    return str(first)[:MOST_CHARACTERS]
+
+
+@contextmanager
+def _limited(seconds: float) -> Iterator[None]:
+    def stop(_number: int, _frame: FrameType | None) -> None:
+        raise TooLongError
+
+    before = signal.signal(signal.SIGALRM, stop)
+    # Again and again: what swallows the first meets the next.
+    signal.setitimer(signal.ITIMER_REAL, seconds, 0.1)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def limit_this_process() -> None:
+    """Let this process use only so much, and write no file."""
+    for what, most in (
+        (resource.RLIMIT_CPU, CPU_SECONDS),
+        (resource.RLIMIT_DATA, MEMORY_BYTES),
+        (resource.RLIMIT_FSIZE, 0),
+        (resource.RLIMIT_CORE, 0),
+    ):
+        # Not every system knows all of these.
+        with suppress(ValueError, OSError):
+            resource.setrlimit(what, (most, most))
+
+
+if __name__ == "__main__":
+    limit_this_process()
+    print(json.dumps(events(json.load(sys.stdin))))  # noqa: T201 - this is its answer

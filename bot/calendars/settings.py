@@ -1,0 +1,82 @@
+"""Which calendars there are, whose they are, and how their servers are asked."""
+
+import re
+from typing import Annotated
+from urllib.parse import urlsplit
+
+from pydantic import Field, SecretStr, StringConstraints, field_validator, model_validator
+
+from bot.values import Settings
+
+NAME = re.compile(r"[a-z0-9]+(?:[_-][a-z0-9]+)*")
+MOST_NAME_CHARACTERS = 30
+
+_Person = Annotated[str, StringConstraints(pattern=r"^[a-z]+:[^\s:/]+(:[^\s:/]+)?$")]
+
+
+class CalendarSettings(Settings):
+    """One calendar on a CalDAV server."""
+
+    url: str = Field(
+        description="The address of this one calendar, like "
+        "https://host/remote.php/dav/calendars/bot/team/."
+    )
+    username: str = Field("", description="The name of the account on the server.")
+    password: SecretStr | None = Field(
+        None, description="The account's password: ${CALDAV_PASSWORD}."
+    )
+    people: tuple[_Person, ...] = Field(
+        (),
+        description="Whose calendar it is, written like `access.admins`; nobody else learns that "
+        "it exists. Empty: everyone who may talk to the bot sees it.",
+    )
+    write: bool = Field(
+        default=False, description="Whether events may be added, each with the person's yes."
+    )
+    enabled: bool = Field(default=True, description="Whether the bot uses it.")
+
+    @field_validator("url")
+    @classmethod
+    def _is_an_address(cls, value: str) -> str:
+        parts = urlsplit(value)
+        wrong = parts.username or parts.query or parts.fragment or not parts.path.strip("/")
+        printable = value.isascii() and value.isprintable() and " " not in value
+        if parts.scheme not in ("http", "https") or not parts.hostname or wrong or not printable:
+            raise ValueError(
+                "must be the address of a calendar, like https://host/calendars/bot/team/, without "
+                "query; the account belongs into `username` and `password`"
+            )
+        return value
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> "CalendarSettings":
+        if bool(self.username) != bool(self.password and self.password.get_secret_value()):
+            raise ValueError("must have both `username` and `password`, or neither")
+        # Two parts are joined by the first colon of what is sent.
+        if ":" in self.username:
+            raise ValueError("has a `username` with a colon, which CalDAV servers cannot be sent")
+        return self
+
+
+class CalendarsSettings(Settings):
+    """Everything under `calendar:`."""
+
+    calendars: dict[str, CalendarSettings] = Field(
+        {},
+        description='Calendars by name, like {team: {url: "https://host/calendars/bot/team/", '
+        'username: bot, password: "${CALDAV_PASSWORD}", write: true}}.',
+    )
+    timeout_seconds: float = Field(
+        20, gt=0, le=300, description="The longest that a server takes to answer."
+    )
+
+    @field_validator("calendars")
+    @classmethod
+    def _have_names(cls, value: dict[str, CalendarSettings]) -> dict[str, CalendarSettings]:
+        for name in value:
+            if not NAME.fullmatch(name) or len(name) > MOST_NAME_CHARACTERS:
+                raise ValueError(
+                    f"{name[:50]!r} cannot be the name of a calendar: take up to "
+                    f"{MOST_NAME_CHARACTERS} of a-z and 0-9, with single - or _ between them"
+                )
+        return value

@@ -1,0 +1,92 @@
+"""Times of events: from what a model wrote to moments, and back into words (pure)."""
+
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta
+from zoneinfo import ZoneInfo
+
+from bot.errors import ToolError
+
+DAYS_AHEAD = 7
+MOST_DAYS = 366
+_YEARS = range(1970, 2200)
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A time in which events are looked for; both ends are aware."""
+
+    start: datetime
+    end: datetime
+
+
+def window(begin: str | None, end: str | None, zone: ZoneInfo, now: datetime) -> Window:
+    """Return the time that is meant: from now, and for a week, where nothing is said.
+
+    A day alone means its beginning as the first end, and its whole as the second.
+
+    Raises:
+        ToolError: One of them is no time, or they do not fit together.
+    """
+    start = beginning(read(begin, "from"), zone) if begin else now.astimezone(zone)
+    stop = _closing(read(end, "to"), zone) if end else later(start, DAYS_AHEAD, zone)
+    if stop <= start:
+        raise ToolError("`to` is not after `from`: give a later `to`, or leave it out for a week.")
+    if stop > later(start, MOST_DAYS, zone):
+        raise ToolError(f"That is more than {MOST_DAYS} days: ask for a shorter time.")
+    return Window(start, stop)
+
+
+def read(said: str, what: str) -> date | datetime:
+    """Return a day, or a time with or without an offset.
+
+    Raises:
+        ToolError: It is neither.
+    """
+    text = said.strip()
+    try:
+        found = datetime.fromisoformat(text) if ":" in text else date.fromisoformat(text)
+    except ValueError:
+        found = None
+    if found is None or found.year not in _YEARS:
+        raise ToolError(
+            f"`{what}` is no time that I understand: write `2026-11-22 09:00`, or `2026-11-22` for "
+            "a day."
+        )
+    return found
+
+
+def beginning(found: date | datetime, zone: ZoneInfo) -> datetime:
+    """Return when it begins, on the clock of a zone.
+
+    Without an offset the clock of the zone is meant. A time that it shows twice means the first;
+    one that it leaves out is as long after the change as it claims to be, as RFC 5545 has it.
+    """
+    if not isinstance(found, datetime):
+        found = datetime.combine(found, time.min)
+    if found.tzinfo is None:
+        found = found.replace(tzinfo=zone, fold=0)
+    return found.astimezone(UTC).astimezone(zone)
+
+
+def _closing(found: date | datetime, zone: ZoneInfo) -> datetime:
+    if isinstance(found, datetime):
+        return beginning(found, zone)
+    return beginning(found + timedelta(days=1), zone)
+
+
+def later(moment: datetime, days: int, zone: ZoneInfo) -> datetime:
+    """Return the same time of the clock so many days later."""
+    return beginning(moment.replace(tzinfo=None) + timedelta(days=days), zone)
+
+
+def day(found: date) -> str:
+    """Return a day as people say it."""
+    return f"{found:%A} {found.day} {found:%B %Y}"
+
+
+def between(start: datetime, end: datetime, zone: ZoneInfo) -> str:
+    """Return from when to when, as people of that zone say it."""
+    first, last = start.astimezone(zone), end.astimezone(zone)
+    closing = f"{last:%H:%M}" if first.date() == last.date() else f"{day(last)}, {last:%H:%M}"
+    dash = "–" if first.date() == last.date() else " to "
+    return f"{day(first)}, {first:%H:%M}{dash}{closing} ({zone.key})"

@@ -1,0 +1,207 @@
+"""What people answer: to the main agent's confirmations, and to what their runs ask."""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from bot.agent.plain import plain
+from bot.agent.sanitizer import one_line
+from bot.conversations.approvals import GONE, Approvals, Waiting
+from bot.platforms.base import CommandReply, Incoming
+from bot.subagents.asking import PERMIT
+from bot.values import Clock, Identity, Role, short
+from db import conversations, run_questions, runs, workers
+from db.database import Database, Transaction
+from db.run_questions import RunQuestion
+from db.runs import Run
+
+YES = frozenset({"yes", "y", "ok", "confirm", "approve", "allow"})
+ALL = frozenset({"all", "always"})
+NO = frozenset({"no", "n", "deny", "cancel"})
+_WORDS = "|".join(sorted(YES | ALL | NO))
+_ANSWER = re.compile(rf"(?P<word>{_WORDS})(?: (?P<id>[0-9a-f]{{4,32}}))?[.!]?")
+MAX_ANSWER = 4000
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """Takes answers, by a button or in words: only the owner's, or an admin's, and only the first.
+
+    Attributes:
+        stir: Lets a run at work here look whether its person has answered.
+    """
+
+    database: Database
+    approvals: Approvals
+    stir: Callable[[str], None]
+    now: Clock
+
+    async def answer(self, user: Identity, role: Role, asked: str, *, choice: str) -> CommandReply:
+        """Take the key of one of the choices of a question."""
+        async with self.database.snapshot() as tx:
+            question = await run_questions.get(tx, asked)
+        if question is None:
+            if choice not in {"yes", "no"}:
+                return _gone()
+            return await self.approvals.answer(user, role, asked, yes=choice == "yes")
+        if question.user_id != user.key and role is not Role.ADMIN:
+            return _gone()
+        meant = _meaning(question, choice)
+        return _gone() if meant is None else await self._take(user, question, meant)
+
+    async def in_words(self, incoming: Incoming, role: Role, text: str) -> CommandReply | None:
+        """Take a message as the answer to what this person was asked in this place.
+
+        A bare yes, all or no answers what waits for one. Any other message answers the question of
+        a run, if one waits.
+
+        Returns:
+            The reply; `None` when it is no answer, so that it is a message like any other.
+        """
+        match = _ANSWER.fullmatch(text.strip().lower())
+        if match is not None:
+            waiting = await self._waiting(incoming, match["id"] or "")
+            if waiting:
+                return await self._in_a_word(incoming, role, match["word"], waiting)
+        return await self._told(incoming, text)
+
+    async def expire(self) -> None:
+        """Close what was not answered in time: that is a no."""
+        await self.approvals.expire()
+        async with self.database.transaction() as tx:
+            over = await run_questions.expire(tx, self.now())
+        for run_id in over:
+            self.stir(run_id)
+
+    # -- a yes or a no -----------------------------------------------------------------------------
+
+    async def _waiting(self, incoming: Incoming, ending: str) -> list[Waiting]:
+        asked = await self.approvals.waiting(incoming.user, incoming.place)
+        asked += [
+            Waiting(item.id, f"`{item.tool}` of a run")
+            for item in await self._open(incoming)
+            if item.kind == "permit"
+        ]
+        return [item for item in asked if item.id.endswith(ending)]
+
+    async def _in_a_word(
+        self, incoming: Incoming, role: Role, word: str, waiting: list[Waiting]
+    ) -> CommandReply | None:
+        if not await self._is_new(incoming):
+            return None
+        key = "yes" if word in YES else "all" if word in ALL else "no"
+        if len(waiting) > 1:
+            lines = "\n".join(f"- `{key} {item.id[-6:]}`: {item.about}" for item in waiting)
+            return CommandReply(text=f"Which one do you mean?\n{lines}", failed=True)
+        asked = waiting[0].id
+        reply = await self.answer(incoming.user, role, asked, choice=key)
+        return reply if reply.refused else replace(reply, answered=asked, chosen=key)
+
+    # -- the answer to a run's question ------------------------------------------------------------
+
+    async def _told(self, incoming: Incoming, text: str) -> CommandReply | None:
+        if incoming.files:
+            return None
+        waiting = [item for item in await self._open(incoming) if item.kind == "input"]
+        if not waiting or not await self._is_new(incoming):
+            return None
+        if len(waiting) > 1:
+            lines = [await self._how(item) for item in waiting]
+            listed = "\n".join(f"- {line}" for line in lines)
+            return CommandReply(
+                text=f"Several runs wait for an answer here. Say which one you mean:\n{listed}",
+                failed=True,
+            )
+        if len(text) > MAX_ANSWER:
+            return CommandReply(
+                text=f"An answer to a run has at most {MAX_ANSWER:,} characters. Make it shorter.",
+                failed=True,
+            )
+        question = waiting[0]
+        skips = text.strip().lower() == "skip"
+        said = "" if skips else question.meant_by(plain(text, limit=None).strip())
+        reply = await self._take(incoming.user, question, _Meaning("no" if skips else "yes", said))
+        shown = one_line(said, 100) or "Skip"
+        return reply if reply.refused else replace(reply, answered=question.id, chosen=shown)
+
+    async def _how(self, question: RunQuestion) -> str:
+        async with self.database.snapshot() as tx:
+            run = await runs.get(tx, question.run_id)
+        assert run is not None, "A question goes with its run."
+        return f"`/subagents send {short(run.id)} …` for “{run.label}”"
+
+    async def _open(self, incoming: Incoming) -> list[RunQuestion]:
+        async with self.database.snapshot() as tx:
+            return await run_questions.open_in(tx, incoming.user.key, incoming.place, self.now())
+
+    async def _is_new(self, incoming: Incoming) -> bool:
+        async with self.database.transaction() as tx:
+            return await conversations.is_new_event(
+                tx, incoming.place.platform, incoming.event_id, self.now()
+            )
+
+    async def _take(self, user: Identity, question: RunQuestion, meant: "_Meaning") -> CommandReply:
+        async with self.database.transaction() as tx:
+            taken = await run_questions.answer(
+                tx,
+                question.id,
+                status=meant.status,
+                by=user.key,
+                now=self.now(),
+                text=meant.text,
+                whole_run=meant.whole_run,
+            )
+            run = await runs.get(tx, question.run_id)
+            if taken and user.key != question.user_id:
+                await self._audit(tx, question, user)
+        if not taken or run is None:
+            return _gone()
+        self.stir(question.run_id)
+        return CommandReply(text=_reply(run, question, meant))
+
+    async def _audit(self, tx: Transaction, question: RunQuestion, user: Identity) -> None:
+        await workers.note(
+            tx,
+            user_id=user.key,
+            action="answer",
+            subject=question.id,
+            detail=f"question of a run of {question.user_id}",
+            now=self.now(),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Meaning:
+    """What a choice means for the row of a question."""
+
+    status: str
+    text: str = ""
+    whole_run: bool = False
+
+
+def _meaning(question: RunQuestion, choice: str) -> _Meaning | None:
+    """Return what a key means; `None` when the question offers no such choice."""
+    if question.kind == "permit":
+        if choice not in {each.key for each in PERMIT}:
+            return None
+        return _Meaning("no" if choice == "no" else "yes", whole_run=choice == "all")
+    if choice == "skip":
+        return _Meaning("no")
+    if choice.isdecimal() and 1 <= int(choice[:3]) <= len(question.options):
+        return _Meaning("yes", question.options[int(choice[:3]) - 1])
+    return None
+
+
+def _reply(run: Run, question: RunQuestion, meant: _Meaning) -> str:
+    name = f"“{run.label}” (`{short(run.id)}`)"
+    if question.kind == "input":
+        goes = "has your answer and goes on" if meant.status == "yes" else "goes on without it"
+        return f"{name} {goes}."
+    if meant.status == "no":
+        return f"Denied: {name} goes on without `{question.tool}`."
+    for_ = "as long as it goes on" if meant.whole_run else "this once"
+    return f"Allowed: {name} may use `{question.tool}` {for_}."
+
+
+def _gone() -> CommandReply:
+    return CommandReply(text=GONE, failed=True, refused=True)

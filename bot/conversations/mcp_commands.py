@@ -1,0 +1,87 @@
+"""`/retinue mcp`, for admins: the servers, what waits for a yes, and the yes."""
+
+from dataclasses import dataclass
+
+from bot.agent.sanitizer import one_line
+from bot.errors import BadRequestError
+from bot.mcp import review
+from bot.mcp.servers import McpServer, McpServers
+from bot.platforms.base import CommandReply
+from bot.subagents.requests import Caller
+from db.mcp_pins import Pin
+
+USAGE = "/retinue mcp, or /retinue mcp approve SERVER [TOOL …]"
+HELP = (
+    "- `/retinue mcp` – MCP servers, and what waits for your approval\n"
+    "- `/retinue mcp approve SERVER [TOOL …]` – let changed or new tools be used"
+)
+MOST_SHOWN = 6
+MOST_LINES = 40
+MOST_CHARACTERS = 1_500
+
+
+@dataclass(frozen=True, slots=True)
+class McpCommands:
+    """Carries out what admins ask about MCP servers; whoever calls it has seen to that."""
+
+    servers: McpServers
+
+    async def run(self, words: str, caller: Caller) -> CommandReply:
+        """Carry out what stands behind `/mcp`.
+
+        Raises:
+            BadRequestError: It cannot be done; the text says what would work.
+        """
+        action, *rest = words.split() or ["list"]
+        match action.lower(), rest:
+            case "list", []:
+                return await self._list()
+            case "approve", [server, *tools]:
+                return await self._approve(server, tools, caller)
+        raise BadRequestError(f"Usage: {USAGE}")
+
+    async def _list(self) -> CommandReply:
+        lines = ["**MCP servers**"]
+        waiting: list[Pin] = []
+        for name, server in self.servers.servers.items():
+            lines.append(_line(server))
+            waiting += await self.servers.pins.waiting(name)
+        for pin in waiting[:MOST_SHOWN]:
+            command = f"/retinue mcp approve {pin.server} {review.handle(pin)}"
+            lines += ["", f"**{_code(pin.tool)}** of {pin.server}: {review.described(pin)}"]
+            lines += ["```diff", _shown(pin), "```", f"To approve it: {_code(command)}"]
+        if len(waiting) > MOST_SHOWN:
+            lines += ["", f"{len(waiting) - MOST_SHOWN} more wait: `python -m bot mcp list`."]
+        return CommandReply(text="\n".join(lines))
+
+    async def _approve(self, name: str, tools: list[str], caller: Caller) -> CommandReply:
+        if name not in self.servers.servers:
+            there = ", ".join(self.servers.servers)
+            raise BadRequestError(
+                f"There is no MCP server “{one_line(name, 40)}”. There are: {there}."
+            )
+        pins = review.chosen(name, await self.servers.pins.waiting(name), tools)
+        done = await self.servers.approve(name, by=caller.user.key, shown=pins)
+        lines = [f"Approved, and used from now on: {_code(tool)} of {name}." for tool in done]
+        late = [pin.tool for pin in pins if pin.tool not in done]
+        lines += [f"{_code(tool)} has changed again this moment: look anew." for tool in late]
+        return CommandReply(text="\n".join(lines), failed=bool(late))
+
+
+def _line(server: McpServer) -> str:
+    tools = "1 tool" if len(server.tools) == 1 else f"{len(server.tools)} tools"
+    state = f"connected, {tools}" if server.connected else "not connected"
+    problem = f" – {one_line(server.problem, 300)}" if server.problem else ""
+    return f"- `{server.name}`: {state}{problem}"
+
+
+def _shown(pin: Pin) -> str:
+    """Return the difference for a fence that it cannot leave."""
+    text = "\n".join(review.difference(pin)[:MOST_LINES])[:MOST_CHARACTERS]
+    cut = text != "\n".join(review.difference(pin))
+    more = "\n… cut here: `python -m bot mcp list` shows all of it" if cut else ""
+    return (text + more).replace("```", "'''")
+
+
+def _code(text: str) -> str:
+    return f"`{one_line(text, 200).replace('`', chr(39))}`"

@@ -1,0 +1,74 @@
+"""Which agents and skills a configuration gives, looked at without opening a bot."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from bot.agent.shelf import AGENTS, Shelf
+from bot.agent.skill_shelf import SkillFolders
+from bot.agent.tool_names import BUILT_IN
+from bot.config import Config
+from skills.base import Skill
+from skills.loading import fitting, load
+from skills.registry import SkillRegistry
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inventory:
+    """What there is, by name.
+
+    Attributes:
+        skills: Those that do not come with the bot.
+        problems: What is broken or not used, a sentence each; none keeps the bot from starting.
+    """
+
+    agents: tuple[str, ...]
+    agent_skills: tuple[str, ...]
+    skills: tuple[str, ...]
+    problems: tuple[str, ...]
+
+
+def take(config: Config) -> Inventory:
+    """Look at all agents and skills that do not come with the bot; the code of skills is run.
+
+    Raises:
+        ConfigError: With them the bot would not start.
+    """
+    agents = Shelf([AGENTS, *(Path(folder) for folder in config.agents.folders)])
+    folders = SkillFolders([Path(folder) for folder in config.agent_skills.folders])
+    others = [*_stand_ins(config, agents)]
+    loaded = fitting(load(config.skills, config.fetch), others)
+    skills = [each.skill for each in loaded.skills]
+    agents.knows(SkillRegistry([*others, *skills]).has)
+    return Inventory(
+        agents=tuple(agents.by_name),
+        agent_skills=tuple(folders.by_name),
+        skills=tuple(skill.name for skill in skills),
+        problems=(
+            *agents.problems,
+            *folders.problems,
+            *_unknown_skills(agents, folders),
+            *loaded.problems,
+        ),
+    )
+
+
+def _stand_ins(config: Config, agents: Shelf) -> Iterator[Skill]:
+    """Return something with the name of each tool and skill that a bot would have."""
+    tools = {
+        agent.tool or agent.name.replace("-", "_")
+        for agent in agents.by_name.values()
+        if agent.input_schema
+    }
+    for name in sorted(BUILT_IN | tools):
+        yield Skill(name=name, description="")
+    outer = {f"mcp__{name}" for name in config.mcp.servers}
+    outer |= {f"rest__{name}" for name in config.rest.services}
+    for name in sorted(outer):
+        yield Skill(name=name, description="", live=tuple)
+
+
+def _unknown_skills(agents: Shelf, folders: SkillFolders) -> Iterator[str]:
+    for agent in agents.by_name.values():
+        for name in folders.bodies(agent.skills)[1]:
+            yield f"The agent {agent.name} names the skill `{name}`, which is not there."

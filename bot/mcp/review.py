@@ -1,0 +1,75 @@
+"""What an admin sees of the tools that wait for a yes, and which of them a yes means (pure)."""
+
+import difflib
+import json
+import re
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from bot.agent.sanitizer import one_line
+from bot.errors import BadRequestError
+from db.mcp_pins import Pin
+
+WIDTH = 90
+_MARK_CHARACTERS = 8
+_MARKED = re.compile(rf"(?P<tool>.+)@(?P<mark>[0-9a-f]{{{_MARK_CHARACTERS}}})")
+
+
+def handle(pin: Pin) -> str:
+    """Return what to approve this tool by: its name, and a mark of the form that was shown."""
+    return f"{pin.tool}@{pin.offered_hash[:_MARK_CHARACTERS]}"
+
+
+def chosen(server: str, waiting: Sequence[Pin], wanted: Sequence[str]) -> list[Pin]:
+    """Return those of the waiting tools that were named; all of them for no names.
+
+    Raises:
+        BadRequestError: One does not wait, or not in the form of its mark; nothing is to be done.
+    """
+    if not waiting:
+        raise BadRequestError(f"No tool of the MCP server {server} waits for an approval.")
+    found = [_named(server, waiting, name) for name in wanted]
+    return list({pin.tool: pin for pin in found}.values()) or list(waiting)
+
+
+def _named(server: str, waiting: Sequence[Pin], name: str) -> Pin:
+    by_name = {pin.tool: pin for pin in waiting}
+    if name in by_name:
+        return by_name[name]
+    if (match := _MARKED.fullmatch(name)) and (pin := by_name.get(match["tool"])):
+        if handle(pin) == name:
+            return pin
+        raise BadRequestError(
+            f"{one_line(pin.tool, 60)} of {server} has changed again since that was shown: look at "
+            "it anew before you approve it."
+        )
+    listed = ", ".join(one_line(handle(pin), 80) for pin in waiting[:20])
+    raise BadRequestError(
+        f"No tool “{one_line(name, 60)}” of {server} waits for an approval. There are: {listed}."
+    )
+
+
+def difference(pin: Pin) -> list[str]:
+    """Return what changed of a tool, line by line: `-` was approved, `+` is offered now."""
+    if pin.approved is None:
+        return [f"+ {line}" for line in _lines(pin.offered)]
+    before, after = list(_lines(pin.approved)), list(_lines(pin.offered))
+    found = list(difflib.unified_diff(before, after, lineterm=""))[2:]
+    return ["…" if line.startswith("@@") else f"{line[0]} {line[1:]}" for line in found]
+
+
+def _lines(definition: Mapping[str, Any]) -> Iterator[str]:
+    schema = json.dumps(definition["schema"], indent=2, sort_keys=True, ensure_ascii=False)
+    for line in (*str(definition["description"]).split("\n"), "", *schema.split("\n")):
+        yield from textwrap.wrap(
+            line, WIDTH, replace_whitespace=False, drop_whitespace=False, expand_tabs=False
+        ) or [""]
+
+
+def described(pin: Pin) -> str:
+    """Return in a few words how a tool stands."""
+    if not pin.waits:
+        return f"approved ({pin.approved_by}, {pin.approved_at:%Y-%m-%d %H:%M} UTC)"
+    kind = "changed" if pin.approved_hash else "new"
+    return f"{kind} since {pin.offered_at:%Y-%m-%d %H:%M} UTC: not used until it is approved"

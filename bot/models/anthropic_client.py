@@ -1,0 +1,123 @@
+"""The client of the Anthropic API, as everything that asks Claude opens it."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from pydantic import Field, SecretStr
+
+from bot.errors import ModelError
+from bot.models import failures
+from bot.models.client import CONNECT_SECONDS, KEPT_CONNECTION_SECONDS, MAX_CONNECTIONS
+from bot.values import Settings
+
+if TYPE_CHECKING:
+    import anthropic
+
+NAME = "Anthropic"
+SETTING = "models.anthropic"
+
+
+class AnthropicSettings(Settings):
+    """Everything under `models.anthropic:`."""
+
+    api_key: SecretStr | None = Field(
+        None, description="The key of the Anthropic API; write ${ANTHROPIC_API_KEY}."
+    )
+    base_url: str | None = Field(
+        None, description="Another address of the API, such as a gateway's."
+    )
+    main_model: str = Field("claude-sonnet-5-5", description="The main agent's model.")
+    subagent_model: str = Field("claude-haiku-5-5", description="The model of runs.")
+    thinking: Literal["off", "adaptive", "between_tools"] = Field(
+        "adaptive",
+        description="What a streamed answer asks of Claude 5 models: `adaptive` shows summaries "
+        "of its thoughts while it works, `between_tools` thinks only between tool calls (Sonnet "
+        "5.5), `off` asks for nothing and leaves it to the model.",
+    )
+    timeout_seconds: float = Field(
+        120, gt=0, description="How long to wait for a whole answer that is not streamed."
+    )
+    idle_timeout_seconds: float = Field(
+        60, gt=0, description="How long a stream may be silent before it counts as broken."
+    )
+
+    @property
+    def configured(self) -> bool:
+        """Whether there is a key."""
+        return self.api_key is not None and bool(self.api_key.get_secret_value().strip())
+
+
+@dataclass(frozen=True, slots=True)
+class Sdk:
+    """The SDK, imported, with its client.
+
+    Attributes:
+        create_raw: `messages.create`, answering with the response as it came.
+        troubles: Every kind of error that the SDK and the connection below it raise.
+    """
+
+    client: "anthropic.AsyncAnthropic"
+    create_raw: "Callable[..., Awaitable[anthropic.AsyncAPIResponse[anthropic.types.Message]]]"
+    stream_timeout: "anthropic.Timeout"
+    status_error: "type[anthropic.APIStatusError]"
+    troubles: tuple[type[Exception], ...]
+
+    def failure(self, error: Exception, model: str, *, images: bool = False) -> ModelError:
+        """Return what one of the troubles means for the person who asked.
+
+        Args:
+            error: What was raised.
+            model: Which was asked.
+            images: Whether there were images in the request.
+        """
+        if not isinstance(error, self.status_error):
+            return failures.unreachable(NAME, error.__cause__ or error)
+        return failures.Failure(
+            provider=NAME,
+            setting=SETTING,
+            model=model,
+            status=error.status_code,
+            kind=" ".join(filter(None, (error.type, error.error_code))),
+            text=error.message,
+            retry_after_seconds=failures.retry_after(error.response.headers),
+            images=images,
+        ).error()
+
+
+def open_sdk(settings: AnthropicSettings) -> Sdk:
+    """Import the SDK and open its client; it takes long, and whoever opens it closes it.
+
+    Raises:
+        ModelError: There is no key.
+    """
+    key = settings.api_key
+    if key is None or not settings.configured:
+        raise ModelError(
+            "There is no key for Anthropic. An admin must set "
+            f"`{SETTING}.api_key` in the configuration."
+        )
+    import aiohttp  # noqa: PLC0415 - together 1.5 s and 50 MB, which `check` does not need
+    import anthropic  # noqa: PLC0415
+    import httpx2  # noqa: PLC0415
+
+    client = anthropic.AsyncAnthropic(
+        api_key=key.get_secret_value(),
+        base_url=settings.base_url,
+        max_retries=0,
+        timeout=anthropic.Timeout(settings.timeout_seconds, connect=CONNECT_SECONDS),
+        # The default transport takes three times the CPU at 500 calls at once.
+        http_client=anthropic.DefaultAioHttpClient(
+            limits=httpx2.Limits(
+                max_connections=MAX_CONNECTIONS, keepalive_expiry=KEPT_CONNECTION_SECONDS
+            )
+        ),
+    )
+    return Sdk(
+        client=client,
+        create_raw=client.messages.with_raw_response.create,
+        stream_timeout=anthropic.Timeout(settings.idle_timeout_seconds, connect=CONNECT_SECONDS),
+        status_error=anthropic.APIStatusError,
+        # What breaks in the middle of a stream comes through as the connection raised it.
+        troubles=(anthropic.AnthropicError, httpx2.HTTPError, aiohttp.ClientError),
+    )

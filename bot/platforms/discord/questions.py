@@ -1,0 +1,163 @@
+"""Questions with a button for each choice: answered by a click or in words, and then settled."""
+
+import logging
+import re
+from typing import Any, Self
+
+import discord
+
+from bot.errors import DeliveryError
+from bot.platforms.base import Choice, Confirmation, Weight
+from bot.platforms.discord.buttons import Button, Clicked, DynamicButton, Row, Unkept
+from bot.platforms.discord.client import RetinueClient
+from bot.platforms.discord.interactions import Visit, acknowledge, attend, outcome, show
+from bot.platforms.discord.sending import Draft, Sender
+from bot.platforms.discord.texts import (
+    MOST_CHARACTERS,
+    choice_label,
+    harmless,
+    inline,
+    question_tail,
+)
+from bot.platforms.wording import MOST_TO_PICK, decision
+
+log = logging.getLogger(__name__)
+
+#: The most characters in a message made of components.
+MOST_TEXT = 4_000
+#: What is shown of an answer that somebody wrote.
+MOST_OF_ANSWER = 100
+#: How many messages are looked through for a question that was answered in words.
+LOOKED_THROUGH = 100
+
+_STYLES = {
+    Weight.GOOD: discord.ButtonStyle.success,
+    Weight.BAD: discord.ButtonStyle.danger,
+    Weight.PLAIN: discord.ButtonStyle.secondary,
+}
+#: How a question can be answered, and until when: no longer true once it was.
+_TAILS = "|".join(
+    re.escape(question_tail(0, open_ended=open_ended)).replace(":0:", r":\d+:")
+    for open_ended in (False, True)
+)
+_ENDS = re.compile(rf"\n?(?:{_TAILS})\Z")
+
+
+def register(client: RetinueClient) -> None:
+    """Let this client hear answers, whoever asked."""
+    client.add_dynamic_items(AnswerButton)
+
+
+class AnswerButton(DynamicButton, template=r"ask:(?P<key>[a-z0-9]{1,8}):(?P<id>[\w-]{1,80})"):
+    """Answers a question that waits for its owner."""
+
+    def __init__(self, confirmation_id: str, choice: Choice) -> None:
+        label = choice_label(choice)
+        super().__init__(
+            Button(
+                label=label,
+                style=_STYLES[choice.weight],
+                custom_id=f"ask:{choice.key}:{confirmation_id}",
+            )
+        )
+        self.confirmation_id, self.key, self.label = confirmation_id, choice.key, label
+
+    @classmethod
+    async def from_custom_id(
+        cls, interaction: Clicked, item: discord.ui.Item[Any], match: re.Match[str], /
+    ) -> Self:
+        """Return the button that was clicked."""
+        label = item.label if isinstance(item, discord.ui.Button) else None
+        return cls(match["id"], Choice(match["key"], label or ""))
+
+    async def callback(self, interaction: Clicked) -> None:
+        """Take the answer; the question then says who gave it, and cannot be answered again."""
+        await attend(interaction, self._answer)
+
+    async def _answer(self, visit: Visit) -> None:
+        await acknowledge(visit, thinking=False)
+        answered = visit.ears.answer(
+            visit.user, self.confirmation_id, choice=self.key, admin=visit.admin
+        )
+        reply = await outcome(answered, f"confirmation {self.confirmation_id}")
+        assert reply is not None, "Every answer is answered."
+        if not reply.refused:
+            await self._settle(visit)
+        elif visit.shared:
+            return  # another process has taken the same click
+        await show(visit, reply)
+
+    async def _settle(self, visit: Visit) -> None:
+        interaction, question = visit.interaction, visit.interaction.message
+        assert question is not None, "Only messages have buttons."
+        note = _note(visit.user.account, self.label, self.key)
+        # Not by the interaction: that may have expired while the answer was acted upon.
+        sender = Sender(interaction.client)
+        await _settle(sender, str(interaction.channel_id), question, note)
+
+
+def row_for(confirmation: Confirmation) -> Row:
+    """Return the buttons below a question."""
+    choices = confirmation.choices[:MOST_TO_PICK]
+    return Row(*(AnswerButton(confirmation.id, choice) for choice in choices))
+
+
+class Settled(Unkept, discord.ui.LayoutView):
+    """A question that was answered: its words, and by whom."""
+
+    def __init__(self, question: discord.Message, note: str) -> None:
+        super().__init__(timeout=None)
+        asked = discord.ui.LayoutView.from_message(question, timeout=None)
+        room = MOST_TEXT - len(note)
+        box: discord.ui.Container[Settled] = discord.ui.Container()
+        for item in asked.walk_children():
+            if isinstance(item, discord.ui.TextDisplay) and (text := item.content[:room]):
+                box.add_item(discord.ui.TextDisplay(text))
+                room -= len(text)
+        self.add_item(box.add_item(discord.ui.TextDisplay(note)))
+
+
+async def settle_in_words(
+    sender: Sender, answer: discord.Message, *, asked: str, said: str
+) -> None:
+    """Settle a question that was answered by a message, if it is among the newest there.
+
+    Args:
+        sender: Finds it by the ids of its buttons, and edits it.
+        answer: The message.
+        asked: The id of the confirmation.
+        said: What was answered.
+    """
+    channel = str(answer.channel.id)
+    try:
+        newest = await sender.newest(channel, LOOKED_THROUGH)
+    except DeliveryError as error:
+        log.info("The question %s was answered and still has its buttons: %s", asked, error)
+        return
+    for message in newest:
+        if _asks(message, asked):
+            await _settle(sender, channel, message, _note(str(answer.author.id), said))
+
+
+def _asks(message: discord.Message, confirmation_id: str) -> bool:
+    """Whether a message has the buttons of a question."""
+    rows = [each for each in message.components if isinstance(each, discord.ActionRow)]
+    ids = [each.custom_id or "" for row in rows for each in row.children]
+    return any(each.startswith("ask:") and each.endswith(f":{confirmation_id}") for each in ids)
+
+
+def _note(account: str, label: str, key: str = "") -> str:
+    return decision(f"<@{account}>", harmless(inline(label, MOST_OF_ANSWER)) or "…", key)
+
+
+async def _settle(sender: Sender, channel: str, question: discord.Message, note: str) -> None:
+    """Take the buttons off a question, and say who answered it."""
+    if question.flags.components_v2:
+        draft = Draft(view=Settled(question, note))
+    else:
+        asked = _ENDS.sub("", question.content)[: MOST_CHARACTERS - len(note) - 2]
+        draft = Draft(text=f"{asked}\n\n{note}", view=Row())
+    try:
+        await sender.edit(channel, str(question.id), draft)
+    except DeliveryError as error:
+        log.info("The question %s was answered and still has its buttons: %s", question.id, error)

@@ -1,0 +1,88 @@
+"""Agent Skills: instructions for certain kinds of work, read when they are needed."""
+
+import asyncio
+from typing import Annotated
+
+from pydantic import Field
+
+from bot.agent.sanitizer import one_line
+from bot.agent.skill_files import list_files, read_file
+from bot.agent.skill_folder import AgentSkill
+from bot.agent.skill_shelf import SkillFolders, listed
+from skills.base import Effects, Skill, Tool, ToolContext, ToolError, tool
+
+#: What the line above a page takes, at most.
+HEAD_CHARACTERS = 400
+
+
+def build(folders: SkillFolders, *, page_characters: int) -> Skill:
+    """Return the skill that reads Agent Skills.
+
+    Args:
+        folders: Where they are.
+        page_characters: How much a model is shown of a result.
+    """
+    page = max(100, page_characters - HEAD_CHARACTERS)
+    return Skill(
+        name="agent_skills",
+        description="Instructions for certain kinds of work (SKILL.md).",
+        tools=(_skill_read(folders, page),),
+        guide=folders.catalog,
+    )
+
+
+def _skill_read(folders: SkillFolders, page: int) -> Tool:
+    @tool(effects=Effects.NONE)
+    async def skill_read(
+        context: ToolContext,
+        name: Annotated[str, "The skill; without it all skills are listed"] = "",
+        path: Annotated[str, "A file of the skill, such as references/forms.md"] = "",
+        offset: Annotated[int, Field(ge=1), "The character to begin with, to go on"] = 1,
+    ) -> str:
+        """Read the instructions of a skill or, with a path, one of its files."""
+        known = folders.by_name
+        skill = known.get(name.strip())
+        if skill is None:
+            everything = paged("All skills", listed(known.values()), offset, page)
+            if not name.strip():
+                return everything
+            raise ToolError(f"There is no skill {one_line(name)!r}. {everything}")
+        if path.strip():
+            text = await asyncio.to_thread(read_file, skill, path, folders.opener)
+            return paged(f"{one_line(path, 200)} of the skill {skill.name}", text, offset, page)
+        files = await asyncio.to_thread(list_files, skill, folders.opener)
+        text = f"{skill.body}\n\n{_about(skill, str(files))}"
+        return paged(f"The skill {skill.name}", text, offset, page)
+
+    return skill_read
+
+
+def paged(what: str, text: str, offset: int, page: int) -> str:
+    """Return a part of a text under a line that says which it is and how to go on (pure).
+
+    Raises:
+        ToolError: There is nothing at that offset.
+    """
+    if not text:
+        return f"{what}: nothing."
+    if offset > len(text):
+        raise ToolError(f"{what}: it has {len(text):,} characters. Take a smaller offset.")
+    part = text[offset - 1 : offset - 1 + page]
+    end = offset - 1 + len(part)
+    if offset == 1 and end == len(text):
+        return f"{what}:\n\n{part}"
+    if end < len(text) and (line := part.rfind("\n") + 1) > page // 2:
+        part = part[:line]
+        end = offset - 1 + len(part)
+    more = f" Go on with offset={end + 1}." if end < len(text) else ""
+    return f"{what}: characters {offset:,} to {end:,} of {len(text):,}.{more}\n\n{part}"
+
+
+def _about(skill: AgentSkill, files: str) -> str:
+    """Return what is to be known of a skill beside its instructions."""
+    lines = [f"Files of this skill (skill_read with their path): {files}."]
+    if skill.compatibility:
+        lines.append(f"It needs: {skill.compatibility}")
+    if skill.tools:
+        lines.append(f"It was written for the tools {', '.join(skill.tools)}; you may lack some.")
+    return "\n".join(lines)

@@ -1,0 +1,23 @@
+"""What a run asks its person; given to each run, and to no one else."""
+
+from typing import Annotated
+
+from skills.base import Effects, Skill, ToolContext, tool
+
+#: The wait is limited by the question, and the clock of the run stands still meanwhile.
+_BACKSTOP_SECONDS = 6 * 3600.0
+
+
+@tool(effects=Effects.REPEATABLE, auto_approved=True, timeout_seconds=_BACKSTOP_SECONDS)
+async def ask_user(
+    context: ToolContext,
+    question: Annotated[str, "One clear question, with what they must know to answer it."],
+    options: Annotated[tuple[str, ...], "Up to 5 short answers to pick from"] = (),
+) -> str:
+    """Ask your person what only they can know, and wait for the answer. Rarely: decide yourself."""
+    return await context.ask(context.call_id, question, options)
+
+
+def build() -> Skill:
+    """Return the skill."""
+    return Skill(name="ask", description="Asks the person.", tools=(ask_user,))

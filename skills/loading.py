@@ -1,0 +1,218 @@
+"""Skills that do not come with the bot: from folders, and from packages that are installed.
+
+One that is broken is reported and left out. Their code runs with the rights of the bot.
+"""
+
+import importlib
+import logging
+import re
+import traceback
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import TypeVar
+
+from bot.agent.sanitizer import one_line
+from bot.errors import BotError, ConfigError
+from bot.net.settings import FetchSettings
+from skills.base import Skill, Tool
+from skills.loading_dangers import dangers
+from skills.loading_files import built, built_from
+from skills.loading_shape import check_shape, in_the_way
+from skills.services import SkillServices
+from skills.settings import SkillsSettings
+
+log = logging.getLogger(__name__)
+
+#: The group of entry points: `weather = "my_package.weather:build"`.
+GROUP = "retinue.skills"
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+
+Given = TypeVar("Given")
+
+
+@dataclass(frozen=True, slots=True)
+class Outside:
+    """A skill that does not come with the bot.
+
+    Attributes:
+        origin: The file or entry point, for sentences.
+    """
+
+    skill: Skill
+    origin: str
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """What came of loading.
+
+    Attributes:
+        problems: What was left out and why, and what is dangerous, a sentence each.
+    """
+
+    skills: tuple[Outside, ...] = ()
+    problems: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidate:
+    """What may be a skill.
+
+    Attributes:
+        make: Imports and builds it.
+    """
+
+    name: str
+    origin: str
+    make: Callable[[SkillServices], object]
+
+
+def load(settings: SkillsSettings, limits: FetchSettings) -> Loaded:
+    """Import and build every further skill that the configuration asks for.
+
+    Args:
+        settings: Says which.
+        limits: What they may read from the network.
+
+    Raises:
+        ConfigError: A tool asks for a person's yes and could be called where no person is.
+    """
+    # Python remembers what was in a folder, and may not see what is new there.
+    importlib.invalidate_caches()
+    problems = list(dangers(settings.folders))
+    candidates = [*_in_folders(settings.folders, problems)]
+    if settings.entry_points:
+        candidates += _in_packages()
+    problems += _unknown(settings, {candidate.name for candidate in candidates})
+    found: list[Outside] = []
+    owners: dict[str, str] = {}
+    for candidate in candidates:
+        if candidate.name in settings.disabled:
+            continue
+        try:
+            _check_name(candidate, owners)
+            skill = _made(candidate, settings, limits)
+        except (Exception, SystemExit) as error:
+            log.info("%s is left out", candidate.origin, exc_info=error)
+            problems.append(f"{candidate.origin} is left out: {_told(error)}")
+            continue
+        owners[candidate.name] = candidate.origin
+        found.append(Outside(_guarded(skill, candidate.origin), candidate.origin))
+    _check_confirmations(found)
+    return Loaded(tuple(found), tuple(problems))
+
+
+def fitting(loaded: Loaded, others: Iterable[Skill]) -> Loaded:
+    """Return what was loaded, without the skills that take a name of these others or of another."""
+    skills, problems = list(others), list(loaded.problems)
+    kept: list[Outside] = []
+    for each in loaded.skills:
+        if why := in_the_way(each.skill, skills):
+            problems.append(f"{each.origin} is left out: {why}")
+        else:
+            kept.append(each)
+            skills.append(each.skill)
+    return Loaded(tuple(kept), tuple(problems))
+
+
+# -- what there is ---------------------------------------------------------------------------------
+
+
+def _in_folders(folders: Iterable[str], problems: list[str]) -> Iterator[_Candidate]:
+    for name in folders:
+        folder = Path(name).expanduser().absolute()
+        try:
+            paths = sorted(folder.iterdir())
+        except OSError as error:
+            problems.append(f"The folder {name} of skills cannot be read: {error.strerror}.")
+            continue
+        for path in paths:
+            if path.name.startswith(("_", ".")):
+                continue
+            if (path.suffix == ".py" and path.is_file()) or (path / "__init__.py").is_file():
+                yield _Candidate(path.stem, str(path), partial(built_from, path))
+
+
+def _in_packages() -> Iterator[_Candidate]:
+    for point in sorted(entry_points(group=GROUP), key=lambda point: (point.name, point.value)):
+        package = point.dist.name if point.dist else "an unknown package"
+
+        def make(services: SkillServices, load: Callable[[], object] = point.load) -> object:
+            return built(load(), services)
+
+        yield _Candidate(point.name, f"The skill {point.name} of {package}", make)
+
+
+def _unknown(settings: SkillsSettings, names: set[str]) -> Iterator[str]:
+    for key, named in (("disabled", settings.disabled), ("settings", settings.settings)):
+        for name in named:
+            if name not in names:
+                yield f"`skills.{key}` names {one_line(name)}, and there is no such skill."
+
+
+# -- one skill -------------------------------------------------------------------------------------
+
+
+def _check_name(candidate: _Candidate, owners: dict[str, str]) -> None:
+    if not _NAME.fullmatch(candidate.name):
+        raise ConfigError("a name has up to 64 of A-Z, a-z, 0-9, _ and -; rename it.")
+    if other := owners.get(candidate.name):
+        raise ConfigError(f"{other} has the same name; rename one of them.")
+
+
+def _made(candidate: _Candidate, settings: SkillsSettings, limits: FetchSettings) -> Skill:
+    services = SkillServices(
+        name=candidate.name,
+        settings=dict(settings.settings.get(candidate.name, {})),
+        folder=Path(settings.data_folder) / candidate.name,
+        limits=limits,
+    )
+    skill = candidate.make(services)
+    if not isinstance(skill, Skill):
+        raise ConfigError(
+            f"`build` must return a skills.base.Skill, and returned {type(skill).__name__}."
+        )
+    check_shape(skill)
+    return skill
+
+
+def _told(error: BaseException) -> str:
+    """Return what went wrong and where, for the one who wrote it."""
+    if isinstance(error, BotError):
+        return one_line(str(error), 300)
+    frames = traceback.extract_tb(error.__traceback__)
+    last = frames[-1] if frames else None
+    where = f" ({Path(last.filename).name}, line {last.lineno})" if last else ""
+    return one_line(f"{type(error).__name__}: {error}", 300).rstrip(".") + f"{where}."
+
+
+def _guarded(skill: Skill, origin: str) -> Skill:
+    """Return a skill of which nothing that is asked all the time can stop the bot."""
+    live, guide = skill.live, skill.guide
+    return replace(
+        skill,
+        live=live and partial(_asked, live, tuple[Tool, ...](), origin),
+        guide=guide if isinstance(guide, str) else partial(_asked, guide, "", origin),
+    )
+
+
+def _asked(give: Callable[[], Given], otherwise: Given, origin: str) -> Given:
+    try:
+        return give()
+    except Exception:
+        log.exception("%s failed when it was asked for its tools or its guide", origin)
+        return otherwise
+
+
+def _check_confirmations(found: Iterable[Outside]) -> None:
+    for each in found:
+        for tool in each.skill.tools:
+            if tool.needs_confirmation and not tool.main_agent_only:
+                raise ConfigError(
+                    f"{each.origin}: the tool {tool.name!r} needs a confirmation, and a subagent "
+                    "has no person to ask: make it main_agent_only=True."
+                )

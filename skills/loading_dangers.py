@@ -1,0 +1,49 @@
+"""Code that others on this machine could replace: it would run with the rights of the bot."""
+
+import stat
+from collections.abc import Iterable, Iterator
+from itertools import chain, islice
+from pathlib import Path
+
+MOST_FILES = 1_000
+_CODE = {".py", ".pyc", ".so"}
+
+
+def dangers(folders: Iterable[str]) -> Iterator[str]:
+    """Return a sentence for each file or folder below these that anybody could change."""
+    for name in folders:
+        folder = Path(name).expanduser().absolute()
+        replaceable = (_writable_by_all(path) for path in islice(_code_in(folder), MOST_FILES))
+        for path in dict.fromkeys(filter(None, replaceable)):
+            yield (
+                f"{path} can be written by everyone on this machine, and what is in it runs with "
+                f"the rights of the bot: chmod o-w {path}"
+            )
+
+
+def _code_in(folder: Path) -> Iterator[Path]:
+    yield folder
+    try:
+        children = sorted(folder.iterdir())
+    except OSError:
+        return
+    for child in children:
+        # A package may be a link, and its files are looked at all the same.
+        below = child.resolve().rglob("*") if child.is_dir() else ()
+        yield from (path for path in chain([child], below) if path.suffix in _CODE or path.is_dir())
+
+
+def _writable_by_all(path: Path) -> Path | None:
+    """Return the file or folder by which anybody could replace this one, links followed."""
+    try:
+        real = path.resolve(strict=True)
+        if real.stat().st_mode & stat.S_IWOTH:
+            return real
+        for above in real.parents:
+            mode = above.stat().st_mode
+            # In a folder such as /tmp only owners replace what is theirs.
+            if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
+                return above
+    except OSError:
+        return None
+    return None

@@ -1,0 +1,64 @@
+"""What a skill must be like that somebody else wrote, so that it stops nobody (pure)."""
+
+import json
+import re
+from collections.abc import Sequence
+
+from bot.errors import ConfigError
+from skills.base import Skill, Tool
+
+#: What every provider takes for the name of a tool; one that it refuses would stop all answers.
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+
+
+def check_shape(skill: Skill) -> None:
+    """Let a skill pass that can be offered to a model.
+
+    Raises:
+        ConfigError: It cannot; the text says what to change.
+    """
+    if not _is_name(skill.name):
+        raise ConfigError(f"the skill's name must be {_NAME.pattern}, and is {skill.name!r:.100}.")
+    if not isinstance(skill.tools, tuple) or not all(isinstance(t, Tool) for t in skill.tools):
+        raise ConfigError("`tools` must be a tuple of tools: functions below `@tool()`.")
+    names = [tool.name for tool in skill.tools]
+    for tool in skill.tools:
+        _check_tool(tool)
+        if names.count(tool.name) > 1:
+            raise ConfigError(f"two of its tools are called {tool.name!r}; rename one.")
+        if skill.may_own(tool.name) or (tool.name == skill.name and len(names) > 1):
+            raise ConfigError(f"the tool {tool.name!r} is called like the skill; rename it.")
+
+
+def in_the_way(skill: Skill, others: Sequence[Skill]) -> str:
+    """Return which name of a skill is one of these others'; empty for none."""
+    mine = _names(skill)
+    for other in others:
+        for name in sorted(mine & _names(other)):
+            return f"the name {name!r} is taken by the skill {other.name!r}; rename it."
+        for name in sorted(each for each in mine if other.may_own(each)):
+            return f"{name!r} is called like a tool that may come from {other.name!r}; rename it."
+        for name in sorted(each for each in _names(other) if skill.may_own(each)):
+            return f"{name!r} is called like a tool that may come from it; rename the skill."
+    return ""
+
+
+def _names(skill: Skill) -> set[str]:
+    return {skill.name, *(tool.name for tool in skill.tools)}
+
+
+def _check_tool(tool: Tool) -> None:
+    if not _is_name(tool.name):
+        raise ConfigError(f"a tool's name must be {_NAME.pattern}, and one is {tool.name!r:.100}.")
+    if not isinstance(tool.description, str) or not tool.description.strip():
+        raise ConfigError(f"the tool {tool.name!r} has no docstring, which is all a model sees.")
+    try:
+        json.dumps(tool.schema)
+    except (TypeError, ValueError):
+        raise ConfigError(f"the schema of the tool {tool.name!r} is no plain JSON.") from None
+    if not isinstance(tool.schema, dict) or tool.schema.get("type") != "object":
+        raise ConfigError(f"the schema of the tool {tool.name!r} must describe an object.")
+
+
+def _is_name(name: object) -> bool:
+    return isinstance(name, str) and _NAME.fullmatch(name) is not None

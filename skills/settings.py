@@ -1,0 +1,54 @@
+"""Which skills there are beside those that come with the bot."""
+
+from collections.abc import Iterator
+
+from pydantic import Field
+
+from bot.values import Json, Settings
+
+#: A text below a key with one of these words in its name is never shown.
+_SECRET_WORDS = ("authorization", "credential", "key", "passphrase", "password", "secret", "token")
+
+
+class SkillsSettings(Settings):
+    """Everything under `skills:`."""
+
+    folders: tuple[str, ...] = Field(
+        (),
+        description="Folders with further skills in Python: `*.py` files and packages. Their code "
+        "runs with the rights of the bot: docs/skills.md.",
+    )
+    entry_points: bool = Field(
+        default=True,
+        description="Take the skills of installed packages (entry points `retinue.skills`).",
+    )
+    disabled: tuple[str, ...] = Field(
+        (),
+        description="Further skills to leave out, by the name of their file, package or entry "
+        "point.",
+    )
+    settings: dict[str, Json] = Field(
+        {},
+        description="What a further skill is given, by that name, like {weather: {api_key: "
+        '"${WEATHER_KEY}"}}.',
+    )
+    data_folder: str = Field(
+        "data/skills", description="Where further skills keep files: each in a folder of its own."
+    )
+
+    @property
+    def secrets(self) -> Iterator[str]:
+        """Every value of `settings` that must never be shown, judged by the name of its key."""
+        return _secrets(self.settings, secret=False)
+
+
+def _secrets(value: object, *, secret: bool) -> Iterator[str]:
+    if isinstance(value, dict):
+        for key, below in value.items():
+            named = any(word in str(key).lower() for word in _SECRET_WORDS)
+            yield from _secrets(below, secret=secret or named)
+    elif isinstance(value, list | tuple):
+        for below in value:
+            yield from _secrets(below, secret=secret)
+    elif secret and isinstance(value, str):
+        yield value

@@ -1,0 +1,106 @@
+"""What tools ask of models themselves is charged to the work that called them."""
+
+import pytest
+
+from bot.agent.messages import Usage
+from bot.agent.protocols import AnswerEntry, Entry
+from bot.subagents.budget import Budget
+from bot.tasks import Tasks
+from bot.values import Json, RunStatus
+from skills.base import Effects, Tool, ToolContext
+from tests.bot.agent.things import Office, a_tool
+from tests.fakes.around import FakeMeter, MemoryJournal, Shelf, surroundings
+from tests.fakes.scripted_model import ScriptedModel, asks_for, call, says
+
+COST = Usage(3_000, 400, 20, 10)
+
+
+def searching(effects: Effects = Effects.NONE) -> Tool:
+    async def search(context: ToolContext, _: Json) -> str:
+        context.spent(COST)
+        return "found"
+
+    return a_tool("search", search, effects=effects)
+
+
+def twice_then_done() -> ScriptedModel:
+    return ScriptedModel(
+        asks_for(call("search"), call("search", n=2), usage=Usage(100, 20)),
+        says("Found.", usage=Usage(200, 30)),
+    )
+
+
+@pytest.mark.parametrize("effects", list(Effects))
+async def test_what_a_tool_spent_counts_in_the_result_the_journal_and_the_budget(
+    office: Office, effects: Effects
+) -> None:
+    meter, journal = FakeMeter(), MemoryJournal()
+    around = surroundings(meter=meter, journal=journal)
+
+    result = await office.work(twice_then_done(), searching(effects), around=around)
+
+    everything = Usage(300, 50) + COST + COST
+    assert result.usage == everything
+    assert journal.shelf.counters[-1].usage == everything
+    assert sum(meter.settled, Usage()) == everything
+
+
+async def test_a_budget_that_a_tool_used_up_leaves_one_last_step(office: Office) -> None:
+    model = twice_then_done()
+
+    result = await office.work(model, searching(), around=surroundings(meter=Budget(5_000)))
+
+    assert result.status is RunStatus.BUDGET_EXCEEDED
+    assert model.questions[1:] == [] or not model.last.tools_allowed
+
+
+async def test_a_tool_that_fails_after_spending_is_charged_all_the_same(office: Office) -> None:
+    async def search(context: ToolContext, _: Json) -> str:
+        context.spent(COST)
+        raise RuntimeError("broken")
+
+    model = ScriptedModel(asks_for(call("search"), usage=Usage(1, 1)), says("No.", usage=Usage()))
+
+    result = await office.work(model, a_tool("search", search))
+
+    assert result.usage == Usage(1, 1) + COST
+
+
+async def test_what_a_tool_spent_is_still_counted_after_a_crash() -> None:
+    class KilledError(BaseException):
+        """The process ends here."""
+
+    shelf = Shelf()
+    model = ScriptedModel(
+        asks_for(call("search"), usage=Usage(100, 20)),
+        asks_for(call("search", n=2), usage=Usage(100, 20)),
+        says("Found.", usage=Usage(200, 30)),
+    )
+    first = MemoryJournal(shelf)
+
+    async def die(entry: Entry) -> None:
+        if isinstance(entry, AnswerEntry) and len(shelf.entries) == 2:
+            raise KilledError
+
+    first.after = die
+    for journal in (first, MemoryJournal(shelf, 2)):
+        tasks = Tasks()
+        before = shelf.counters[-1].usage.total if shelf.counters else 0
+        around = surroundings(journal=journal, spent_before=before)
+        try:
+            result = await Office(tasks).work(model, searching(), around=around)
+        except KilledError:
+            shelf.attempt += 1
+        finally:
+            await tasks.close()
+
+    assert result.usage.total == Usage(400, 70).total + 2 * COST.total
+    assert shelf.counters[-1].usage == result.usage
+
+
+async def test_outside_of_an_agent_nobody_counts_and_nothing_breaks(office: Office) -> None:
+    around = surroundings()
+
+    around.caller.spent(COST)
+
+    assert (await office.work(twice_then_done(), a_tool("search"), around=around)).tool_calls == 2

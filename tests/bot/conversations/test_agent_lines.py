@@ -1,0 +1,59 @@
+"""What people read of the agents (feature P5)."""
+
+from bot.agent.definition import AgentDefinition
+from bot.conversations.agent_lines import MOST_TOOLS, agents_text
+from bot.subagents.limits import SubagentSettings
+from tests.fakes.agents import FakeAgents
+
+
+def agent(name: str = "general", **more: object) -> AgentDefinition:
+    values: dict[str, object] = {"name": name, "description": f"Does {name} things.", "prompt": "x"}
+    return AgentDefinition(**(values | more))  # type: ignore[arg-type]
+
+
+def text_of(*agents: AgentDefinition) -> list[str]:
+    return agents_text(FakeAgents({a.name: a for a in agents}), SubagentSettings()).split("\n")
+
+
+def test_each_agent_is_told_with_what_it_does_its_tools_and_its_limits() -> None:
+    explore = agent("explore", tools=("glob", "grep"), max_steps=15)
+
+    assert text_of(agent(), explore) == [
+        "**Agents** (2)",
+        "- **explore**: Does explore things.",
+        "  - Tools: `glob`, `grep`",
+        "  - Limits: 15 steps, 5 min (2 min when an answer waits for it), 50,000 tokens",
+        "- **general**: Does general things.",
+        "  - Tools: all that runs may have",
+        "  - Limits: 20 steps, 5 min (2 min when an answer waits for it), 50,000 tokens",
+        "",
+        "`/subagents spawn --agent NAME TASK` starts one.",
+    ]
+
+
+def test_an_agents_own_limits_count_within_the_caps() -> None:
+    own = agent(timeout_minutes=2.5, token_budget=1_000)
+    wide = agent("wide", timeout_minutes=600, token_budget=10_000_000)
+
+    limits = [line for line in text_of(own, wide) if "Limits" in line]
+
+    assert limits == [
+        "  - Limits: 20 steps, 2 min 30 s (2 min when an answer waits for it), 1,000 tokens",
+        "  - Limits: 20 steps, 10 min (2 min when an answer waits for it), 200,000 tokens",
+    ]
+
+
+def test_no_tools_and_forbidden_ones_are_said() -> None:
+    found = text_of(agent(tools=()), agent("safe", disallowed=("shell",)))
+
+    assert found[2] == "  - Tools: none"
+    assert found[5] == "  - Tools: all that runs may have, but not `shell`"
+
+
+def test_long_lists_and_descriptions_are_cut() -> None:
+    many = tuple(f"tool{number}" for number in range(MOST_TOOLS + 5))
+
+    found = text_of(agent(tools=many, description="x" * 5_000))
+
+    assert found[2].endswith("`tool19` and 5 more")
+    assert len(found[1]) < 400

@@ -1,0 +1,44 @@
+"""The tool calls of a run, as they hang below its card on every platform."""
+
+import pytest
+
+from bot.platforms.wording import nested
+from bot.values import StepState
+
+RUNNING, DONE, FAILED = StepState.RUNNING, StepState.DONE, StepState.FAILED
+
+
+def test_each_call_is_a_line_with_its_state() -> None:
+    steps = [("glob", DONE), ("grep", FAILED), ("file_read", RUNNING)]
+
+    assert nested(steps, earlier=0) == ["├ ✓ glob", "├ ✗ grep", "└ ● file_read"]
+
+
+def test_those_before_are_counted() -> None:
+    assert nested([("grep", DONE), ("grep", DONE)], earlier=1_004) == [
+        "├ … 1,004 earlier",
+        "├ ✓ grep",
+        "└ ✓ grep",
+    ]
+
+
+def test_no_calls_are_no_lines() -> None:
+    assert nested([], earlier=0) == []
+
+
+@pytest.mark.parametrize("most", range(9))
+@pytest.mark.parametrize("earlier", [0, 4])
+def test_where_there_is_little_room_the_newest_are_kept_and_the_rest_counted(
+    most: int, earlier: int
+) -> None:
+    steps = [(f"t{number}", DONE) for number in range(6)]
+
+    lines = nested(steps, earlier=earlier, most=most)
+
+    shown = [line for line in lines if "earlier" not in line]
+    counted = [int(line.split()[2]) for line in lines if "earlier" in line]
+    assert len(lines) <= most
+    assert [line.split()[-1] for line in shown] == [f"t{n}" for n in range(6 - len(shown), 6)]
+    assert counted in ([], [earlier + 6 - len(shown)])
+    if most > 1:
+        assert sum(counted) + len(shown) == 6 + earlier

@@ -1,0 +1,136 @@
+"""When a result is shortened, and what is left alone."""
+
+from typing import Any
+
+import pytest
+
+from bot.agent.definition import AgentDefinition
+from bot.agent.messages import StopReason, Usage
+from bot.errors import ModelUnavailableError
+from bot.subagents.clock import WorkClock
+from bot.subagents.summaries import LONG, Summaries
+from bot.subagents.wording import Outcome
+from bot.values import Identity, RunStatus
+from db.database import Database
+from db.summaries import summary_in
+from tests.fakes.agents import FakeAgents
+from tests.fakes.clock import FakeClock
+from tests.fakes.scripted_model import Hanging, ScriptedModel, says
+from tests.fakes.stored import Stored
+
+AGENT = AgentDefinition(
+    name="general", description="Does it.", prompt="Do it.", summarize="In a sentence."
+)
+REPORT = "A sheep. " * LONG
+DONE = Outcome(
+    status=RunStatus.COMPLETED, text=REPORT, input_tokens=100, output_tokens=20, seconds_used=1.0
+)
+
+
+class Room:
+    """A run that came to something, and what shortens it."""
+
+    def __init__(self, database: Database, clock: FakeClock, user: Identity) -> None:
+        self._database, self._clock, self._user = database, clock, user
+        self.stored = Stored(database, clock)
+        self.run_id = ""
+
+    async def shorten(
+        self,
+        model: ScriptedModel,
+        outcome: Outcome = DONE,
+        *,
+        clock: WorkClock | None = None,
+        **row: Any,
+    ) -> Outcome:
+        values = {"status": "running", "attempt": 1, "token_budget": 50_000, "model": "m"}
+        run = await self.stored.run(self._user, **(values | row))
+        self.run_id = run.id
+        summaries = Summaries(
+            database=self._database,
+            agents=FakeAgents({"general": AGENT}),
+            model_of=lambda _: model,
+            now=self._clock,
+        )
+        return await summaries.shorten(run, outcome, clock or WorkClock(60.0))
+
+
+@pytest.fixture
+def room(database: Database, clock: FakeClock, alice: Identity) -> Room:
+    return Room(database, clock, alice)
+
+
+async def test_a_long_result_gets_a_summary_beside_it_which_is_kept_and_paid_for(
+    room: Room,
+) -> None:
+    model = ScriptedModel(says("Sheep.", usage=Usage(70, 5)))
+
+    shortened = await room.shorten(model)
+
+    assert (shortened.text, shortened.summary) == (REPORT, "Sheep.")
+    assert (shortened.input_tokens, shortened.output_tokens) == (170, 25)
+    assert "In a sentence." in model.last.prompt
+    assert (model.last.model, model.last.tools) == ("m", ())
+    kept = await room.stored.read_run(room.run_id)
+    assert summary_in(kept.metadata) == "Sheep."
+    assert kept.tokens == 195
+
+
+async def test_what_an_attempt_before_a_crash_has_shortened_is_not_shortened_again(
+    room: Room,
+) -> None:
+    shortened = await room.shorten(ScriptedModel(), metadata={"summary": "Sheep."})
+
+    assert shortened.summary == "Sheep."
+    assert shortened.input_tokens == 100
+
+
+@pytest.mark.parametrize(
+    ("outcome", "row"),
+    [
+        (Outcome(status=RunStatus.COMPLETED, text="x" * LONG), {}),
+        (Outcome(status=RunStatus.FAILED, text=REPORT), {}),
+        (Outcome(status=RunStatus.BUDGET_EXCEEDED, text=REPORT, input_tokens=49_000), {}),
+        (DONE, {"token_budget": 12_000}),
+    ],
+    ids=["short", "failed", "no tokens left", "more than is left"],
+)
+async def test_what_is_short_failed_or_too_dear_is_left_alone(
+    room: Room, outcome: Outcome, row: dict[str, Any]
+) -> None:
+    assert await room.shorten(ScriptedModel(), outcome, **row) == outcome
+
+
+async def test_with_no_time_left_nothing_is_asked(room: Room) -> None:
+    assert await room.shorten(ScriptedModel(), clock=WorkClock(10.0, used=9.0)) == DONE
+
+
+async def test_a_model_that_is_too_slow_is_left_and_its_question_paid_for(room: Room) -> None:
+    hanging, clock = Hanging(), WorkClock(1.0, used=0.8, monotonic=lambda: 0.0)
+
+    shortened = await room.shorten(ScriptedModel(hanging), clock=clock)
+
+    assert hanging.cancelled.is_set()
+    assert shortened.summary == ""
+    assert shortened.input_tokens is not None
+    assert shortened.input_tokens > 10_000
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        says("Sheep, she", stop=StopReason.MAX_TOKENS),
+        says(""),
+        says(REPORT + "And one more."),
+        ModelUnavailableError("It is busy."),
+    ],
+    ids=["cut", "empty", "longer", "busy"],
+)
+async def test_an_answer_that_is_no_summary_leaves_the_result_whole(
+    room: Room, answer: object
+) -> None:
+    shortened = await room.shorten(ScriptedModel(answer))  # type: ignore[arg-type]
+
+    assert (shortened.text, shortened.summary) == (REPORT, "")
+    assert shortened.status is RunStatus.COMPLETED
+    assert summary_in((await room.stored.read_run(room.run_id)).metadata) == ""

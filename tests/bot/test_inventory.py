@@ -1,0 +1,202 @@
+"""Agents and skills as `check` looks at them, and as a bot then has them."""
+
+from pathlib import Path
+
+import pytest
+
+from bot.agent.settings import AgentSkillsSettings, AgentsSettings
+from bot.agent.tool_names import BUILT_IN
+from bot.app import open_bot
+from bot.config import Config
+from bot.errors import ConfigError
+from bot.inventory import take
+from bot.mcp.settings import McpServerSettings, McpSettings
+from bot.report import report
+from bot.rest.settings import RestSettings
+from bot.search.settings import SearchSettings
+from db.settings import DatabaseSettings
+from skills.settings import SkillsSettings
+from tests.fakes.outlet import FakeOutlet
+
+SKILL = """
+from skills.base import Skill, tool
+
+@tool({options})
+async def roll(context) -> str:
+    \"\"\"Roll a die.\"\"\"
+    return "4"
+
+def build():
+    return Skill(name="dice", description="Rolls dice.", tools=(roll,), guide="Roll with care.")
+"""
+#: What only some machines, or some configurations, have.
+NOT_EVERYWHERE = {"shell"}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for name in ("agents", "python", "skills"):
+        (tmp_path / name).mkdir(mode=0o755)
+    return tmp_path
+
+
+def configured(folder: Path, url: str = "", **more: object) -> Config:
+    return Config.model_validate(
+        {
+            "database": DatabaseSettings(url=url) if url else DatabaseSettings(),
+            "agents": AgentsSettings(folders=(str(folder / "agents"),)),
+            "agent_skills": AgentSkillsSettings(folders=(str(folder / "skills"),)),
+            "skills": SkillsSettings(folders=(str(folder / "python"),), entry_points=False),
+            **more,
+        }
+    )
+
+
+def put_agent(folder: Path, name: str, head: str = "") -> None:
+    text = f"---\nname: {name}\ndescription: Works.\n{head}\n---\nYou work.\n"
+    (folder / "agents" / f"{name}.md").write_text(text)
+
+
+def put_skill(folder: Path, name: str, head: str = "description: Works.") -> None:
+    (folder / "skills" / name).mkdir()
+    text = f"---\nname: {name}\n{head}\n---\nDo it well.\n"
+    (folder / "skills" / name / "SKILL.md").write_text(text)
+
+
+def put_python(folder: Path, name: str, options: str = "") -> Path:
+    path = folder / "python" / name
+    path.write_text(SKILL.replace("{options}", options))
+    return path
+
+
+def test_the_defaults_have_six_agents_and_nothing_is_wrong() -> None:
+    found = take(Config(skills=SkillsSettings(entry_points=False)))
+
+    assert found.agents == (
+        *("code-review", "code-search", "explore", "general", "planner", "researcher"),
+    )
+    assert (found.agent_skills, found.skills, found.problems) == ((), (), ())
+
+
+def test_everything_that_is_wrong_is_a_warning_and_what_is_right_is_there(folder: Path) -> None:
+    put_agent(folder, "broken", "maxTurns: many")
+    put_agent(folder, "writer", "tools: [Read, Teleport, roll, skill_read]\nskills: [pdf, zip]")
+    put_skill(folder, "pdf")
+    put_skill(folder, "csv", "")
+    put_python(folder, "dice.py")
+    (folder / "python" / "bad.py").write_text("import nothing_of_this_name")
+
+    found = take(configured(folder))
+
+    assert "writer" in found.agents
+    assert (found.agent_skills, found.skills) == (("pdf",), ("dice",))
+    assert found.problems == (
+        "broken.md: `maxTurns` must be a number above 0.",
+        "writer.md: there is no tool `Teleport` here.",
+        "csv/SKILL.md: `description` is missing in the front matter.",
+        "The agent writer names the skill `zip`, which is not there.",
+        f"{folder / 'python' / 'bad.py'} is left out: ModuleNotFoundError: "
+        "No module named 'nothing_of_this_name' (bad.py, line 1).",
+    )
+
+
+def test_tools_of_servers_that_the_configuration_names_may_come(folder: Path) -> None:
+    put_agent(folder, "clerk", "tools: [mcp__time__now, mcp__other__now, rest__crm__list]")
+    server = McpServerSettings(command=("mcp-server-time",))
+    rest = RestSettings.model_validate(
+        {"services": {"crm": {"base": "https://crm.example", "requests": {}, "document": "x.json"}}}
+    )
+
+    found = take(configured(folder, mcp=McpSettings(servers={"time": server}), rest=rest))
+
+    assert found.problems == ("clerk.md: there is no tool `mcp__other__now` here.",)
+
+
+def test_the_report_tells_what_there_is_and_what_is_wrong(folder: Path) -> None:
+    put_skill(folder, "pdf", "description: Works.\nmodel: opus")
+    put_python(folder, "dice.py")
+    config = configured(folder)
+
+    told = report(config, None, {}, take(config))
+    calm = report(Config(), None, {}, take(Config(skills=SkillsSettings(entry_points=False))))
+
+    assert "Agents         code-review, code-search, explore" in told
+    assert "Agent Skills   pdf" in told
+    assert "Skills         dice" in told
+    assert "Warnings       pdf/SKILL.md: `model` is not used." in told
+    assert "Warnings" not in calm
+    assert "none: see `agent_skills.folders`" in calm
+
+
+@pytest.mark.parametrize("taken", ["roll", "dice"])
+def test_a_name_of_ours_is_not_given_away(folder: Path, taken: str) -> None:
+    path = put_python(folder, "dice.py")
+    ours = "note_save" if taken == "roll" else "notes"
+    path.write_text(
+        path.read_text()
+        .replace(f'name="{taken}"', f'name="{ours}"')
+        .replace(f"async def {taken}(", f"async def {ours}(")
+        .replace(f"({taken},)", f"({ours},)")
+    )
+
+    found = take(configured(folder))
+
+    assert found.skills == ()
+    assert f"is left out: the name {ours!r} is taken" in found.problems[0]
+
+
+# -- the bot itself --------------------------------------------------------------------------------
+
+
+async def test_a_bot_starts_without_what_is_broken_and_says_so(
+    folder: Path, sqlite_url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    put_agent(folder, "broken", "maxTurns: many")
+    put_skill(folder, "pdf")
+    put_skill(folder, "csv", "")
+    put_python(folder, "dice.py")
+    put_python(folder, "other_dice.py")
+    (folder / "python" / "bad.py").write_text("x = (")
+
+    async with open_bot(configured(folder, sqlite_url), {"fake": FakeOutlet("fake")}) as bot:
+        names = {tool.name for tool in bot.registry.tools_for(is_subagent=True)}
+        guides = "\n".join(skill.guide_now for skill in bot.registry.skills)
+
+    assert {"roll", "skill_read"} <= names
+    assert "Roll with care." in guides
+    assert "- pdf: Works." in guides
+    for problem in ("broken.md", "csv/SKILL.md", "bad.py is left out", "other_dice.py is left out"):
+        assert caplog.text.count(problem) == 1
+
+
+async def test_without_folders_there_is_no_tool_for_skills(sqlite_url: str) -> None:
+    config = Config(database=DatabaseSettings(url=sqlite_url))
+
+    async with open_bot(config, {"fake": FakeOutlet("fake")}) as bot:
+        assert not bot.registry.has("skill_read")
+
+
+async def test_neither_bot_nor_check_starts_when_a_tool_may_ask_where_nobody_is(
+    folder: Path, sqlite_url: str
+) -> None:
+    path = put_python(folder, "dice.py", "needs_confirmation=True")
+    config = configured(folder, sqlite_url)
+
+    with pytest.raises(ConfigError, match=rf"{path}: the tool 'roll' needs a confirmation"):
+        take(config)
+    with pytest.raises(ConfigError, match=rf"{path}: the tool 'roll' needs a confirmation"):
+        async with open_bot(config, {"fake": FakeOutlet("fake")}):
+            pass
+
+
+async def test_the_names_that_check_knows_are_those_that_a_bot_has(
+    folder: Path, sqlite_url: str
+) -> None:
+    search = SearchSettings(provider="searxng", base_url="https://search.example")
+    config = configured(folder, sqlite_url, search=search)
+
+    async with open_bot(config, {"fake": FakeOutlet("fake")}) as bot:
+        names = {skill.name for skill in bot.registry.skills} | set(bot.registry.tools)
+
+    assert names - BUILT_IN == set(), "Name them in bot.agent.tool_names."
+    assert BUILT_IN - names <= NOT_EVERYWHERE

@@ -1,0 +1,101 @@
+"""How many tokens prompts and tools take; `python -m tests.stories.prompts` prints a table."""
+
+import asyncio
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from bot.agent.messages import estimate_tokens
+from bot.agent.shelf import AGENTS
+from bot.subagents.limits import SpawnRateLimit, SubagentSettings
+from bot.values import Json
+from tests.fakes.anthropic_server import Reply
+from tests.stories.stage import ALICE, Play, is_run, said, stage
+
+MAIN = "main agent"
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """What an agent is always sent, in tokens.
+
+    Attributes:
+        words: The system prompt.
+        tools: Each tool's description and schema.
+    """
+
+    words: int
+    tools: Mapping[str, int]
+
+    @property
+    def total(self) -> int:
+        """All of it."""
+        return self.words + sum(self.tools.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What a bot with the usual configuration sends.
+
+    Attributes:
+        prompts: The main agent's, and those of each agent's runs.
+        guides: What each skill adds to the main agent's prompt.
+    """
+
+    prompts: Mapping[str, Prompt]
+    guides: Mapping[str, int]
+
+
+async def measured(database_url: str) -> Measured:
+    """Let each agent of a bot be asked once, and measure the requests."""
+    play = Play(main=[Reply(text="Hello.")], runs={"": []})
+    many = SubagentSettings(spawn_rate_limit=SpawnRateLimit(max_requests=100))
+    async with stage(database_url, play, subagents=many) as it:
+        await it.say(ALICE, "Hello")
+        await it.outlet.replied()
+        for name in sorted(file.stem for file in AGENTS.glob("*.md")):
+            await it.command(ALICE, f"/subagents spawn --agent {name} {name}")
+            await it.outlet.announced((await it.run_of(name)).id)
+        skills = it.bot.registry.skills
+    return Measured(
+        prompts={_who(body): _prompt(body) for body in play.asked},
+        guides={skill.name: estimate_tokens(skill.guide) for skill in skills if skill.guide},
+    )
+
+
+def _who(body: Json) -> str:
+    return said(body["messages"][0]) if is_run(body) else MAIN
+
+
+def _prompt(body: Json) -> Prompt:
+    return Prompt(
+        words=estimate_tokens(" ".join(block["text"] for block in body["system"])),
+        tools={
+            tool["name"]: estimate_tokens(f"{tool['description']}{tool['input_schema']}")
+            for tool in body["tools"]
+        },
+    )
+
+
+def table(found: Measured) -> Iterator[str]:
+    """Return the lines to print."""
+    for who, prompt in found.prompts.items():
+        yield f"{prompt.total:6,}  {who} ({prompt.words:,} in the prompt)"
+    yield "\nEach tool of the main agent and of a general run:"
+    tools = {**found.prompts[MAIN].tools, **found.prompts["general"].tools}
+    yield from (f"{tokens:6,}  {name}" for name, tokens in sorted(tools.items()))
+    yield "\nEach guide:"
+    yield from (f"{tokens:6,}  {name}" for name, tokens in sorted(found.guides.items()))
+
+
+def main() -> None:
+    """Print the table."""
+    with tempfile.TemporaryDirectory() as folder:
+        found = asyncio.run(measured(f"sqlite:///{Path(folder) / 'retinue.db'}"))
+    sys.stdout.write("\n".join([*table(found), ""]))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,24 @@
+"""One process that opens the bot again, as it does after the database was out of reach."""
+
+import asyncio
+
+from tests.fakes.anthropic_server import Reply
+from tests.stories.stage import ALICE, Play, call, said, stage
+
+
+async def test_a_bot_that_is_opened_again_in_the_same_process_works_like_the_first(
+    database_url: str,
+) -> None:
+    saving = Play(main=[call("note_save", text="The owl sleeps."), Reply(text="Saved.")])
+    reading = Play(main=[call("note_search", query="owl"), Reply(text="It sleeps.")])
+
+    async with stage(database_url, saving) as it:
+        await it.say(ALICE, "Keep that in mind")
+        first = await it.outlet.replied()
+    between = await asyncio.to_thread(lambda: "a thread")
+    async with stage(database_url, reading) as it:
+        await it.say(ALICE, "What about the owl?")
+        second = await it.outlet.replied()
+
+    assert (first.final, between, second.final) == ("Saved.", "a thread", "It sleeps.")
+    assert "The owl sleeps." in said(reading.asked[1]["messages"][-1])
