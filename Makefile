@@ -62,17 +62,18 @@ clean: ## Remove the environment and the caches; data/ stays
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-# The stamps say that the pins were installed. An environment that breaks off half-made is removed,
+# The pins are all that is needed (--no-deps): one library that a dependency asks for is left out on
+# purpose. The stamps say that they were installed. An environment that breaks off half-made is removed,
 # so that the next make starts afresh.
 
 $(VENV)/.installed: requirements.txt | $(BIN)/python
 	@echo "Installing what the bot needs into $(VENV): once, for up to a minute."
-	@$(PIP) install --quiet --require-hashes --requirement requirements.txt
+	@$(PIP) install --quiet --no-deps --require-hashes --requirement requirements.txt
 	@touch $@
 
 $(VENV)/.installed-dev: requirements-dev.txt | $(BIN)/python
 	@echo "Installing what the bot and its tests need into $(VENV): once, for up to two minutes."
-	@$(PIP) install --quiet --require-hashes --requirement requirements-dev.txt
+	@$(PIP) install --quiet --no-deps --require-hashes --requirement requirements-dev.txt
 	@touch $@ $(VENV)/.installed
 
 $(BIN)/python:

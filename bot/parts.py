@@ -34,6 +34,7 @@ from bot.subagents.planning import Planner
 from bot.subagents.progress import Cards
 from bot.subagents.records import Records
 from bot.subagents.runner import Runner
+from bot.subagents.settling import Settling
 from bot.tasks import Tasks
 from bot.values import Clock, Identity, Place
 from bot.wires import Wires
@@ -128,6 +129,7 @@ class Parts:
         self.announcements = self.wires.announcements = Announcements(
             database, outlets, tasks=tasks, worker_id=worker_id, now=now
         )
+        self.settling = self.wires.settling = Settling(database, outlets, tasks)
         self.endings = Endings(
             database,
             config.subagents,
@@ -281,6 +283,7 @@ class Parts:
             database=self.database,
             outlets=self.outlets,
             endings=self.endings,
+            settling=self.settling,
             events=self.events,
             most_questions=self.config.subagents.max_questions_per_run,
             now=self.now,

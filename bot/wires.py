@@ -10,6 +10,7 @@ from bot.subagents.manager import SubagentManager
 from bot.subagents.records import Records
 from bot.subagents.requests import Caller
 from bot.subagents.runner import Runner
+from bot.subagents.settling import Settling
 from bot.tasks import Tasks
 from db.runs import Run
 from skills.base import ToolContext
@@ -25,6 +26,7 @@ class Wires:
     announcements: Announcements
     engine: Engine
     runner: Runner
+    settling: Settling
 
     def __init__(self, tasks: Tasks, *, alone: bool, own_tools: frozenset[str]) -> None:
         self._tasks = tasks
@@ -38,6 +40,7 @@ class Wires:
             admitted=self.admitted,
             announce=self.announce,
             wake=self.wake,
+            settle=self.settle,
         )
 
     def announce(self, key: str) -> None:
@@ -47,6 +50,10 @@ class Wires:
     def wake(self, conversation_id: str, platform: str) -> None:
         """Look whether a turn waits."""
         self.orchestrator.wake(conversation_id, platform)
+
+    def settle(self, question_id: str) -> None:
+        """Show that a question of a run waits no more."""
+        self.settling.soon(question_id)
 
     def resolve(self, names: Sequence[str]) -> frozenset[str]:
         """Return the tools that names of tools and skills mean."""

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
 
-from sqlalchemy import func, select, update
+from sqlalchemy import func, or_, select, update
 
 from bot.values import Place
 from db.database import Transaction
@@ -25,6 +25,8 @@ class RunQuestion:
         status: `open`, `yes` (an answer, for `input`), `no`, `expired`, `withdrawn`.
         whole_run: The yes counts for every call of this tool that the run makes.
         used_at: When the call that was permitted began.
+        answered_by: The key of who answered; `None` or empty when nobody did.
+        message_id: The platform's id of the message that shows it; empty while there is none.
     """
 
     id: str
@@ -39,6 +41,8 @@ class RunQuestion:
     whole_run: bool = False
     answer: str = ""
     used_at: datetime | None = None
+    answered_by: str | None = None
+    message_id: str = ""
     expires_at: datetime
 
     @property
@@ -77,21 +81,35 @@ async def get(tx: Transaction, question_id: str) -> RunQuestion | None:
     return _question(row) if row else None
 
 
-async def open_in(tx: Transaction, user_id: str, place: Place, now: datetime) -> list[RunQuestion]:
-    """Return the questions that wait for this person in this place, newest first."""
-    where = place_columns(place)
+async def open_in(
+    tx: Transaction, user_id: str, place: Place, now: datetime, *, reply_to: str = ""
+) -> list[RunQuestion]:
+    """Return the questions that wait for this person where they said something, newest first.
+
+    What stands in no thread yet is said in the channel itself: it may answer what was asked there.
+    A question that was asked in the channel is answered below its message too.
+
+    Args:
+        tx: The transaction.
+        user_id: The person.
+        place: Where they said it.
+        now: The time.
+        reply_to: The message that it answers; then only the question in that, if it is one.
+    """
+    threads = {place.thread, ""} if place.thread == place.message else {place.thread}
+    shown_as = [message for message in (place.thread, reply_to) if message]
     rows = await tx.execute(
         _QUERY.where(
             asked.c.user_id == user_id,
             asked.c.status == "open",
             asked.c.expires_at > now,
-            *(
-                asked.c[name] == where[name]
-                for name in ("channel", "place_channel", "place_thread")
-            ),
+            asked.c.channel == place.platform,
+            asked.c.place_channel == place.channel,
+            or_(asked.c.place_thread.in_(threads), asked.c.message_id.in_(shown_as)),
         ).order_by(asked.c.created_at.desc())
     )
-    return [_question(row) for row in rows]
+    found = [_question(row) for row in rows]
+    return [each for each in found if reply_to and each.message_id == reply_to] or found
 
 
 async def open_of(tx: Transaction, run_id: str, kind: str) -> list[RunQuestion]:
@@ -129,6 +147,11 @@ async def permitted(tx: Transaction, run_id: str, tool: str) -> bool:
         asked.c.whole_run,
     )
     return await tx.scalar(query.limit(1)) is not None
+
+
+async def show(tx: Transaction, question_id: str, message_id: str) -> None:
+    """Take note of the message that shows a question."""
+    await tx.execute(update(asked).where(asked.c.id == question_id).values(message_id=message_id))
 
 
 async def answer(
@@ -171,10 +194,12 @@ async def expire(tx: Transaction, now: datetime) -> list[str]:
     return [row.run_id for row in rows]
 
 
-async def withdraw(tx: Transaction, run_id: str, now: datetime) -> None:
-    """Close what a run that has ended still wanted to know."""
-    await tx.execute(
+async def withdraw(tx: Transaction, run_id: str, now: datetime) -> list[str]:
+    """Close what a run that has ended still wanted to know, and return the questions."""
+    rows = await tx.execute(
         update(asked)
         .where(asked.c.run_id == run_id, asked.c.status == "open")
         .values(status="withdrawn", answered_at=now)
+        .returning(asked.c.id)
     )
+    return [row.id for row in rows]

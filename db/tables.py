@@ -265,6 +265,8 @@ run_questions = Table(
     Column("expires_at", UtcDateTime, nullable=False),
     Column("answered_at", UtcDateTime),
     Column("answered_by", UserKey),
+    # The platform's id of the message that shows it; empty while there is none.
+    Column("message_id", String(255), nullable=False, server_default=""),
     CheckConstraint("kind IN ('permit','input')", name="kind"),
     CheckConstraint("status IN ('open','yes','no','expired','withdrawn')", name="status"),
     Index(None, "run_id"),

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from bot.agent.context import fit, noted, shorten, without_earlier_images
+from bot.agent.context import fit, has_calls, noted, shorten, without_earlier_images
 from bot.agent.messages import (
     Answer,
     Message,
@@ -109,7 +109,8 @@ class BaseAgent:
         self._around = around
         self.progress = progress or Progress()
         tools = "".join(f"{tool.description}{tool.schema}" for tool in toolbox.descriptions)
-        self._always_sent = estimate_tokens(config.prompt) + estimate_tokens(tools)
+        self._tools_tokens = estimate_tokens(tools)
+        self._always_sent = estimate_tokens(config.prompt) + self._tools_tokens
 
     async def run(
         self, messages: Sequence[Message], *, on_text: OnText | None = None
@@ -294,11 +295,15 @@ class BaseAgent:
     def _question(self, messages: Sequence[Message], limit: RunStatus | None) -> Question | None:
         config, meter = self._config, self._around.meter
         room, output = config.context_tokens, config.max_response_tokens
+        tools, always_sent = self._toolbox.descriptions, self._always_sent
         if limit:
+            # Only a history with calls is refused without tools; else they need not be paid for.
+            if not any(has_calls(message) for message in messages):
+                tools, always_sent = (), always_sent - self._tools_tokens
             allowed = meter.allow_last(output)
-            if allowed is None or allowed[0] <= self._always_sent:
+            if allowed is None or allowed[0] <= always_sent:
                 return None
-            room, output = min(room, allowed[0] - self._always_sent), allowed[1]
+            room, output = min(room, allowed[0] - always_sent), allowed[1]
         shown = fit(messages, tokens=room, result_characters=config.tool_result_characters)
         if not limit:
             output = meter.allow(estimate_tokens(shown) + self._always_sent, output) or LEAST_OUTPUT
@@ -306,7 +311,7 @@ class BaseAgent:
             model=config.model,
             prompt=config.prompt,
             messages=shown,
-            tools=self._toolbox.descriptions,
+            tools=tools,
             tools_allowed=limit is None,
             max_tokens=output,
             effort=config.effort,

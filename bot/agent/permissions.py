@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from fnmatch import fnmatchcase
+from typing import Literal
 
 from pydantic import Field, field_validator
 
@@ -194,8 +195,8 @@ def _rules(pairs: Iterable[tuple[object, object]]) -> Iterable[Rule]:
 class PermissionSettings(Settings):
     """Everything under `permissions:`."""
 
-    default: Decision = Field(
-        Decision.ALLOW,
+    default: Literal["allow", "ask", "deny"] = Field(
+        "allow",
         description="What becomes of a call that changes something and that no rule is about: "
         "allow, ask or deny. What only reads is allowed.",
     )
@@ -217,4 +218,4 @@ class PermissionSettings(Settings):
     @property
     def permissions(self) -> Permissions:
         """What the configuration allows."""
-        return Permissions(read_rules(self.rules), default=self.default)
+        return Permissions(read_rules(self.rules), default=Decision(self.default))

@@ -8,7 +8,7 @@ from bot.agent.plain import plain
 from bot.agent.sanitizer import one_line
 from bot.conversations.approvals import GONE, Approvals, Waiting
 from bot.platforms.base import CommandReply, Incoming
-from bot.subagents.asking import PERMIT
+from bot.subagents.settling import PERMIT
 from bot.values import Clock, Identity, Role, short
 from db import conversations, run_questions, runs, workers
 from db.database import Database, Transaction
@@ -132,7 +132,13 @@ class Answers:
 
     async def _open(self, incoming: Incoming) -> list[RunQuestion]:
         async with self.database.snapshot() as tx:
-            return await run_questions.open_in(tx, incoming.user.key, incoming.place, self.now())
+            return await run_questions.open_in(
+                tx,
+                incoming.user.key,
+                incoming.place,
+                self.now(),
+                reply_to=incoming.reply_to,
+            )
 
     async def _is_new(self, incoming: Incoming) -> bool:
         async with self.database.transaction() as tx:

@@ -28,8 +28,8 @@ class Question:
     Attributes:
         model: The provider's name of the model.
         prompt: The system prompt; the same within a conversation, so that it can be cached.
-        tools: Always all tools of the agent, also when they may not be used, since a history
-            with calls is refused without them.
+        tools: All tools of the agent, also when they may not be used, since a history with calls is
+            refused without them.
         tools_allowed: `False` for the last step at a limit: the model must answer in words.
         max_tokens: The most output tokens.
         effort: How hard to think: `low`, `medium` or `high`, where the model can be told; `None`

@@ -12,7 +12,7 @@ _LONGEST_QUOTE = 160
 
 #: How often a run that may see all notes looks through them: long enough, at half a second a look,
 #: for its person to write to it or to stop it. A delegated task has few tools, and is quick.
-LOOKS = 12
+LOOKS = 7
 
 #: The steps of a run, in order: what is said, and what is wished for. Steps whose tool is not there
 #: are left out.

@@ -31,6 +31,8 @@ class Incoming:
     Attributes:
         event_id: Unique per platform for 24 h: the same event delivered twice is answered once.
         admin: The platform makes this person an admin here, by a role for instance.
+        reply_to: The platform's id of the message that this one answers; empty for none, or where
+            a thread says it.
     """
 
     event_id: str
@@ -40,6 +42,7 @@ class Incoming:
     text: str
     files: tuple[Attached, ...] = ()
     admin: bool = False
+    reply_to: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +149,8 @@ class Confirmation:
     Attributes:
         choices: What may be picked; at most 6.
         open_ended: Any message of the owner in this place is an answer as well.
+        message_id: The platform's id of the message that shows it, from before a restart; empty
+            for none.
     """
 
     id: str
@@ -155,6 +160,23 @@ class Confirmation:
     expires_in_seconds: float
     choices: tuple[Choice, ...] = (YES, NO)
     open_ended: bool = False
+    message_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Settlement:
+    """Why a question waits no more.
+
+    Attributes:
+        chosen: The label that was picked, or what was said, in short; when nobody answered, a
+            sentence that says what became of it.
+        by: Who answered; `None` for nobody.
+        key: Of the choice that was picked; empty for none.
+    """
+
+    chosen: str
+    by: Identity | None = None
+    key: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,12 +252,20 @@ class Outlet(Protocol):
         """Show or move a run card; the newest state wins, at the platform's pace. Never waits."""
         ...
 
-    async def ask(self, confirmation: Confirmation) -> None:
-        """Ask the owner a question.
+    async def ask(self, confirmation: Confirmation) -> str:
+        """Ask the owner a question, or go on with the message that shows it already.
+
+        Returns:
+            The platform's id of that message; empty where it could not be found again.
 
         Raises:
+            NotPresentError: That person is not there.
             DeliveryError: There is no one to ask; the answer is then no.
         """
+        ...
+
+    async def settle(self, question: Confirmation, settlement: Settlement) -> None:
+        """Show that a question waits no more, and why. Never raises."""
         ...
 
     async def tell(self, place: Place, user: Identity, text: str) -> None:

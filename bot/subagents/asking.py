@@ -12,12 +12,13 @@ from datetime import timedelta
 from bot.agent.messages import ToolCall
 from bot.agent.plain import plain
 from bot.agent.sanitizer import one_line
-from bot.errors import DeliveryError, FencedError, ToolError
+from bot.errors import DeliveryError, FencedError, NotPresentError, ToolError
 from bot.events import EventBus, RunStatusChanged
 from bot.logs import without_secrets
-from bot.platforms.base import Choice, Confirmation, Outlet, Weight
+from bot.platforms.base import Outlet
 from bot.subagents.active import ActiveRun
 from bot.subagents.endings import Endings
+from bot.subagents.settling import Settling, confirmation_of
 from bot.values import Clock, Identity, Json, RunStatus, derived_run_id, short
 from db import admission, run_questions, runs, waiting
 from db.database import Database
@@ -37,13 +38,6 @@ ASK_SECONDS = 60.0
 MAX_OPTIONS = 5
 MAX_QUESTION = 1500
 MAX_OPTION = 60
-
-PERMIT = (
-    Choice("yes", "Allow once", Weight.GOOD),
-    Choice("all", "Allow for this run"),
-    Choice("no", "Deny", Weight.BAD),
-)
-SKIP = Choice("skip", "Skip")
 
 ASSUME = "Go on with your best assumption, and say in your report which it was."
 REFUSED = {
@@ -65,6 +59,7 @@ class AskingDesk:
     database: Database
     outlets: Mapping[str, Outlet]
     endings: Endings
+    settling: Settling
     events: EventBus
     most_questions: int
     now: Clock
@@ -103,7 +98,7 @@ class Asking:
             text=f"{self._who()} asks: may it use {spelled(tool.name, call.arguments)}?\n"
             f"It takes your yes, since {reason}.",
         )
-        answered = await self._answered(question, PERMIT, RunStatus.WAITING_APPROVAL)
+        answered = await self._answered(question, RunStatus.WAITING_APPROVAL)
         if answered.status != "yes" or answered.fingerprint != bound:
             why = REFUSED.get(answered.status, REFUSED["no"]).format(tool=tool.name)
             return f"{why} ({answered.answer})" if answered.answer else why
@@ -145,8 +140,7 @@ class Asking:
         asked = self._question(
             call_id, kind="input", text=f"{self._who()} asks:\n{text}", options=offered
         )
-        choices = (*(Choice(str(n), option) for n, option in enumerate(offered, 1)), SKIP)
-        answered = await self._answered(asked, choices, RunStatus.WAITING_INPUT)
+        answered = await self._answered(asked, RunStatus.WAITING_INPUT)
         match answered.status:
             case "yes":
                 return f"Your person answered:\n{answered.answer}"
@@ -186,9 +180,7 @@ class Asking:
         }
         return RunQuestion(**(values | further))  # type: ignore[arg-type]
 
-    async def _answered(
-        self, question: RunQuestion, choices: tuple[Choice, ...], status: RunStatus
-    ) -> RunQuestion:
+    async def _answered(self, question: RunQuestion, status: RunStatus) -> RunQuestion:
         """Ask, unless it was answered before a crash, and return the question with its answer."""
         async with self._desk.database.transaction() as tx:
             await run_questions.put(tx, question, self._run.place, self._desk.now())
@@ -197,24 +189,23 @@ class Asking:
         if not asked.is_open:
             return asked
         async with self._waits(status):
-            await self._show(asked, choices)
-            return await self._heard(asked.id)
+            heard = await self._heard(asked)
+        self._desk.settling.soon(heard.id)
+        return heard
 
-    async def _show(self, question: RunQuestion, choices: tuple[Choice, ...]) -> None:
-        """Show the question in the place of the run; where that cannot be, the answer is no."""
+    async def _show(self, question: RunQuestion) -> bool:
+        """Show the question in the place of the run; where that cannot be, the answer is no.
+
+        Returns:
+            Whether that is done; a person who is not there is asked when they are back.
+        """
         left = (question.expires_at - self._desk.now()).total_seconds()
-        shown = Confirmation(
-            id=question.id,
-            owner=self._owner,
-            place=self._run.place,
-            text=question.text,
-            expires_in_seconds=max(0.0, left),
-            choices=choices,
-            open_ended=question.kind == "input",
-        )
+        shown = confirmation_of(question, self._owner, self._run.place, expires_in_seconds=left)
         try:
             async with asyncio.timeout(ASK_SECONDS):
-                await self._desk.outlets[self._run.place.platform].ask(shown)
+                message_id = await self._desk.outlets[self._run.place.platform].ask(shown)
+        except NotPresentError:
+            return False
         except (DeliveryError, TimeoutError) as error:
             log.warning("A question could not be asked: %s", error)
             why = str(error) or "The platform did not answer."
@@ -222,6 +213,11 @@ class Asking:
                 await run_questions.answer(
                     tx, question.id, status="no", by="", now=self._desk.now(), text=why
                 )
+            return True
+        if message_id != question.message_id:
+            async with self._desk.database.transaction() as tx:
+                await run_questions.show(tx, question.id, message_id)
+        return True
 
     # -- waiting -----------------------------------------------------------------------------------
 
@@ -270,11 +266,13 @@ class Asking:
             await self._pause(looks)
         self._tell(status, RunStatus.RUNNING)
 
-    async def _heard(self, question_id: str) -> RunQuestion:
-        looks = 0
+    async def _heard(self, asked: RunQuestion) -> RunQuestion:
+        """Show the question, and wait until it is answered or its time is over."""
+        looks, shown = 0, False
         while True:
+            shown = shown or await self._show(asked)
             async with self._desk.database.snapshot() as tx:
-                question = await run_questions.get(tx, question_id)
+                question = await run_questions.get(tx, asked.id)
             if question is None:
                 raise FencedError("the run is gone")
             if not question.is_open:

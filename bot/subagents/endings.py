@@ -25,11 +25,13 @@ class Hooks:
         admitted: A run may start: hand it to the engine.
         announce: An announcement is due under this key.
         wake: A turn waits in this conversation, on this platform.
+        settle: A question of a run waits no more.
     """
 
     admitted: Callable[[Run], None]
     announce: Callable[[str], None]
     wake: Callable[[str, str], None]
+    settle: Callable[[str], None]
 
 
 class Endings:
@@ -73,7 +75,7 @@ class Endings:
             )
             if over is None:
                 return None
-            await run_questions.withdraw(tx, over.id, self._now())
+            withdrawn = await run_questions.withdraw(tx, over.id, self._now())
             due = woken = False
             if over.mode == "async":
                 due, woken = await self._announce(tx, over, wrapped)
@@ -84,6 +86,8 @@ class Endings:
             self._cards.track(replace(over, status=run.status), owner.identity)
         self._tell(run.status, over)
         self._let_in(promoted)
+        for question_id in withdrawn:
+            self._hooks.settle(question_id)
         if due:
             self._hooks.announce(over.id)
         if woken:

@@ -37,6 +37,7 @@ def upgrade() -> None:
         sa.Column("expires_at", sa.DateTime(timezone=True), nullable=False),
         sa.Column("answered_at", sa.DateTime(timezone=True), nullable=True),
         sa.Column("answered_by", sa.String(length=255), nullable=True),
+        sa.Column("message_id", sa.String(length=255), server_default="", nullable=False),
         sa.CheckConstraint("kind IN ('permit','input')", name=op.f("ck_run_questions_kind")),
         sa.CheckConstraint(
             "status IN ('open','yes','no','expired','withdrawn')",

@@ -45,6 +45,7 @@ class FakeOffice:
     events: list[RunEvent] = field(default_factory=list)
     cards: list[RunCard] = field(default_factory=list)
     later: list[Callable[[], None]] = field(default_factory=list)
+    settled: list[str] = field(default_factory=list)
     active: ActiveRuns = field(default_factory=ActiveRuns)
     work: Callable[[str], Awaitable[None]] | None = None
     publish: Callable[[RunEvent], None] = field(init=False)
@@ -57,6 +58,7 @@ class FakeOffice:
             admitted=self.admitted.append,
             announce=self.announced.append,
             wake=lambda conversation, platform: self.woken.append((conversation, platform)),
+            settle=self.settled.append,
         )
         bus = EventBus()
         self.publish = bus.publish

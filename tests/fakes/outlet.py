@@ -13,6 +13,7 @@ from bot.platforms.base import (
     Delivered,
     OnBegun,
     RunCard,
+    Settlement,
     not_kept,
 )
 from bot.values import Identity, Place, RunStatus
@@ -100,6 +101,7 @@ class FakeOutlet:
         finished: The replies that have their final text, in the order in which they ended.
         announcements: Everything announced, in order, a repeated key included.
         cards: For each run, the states its card was given, in order.
+        settled: What became of each question, by its id.
         absent: The people who are not there: everything for them raises `NotPresentError`.
     """
 
@@ -111,6 +113,7 @@ class FakeOutlet:
         self.announcements: list[Announcement] = []
         self.cards: defaultdict[str, list[RunCard]] = defaultdict(list)
         self.questions: list[Confirmation] = []
+        self.settled: dict[str, Settlement] = {}
         self.told: list[Told] = []
         self.absent: set[Identity] = set()
         self._patience = patience
@@ -154,11 +157,17 @@ class FakeOutlet:
         self.cards[card.run_id].append(card)
         self.stir()
 
-    async def ask(self, confirmation: Confirmation) -> None:
+    async def ask(self, confirmation: Confirmation) -> str:
         """Take a question, unless this send is to fail."""
         with self.sending("question", confirmation.owner) as taken:
             if taken:
                 self.questions.append(confirmation)
+        return confirmation.message_id or f"question-{len(self.questions)}"
+
+    async def settle(self, question: Confirmation, settlement: Settlement) -> None:
+        """Remember what became of a question."""
+        self.settled[question.id] = settlement
+        self.stir()
 
     async def tell(self, place: Place, user: Identity, text: str) -> None:
         """Remember what was said."""

@@ -37,7 +37,7 @@ def play() -> Play:
 
 async def has_echo(it: Stage, expected: bool) -> None:
     """Wait until the bot has the tool, or has it no more."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(45):
         while (ECHO in it.bot.registry.tools) is not expected:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
 

@@ -157,6 +157,7 @@ class DiscordIntake:
             text=said.text,
             files=said.files,
             admin=reception.is_admin(person),
+            reply_to=_reply_to(message),
         )
         return await outcome(said.ears.hear(incoming), f"message {message.id}")
 
@@ -254,6 +255,13 @@ def _answered(message: discord.Message) -> int | None:
         return None
     resolved = message.reference.resolved
     return resolved.author.id if isinstance(resolved, discord.Message) else None
+
+
+def _reply_to(message: discord.Message) -> str:
+    """Return the id of the message that this one answers; empty for none."""
+    if message.type is not discord.MessageType.reply or message.reference is None:
+        return ""
+    return str(message.reference.message_id or "")
 
 
 def _files_of(message: discord.Message) -> list[discord.Attachment]:

@@ -18,6 +18,7 @@ from bot.platforms.base import (
     Delivered,
     OnBegun,
     RunCard,
+    Settlement,
     not_kept,
 )
 from bot.platforms.board import LAST_PAUSES
@@ -26,7 +27,7 @@ from bot.platforms.discord.buttons import Row
 from bot.platforms.discord.cards import Board
 from bot.platforms.discord.people import PLATFORM
 from bot.platforms.discord.problems import RefusedError
-from bot.platforms.discord.questions import row_for
+from bot.platforms.discord.questions import row_for, settle_there
 from bot.platforms.discord.replies import (
     TYPING_AT_MOST_SECONDS,
     TYPING_SECONDS,
@@ -190,12 +191,17 @@ class DiscordOutlet:
 
         return Delivered(await self._reach(announcement.place, announcement.owner, say))
 
-    async def ask(self, confirmation: Confirmation) -> None:
-        """Ask the owner a question.
+    async def ask(self, confirmation: Confirmation) -> str:
+        """Ask the owner a question, or go on with the message that shows it already.
+
+        Returns:
+            The id of that message.
 
         Raises:
             DeliveryError: There is no one to ask; the answer is then no.
         """
+        if confirmation.message_id:
+            return confirmation.message_id
         markdown = await _aside(texts.question_text, confirmation, confirmation.text)
         expires = int(self._now() + confirmation.expires_in_seconds)
         tail = texts.question_tail(expires, open_ended=confirmation.open_ended)
@@ -205,7 +211,14 @@ class DiscordOutlet:
             buttons = row_for(confirmation)
             return await self._say(route, paper, key=f"ask {confirmation.id}", view=buttons)
 
-        await self._reach(confirmation.place, confirmation.owner, say)
+        return (await self._reach(confirmation.place, confirmation.owner, say))[-1]
+
+    async def settle(self, question: Confirmation, settlement: Settlement) -> None:
+        """Show that a question waits no more, and why; one that is not found stays as it is."""
+        place = question.place
+        for channel in dict.fromkeys((place.thread, place.channel)):
+            if channel and await settle_there(self._sender, channel, question.id, settlement):
+                return
 
     async def tell(self, place: Place, user: Identity, text: str) -> None:
         """Say a short thing to one person, in the place: Discord has no private corner there.

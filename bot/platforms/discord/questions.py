@@ -7,10 +7,11 @@ from typing import Any, Self
 import discord
 
 from bot.errors import DeliveryError
-from bot.platforms.base import Choice, Confirmation, Weight
+from bot.platforms.base import Choice, Confirmation, Settlement, Weight
 from bot.platforms.discord.buttons import Button, Clicked, DynamicButton, Row, Unkept
 from bot.platforms.discord.client import RetinueClient
 from bot.platforms.discord.interactions import Visit, acknowledge, attend, outcome, show
+from bot.platforms.discord.people import identity_of
 from bot.platforms.discord.sending import Draft, Sender
 from bot.platforms.discord.texts import (
     MOST_CHARACTERS,
@@ -128,15 +129,21 @@ async def settle_in_words(
         asked: The id of the confirmation.
         said: What was answered.
     """
-    channel = str(answer.channel.id)
+    by = identity_of(answer.author.id)
+    await settle_there(sender, str(answer.channel.id), asked, Settlement(said, by))
+
+
+async def settle_there(sender: Sender, channel: str, asked: str, settlement: Settlement) -> bool:
+    """Settle a question if it is among the newest messages of a channel; return whether it is."""
     try:
         newest = await sender.newest(channel, LOOKED_THROUGH)
     except DeliveryError as error:
         log.info("The question %s was answered and still has its buttons: %s", asked, error)
-        return
-    for message in newest:
-        if _asks(message, asked):
-            await _settle(sender, channel, message, _note(str(answer.author.id), said))
+        return False
+    found = [message for message in newest if _asks(message, asked)]
+    for message in found:
+        await _settle(sender, channel, message, _note_of(settlement))
+    return bool(found)
 
 
 def _asks(message: discord.Message, confirmation_id: str) -> bool:
@@ -144,6 +151,12 @@ def _asks(message: discord.Message, confirmation_id: str) -> bool:
     rows = [each for each in message.components if isinstance(each, discord.ActionRow)]
     ids = [each.custom_id or "" for row in rows for each in row.children]
     return any(each.startswith("ask:") and each.endswith(f":{confirmation_id}") for each in ids)
+
+
+def _note_of(settlement: Settlement) -> str:
+    if settlement.by is None:
+        return harmless(inline(settlement.chosen, MOST_OF_ANSWER))
+    return _note(settlement.by.account, settlement.chosen, settlement.key)
 
 
 def _note(account: str, label: str, key: str = "") -> str:

@@ -16,6 +16,7 @@ from bot.platforms.base import (
     Delivered,
     OnBegun,
     RunCard,
+    Settlement,
     not_kept,
 )
 from bot.platforms.board import LAST_PAUSES, Board
@@ -26,12 +27,15 @@ from bot.platforms.slack.answers import Answers, Asker
 from bot.platforms.slack.budget import Budgets
 from bot.platforms.slack.cards import Card
 from bot.platforms.slack.clients import Clients
+from bot.platforms.slack.names import Names
+from bot.platforms.slack.people import Person
 from bot.platforms.slack.problems import RefusedError
 from bot.platforms.slack.replies import GROW_SECONDS, Means, SlackReply
 from bot.platforms.slack.sending import PAUSES, Draft, Sender, made_harmless
 from bot.platforms.slack.settings import SlackSettings
 from bot.platforms.slack.status import REFRESH_SECONDS, Status
 from bot.platforms.slack.texts import paper_of
+from bot.platforms.wording import decision
 from bot.tasks import Tasks
 from bot.values import Identity, Place
 
@@ -129,7 +133,9 @@ class SlackOutlet:
         self.sender = Sender(clients, pauses=tempo.pauses)
         self.answers = Answers(self.sender, session)
         self.budgets = budgets or Budgets()
-        self._questions: OrderedDict[str, Shown] = OrderedDict()
+        #: `None` for one that is shown as answered already.
+        self._questions: OrderedDict[str, Shown | None] = OrderedDict()
+        self._names = Names(self.sender)
         abilities = Abilities()
         self._status = Status(self.sender, abilities, tasks, refresh_seconds=tempo.refresh_seconds)
         self._board = Board(
@@ -175,9 +181,10 @@ class SlackOutlet:
                 is known anyway.
         """
         self._status.answered(confirmation_id, place)
-        shown = self._questions.pop(confirmation_id, None) or shown
+        shown = self._questions.get(confirmation_id, shown)
         if shown is None:
             return
+        self._keep(confirmation_id, None)
         draft = Draft(blocks=blocks.answered_blocks(shown.mrkdwn, outcome), mrkdwn=shown.mrkdwn)
         try:
             await self.budgets.edits(shown.place.workspace).turn()
@@ -224,12 +231,20 @@ class SlackOutlet:
 
         return Delivered(await self._reach(announcement.place, announcement.owner, say))
 
-    async def ask(self, confirmation: Confirmation) -> None:
-        """Ask the owner a question.
+    async def ask(self, confirmation: Confirmation) -> str:
+        """Ask the owner a question, or go on with the message that shows it already.
+
+        Returns:
+            The id of that message; empty when it had to be posted elsewhere.
 
         Raises:
             DeliveryError: There is no one to ask; the answer is then no.
         """
+        if confirmation.message_id:
+            self._keep(confirmation.id, await self._shown(confirmation))
+            seconds = confirmation.expires_in_seconds
+            self._status.asked(confirmation.place, confirmation.id, seconds)
+            return confirmation.message_id
         question = await made_harmless(confirmation.text.strip())
         tail = texts.question_tail(confirmation, int(self._now() + confirmation.expires_in_seconds))
 
@@ -249,9 +264,29 @@ class SlackOutlet:
             self._status.asked(route.place, confirmation.id, confirmation.expires_in_seconds)
             return (*before, asked)
 
-        await self._reach(confirmation.place, confirmation.owner, say)
+        *_, asked = await self._reach(confirmation.place, confirmation.owner, say)
+        shown = self._questions.get(confirmation.id)
+        return asked if shown and shown.place == confirmation.place else ""
 
-    def _keep(self, confirmation_id: str, shown: Shown) -> None:
+    async def settle(self, question: Confirmation, settlement: Settlement) -> None:
+        """Show that a question waits no more, and why; one that is not found stays as it is."""
+        shown = await self._shown(question) if question.message_id else None
+        outcome = settlement.chosen
+        if settlement.by is not None:
+            by, workspace = settlement.by, question.place.workspace
+            name = await self._names.of(Person(by.account, by.workspace, workspace))
+            outcome = decision(name, settlement.chosen, settlement.key)
+        await self.answered(question.id, question.place, outcome, shown=shown)
+
+    async def _shown(self, question: Confirmation) -> Shown:
+        """Return the message that another start, or another process, has posted."""
+        text = await made_harmless(question.text.strip())
+        text = "\n".join((texts.mention(question.owner.account), text or texts.EMPTY))
+        if len(text) > texts.MOST_IN_SECTION:
+            text = ABOVE
+        return Shown(place=question.place, message_id=question.message_id, mrkdwn=text)
+
+    def _keep(self, confirmation_id: str, shown: Shown | None) -> None:
         self._questions[confirmation_id] = shown
         if len(self._questions) > QUESTIONS_KEPT:
             self._questions.popitem(last=False)

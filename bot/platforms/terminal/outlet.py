@@ -10,12 +10,13 @@ from bot.platforms.base import (
     Delivered,
     OnBegun,
     RunCard,
+    Settlement,
     not_kept,
 )
 from bot.platforms.terminal.people import PLATFORM
 from bot.platforms.terminal.room import OpenReply, Room
 from bot.platforms.terminal.surface import Answer, Note
-from bot.platforms.terminal.texts import run_id_in
+from bot.platforms.terminal.texts import run_id_in, unanswered
 from bot.values import Identity, Place
 
 log = logging.getLogger(__name__)
@@ -93,7 +94,7 @@ class TerminalOutlet:
         """Show or move a run card."""
         self._room.move_card(card)
 
-    async def ask(self, confirmation: Confirmation) -> None:
+    async def ask(self, confirmation: Confirmation) -> str:
         """Show a question above the prompt.
 
         Raises:
@@ -105,6 +106,12 @@ class TerminalOutlet:
             raise DeliveryError("There is nobody to ask here, so the answer is no.", permanent=True)
         await surface.show(confirmation)
         self._room.add_question(confirmation)
+        return ""
+
+    async def settle(self, question: Confirmation, settlement: Settlement) -> None:
+        """Let a question wait no more; where nobody answered it, say so to its owner."""
+        if self._room.drop_question(question.id) and settlement.by is None:
+            await self.tell(question.place, question.owner, unanswered(question, settlement))
 
     async def tell(self, place: Place, user: Identity, text: str) -> None:
         """Say a short thing to one person, if they are at the prompt."""

@@ -182,9 +182,9 @@ class Room:
         until = self.now() + confirmation.expires_in_seconds
         self._questions[confirmation.id] = Question(confirmation, until)
 
-    def drop_question(self, confirmation_id: str) -> None:
-        """Forget a question that was answered."""
-        self._questions.pop(confirmation_id, None)
+    def drop_question(self, confirmation_id: str) -> bool:
+        """Forget a question that waits no more; return whether it was still known."""
+        return self._questions.pop(confirmation_id, None) is not None
 
     def questions_of(self, user: Identity, word: str = "") -> list[Confirmation]:
         """Return what this person is still asked, oldest first.

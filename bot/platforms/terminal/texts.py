@@ -3,7 +3,7 @@
 import re
 
 from bot.agent.sanitizer import one_line
-from bot.platforms.base import NO, YES, Announcement, Choice, Confirmation
+from bot.platforms.base import NO, YES, Announcement, Choice, Confirmation, Settlement
 from bot.platforms.terminal.people import DEFAULT_NAME
 from bot.platforms.wording import LONGEST_LABEL, MOST_TO_PICK, one_of
 from bot.values import Identity, short
@@ -105,6 +105,11 @@ def answer_hint(confirmation: Confirmation) -> str:
     number = number_of(confirmation)
     ways = [f"/{each.key} {number}" for each in confirmation.choices[:MOST_TO_PICK]]
     return f"{type_that} (or {', '.join(ways)}). Without an answer in {minutes} min it is a no."
+
+
+def unanswered(question: Confirmation, settlement: Settlement) -> str:
+    """Return that a question waits no more, in Markdown."""
+    return f"Question {number_of(question)}: {settlement.chosen}"
 
 
 def which_question(questions: list[Confirmation], word: str) -> str:

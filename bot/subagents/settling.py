@@ -1,0 +1,95 @@
+"""What runs ask, as platforms show it; and that it is shown when a question waits no more."""
+
+from collections.abc import Mapping
+
+from bot.agent.sanitizer import one_line
+from bot.platforms.base import Choice, Confirmation, Outlet, Settlement, Weight
+from bot.tasks import Tasks
+from bot.values import Identity, Place
+from db import run_questions, runs, users
+from db.database import Database
+from db.run_questions import RunQuestion
+
+PERMIT = (
+    Choice("yes", "Allow once", Weight.GOOD),
+    Choice("all", "Allow for this run"),
+    Choice("no", "Deny", Weight.BAD),
+)
+SKIP = Choice("skip", "Skip")
+#: What is shown of an answer that somebody wrote.
+MOST_OF_ANSWER = 100
+
+NO_ANSWER = "No answer came in time."
+OVER = "The run is over: it no longer needs an answer."
+
+
+class Settling:
+    """Shows what became of a question, however it was answered, and also when nobody did.
+
+    Args:
+        database: Has the questions.
+        outlets: Show it.
+        tasks: Own what goes on in the background.
+    """
+
+    def __init__(self, database: Database, outlets: Mapping[str, Outlet], tasks: Tasks) -> None:
+        self._database = database
+        self._outlets = outlets
+        self._tasks = tasks
+
+    def soon(self, question_id: str) -> None:
+        """Show it in the background."""
+        self._tasks.start(self._settle(question_id), name=f"settle question {question_id}")
+
+    async def _settle(self, question_id: str) -> None:
+        async with self._database.snapshot() as tx:
+            question = await run_questions.get(tx, question_id)
+            run = await runs.get(tx, question.run_id) if question else None
+            if question is None or run is None or question.is_open:
+                return
+            owner = await users.get(tx, question.user_id)
+            by = await users.get(tx, question.answered_by) if question.answered_by else None
+        outlet = self._outlets.get(run.place.platform)
+        if outlet is None or owner is None:
+            return
+        shown = confirmation_of(question, owner.identity, run.place)
+        await outlet.settle(shown, settlement_of(question, by.identity if by else None))
+
+
+def choices_of(question: RunQuestion) -> tuple[Choice, ...]:
+    """Return what may be picked as the answer to a question (pure)."""
+    if question.kind == "permit":
+        return PERMIT
+    options = (Choice(str(n), option) for n, option in enumerate(question.options, 1))
+    return (*options, SKIP)
+
+
+def confirmation_of(
+    question: RunQuestion, owner: Identity, place: Place, *, expires_in_seconds: float = 0.0
+) -> Confirmation:
+    """Return a question as platforms show it (pure)."""
+    return Confirmation(
+        id=question.id,
+        owner=owner,
+        place=place,
+        text=question.text,
+        expires_in_seconds=max(0.0, expires_in_seconds),
+        choices=choices_of(question),
+        open_ended=question.kind == "input",
+        message_id=question.message_id,
+    )
+
+
+def settlement_of(question: RunQuestion, by: Identity | None) -> Settlement:
+    """Return what became of a question that waits no more (pure)."""
+    if question.status == "expired":
+        return Settlement(NO_ANSWER)
+    if not question.answered_by:
+        return Settlement(OVER)
+    if question.kind == "permit":
+        key = "all" if question.whole_run else question.status
+        chosen = next(each.label for each in PERMIT if each.key == key)
+    else:
+        key, chosen = "", one_line(question.answer, MOST_OF_ANSWER) or SKIP.label
+    # An admin may answer who has never talked with the bot.
+    return Settlement(chosen, by, key) if by else Settlement(f"Answered: {chosen}")
