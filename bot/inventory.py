@@ -1,6 +1,6 @@
 """Which agents and skills a configuration gives, looked at without opening a bot."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -39,7 +39,8 @@ def take(config: Config) -> Inventory:
     others = [*_stand_ins(config, agents)]
     loaded = fitting(load(config.skills, config.fetch), others)
     skills = [each.skill for each in loaded.skills]
-    agents.knows(SkillRegistry([*others, *skills]).has)
+    known = SkillRegistry([*others, *skills]).has
+    agents.knows(known)
     return Inventory(
         agents=tuple(agents.by_name),
         agent_skills=tuple(folders.by_name),
@@ -48,6 +49,7 @@ def take(config: Config) -> Inventory:
             *agents.problems,
             *folders.problems,
             *_unknown_skills(agents, folders),
+            *_unknown_rules(config, agents, known),
             *loaded.problems,
         ),
     )
@@ -66,6 +68,17 @@ def _stand_ins(config: Config, agents: Shelf) -> Iterator[Skill]:
     outer |= {f"rest__{name}" for name in config.rest.services}
     for name in sorted(outer):
         yield Skill(name=name, description="", live=tuple)
+
+
+def _unknown_rules(config: Config, agents: Shelf, known: Callable[[str], bool]) -> Iterator[str]:
+    """Return the rules that are about no tool: somebody believes that they hold."""
+    lists = {"permissions.rules": config.permissions.permissions.configured}
+    for agent in agents.by_name.values():
+        lists[f"The agent {agent.name}"] = agent.permissions
+    for owner, rules in lists.items():
+        for rule in rules.rules:
+            if not set("*?[") & set(rule.tool) and not known(rule.tool):
+                yield f"{owner} has the rule “{rule}”, and there is no tool `{rule.tool}` here."
 
 
 def _unknown_skills(agents: Shelf, folders: SkillFolders) -> Iterator[str]:

@@ -48,6 +48,8 @@ def report(
         "Discord": _discord(config.discord),
         "Slack": _slack(config.slack),
         "Shell tool": _shell(config),
+        "Web search": _search(config),
+        "Permissions": _permissions(config),
         "MCP servers": _mcp(config.mcp, environ),
         "REST services": _rest(config.rest),
         "Calendars": _calendars(config.calendar),
@@ -183,6 +185,25 @@ def _shell(config: Config) -> Iterator[str]:
         f"each command: {shell.default_seconds:g} s (at most {shell.max_seconds:g}), "
         f"{shell.memory_mb} MB of memory, {shell.processes} processes, no network"
     )
+
+
+def _search(config: Config) -> Iterator[str]:
+    provider = config.search.provider
+    if provider == "auto":
+        claude = config.models.chosen == "anthropic"
+        provider = "anthropic" if claude else None
+    if provider is None:
+        yield "off: set `search.provider` to let agents search the web"
+    elif provider == "anthropic":
+        yield "Claude searches, and each search costs money; `search.provider: null` ends that"
+    else:
+        yield f"on, with {provider}"
+
+
+def _permissions(config: Config) -> Iterator[str]:
+    settings = config.permissions
+    rules = _some(list(settings.rules), "rule", none="no rules")
+    yield f"what no rule is about: {settings.default}; {rules}"
 
 
 def _calendars(settings: CalendarsSettings) -> Iterator[str]:

@@ -29,8 +29,12 @@ async def roll(context) -> str:
 def build():
     return Skill(name="dice", description="Rolls dice.", tools=(roll,), guide="Roll with care.")
 """
-#: What only some machines, or some configurations, have.
-NOT_EVERYWHERE = {"shell"}
+#: What only some machines, or some configurations, have, and what only runs do.
+NOT_EVERYWHERE = {
+    "shell",
+    *("calendar", "calendar_create", "calendar_list"),
+    *("ask_user", "report_progress"),
+}
 
 
 @pytest.fixture
@@ -200,3 +204,42 @@ async def test_the_names_that_check_knows_are_those_that_a_bot_has(
 
     assert names - BUILT_IN == set(), "Name them in bot.agent.tool_names."
     assert BUILT_IN - names <= NOT_EVERYWHERE
+
+
+def test_a_rule_about_no_tool_is_told_since_somebody_believes_that_it_holds(folder: Path) -> None:
+    put_agent(folder, "careful", "permissions: {shel: deny, file_write: ask, 'mcp__*': deny}")
+    rules = {"rules": {"file_wirte": "deny", "Bash": "ask", "shell:git *": "allow"}}
+
+    found = take(configured(folder, permissions=rules)).problems
+
+    assert found == (
+        "permissions.rules has the rule “file_wirte: deny”, and there is no tool `file_wirte` "
+        "here.",
+        "permissions.rules has the rule “Bash: ask”, and there is no tool `Bash` here.",
+        "The agent careful has the rule “shel: deny”, and there is no tool `shel` here.",
+    )
+
+
+@pytest.mark.parametrize(
+    ("sections", "line"),
+    [
+        ({}, "Web search     off: set"),
+        ({"search": {"provider": None}}, "Web search     off: set"),
+        (
+            {"search": {"provider": "searxng", "base_url": "https://s.example"}},
+            "Web search     on, with searxng",
+        ),
+        ({"models": {"anthropic": {"api_key": "k" * 20}}}, "Web search     Claude searches"),
+        ({}, "Permissions    what no rule is about: allow; no rules"),
+        (
+            {"permissions": {"default": "ask", "rules": {"shell": "deny"}}},
+            "Permissions    what no rule is about: ask; 1 rule",
+        ),
+    ],
+)
+def test_what_searches_and_what_may_be_done_is_told(
+    folder: Path, sections: dict[str, object], line: str
+) -> None:
+    config = configured(folder, **sections)
+
+    assert line in report(config, None, {}, take(config))

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 
 import pytest
 
@@ -59,9 +60,9 @@ async def test_it_is_answered_once(
 ) -> None:
     question = await asked(database, stored, alice)
     async with database.transaction() as tx:
-        who = {"by": alice.key, "now": clock()}
-        first = await run_questions.answer(tx, question.id, status="yes", whole_run=True, **who)
-        second = await run_questions.answer(tx, question.id, status="no", **who)
+        answer = partial(run_questions.answer, tx, question.id, by=alice.key, now=clock())
+        first = await answer(status="yes", whole_run=True)
+        second = await answer(status="no")
 
     assert (first, second) == (True, False)
     assert await read(database, question) == replace(question, status="yes", whole_run=True)

@@ -274,7 +274,8 @@ class SlackOutlet:
         outcome = settlement.chosen
         if settlement.by is not None:
             by, workspace = settlement.by, question.place.workspace
-            name = await self._names.of(Person(by.account, by.workspace, workspace))
+            person = Person(account=by.account, home=by.workspace, workspace=workspace)
+            name = await self._names.of(person)
             outcome = decision(name, settlement.chosen, settlement.key)
         await self.answered(question.id, question.place, outcome, shown=shown)
 
