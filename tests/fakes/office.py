@@ -1,10 +1,11 @@
 """The manager of runs with all that it needs, on a real database: no engine, no models."""
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from bot.agent.definition import AgentDefinition
+from bot.agent.permissions import read_rules
 from bot.events import EventBus, RunEvent
 from bot.platforms.base import RunCard
 from bot.subagents.active import ActiveRuns
@@ -138,9 +139,10 @@ def limits(
 
 def _planner(settings: SubagentSettings) -> Planner:
     general = AgentDefinition(name="general", description="Does anything.", prompt="Do it.")
+    careful = replace(general, name="careful", permissions=read_rules({"shell": "ask"}))
     return Planner(
         settings=settings,
-        agents=FakeAgents({"general": general}),
+        agents=FakeAgents({"general": general, "careful": careful}),
         choose=lambda provider, model, _: (provider or "offline", model or "offline"),
         resolve=frozenset,
         main_agent_only=frozenset,

@@ -6,7 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bot.agent.permissions import Decision, Permissions
 from bot.errors import NotAllowedError, NotFoundError
+from bot.subagents.equipment import callers_rules
 from bot.subagents.requests import Caller, RunRequest
 from bot.values import Identity
 from db.database import Database, DatabaseSettings
@@ -117,3 +119,29 @@ async def test_a_nested_run_starts_none_of_its_own(
 
     with pytest.raises(NotAllowedError):
         await office.manager.spawn(RunRequest(task="Count more"), grandchild)
+
+
+async def test_what_a_run_may_not_do_nobody_does_for_it(
+    office: FakeOffice, stored: Stored, alice: Identity
+) -> None:
+    parent = await stored.run(
+        alice,
+        status="running",
+        number=99,
+        agent="careful",
+        metadata={"permissions": [{"file_write": "deny"}]},
+    )
+    request = RunRequest(task="Count", permissions={"shell": "allow", "file_write": "allow"})
+    child = await child_of(parent, alice, office, request)
+    rules = callers_rules(child)
+
+    permissions = Permissions()
+    for each in rules:
+        permissions = permissions.within(each)
+
+    def decide(tool: str) -> Decision:
+        return permissions.decide(tool, [""], harmless=False).decision
+
+    assert decide("file_write") is Decision.DENY
+    assert decide("shell") is Decision.ASK
+    assert decide("notes") is Decision.ALLOW
