@@ -101,6 +101,10 @@ class FencedError(Exception):
     """Another process has taken this work over: stop, and write nothing more."""
 
 
+class LeftError(Exception):
+    """The work cannot go on in this process now: it is left as it is, to be resumed."""
+
+
 class DatabaseUnreachableError(BotError):
     """The database gives no connection; it may do so later."""
 

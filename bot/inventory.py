@@ -8,6 +8,7 @@ from bot.agent.shelf import AGENTS, Shelf
 from bot.agent.skill_shelf import SkillFolders
 from bot.agent.tool_names import BUILT_IN
 from bot.config import Config
+from bot.errors import BadRequestError
 from skills.base import Skill
 from skills.loading import fitting, load
 from skills.registry import SkillRegistry
@@ -49,6 +50,7 @@ def take(config: Config) -> Inventory:
             *agents.problems,
             *folders.problems,
             *_unknown_skills(agents, folders),
+            *_unknown_models(config, agents),
             *_unknown_rules(config, agents, known),
             *loaded.problems,
         ),
@@ -79,6 +81,20 @@ def _unknown_rules(config: Config, agents: Shelf, known: Callable[[str], bool]) 
         for rule in rules.rules:
             if not set("*?[") & set(rule.tool) and not known(rule.tool):
                 yield f"{owner} has the rule “{rule}”, and there is no tool `{rule.tool}` here."
+
+
+def _unknown_models(config: Config, agents: Shelf) -> Iterator[str]:
+    for agent in agents.by_name.values():
+        try:
+            choice, as_named = config.models.of_agent(agent.provider, agent.model)
+        except BadRequestError as error:
+            yield f"The agent {agent.name} cannot run: {error}"
+            continue
+        if not as_named:
+            yield (
+                f"The agent {agent.name} names the model `{agent.model}`, which `models` does not "
+                f"allow; {choice} answers instead."
+            )
 
 
 def _unknown_skills(agents: Shelf, folders: SkillFolders) -> Iterator[str]:

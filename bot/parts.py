@@ -81,6 +81,7 @@ class Bot:
             active.task
             for group in (self.upkeep.turns, self.upkeep.active)
             for active in group.by_id.values()
+            if not active.idle
         ]
         if working and seconds > 0:
             log.info("Waiting up to %g s for what is under way (%d)", seconds, len(working))
@@ -249,8 +250,7 @@ class Parts:
         self, provider: str | None, model: str | None, definition: AgentDefinition
     ) -> tuple[str, str]:
         """Return provider and model of a run: as asked for, as its agent says, or the default."""
-        default = self.models.subagent()
-        default = self.models.choose(definition.provider, definition.model, default)
+        default = self.models.of_agent(definition.provider, definition.model)
         choice = self.models.choose(provider, model, default)
         return choice.provider, choice.model
 

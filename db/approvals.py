@@ -68,11 +68,43 @@ async def open_for(tx: Transaction, user_id: str, place: Place, now: datetime) -
             approvals.c.user_id == user_id,
             approvals.c.status == "open",
             approvals.c.expires_at > now,
+            approvals.c.shown_at.is_not(None),
             approvals.c.channel == where["channel"],
             approvals.c.place_channel == where["place_channel"],
             approvals.c.place_thread == where["place_thread"],
         )
         .order_by(approvals.c.created_at.desc())
+    )
+    return [Approval(**row) for row in rows.mappings()]
+
+
+async def show(tx: Transaction, approval_id: str, now: datetime) -> None:
+    """Take note that a question can be read."""
+    await tx.execute(
+        update(approvals)
+        .where(approvals.c.id == approval_id, approvals.c.shown_at.is_(None))
+        .values(shown_at=now)
+    )
+
+
+async def done(tx: Transaction, approval_id: str, now: datetime) -> bool:
+    """Take note that what was approved has been dealt with; `False` when it had been before."""
+    ended = await tx.execute(
+        update(approvals)
+        .where(approvals.c.id == approval_id, approvals.c.done_at.is_(None))
+        .values(done_at=now)
+    )
+    return ended.rowcount > 0
+
+
+async def begun_before(tx: Transaction, moment: datetime) -> list[Approval]:
+    """Return what was approved so long ago and has never come to an end."""
+    rows = await tx.execute(
+        select(*_COLUMNS).where(
+            approvals.c.status == "approved",
+            approvals.c.done_at.is_(None),
+            approvals.c.answered_at < moment,
+        )
     )
     return [Approval(**row) for row in rows.mappings()]
 

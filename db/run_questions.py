@@ -94,7 +94,7 @@ async def open_in(
         user_id: The person.
         place: Where they said it.
         now: The time.
-        reply_to: The message that it answers; then only the question in that, if it is one.
+        reply_to: The message that it answers; then only the question in that.
     """
     threads = {place.thread, ""} if place.thread == place.message else {place.thread}
     shown_as = [message for message in (place.thread, reply_to) if message]
@@ -103,13 +103,14 @@ async def open_in(
             asked.c.user_id == user_id,
             asked.c.status == "open",
             asked.c.expires_at > now,
+            asked.c.shown_at.is_not(None),
             asked.c.channel == place.platform,
             asked.c.place_channel == place.channel,
             or_(asked.c.place_thread.in_(threads), asked.c.message_id.in_(shown_as)),
         ).order_by(asked.c.created_at.desc())
     )
     found = [_question(row) for row in rows]
-    return [each for each in found if reply_to and each.message_id == reply_to] or found
+    return [each for each in found if not reply_to or each.message_id == reply_to]
 
 
 async def open_of(tx: Transaction, run_id: str, kind: str) -> list[RunQuestion]:
@@ -131,9 +132,15 @@ async def open_of_many(tx: Transaction, run_ids: Sequence[str]) -> dict[str, str
     return {row.run_id: row.text for row in rows}
 
 
-async def count(tx: Transaction, run_id: str, kind: str) -> int:
-    """Return how many questions of a kind a run has asked."""
-    query = select(func.count()).where(asked.c.run_id == run_id, asked.c.kind == kind)
+async def count(
+    tx: Transaction, run_id: str, kind: str | None = None, *, status: str | None = None
+) -> int:
+    """Return how many questions a run has asked, of one kind or in one status if that is given."""
+    query = select(func.count()).where(asked.c.run_id == run_id)
+    if kind is not None:
+        query = query.where(asked.c.kind == kind)
+    if status is not None:
+        query = query.where(asked.c.status == status)
     return await tx.scalar(query) or 0
 
 
@@ -149,9 +156,13 @@ async def permitted(tx: Transaction, run_id: str, tool: str) -> bool:
     return await tx.scalar(query.limit(1)) is not None
 
 
-async def show(tx: Transaction, question_id: str, message_id: str) -> None:
-    """Take note of the message that shows a question."""
-    await tx.execute(update(asked).where(asked.c.id == question_id).values(message_id=message_id))
+async def show(tx: Transaction, question_id: str, message_id: str, now: datetime) -> None:
+    """Take note that a question can be read, in which message if the platform has such."""
+    await tx.execute(
+        update(asked)
+        .where(asked.c.id == question_id)
+        .values(message_id=message_id, shown_at=func.coalesce(asked.c.shown_at, now))
+    )
 
 
 async def answer(

@@ -115,7 +115,8 @@ _CLAIM = (
     update(runs)
     .where(_THIS, runs.c.status.in_([str(s) for s in UNFINISHED if s is not RunStatus.QUEUED]))
     .values(
-        status="running",
+        # One that waited for its person had no slot, and takes none by being taken over.
+        status=case((runs.c.status.in_([str(s) for s in WAITING]), runs.c.status), else_="running"),
         attempt=runs.c.attempt + 1,
         crashes=case((runs.c.attempt > 0, runs.c.crashes + 1), else_=0),
         # Charged: the call that was under way may have been paid for. Not after a drain, which
@@ -127,7 +128,6 @@ _CLAIM = (
             else_=bindparam("b_reserve"),
         ),
         worker_id=bindparam("b_worker"),
-        ready_at=None,
         started_at=func.coalesce(runs.c.started_at, bindparam("b_now", type_=UtcDateTime())),
         updated_at=bindparam("b_now", type_=UtcDateTime()),
     )

@@ -261,6 +261,8 @@ run_questions = Table(
     Column("answer", Text, nullable=False, server_default=""),
     # When the call that was permitted began.
     Column("used_at", UtcDateTime),
+    # When its person could first read it: before that, nothing they say answers it.
+    Column("shown_at", UtcDateTime),
     Column("created_at", UtcDateTime, nullable=False),
     Column("expires_at", UtcDateTime, nullable=False),
     Column("answered_at", UtcDateTime),
@@ -338,6 +340,10 @@ approvals = Table(
     Column("expires_at", UtcDateTime, nullable=False),
     Column("answered_at", UtcDateTime),
     Column("answered_by", UserKey),
+    # When its person could first read it: before that, nothing they say answers it.
+    Column("shown_at", UtcDateTime),
+    # When what was approved had been done: until then it may have been, or not.
+    Column("done_at", UtcDateTime),
     CheckConstraint("status IN ('open','approved','denied','expired')", name="status"),
     Index(None, "user_id", "status"),
 )

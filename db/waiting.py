@@ -17,7 +17,8 @@ async def wait(
     done = await tx.execute(
         update(runs)
         .where(runs.c.id == run_id, runs.c.attempt == attempt, runs.c.status.in_(BEGUN))
-        .values(status=str(status), ready_at=None, updated_at=now)
+        # No call is under way that could have to be paid for.
+        .values(status=str(status), ready_at=None, reserved_tokens=0, updated_at=now)
     )
     return done.rowcount > 0
 

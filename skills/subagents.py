@@ -4,7 +4,6 @@ import json
 from dataclasses import replace
 from typing import Annotated
 
-from bot.agent import subjects
 from bot.agent.sanitizer import escape_for_model, one_line
 from bot.subagents.limits import spoken
 from bot.subagents.manager import SubagentManager
@@ -53,12 +52,15 @@ def _for_subagents(item: Tool) -> Tool:
 def _starting(manager: SubagentManager) -> tuple[Tool, ...]:
     limit = manager.longest_wait_seconds
 
+    def agent_meant(arguments: Json) -> tuple[str, ...]:
+        return (manager.agent_meant(arguments.get("agent")),)
+
     @tool(
         main_agent_only=True,
         effects=Effects.REPEATABLE,
         timeout_seconds=limit,
         auto_approved=True,
-        subjects=subjects.argument("agent"),
+        subjects=agent_meant,
     )
     async def delegate_to_subagent(
         context: ToolContext,
@@ -82,7 +84,7 @@ def _starting(manager: SubagentManager) -> tuple[Tool, ...]:
         main_agent_only=True,
         effects=Effects.REPEATABLE,
         auto_approved=True,
-        subjects=subjects.argument("agent"),
+        subjects=agent_meant,
     )
     async def sessions_spawn(  # noqa: PLR0913, PLR0917 - what a model may say about a run
         call: ToolContext,

@@ -61,7 +61,7 @@ def build(
 def _web_fetch(web: Fetches, seconds: float) -> Tool:
     reading = asyncio.Semaphore(READ_AT_ONCE)
 
-    @tool(effects=Effects.NONE, timeout_seconds=seconds, subjects=subjects.argument("url"))
+    @tool(effects=Effects.NONE, timeout_seconds=seconds, subjects=subjects.address("url"))
     async def web_fetch(
         context: ToolContext,
         url: Annotated[str, "With https://"],

@@ -140,7 +140,7 @@ def read(path: Path) -> Reading:
         name=file.text("name", needed=True).lower(),
         description=" ".join(file.text("description", needed=True).split()),
         prompt=body,
-        tools=file.tools("tools") if "tools" in head else None,
+        tools=_unless_all(file.tools("tools")) if "tools" in head else None,
         disallowed=file.tools("disallowedTools") if head.get("disallowedTools") else (),
         max_steps=file.whole("maxTurns") or 20,
         provider=file.text("provider") or None,
@@ -169,8 +169,12 @@ def _unused(path: Path, head: Json) -> Iterable[str]:
         yield f"{path.name}: `{key}` is not used" + (f": {why}." if why else ".")
 
 
+def _unless_all(tools: tuple[str, ...]) -> tuple[str, ...] | None:
+    return None if "*" in tools else tools
+
+
 def _model(name: str) -> str | None:
-    return None if name in {"", "inherit"} else name
+    return None if name.lower() in {"", "default", "inherit"} else name
 
 
 @dataclass(frozen=True, slots=True)

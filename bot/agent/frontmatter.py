@@ -2,6 +2,7 @@
 
 import datetime
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -55,12 +56,9 @@ def _split(name: str, text: str) -> tuple[str, str]:
 
 def _mapping(name: str, head: str) -> Json:
     try:
-        # Aliases could make a small file a huge one; nobody needs them here.
-        if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(head)):
-            raise ConfigError(f"{name}: aliases (`*name`) are not read in front matter.")
-        found = yaml.safe_load(head)
+        found = _loaded(name, head)
     except (yaml.YAMLError, RecursionError) as error:
-        found = _loosely(head)
+        found = _loosely(name, head)
         if found is None:
             raise ConfigError(f"{name}: the front matter is no YAML: {error}.") from None
     if not isinstance(found, dict) or not all(isinstance(key, str) for key in found):
@@ -68,27 +66,41 @@ def _mapping(name: str, head: str) -> Json:
     return {key: _plain(value) for key, value in found.items()}
 
 
-def _loosely(head: str) -> Json | None:
+def _loaded(name: str, text: str) -> Any:
+    # Aliases could make a small file a huge one; nobody needs them here.
+    if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text)):
+        raise ConfigError(f"{name}: aliases (`*name`) are not read in front matter.")
+    return yaml.safe_load(text)
+
+
+def _loosely(name: str, head: str) -> Json | None:
     """Return `key: value` lines whose values are texts that YAML stumbles over.
 
     Many agents have descriptions such as `Use it when: …`, unquoted, and are read elsewhere.
     """
     found: Json = {}
-    for line in head.split("\n"):
-        key, colon, value = line.partition(":")
-        if not line.strip():
-            continue
-        if not colon or not key.replace("_", "").replace("-", "").isalnum() or line[0].isspace():
+    for entry in _entries(head):
+        key, colon, value = entry.partition(":")
+        if not colon or not key.replace("_", "").replace("-", "").isalnum():
             return None
         try:
-            found[key] = yaml.safe_load(value)
+            found[key] = _loaded(name, f"value:{value}")["value"]
         except (yaml.YAMLError, RecursionError):
             if value.strip()[:1] in {"[", "{", "|", ">"}:
                 return None
             found[key] = value.strip()
-        if isinstance(found[key], dict):
-            found[key] = value.strip()
     return found
+
+
+def _entries(head: str) -> list[str]:
+    """Return each key with its value: the lines that are indented, items, or tags belong to it."""
+    entries: list[str] = []
+    for line in head.split("\n"):
+        if entries and (not line or line[0].isspace() or line.startswith(("- ", "<"))):
+            entries[-1] += f"\n{line}"
+        elif line and not line.startswith("#"):
+            entries.append(line)
+    return entries
 
 
 def _plain(value: object) -> object:

@@ -49,7 +49,7 @@ class Rule:
 
     def matches(self, tool: str, subject: str) -> bool:
         """Whether this rule is about such a call."""
-        return fnmatchcase(tool, self.tool) and fnmatchcase(subject, self.subject)
+        return _fits(tool, self.tool) and _fits(subject, self.subject)
 
     def __str__(self) -> str:
         what = self.tool if self.subject == "*" else f"{self.tool}:{self.subject}"
@@ -78,7 +78,7 @@ class Rules:
         """Whether every call of a tool is denied, so that it need not be offered at all."""
         denied = False
         for rule in self.rules:
-            if not fnmatchcase(tool, rule.tool):
+            if not _fits(tool, rule.tool):
                 continue
             if rule.decision is not Decision.DENY:
                 denied = False
@@ -136,16 +136,26 @@ class Permissions:
         return _strictest(verdicts)
 
     def _decide(self, tool: str, subject: str, *, harmless: bool) -> Verdict:
-        on = f"{tool} on {one_line(subject, MOST_SHOWN)}" if subject else tool
+        on = f"{tool} on {_quoted(subject)}" if subject else tool
         first = self.configured.find(tool, subject)
         verdicts = [
-            Verdict(rule.decision, f"the rule “{rule}” is about {on}")
+            Verdict(rule.decision, f"the rule {_quoted(str(rule))} is about {on}")
             for rule in (first, *(rules.find(tool, subject) for rules in self.further))
             if rule is not None
         ]
         if first is None and not harmless:
             verdicts.append(Verdict(self.default, f"{on} changes something"))
         return _strictest(verdicts)
+
+
+def _quoted(text: str) -> str:
+    """Return text that a model may have written so that nobody takes it for ours."""
+    return f"`{one_line(text, MOST_SHOWN).replace('`', 'ˋ')}`"
+
+
+def _fits(text: str, pattern: str) -> bool:
+    """Whether a text is what a pattern with `*` and `?` means; no other sign means anything."""
+    return fnmatchcase(text, pattern.replace("[", "[[]"))
 
 
 def _strictest(verdicts: Iterable[Verdict]) -> Verdict:

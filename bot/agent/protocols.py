@@ -148,6 +148,6 @@ class Gate(Protocol):
         """
         ...
 
-    async def may_have_begun(self, tool: Tool, call: ToolCall, context: ToolContext) -> bool:
+    async def may_have_begun(self, call: ToolCall, context: ToolContext) -> bool:
         """Whether an attempt that was interrupted may have made this call."""
         ...

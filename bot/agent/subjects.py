@@ -7,6 +7,7 @@ cannot be got around by writing the same thing in another way.
 import posixpath
 import shlex
 from collections.abc import Callable
+from urllib.parse import urlsplit
 
 from bot.values import Json
 
@@ -18,7 +19,7 @@ HIDDEN = "$(…)"
 #: Signs between commands.
 _BETWEEN = frozenset({";", ";;", "&", "&&", "|", "||", "|&", "(", ")", "\n", "{", "}", "!"})
 _WORDS_BETWEEN = frozenset({"then", "do", "else", "elif", "if", "while", "until", "time"})
-_HIDING = ("`", "$(", "${", "<(", ">(", "<<", "$'", '$"')
+_HIDING = ("\\\n", "`", "$(", "${", "<(", ">(", "<<", "$'", '$"')
 
 
 def argument(name: str) -> Subjects:
@@ -42,7 +43,36 @@ def path(name: str) -> Subjects:
 
 def spelled(text: str) -> str:
     """Return a path in its one spelling, from the top of the workspace; `.` is the top."""
-    return posixpath.normpath("/" + text.strip().replace("\\", "/")).lstrip("/") or "."
+    return posixpath.normpath("/" + text).lstrip("/") or "."
+
+
+def address(name: str) -> Subjects:
+    """Return what gives the web address in an argument, in its one spelling."""
+
+    def subjects(arguments: Json) -> tuple[str, ...]:
+        return (spelled_address(str(arguments.get(name) or "")),)
+
+    return subjects
+
+
+def spelled_address(text: str) -> str:
+    """Return an address with scheme and host in small letters, and nothing that goes by itself.
+
+    A user name, the port that the scheme has anyway, a final dot of the host and the fragment are
+    left out, and there is a path at least `/`.
+    """
+    try:
+        parts = urlsplit(text.strip())
+        host, port = (parts.hostname or "").rstrip("."), parts.port
+    except ValueError:
+        return text.strip()
+    if not host:
+        return text.strip()
+    usual = {"http": 80, "https": 443}.get(parts.scheme)
+    place = f"[{host}]" if ":" in host else host
+    place += f":{port}" if port is not None and port != usual else ""
+    query = f"?{parts.query}" if parts.query else ""
+    return f"{parts.scheme}://{place}{parts.path or '/'}{query}"
 
 
 def commands(name: str) -> Subjects:
@@ -61,8 +91,7 @@ def commands_in(script: str) -> tuple[str, ...]:
     `HIDDEN` stands for it, so that a rule which allows some commands does not allow that.
     """
     found: list[str] = []
-    # A shell joins what a backslash at the end of a line parts.
-    for line in script.replace("\\\n", " ").split("\n"):
+    for line in script.split("\n"):
         try:
             found += _commands_of(line)
         except ValueError:
@@ -76,15 +105,18 @@ def commands_in(script: str) -> tuple[str, ...]:
 def _commands_of(line: str) -> list[str]:
     lexer = shlex.shlex(line, posix=True, punctuation_chars="();<>|&")
     lexer.whitespace_split = True
+    # In the middle of a word it is no comment for a shell.
+    lexer.commenters = ""
     words: list[str] = []
     found: list[list[str]] = [words]
     for word in lexer:
         if word in _BETWEEN or set(word) <= set("();|&") or (word in _WORDS_BETWEEN and not words):
             words = []
             found.append(words)
-        elif set(word) <= set("<>&"):
-            # It reads or writes a file, whatever the command.
-            found.append([HIDDEN])
+        elif set(word) <= set("<>&();|"):
+            # It reads or writes a file, whatever the command; and another may begin with it.
+            words = []
+            found += [[HIDDEN], words]
         else:
             words.append(word)
     return [" ".join(words) for words in found if words]

@@ -11,7 +11,7 @@ from bot.agent.permissions import ALL_ALLOWED, Decision, Permissions, Verdict
 from bot.agent.plain import cut
 from bot.agent.protocols import Approver, Gate
 from bot.agent.sanitizer import stored
-from bot.errors import BotError
+from bot.errors import BotError, FencedError, LeftError, ToolError
 from bot.models.base import ToolDescription
 from bot.tasks import Tasks
 from bot.values import Json
@@ -95,16 +95,15 @@ class Toolbox:
     async def may_have_begun(self, call: ToolCall, context: ToolContext) -> bool:
         """Whether a call may have been made by an attempt that was interrupted.
 
-        One that was refused, or still waits for its yes, has not.
+        The rules may have been others then, so only a question tells that it has not: one that was
+        refused, or still waits for its yes.
         """
         tool = self._tools.get(call.name)
-        # A question for a person is asked once, however often the call is made.
-        if tool is None or tool.needs_confirmation:
-            return False
-        decision = self._verdict(tool, call.arguments).decision
-        if decision is Decision.ASK and self._gate is not None:
-            return await self._gate.may_have_begun(tool, call, context)
-        return decision is Decision.ALLOW
+        if tool is None or self._approver is not None:
+            # The main agent's questions are asked once, however often the call is made.
+            asks = tool is not None and self._verdict(tool, call.arguments).decision is Decision.ASK
+            return not (tool is None or tool.needs_confirmation or asks)
+        return self._gate is None or await self._gate.may_have_begun(call, context)
 
     async def call(
         self, call: ToolCall, context: ToolContext, *, left: Left = _unlimited
@@ -164,7 +163,7 @@ class Toolbox:
             return REQUIRED.format(reason=verdict.reason)
         try:
             return await self._gate.permit(tool, call, context, verdict.reason)
-        except BotError as error:
+        except ToolError as error:
             return str(error)
 
     async def _confirm(self, tool: Tool, call: ToolCall, context: ToolContext) -> ToolResult:
@@ -240,6 +239,8 @@ async def _until(task: "asyncio.Task[tuple[str, bool]]", limit: float, left: Lef
 async def _guarded(tool: Tool, arguments: Json, context: ToolContext) -> tuple[str, bool]:
     try:
         text = await tool.run(context, arguments)
+    except (FencedError, LeftError):
+        raise  # no error of the tool: the work itself ends here
     except BotError as error:
         return str(error), True
     except Exception:

@@ -60,7 +60,8 @@ class Answers:
         """
         match = _ANSWER.fullmatch(text.strip().lower())
         if match is not None:
-            waiting = await self._waiting(incoming, match["id"] or "")
+            for_run = match["word"] in ALL
+            waiting = await self._waiting(incoming, match["id"] or "", for_run=for_run)
             if waiting:
                 return await self._in_a_word(incoming, role, match["word"], waiting)
         return await self._told(incoming, text)
@@ -75,8 +76,11 @@ class Answers:
 
     # -- a yes or a no -----------------------------------------------------------------------------
 
-    async def _waiting(self, incoming: Incoming, ending: str) -> list[Waiting]:
-        asked = await self.approvals.waiting(incoming.user, incoming.place)
+    async def _waiting(self, incoming: Incoming, ending: str, *, for_run: bool) -> list[Waiting]:
+        """Return what a bare yes or no may be about; what counts for a run is about runs only."""
+        asked = []
+        if not for_run:
+            asked = await self.approvals.waiting(incoming.user, incoming.place)
         asked += [
             Waiting(item.id, f"`{item.tool}` of a run")
             for item in await self._open(incoming)
@@ -103,15 +107,9 @@ class Answers:
         if incoming.files:
             return None
         waiting = [item for item in await self._open(incoming) if item.kind == "input"]
-        if not waiting or not await self._is_new(incoming):
+        # Of several the main agent, which sees what they ask, may know which is meant.
+        if len(waiting) != 1 or not await self._is_new(incoming):
             return None
-        if len(waiting) > 1:
-            lines = [await self._how(item) for item in waiting]
-            listed = "\n".join(f"- {line}" for line in lines)
-            return CommandReply(
-                text=f"Several runs wait for an answer here. Say which one you mean:\n{listed}",
-                failed=True,
-            )
         if len(text) > MAX_ANSWER:
             return CommandReply(
                 text=f"An answer to a run has at most {MAX_ANSWER:,} characters. Make it shorter.",
@@ -123,12 +121,6 @@ class Answers:
         reply = await self._take(incoming.user, question, _Meaning("no" if skips else "yes", said))
         shown = one_line(said, 100) or "Skip"
         return reply if reply.refused else replace(reply, answered=question.id, chosen=shown)
-
-    async def _how(self, question: RunQuestion) -> str:
-        async with self.database.snapshot() as tx:
-            run = await runs.get(tx, question.run_id)
-        assert run is not None, "A question goes with its run."
-        return f"`/subagents send {short(run.id)} …` for “{run.label}”"
 
     async def _open(self, incoming: Incoming) -> list[RunQuestion]:
         async with self.database.snapshot() as tx:

@@ -23,6 +23,14 @@ log = logging.getLogger(__name__)
 
 EXPIRES_AFTER = timedelta(minutes=10)
 ASK_SECONDS = 60.0
+#: For a confirmed call of a tool that sets no limit of its own.
+CALL_SECONDS = 60.0
+#: A call that has not ended so long after its yes has lost its process.
+LOST_AFTER = timedelta(minutes=15)
+MAY_HAVE_RUN = (
+    "The process ended while it was at work. It may have run, and is not made twice: see what it "
+    "changed."
+)
 GONE = "There is nothing to confirm: it was answered already, has expired, or is not yours."
 
 
@@ -53,6 +61,7 @@ class Approvals:
         self._outlets = outlets
         self._find = find
         self._now = now
+        self._under_way: set[str] = set()
 
     async def ask(self, tool: Tool, call: ToolCall, context: ToolContext) -> Json:
         """Store and show the question; return at once what the model is told.
@@ -80,7 +89,7 @@ class Approvals:
             id=approval.id,
             owner=context.user,
             place=context.place,
-            text=f"Shall I {words}? {_spelled(approval)}",
+            text=f"Shall I {words}? {spelled(approval.tool, approval.arguments)}",
             expires_in_seconds=EXPIRES_AFTER.total_seconds(),
         )
         try:
@@ -93,6 +102,8 @@ class Approvals:
             # Nobody saw the question, so nobody may answer it.
             await self._close(approval.id, "denied", context.user)
             raise
+        async with self._database.transaction() as tx:
+            await approvals.show(tx, approval.id, self._now())
         return {
             "status": "confirmation_asked",
             "note": "The person has been asked; it happens if they say yes. Do not call it again.",
@@ -138,14 +149,14 @@ class Approvals:
             await self._audit(approval, user)
         if not yes:
             await self._remember(approval, "The person said no; it was not done.")
-            return CommandReply(text=f"Not done: {_spelled(approval)}.")
+            return CommandReply(text=f"Not done: {_briefly(approval)}.")
         return await self._run(approval)
 
     async def waiting(self, user: Identity, place: Place) -> list[Waiting]:
         """Return what this person was asked in this place and has not answered, newest first."""
         async with self._database.snapshot() as tx:
             found = await approvals.open_for(tx, user.key, place, self._now())
-        return [Waiting(item.id, _spelled(item)) for item in found]
+        return [Waiting(item.id, _briefly(item)) for item in found]
 
     async def expire(self) -> None:
         """Close the questions whose time is over: no answer is a no."""
@@ -153,6 +164,7 @@ class Approvals:
             over = await approvals.expire(tx, self._now())
         for approval in over:
             await self._remember(approval, "The person did not answer in time; it was not done.")
+        await self._tell_of_lost()
 
     async def _close(self, approval_id: str, status: str, user: Identity) -> bool:
         async with self._database.transaction() as tx:
@@ -166,16 +178,48 @@ class Approvals:
         expected = fingerprint(approval.user_id, approval.run_id, approval.tool, approval.arguments)
         if tool is None or context is None or expected != approval.fingerprint:
             log.error("The confirmation %s is not what was shown", approval.id)
+            await self._done(approval)
             return CommandReply(text=GONE, failed=True, refused=True)
+        self._under_way.add(approval.id)
         try:
-            text, failed = await tool.run(context, approval.arguments), False
-        except BotError as error:
-            text, failed = str(error), True
-        except Exception:
-            log.exception("The confirmed tool %s failed", approval.tool)
-            text, failed = f"{approval.tool} failed on our side.", True
-        await self._remember(approval, f"The person said yes. Result: {text}")
+            text, failed = await self._called(tool, context, approval.arguments)
+            await self._remember(approval, f"The person said yes. Result: {text}")
+            await self._done(approval)
+        finally:
+            self._under_way.discard(approval.id)
         return CommandReply(text=text, failed=failed)
+
+    async def _called(self, tool: Tool, context: ToolContext, arguments: Json) -> tuple[str, bool]:
+        """Return what a confirmed call came to, and whether that is an error."""
+        limit = tool.timeout_seconds or CALL_SECONDS
+        try:
+            async with asyncio.timeout(limit):
+                return await tool.run(context, arguments), False
+        except BotError as error:
+            return str(error), True
+        except TimeoutError:
+            return f"{tool.name} did not answer within {limit:g} seconds; it may have run.", True
+        except Exception:
+            log.exception("The confirmed tool %s failed", tool.name)
+            return f"{tool.name} failed on our side.", True
+
+    async def _done(self, approval: Approval) -> bool:
+        async with self._database.transaction() as tx:
+            return await approvals.done(tx, approval.id, self._now())
+
+    async def _tell_of_lost(self) -> None:
+        """Tell of what was approved when its process ended: it is not made twice."""
+        async with self._database.snapshot() as tx:
+            begun = await approvals.begun_before(tx, self._now() - LOST_AFTER)
+        for approval in begun:
+            context = await self._context(approval)
+            if context is None or approval.id in self._under_way:
+                continue
+            outlet = self._outlets.get(context.place.platform)
+            if outlet is None or not await self._done(approval):
+                continue
+            await self._remember(approval, f"The person said yes. {MAY_HAVE_RUN}")
+            await outlet.tell(context.place, context.user, f"{_briefly(approval)}: {MAY_HAVE_RUN}")
 
     async def _context(self, approval: Approval) -> ToolContext | None:
         async with self._database.snapshot() as tx:
@@ -199,7 +243,7 @@ class Approvals:
         conversation_id = approval.context["conversation_id"]
         if not conversation_id:
             return
-        note = f"[{_spelled(approval)} was asked of the person. {escape_for_model(text)}]"
+        note = f"[{_briefly(approval)} was asked of the person. {escape_for_model(text)}]"
         async with self._database.transaction() as tx:
             await conversations.say(tx, conversation_id, role="result", text=note, now=self._now())
 
@@ -221,5 +265,5 @@ def fingerprint(user_id: str, run_id: object, tool: str, arguments: Json) -> str
     return hashlib.sha256(bound.encode()).hexdigest()
 
 
-def _spelled(approval: Approval) -> str:
-    return spelled(approval.tool, approval.arguments)
+def _briefly(approval: Approval) -> str:
+    return spelled(approval.tool, approval.arguments, most=300)

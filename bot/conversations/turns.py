@@ -17,7 +17,7 @@ from bot.agent.sanitizer import one_line
 from bot.agent.settings import AgentSettings
 from bot.agent.toolbox import Toolbox
 from bot.conversations.turn_context import TurnContext
-from bot.errors import BotError, DeliveryError, FencedError
+from bot.errors import BotError, DeliveryError, FencedError, LeftError
 from bot.logs import bound
 from bot.models.base import Model
 from bot.platforms.base import Outlet, ReplyStream
@@ -184,7 +184,7 @@ class Turns:
         said = progress.partial_text()
         if late and isinstance(error, TimeoutError):
             return AgentResult(status=RunStatus.TIMEOUT, text="", said=said)
-        if isinstance(error, FencedError) or is_connection_trouble(error):
+        if isinstance(error, FencedError | LeftError) or is_connection_trouble(error):
             raise error
         if isinstance(error, BotError):
             reason = str(error)

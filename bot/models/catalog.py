@@ -1,5 +1,6 @@
 """Which models there are, which one answers whom, and which ones may be asked for."""
 
+import logging
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -15,8 +16,12 @@ from bot.models.openai import OpenAIModel, OpenAISettings
 from bot.models.retrying import RetryingModel, RetrySettings
 from bot.values import Settings
 
+log = logging.getLogger(__name__)
+
 Provider = Literal["anthropic", "openai", "offline"]
 PROVIDERS: tuple[Provider, ...] = get_args(Provider)
+#: Families of Claude that agent files name; a gateway's names for their models hold them too.
+FAMILIES = frozenset({"haiku", "opus", "sonnet"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +95,42 @@ class ModelSettings(Settings):
             "openai": self.openai.configured,
             "offline": True,
         }[provider]
+
+    def choose(self, provider: str | None, model: str | None, default: Choice) -> Choice:
+        """Return the model that was asked for, by its name, a part of it, or its provider.
+
+        Raises:
+            BadRequestError: It is none that may be asked for; the text lists those that may.
+        """
+        if not provider and not model:
+            return default
+        fitting = [
+            choice
+            for choice in dict.fromkeys((default, *self.choices))
+            if (not provider or choice.provider == provider) and _is_called(choice, model)
+        ]
+        if not fitting:
+            asked = "/".join(filter(None, (provider, model)))
+            known = ", ".join(str(choice) for choice in self.choices)
+            raise BadRequestError(
+                f"The model {asked} may not be asked for here. Ask for one of these: {known}; "
+                f"or for none, and {default} answers."
+            )
+        return fitting[0]
+
+    def of_agent(self, provider: str | None, model: str | None) -> tuple[Choice, bool]:
+        """Return what answers for an agent whose file names these, and whether it is that model.
+
+        Files are written for other places too: where their model may not be asked for, runs have
+        the usual one, or the first of the provider that is named.
+
+        Raises:
+            BadRequestError: Nothing of this provider may be asked for.
+        """
+        try:
+            return self.choose(provider, model, self.subagent), True
+        except BadRequestError:
+            return self.choose(provider, None, self.subagent), False
 
     def describe(self) -> list[str]:
         """Return what `check` says about the models, a line each."""
@@ -179,21 +220,18 @@ class Models:
         Raises:
             BadRequestError: It is none that may be asked for; the text lists those that may.
         """
-        if not provider and not model:
-            return default
-        fitting = [
-            choice
-            for choice in dict.fromkeys((default, *self._settings.choices))
-            if (not provider or choice.provider == provider) and _is_called(choice, model)
-        ]
-        if not fitting:
-            asked = "/".join(filter(None, (provider, model)))
-            known = ", ".join(str(choice) for choice in self._settings.choices)
-            raise BadRequestError(
-                f"The model {asked} may not be asked for here. Ask for one of these: {known}; "
-                f"or for none, and {default} answers."
-            )
-        return fitting[0]
+        return self._settings.choose(provider, model, default)
+
+    def of_agent(self, provider: str | None, model: str | None) -> Choice:
+        """Return what answers for an agent whose file names these, or something else that may.
+
+        Raises:
+            BadRequestError: Nothing of this provider may be asked for.
+        """
+        choice, as_named = self._settings.of_agent(provider, model)
+        if not as_named:
+            log.warning("An agent names the model %s; %s answers instead", model, choice)
+        return choice
 
     def named(self, name: str) -> str:
         """Return the model that a name means, as `provider/model`; the main agent's for none.
@@ -221,4 +259,7 @@ class Models:
 
 def _is_called(choice: Choice, model: str | None) -> bool:
     """Return whether a model goes by this name: whole, with its provider, or its family's name."""
-    return not model or model in {choice.model, str(choice), *choice.model.split("-")[1:2]}
+    if not model or model in {choice.model, str(choice), *choice.model.split("-")[1:2]}:
+        return True
+    family = model.lower()
+    return family in FAMILIES and family in choice.model.lower()

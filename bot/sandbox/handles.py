@@ -64,9 +64,17 @@ class Handed:
         """Close the sandbox's ends: it has them now."""
         self._theirs.close()
 
-    def begin(self) -> None:
-        """Let the command begin. One that has not been let when this is closed never does."""
-        self._ours.write(WORD)
+    def begin(self) -> bool:
+        """Let the command begin. One that has not been let when this is closed never does.
+
+        Returns:
+            Whether there is somebody to begin: what is shut in may have ended meanwhile.
+        """
+        try:
+            self._ours.write(WORD)
+        except BrokenPipeError:
+            return False
+        return True
 
     @property
     def first_process(self) -> int | None:

@@ -164,8 +164,8 @@ class Sandbox:
                 if first is not None:
                     dog = Watchdog(allowance, folder, first, lambda: kept.total, self._executor)
                     with held(first) as inside:
-                        if await _came_up(inside, waiting) and not stop.is_set():
-                            handed.begin()
+                        came_up = await _came_up(inside, waiting)
+                        if came_up and not stop.is_set() and handed.begin():
                             reason = await _until_over(group, waiting, dog, stop)
                         inside.kill()
                         await inside.gone()

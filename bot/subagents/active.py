@@ -25,6 +25,7 @@ class ActiveRun:
     Attributes:
         why: Set before the task is cancelled; a cancellation without it came from outside.
         mail: Whether a message may be waiting.
+        idle: It does nothing but wait for its person.
         clocks: Its clock, and those of whoever waits for it: they stand still while it waits for
             its person.
     """
@@ -32,6 +33,7 @@ class ActiveRun:
     task: asyncio.Task[None]
     why: Why | None = None
     mail: bool = False
+    idle: bool = False
     clocks: tuple[WorkClock, ...] = ()
     _stirred: asyncio.Event = field(default_factory=asyncio.Event)
 

@@ -4,27 +4,28 @@ import asyncio
 import hashlib
 import json
 import logging
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import ExitStack, asynccontextmanager
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import ExitStack, asynccontextmanager, contextmanager
+from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from bot.agent.messages import ToolCall
 from bot.agent.plain import plain
 from bot.agent.sanitizer import one_line
-from bot.errors import DeliveryError, FencedError, NotPresentError, ToolError
+from bot.agent.toolbox import may_have_run
+from bot.errors import DeliveryError, FencedError, LeftError, NotPresentError, ToolError
 from bot.events import EventBus, RunStatusChanged
 from bot.logs import without_secrets
 from bot.platforms.base import Outlet
 from bot.subagents.active import ActiveRun
 from bot.subagents.endings import Endings
 from bot.subagents.settling import Settling, confirmation_of
-from bot.values import Clock, Identity, Json, RunStatus, derived_run_id, short
+from bot.values import WAITING, Clock, Identity, Json, RunStatus, derived_run_id, short
 from db import admission, run_questions, runs, waiting
-from db.database import Database
+from db.database import Database, is_connection_trouble
 from db.run_questions import RunQuestion
 from db.runs import Run
-from skills.base import Tool, ToolContext
+from skills.base import Effects, Tool, ToolContext
 
 log = logging.getLogger(__name__)
 
@@ -35,9 +36,15 @@ LOOK_SECONDS = 1.0
 #: Every so many looks it is written down that the run is alive.
 LOOKS_TO_A_SIGN = 30
 ASK_SECONDS = 60.0
+#: After so many questions without an answer nobody is asked any more.
+MOST_UNHEARD = 2
+#: Characters of the arguments in a question.
+MOST_SPELLED = 3000
 MAX_OPTIONS = 5
 MAX_QUESTION = 1500
 MAX_OPTION = 60
+
+LOST = "the run has ended, or another process has it"
 
 ASSUME = "Go on with your best assumption, and say in your report which it was."
 REFUSED = {
@@ -77,7 +84,7 @@ class Asking:
         self._run = run
         self._owner = owner
         self._active = active
-        self._waiting = 0
+        self._asking = asyncio.Lock()
 
     # -- for a permission --------------------------------------------------------------------------
 
@@ -86,9 +93,8 @@ class Asking:
 
         Raises:
             FencedError: Another process has taken the run over, or it has ended.
+            LeftError: The database is out of reach: the run is left to be resumed.
         """
-        if await self._permitted(tool.name):
-            return ""
         bound = fingerprint(tool.name, call.arguments)
         question = self._question(
             context.call_id,
@@ -98,25 +104,61 @@ class Asking:
             text=f"{self._who()} asks: may it use {spelled(tool.name, call.arguments)}?\n"
             f"It takes your yes, since {reason}.",
         )
-        answered = await self._answered(question, RunStatus.WAITING_APPROVAL)
-        if answered.status != "yes" or answered.fingerprint != bound:
-            why = REFUSED.get(answered.status, REFUSED["no"]).format(tool=tool.name)
-            return f"{why} ({answered.answer})" if answered.answer else why
-        async with self._desk.database.transaction() as tx:
-            await run_questions.use(tx, answered.id, self._desk.now())
+        async with self._one_at_a_time():
+            answered = await self._permission(question)
+            if answered.status != "yes" or answered.fingerprint != bound:
+                why = REFUSED.get(answered.status, REFUSED["no"]).format(tool=tool.name)
+                return f"{why} ({answered.answer})" if answered.answer else why
+            begins = await self._begin(answered)
+        if not begins and tool.effects is Effects.ONCE:
+            return may_have_run(call).text
         return ""
 
-    async def may_have_begun(self, tool: Tool, call: ToolCall, context: ToolContext) -> bool:
+    async def _permission(self, question: RunQuestion) -> RunQuestion:
+        """Return the question with its answer, which may have been given before."""
+        async with self._desk.database.transaction() as tx:
+            known = await run_questions.get(tx, question.id)
+            if known is not None and not known.is_open:
+                self._desk.settling.soon(known.id)
+                return known
+            if await run_questions.permitted(tx, self._run.id, question.tool):
+                now = self._desk.now()
+                await run_questions.put(tx, question, self._run.place, now)
+                await run_questions.answer(tx, question.id, status="yes", by="", now=now)
+                return replace(known or question, status="yes")
+            unheard = await run_questions.count(tx, self._run.id, status="expired")
+        if unheard >= MOST_UNHEARD:
+            return replace(question, status="expired")
+        return await self._answered(question, RunStatus.WAITING_APPROVAL)
+
+    async def _begin(self, question: RunQuestion) -> bool:
+        """Take note that a permitted call begins; `False` when an earlier attempt began it."""
+        async with self._desk.database.transaction() as tx:
+            run = await runs.hold(tx, self._run.id)
+            if run is None or run.status.final or run.attempt != self._run.attempt:
+                raise FencedError(LOST)
+            return await run_questions.use(tx, question.id, self._desk.now())
+
+    async def may_have_begun(self, call: ToolCall, context: ToolContext) -> bool:
         """Whether an attempt that was interrupted may have made this call."""
         async with self._desk.database.snapshot() as tx:
             asked = await run_questions.get(tx, self._id(context.call_id))
-        if asked is None:
-            return await self._permitted(tool.name)
-        return asked.used_at is not None
+        return asked is None or asked.used_at is not None
 
-    async def _permitted(self, tool: str) -> bool:
+    async def resume(self) -> None:
+        """Go on where an earlier attempt waited: with a slot, when its person has answered since.
+
+        Raises:
+            FencedError: Another process has taken the run over, or it has ended.
+        """
+        if self._run.status not in WAITING:
+            return
         async with self._desk.database.snapshot() as tx:
-            return await run_questions.permitted(tx, self._run.id, tool)
+            open_ones = await run_questions.open_of_many(tx, [self._run.id])
+        if not open_ones:
+            async with self._one_at_a_time():
+                with self._pauses():
+                    await self._come_back(self._run.status)
 
     # -- for what only the person knows ------------------------------------------------------------
 
@@ -136,11 +178,12 @@ class Asking:
                 f"A question has 1 to {MAX_QUESTION} characters and at most {MAX_OPTIONS} options. "
                 "Ask it in other words."
             )
-        await self._check_number(call_id)
         asked = self._question(
             call_id, kind="input", text=f"{self._who()} asks:\n{text}", options=offered
         )
-        answered = await self._answered(asked, RunStatus.WAITING_INPUT)
+        async with self._one_at_a_time():
+            await self._check_number(call_id)
+            answered = await self._answered(asked, RunStatus.WAITING_INPUT)
         match answered.status:
             case "yes":
                 return f"Your person answered:\n{answered.answer}"
@@ -186,12 +229,11 @@ class Asking:
             await run_questions.put(tx, question, self._run.place, self._desk.now())
             stored = await run_questions.get(tx, question.id)
         asked = stored or question
-        if not asked.is_open:
-            return asked
-        async with self._waits(status):
-            heard = await self._heard(asked)
-        self._desk.settling.soon(heard.id)
-        return heard
+        if asked.is_open:
+            async with self._waits(status):
+                asked = await self._heard(asked)
+        self._desk.settling.soon(asked.id)
+        return asked
 
     async def _show(self, question: RunQuestion) -> bool:
         """Show the question in the place of the run; where that cannot be, the answer is no.
@@ -214,12 +256,37 @@ class Asking:
                     tx, question.id, status="no", by="", now=self._desk.now(), text=why
                 )
             return True
-        if message_id != question.message_id:
-            async with self._desk.database.transaction() as tx:
-                await run_questions.show(tx, question.id, message_id)
+        async with self._desk.database.transaction() as tx:
+            await run_questions.show(tx, question.id, message_id, self._desk.now())
         return True
 
     # -- waiting -----------------------------------------------------------------------------------
+
+    @asynccontextmanager
+    async def _one_at_a_time(self) -> AsyncIterator[None]:
+        """Let the calls of one step ask one after the other: an answer to one may spare the next.
+
+        Raises:
+            LeftError: The database is out of reach, and whether the run waits is not known.
+        """
+        async with self._asking:
+            try:
+                yield
+            except Exception as error:
+                if is_connection_trouble(error):
+                    raise LeftError(str(error)) from error
+                raise
+
+    @contextmanager
+    def _pauses(self) -> Iterator[None]:
+        with ExitStack() as pauses:
+            for clock in self._active.clocks:
+                pauses.enter_context(clock.paused())
+            self._active.idle = True
+            try:
+                yield
+            finally:
+                self._active.idle = False
 
     @asynccontextmanager
     async def _waits(self, status: RunStatus) -> AsyncIterator[None]:
@@ -228,15 +295,10 @@ class Asking:
         Whoever cancels the wait ends the run, or leaves it to another process: then nothing is
         taken back.
         """
-        with ExitStack() as pauses:
-            for clock in self._active.clocks:
-                pauses.enter_context(clock.paused())
-            self._waiting += 1
+        with self._pauses():
             await self._give_back(status)
             yield
-            self._waiting -= 1
-            if self._waiting == 0:
-                await self._come_back(status)
+            await self._come_back(status)
 
     async def _give_back(self, status: RunStatus) -> None:
         async with self._desk.database.transaction() as tx:
@@ -244,7 +306,7 @@ class Asking:
             if not await waiting.wait(
                 tx, self._run.id, self._run.attempt, status, self._desk.now()
             ):
-                raise FencedError("the run has ended, or another process has it")
+                raise FencedError(LOST)
         self._tell(RunStatus.RUNNING, status)
         await self._desk.endings.promote()
 
@@ -252,14 +314,14 @@ class Asking:
         async with self._desk.database.transaction() as tx:
             await admission.lock(tx)
             if not await waiting.be_ready(tx, self._run.id, self._run.attempt, self._desk.now()):
-                raise FencedError("the run has ended, or another process has it")
+                raise FencedError(LOST)
         await self._desk.endings.promote()
         looks = 0
         while True:
             async with self._desk.database.snapshot() as tx:
                 run = await runs.get(tx, self._run.id)
             if run is None or run.status.final or run.attempt != self._run.attempt:
-                raise FencedError("the run has ended, or another process has it")
+                raise FencedError(LOST)
             if run.status is RunStatus.RUNNING:
                 break
             looks += 1
@@ -270,7 +332,8 @@ class Asking:
         """Show the question, and wait until it is answered or its time is over."""
         looks, shown = 0, False
         while True:
-            shown = shown or await self._show(asked)
+            if not shown and self._desk.now() < asked.expires_at:
+                shown = await self._show(asked)
             async with self._desk.database.snapshot() as tx:
                 question = await run_questions.get(tx, asked.id)
             if question is None:
@@ -289,7 +352,7 @@ class Asking:
         if looks % LOOKS_TO_A_SIGN == 0:
             async with self._desk.database.transaction() as tx:
                 if not await waiting.touch(tx, self._run.id, self._run.attempt, self._desk.now()):
-                    raise FencedError("the run has ended, or another process has it")
+                    raise FencedError(LOST)
         await self._active.stirs(LOOK_SECONDS)
 
     def _tell(self, old: RunStatus, new: RunStatus) -> None:
@@ -303,10 +366,21 @@ def fingerprint(tool: str, arguments: Json) -> str:
     return hashlib.sha256(bound.encode()).hexdigest()
 
 
-def spelled(tool: str, arguments: Json) -> str:
-    """Return a call as a person reads it; what is long is cut, and secrets are masked."""
+def spelled(tool: str, arguments: Json, *, most: int = MOST_SPELLED) -> str:
+    """Return a call as a person reads it; secrets are masked, and what is left out is counted."""
+    room = most // max(1, len(arguments))
     given = ", ".join(
-        f"{name}={one_line(json.dumps(value, ensure_ascii=False, default=str), 200)}"
+        f"{name}={_cut(json.dumps(value, ensure_ascii=False, default=str), room)}"
         for name, value in arguments.items()
     )
-    return f"`{tool}({without_secrets(one_line(given, 500)).replace('`', 'ˋ')})`"
+    return f"`{tool}({without_secrets(given).replace('`', 'ˋ')})`"
+
+
+def _cut(text: str, room: int) -> str:
+    """Return a value in one line: its beginning and end, if all of it is too much."""
+    line = one_line(text, len(text) + 100)
+    if len(line) <= room:
+        return line
+    head, tail = room * 2 // 3, room // 3
+    left = len(line) - head - tail
+    return f"{line[:head]} […{left:,} characters are not shown here…] {line[-tail:]}"

@@ -83,7 +83,6 @@ class Equipment:
     def around(self, run: Run, owner: Identity, active: ActiveRun, asking: Asking) -> Surroundings:
         """Return what surrounds one attempt at a run."""
         shop, clock = self.shop, active.clocks[0]
-        definition, _ = find(shop.agents, run.agent)
         reporter = RunReporter(shop.events, run, clock)
         return Surroundings(
             journal=self.journal(run, clock),
@@ -100,7 +99,7 @@ class Equipment:
                 call_id="",
                 run_id=run.id,
                 depth=run.depth,
-                own_workspace=definition.workspace == "run",
+                own_workspace=bool(run.metadata.get("own_workspace")),
                 now=shop.now,
                 report=reporter.report,
                 ask=asking.ask,

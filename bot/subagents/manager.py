@@ -71,6 +71,10 @@ class SubagentManager:
         """
         return self._office.settings.sync_timeout_seconds + LONGEST_WAIT_SECONDS
 
+    def agent_meant(self, name: object) -> str:
+        """Return the name of the agent that would take a run for which this one is asked."""
+        return self._office.planner.agent_meant(name)
+
     # -- letting in ------------------------------------------------------------------------------
 
     async def spawn(self, request: RunRequest, caller: Caller) -> Spawned:
@@ -155,11 +159,11 @@ class SubagentManager:
             )
         blocked = {*plan.values["blocked_tools"], *parent.blocked_tools}
         plan.values["blocked_tools"] = sorted(blocked)
-        # The agent of the parent as it is now: what it may not do, nobody may do for it.
-        rules = [*parent.metadata.get("permissions", ()), self._office.planner.rules_of(parent)]
-        plan.values["metadata"] = {
-            "permissions": [*plan.values["metadata"].get("permissions", ()), *filter(None, rules)]
-        }
+        # What the parent may not do, nobody may do for it; nor see files that it does not.
+        kept = plan.values["metadata"]
+        rules = [*kept.get("permissions", ()), *parent.metadata.get("permissions", ())]
+        apart = kept.get("own_workspace") or parent.metadata.get("own_workspace")
+        plan.values["metadata"] = {"permissions": rules, "own_workspace": bool(apart)}
         left = max(100, parent.token_budget - parent.tokens)
         plan.values["token_budget"] = min(plan.values["token_budget"], left)
 
@@ -250,7 +254,8 @@ class SubagentManager:
             tx,
             waiting[0].id,
             status="yes",
-            by=caller.user.key,
+            # What the main agent passes on is not what the person has pressed.
+            by=caller.user.key if caller.call_key is None else "",
             now=self._office.now(),
             text=waiting[0].meant_by(text),
         )

@@ -12,7 +12,7 @@ from bot.errors import BadRequestError
 from bot.subagents.limits import SubagentSettings, clamp
 from bot.subagents.requests import Caller, RunRequest
 from bot.values import Json, derived_run_id, new_run_id
-from db.runs import Run, place_columns
+from db.runs import place_columns
 
 MAX_TASK = 20_000
 MAX_LABEL = 60
@@ -86,15 +86,15 @@ class Planner:
             "max_steps": self._steps(request, definition, plan),
             "allowed_tools": self._allowed(request, definition, plan),
             "blocked_tools": sorted(self.resolve([*request.blocked_tools, *definition.disallowed])),
-            "metadata": _permissions(request),
+            "metadata": _kept(request, definition),
             **place_columns(caller.place),
         }
         return plan
 
-    def rules_of(self, run: Run) -> Json:
-        """Return the rules of a run's agent, as a row keeps them."""
-        definition, _ = find(self.agents, run.agent)
-        return definition.permissions.as_given
+    def agent_meant(self, name: object) -> str:
+        """Return the name of the agent that takes a run: `general` for an unknown one."""
+        definition, _ = find(self.agents, name if isinstance(name, str) else None)
+        return definition.name
 
     def _timeout_ms(
         self, request: RunRequest, definition: AgentDefinition, plan: Plan, mode: str
@@ -151,15 +151,22 @@ class Planner:
         return self.resolve(definition.tools) | {f"{server}__*" for server in servers}
 
 
-def _permissions(request: RunRequest) -> Json:
-    """Return the caller's rules as a row keeps them."""
-    if not request.permissions:
-        return {}
+def _kept(request: RunRequest, definition: AgentDefinition) -> Json:
+    """Return what a run keeps of its caller's rules and its agent's file, whatever becomes of it.
+
+    A run whose agent's file is gone when it begins may do no more than it could have done.
+    """
+    given = dict(request.permissions or {})
     try:
-        read_rules(request.permissions)
+        read_rules(given)
     except BadRequestError as error:
         raise BadRequestError(f"{str(error)[:1].upper()}{str(error)[1:]}.") from None
-    return {"permissions": [dict(request.permissions)]}
+    kept: Json = {}
+    if rules := [each for each in (given, definition.permissions.as_given) if each]:
+        kept["permissions"] = rules
+    if definition.workspace == "run":
+        kept["own_workspace"] = True
+    return kept
 
 
 def _check(task: str, request: RunRequest) -> None:

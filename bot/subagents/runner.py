@@ -10,7 +10,7 @@ from bot.agent.context import run_task
 from bot.agent.messages import estimate_tokens
 from bot.agent.progress import AgentResult, Progress
 from bot.agent.protocols import AnswerEntry
-from bot.errors import BotError, FencedError
+from bot.errors import BotError, FencedError, LeftError
 from bot.events import RunStarted, RunStatusChanged
 from bot.logs import bound
 from bot.subagents.active import ActiveRun, ActiveRuns, Why
@@ -146,6 +146,7 @@ class Runner:
         self, run: Run, owner: Identity, active: ActiveRun, progress: Progress
     ) -> AgentResult:
         asking = Asking(self._shop.asking, run, owner, active)
+        await asking.resume()
         toolbox = self._equipment.toolbox(run, asking)
         around = self._equipment.around(run, owner, active, asking)
         config = self._equipment.config(run, toolbox)
@@ -189,7 +190,7 @@ class Runner:
         text = progress.partial_text()
         if late and isinstance(error, TimeoutError):
             return Outcome(status=RunStatus.TIMEOUT, text=text)
-        if isinstance(error, FencedError) or is_connection_trouble(error):
+        if isinstance(error, FencedError | LeftError) or is_connection_trouble(error):
             raise error
         if isinstance(error, BotError):
             return Outcome(status=RunStatus.FAILED, text=text, error=str(error))

@@ -10,6 +10,10 @@ down_revision = "2026112105"
 
 def upgrade() -> None:
     """Bring the tables to this version."""
+    for column in ("shown_at", "done_at"):
+        op.add_column("approvals", sa.Column(column, sa.DateTime(timezone=True), nullable=True))
+    # What was answered before has been dealt with.
+    op.execute("UPDATE approvals SET shown_at = created_at, done_at = answered_at")
     op.add_column("subagent_runs", sa.Column("ready_at", sa.DateTime(timezone=True), nullable=True))
     document = sa.JSON(none_as_null=True).with_variant(
         postgresql.JSONB(none_as_null=True), "postgresql"
@@ -33,6 +37,7 @@ def upgrade() -> None:
         sa.Column("whole_run", sa.Boolean(), server_default=sa.text("false"), nullable=False),
         sa.Column("answer", sa.Text(), server_default="", nullable=False),
         sa.Column("used_at", sa.DateTime(timezone=True), nullable=True),
+        sa.Column("shown_at", sa.DateTime(timezone=True), nullable=True),
         sa.Column("created_at", sa.DateTime(timezone=True), nullable=False),
         sa.Column("expires_at", sa.DateTime(timezone=True), nullable=False),
         sa.Column("answered_at", sa.DateTime(timezone=True), nullable=True),

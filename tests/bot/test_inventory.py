@@ -14,6 +14,7 @@ from bot.mcp.settings import McpServerSettings, McpSettings
 from bot.report import report
 from bot.rest.settings import RestSettings
 from bot.search.settings import SearchSettings
+from bot.values import Json
 from db.settings import DatabaseSettings
 from skills.settings import SkillsSettings
 from tests.fakes.outlet import FakeOutlet
@@ -101,6 +102,23 @@ def test_everything_that_is_wrong_is_a_warning_and_what_is_right_is_there(folder
         "The agent writer names the skill `zip`, which is not there.",
         f"{folder / 'python' / 'bad.py'} is left out: ModuleNotFoundError: "
         "No module named 'nothing_of_this_name' (bad.py, line 1).",
+    )
+
+
+def test_models_that_may_not_be_asked_for_are_told(folder: Path) -> None:
+    put_agent(folder, "a", "model: sonnet")
+    put_agent(folder, "b", "model: opus")
+    put_agent(folder, "c", "model: inherit")
+    put_agent(folder, "d", "provider: openai")
+
+    found = take(configured(folder, models={"anthropic": {"api_key": "k" * 20}}))
+
+    assert found.problems == (
+        "The agent b names the model `opus`, which `models` does not allow; "
+        "anthropic/claude-haiku-5-5 answers instead.",
+        "The agent d cannot run: The model openai may not be asked for here. Ask for one of "
+        "these: anthropic/claude-sonnet-5-5, anthropic/claude-haiku-5-5; or for none, and "
+        "anthropic/claude-haiku-5-5 answers.",
     )
 
 
@@ -238,7 +256,7 @@ def test_a_rule_about_no_tool_is_told_since_somebody_believes_that_it_holds(fold
     ],
 )
 def test_what_searches_and_what_may_be_done_is_told(
-    folder: Path, sections: dict[str, object], line: str
+    folder: Path, sections: Json, line: str
 ) -> None:
     config = configured(folder, **sections)
 

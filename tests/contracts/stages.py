@@ -78,11 +78,14 @@ class FakeStage:
             for item in fake.announcements
         ]
         others = [item.text for item in fake.questions] + [item.text for item in fake.told]
+        others += [settlement.chosen for settlement in fake.settled.values()]
         return for_terminal("\n".join(replies + cards + said + others))
 
     def choices(self) -> list[str]:
         """Return what the questions offer."""
-        return [for_terminal(each.label) for asked in self.fake.questions for each in asked.choices]
+        shown = {asked.id: asked for asked in self.fake.questions}
+        waiting = [asked for asked in shown.values() if asked.id not in self.fake.settled]
+        return [for_terminal(each.label) for asked in waiting for each in asked.choices]
 
     async def shows(self, part: str) -> None:
         """Wait until it was recorded."""

@@ -8,9 +8,17 @@ from dataclasses import replace
 import pytest
 
 from bot.errors import DeliveryError, NotPresentError
-from bot.platforms.base import Announcement, CardStep, Choice, Confirmation, RunCard, Weight
+from bot.platforms.base import (
+    Announcement,
+    CardStep,
+    Choice,
+    Confirmation,
+    RunCard,
+    Settlement,
+    Weight,
+)
 from bot.values import Place, RunStatus, StepState
-from tests.contracts.stages import STAGES, Stage
+from tests.contracts.stages import STAGES, Stage, TerminalStage
 
 HOSTILE = (
     "before \x1b[2J\x1b]0;title\x07 \x9b31m \x00 [red]markup[/red] [bold "
@@ -195,6 +203,34 @@ async def test_what_a_run_asks_is_shown_with_its_options(stage: Stage, count: in
 
     assert "Shall I delete the list?" in stage.seen()
     assert stage.choices() == [*(f"Option {each.key}" for each in options), "Skip"]
+
+
+@pytest.mark.parametrize("answered", [True, False])
+async def test_a_question_that_waits_no_more_shows_why_and_offers_nothing(
+    stage: Stage, answered: bool
+) -> None:
+    asked = question(stage)
+    message_id = await stage.outlet.ask(asked)
+    by = stage.owner if answered else None
+
+    await stage.outlet.settle(replace(asked, message_id=message_id), Settlement("Plum @here", by))
+
+    if not isinstance(stage, TerminalStage):  # paper cannot be edited
+        assert stage.choices() == []
+    if not (answered and isinstance(stage, TerminalStage)):  # its owner has the reply
+        assert "Plum" in stage.seen()
+    assert stage.dangers() == []
+
+
+async def test_a_question_that_stands_there_already_is_not_asked_again(stage: Stage) -> None:
+    asked = question(stage, choices=(Choice("yes", "Allow once"), Choice("no", "Deny")))
+    message_id = await stage.outlet.ask(asked)
+
+    again = await stage.outlet.ask(replace(asked, message_id=message_id))
+
+    assert again == message_id
+    if message_id:
+        assert stage.choices() == ["Allow once", "Deny"]
 
 
 async def test_what_a_model_wrote_on_choices_is_harmless(stage: Stage) -> None:

@@ -6,7 +6,7 @@ from functools import partial
 
 import pytest
 
-from bot.values import Identity, new_sortable_id
+from bot.values import Identity, Place, new_sortable_id
 from db import run_questions
 from db.database import Database
 from db.run_questions import RunQuestion
@@ -15,9 +15,14 @@ from tests.fakes.stored import Stored, room
 
 
 async def asked(
-    database: Database, stored: Stored, user: Identity, **changes: object
+    database: Database,
+    stored: Stored,
+    user: Identity,
+    *,
+    place: Place | None = None,
+    **changes: object,
 ) -> RunQuestion:
-    """Store a question of a run of this person."""
+    """Store a question of a run of this person, asked in their room unless a place is given."""
     run = await stored.run(user, status="waiting_approval")
     values: dict[str, object] = {
         "id": new_sortable_id(),
@@ -32,7 +37,7 @@ async def asked(
     }
     question = RunQuestion(**(values | changes))  # type: ignore[arg-type]
     async with database.transaction() as tx:
-        assert await run_questions.put(tx, question, room(user), stored.now())
+        assert await run_questions.put(tx, question, place or room(user), stored.now())
     return question
 
 
@@ -65,7 +70,8 @@ async def test_it_is_answered_once(
         second = await answer(status="no")
 
     assert (first, second) == (True, False)
-    assert await read(database, question) == replace(question, status="yes", whole_run=True)
+    answered = {"status": "yes", "whole_run": True, "answered_by": alice.key}
+    assert await read(database, question) == replace(question, **answered)  # type: ignore[arg-type]
 
 
 async def test_an_answer_after_the_time_is_none_and_the_question_is_closed(
@@ -98,6 +104,41 @@ async def test_only_the_person_in_the_place_where_it_was_asked_is_waited_for(
 
     assert [each.id for each in here] == [newer.id, older.id]
     assert (others, there) == ([], [])
+
+
+async def test_what_was_asked_in_a_channel_is_answered_at_its_top_or_below_the_question(
+    database: Database, stored: Stored, clock: FakeClock, alice: Identity
+) -> None:
+    channel = replace(room(alice), thread="", message="")
+    question = await asked(database, stored, alice, place=channel)
+    async with database.transaction() as tx:
+        await run_questions.show(tx, question.id, "question's")
+        found = {
+            where: await run_questions.open_in(tx, alice.key, place, clock())
+            for where, place in {
+                "at the top": replace(channel, thread="9", message="9"),
+                "below it": replace(channel, thread="question's", message="9"),
+                "in another thread": replace(channel, thread="8", message="9"),
+                "in another channel": replace(channel, channel="other", thread="question's"),
+            }.items()
+        }
+
+    assert [where for where, questions in found.items() if questions] == ["at the top", "below it"]
+
+
+async def test_a_reply_is_to_the_one_question_whose_message_it_answers(
+    database: Database, stored: Stored, clock: FakeClock, alice: Identity
+) -> None:
+    first, second = [await asked(database, stored, alice) for _ in range(2)]
+    async with database.transaction() as tx:
+        await run_questions.show(tx, first.id, "first's")
+        await run_questions.show(tx, second.id, "second's")
+        here = (tx, alice.key, room(alice), clock())
+        to_first = await run_questions.open_in(*here, reply_to="first's")
+        to_another = await run_questions.open_in(*here, reply_to="another's")
+
+    assert [each.id for each in to_first] == [first.id]
+    assert {each.id for each in to_another} == {first.id, second.id}
 
 
 async def test_a_permitted_call_begins_once(

@@ -1,10 +1,13 @@
 """Runs that ask their person: what their stories have in common on every platform."""
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
 from bot.agent.settings import AgentsSettings
-from db import tables
+from bot.parts import Bot
+from db import runs, tables
+from db.runs import Run
 from skills.base import Effects, Skill, ToolContext, tool
 from tests.fakes.anthropic_server import Reply
 from tests.stories.stage import Play, call, is_run, said
@@ -79,3 +82,15 @@ def told_to_runs(play: Play) -> str:
     """Return everything that the model was told in the last request of a run."""
     runs = [body for body in play.asked if len(body["messages"]) > 1 and is_run(body)]
     return said(runs[-1]["messages"][-1])
+
+
+async def waits_again(bot: Bot, before: Run) -> None:
+    """Wait until a run that was waiting does so once more, after a restart."""
+    async with asyncio.timeout(15):
+        while True:
+            async with bot.database.snapshot() as tx:
+                run = await runs.get(tx, before.id)
+            assert run is not None
+            if run.attempt > before.attempt and run.status is before.status:
+                return
+            await asyncio.sleep(0.02)

@@ -13,12 +13,12 @@ from bot.agent.permissions import PermissionSettings
 from bot.agent.settings import AgentsSettings
 from bot.conversations.access import AccessSettings
 from bot.events import RunEvent, RunStatusChanged
-from bot.platforms.base import Confirmation
+from bot.platforms.base import Confirmation, Settlement
 from bot.subagents.limits import SubagentSettings
 from bot.values import Place, RunStatus, short
 from db import run_questions, runs, tables
-from skills.base import Effects, Skill, ToolContext, tool
 from tests.fakes.anthropic_server import Reply
+from tests.stories.asking import ASKS, World
 from tests.stories.stage import (
     ADMIN,
     ALICE,
@@ -34,34 +34,12 @@ from tests.stories.stage import (
 )
 
 
-class World:
-    """Something outside that tools change: what was done to it, in order."""
-
-    def __init__(self) -> None:
-        self.done: list[str] = []
-
-    @property
-    def skill(self) -> Skill:
-        world = self
-
-        @tool(effects=Effects.ONCE)
-        async def paint(context: ToolContext, what: str = "it") -> str:
-            """Paint something."""
-            world.done.append(what)
-            return "Painted."
-
-        return Skill(name="world", description="The world.", tools=(paint,))
-
-
 def agents(folder: Path, **files: str) -> dict[str, Any]:
     """Return a section with these agents: their front matter besides name and description."""
     for name, head in files.items():
         text = f"---\nname: {name}\ndescription: Does things.\n{head}\n---\nDo things.\n"
         (folder / f"{name}.md").write_text(text, encoding="utf-8")
     return {"agents": AgentsSettings(folders=(str(folder),))}
-
-
-ASKS = "approvals: ask\npermissions:\n  paint: ask"
 
 
 def painter(*lines: Reply) -> Play:
@@ -430,6 +408,59 @@ async def test_a_question_can_be_skipped_and_the_run_assumes(database_url: str) 
         await it.ended("Bake", RunStatus.COMPLETED)
 
         assert "skipped the question. Go on with your best assumption" in heard(play)
+
+
+@pytest.mark.parametrize(
+    ("way", "settlement"),
+    [
+        ("Cherry", Settlement("Cherry", ALICE)),
+        ("/subagents send baking 2", Settlement("Plum", ALICE)),
+        ("skip", Settlement("Skip", ALICE)),
+        ("/subagents stop last", Settlement("The run is over: it no longer needs an answer.")),
+    ],
+)
+async def test_where_a_question_stands_it_is_shown_what_became_of_it(
+    database_url: str, way: str, settlement: Settlement
+) -> None:
+    async with stage(database_url, asker(ASKED, Reply(text="Baked."))) as it:
+        question = await baking(it)
+        await it.command(ALICE, way)
+        await it.outlet.until(lambda: question.id in it.outlet.settled, "the settlement")
+
+        assert it.outlet.settled[question.id] == settlement
+
+
+async def test_an_admin_who_never_talked_with_the_bot_answers_namelessly(
+    database_url: str,
+) -> None:
+    access = AccessSettings(admins=(f"{PLATFORM}:root",))
+    async with stage(database_url, asker(ASKED, Reply(text="Baked.")), access=access) as it:
+        question = await baking(it)
+        await it.bot.orchestrator.answer(ADMIN, question.id, choice="2")
+        await it.outlet.until(lambda: question.id in it.outlet.settled, "the settlement")
+
+        assert it.outlet.settled[question.id] == Settlement("Answered: Plum")
+
+
+async def test_someone_who_is_away_is_asked_when_they_are_back(database_url: str) -> None:
+    play = asker(ASKED, Reply(text="Baked."))
+    async with stage(database_url, play) as it:
+        it.outlet.absent.add(ALICE)
+        await it.command(ALICE, "/subagents spawn --label baking Bake a cake")
+        await it.outlet.until(
+            lambda: any(
+                cards[-1].status is RunStatus.WAITING_INPUT for cards in it.outlet.cards.values()
+            ),
+            "a run that waits",
+        )
+        meanwhile = list(it.outlet.questions)
+        it.outlet.absent.clear()
+        await it.outlet.asked()
+        await it.command(ALICE, "Plum")
+        await it.ended("Bake", RunStatus.COMPLETED)
+
+        assert meanwhile == []
+        assert "Your person answered:\nPlum" in heard(play)
 
 
 async def test_what_others_say_meanwhile_is_no_answer(database_url: str) -> None:

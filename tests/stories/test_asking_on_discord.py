@@ -19,6 +19,7 @@ from tests.stories.asking import (
     painting,
     painting_in_a_turn,
     told_to_runs,
+    waits_again,
 )
 from tests.stories.on_discord import Scene, new_server, on_discord
 from tests.stories.stage import call, change, newest_run
@@ -162,8 +163,10 @@ async def test_a_run_goes_on_with_what_its_person_answers(
             case "reply":
                 await it.discord.say(alice, thread, answer, reply_to=question)
             case _:
-                options = {"run": (await newest_run(it.bot, "Bake")).id, "message": answer}
-                sent = await it.discord.slash(alice, server.channel, "subagents send", **options)
+                run = await newest_run(it.bot, "Bake")
+                sent = await it.discord.slash(
+                    alice, server.channel, "subagents send", run=run.id, message=answer
+                )
                 assert "has your answer and goes on" in (await sent.done()).text()
         await it.reads(thread, "Baked.")
         await settled(it, question, answer)
@@ -182,8 +185,9 @@ async def test_what_was_asked_in_the_channel_itself_is_answered_there(
     play = baking()
     async with new_server() as server, on_discord(sqlite_url, server, play) as it:
         channel, alice = server.channel, server.alice
-        options = {"task": "Bake a cake", "label": "baking"}
-        await (await it.discord.slash(alice, channel, "subagents spawn", **options)).done()
+        await it.discord.slash(
+            alice, channel, "subagents spawn", task="Bake a cake", label="baking"
+        )
         question = await it.reads(channel, "Which cake?")
         if way == "reply":
             await it.discord.say(alice, channel, "Cherry", reply_to=question)
@@ -200,8 +204,9 @@ async def test_a_reply_answers_the_one_question_that_it_is_a_reply_to(sqlite_url
     play.runs["Brew"] = [call("ask_user", question="Which tea?"), Reply(text="Brewed.")]
     async with new_server() as server, on_discord(sqlite_url, server, play) as it:
         thread, cake = await asked(it, "Which cake?")
-        options = {"task": "Brew tea", "label": "brewing"}
-        await (await it.discord.slash(server.alice, thread, "subagents spawn", **options)).done()
+        await it.discord.slash(
+            server.alice, thread, "subagents spawn", task="Brew tea", label="brewing"
+        )
         tea = await it.reads(thread, "Which tea?")
         await it.discord.say(server.alice, thread, "Green", reply_to=tea)
         await it.reads(thread, "Brewed.")
@@ -238,8 +243,10 @@ async def test_after_a_restart_the_same_message_still_asks_and_takes_one_answer(
         async with on_discord(database_url, server, play, **kit) as it:
             thread, question = await asked(it)
             await it.card(thread, "painting", "waiting for you")
+            run = await newest_run(it.bot, "Paint")
         async with on_discord(database_url, server, play, **kit) as it:
             if way == "button":
+                await waits_again(it.bot, run)
                 await (await it.discord.click(server.alice, question, "Allow once")).done()
             else:
                 await it.discord.say(server.alice, thread, "yes")

@@ -124,7 +124,9 @@ class Listener:
             return CommandReply(text="No question waits for your answer.", failed=True)
         confirmation_id = fitting[0].id if fitting else number
         reply = await self._ears.answer(self._user, confirmation_id, choice=word)
-        self._room.drop_question(confirmation_id)
+        if fitting or not reply.refused:
+            # One of somebody else, which this person may not answer, goes on waiting for them.
+            self._room.drop_question(confirmation_id)
         return reply
 
     async def _stop(self) -> CommandReply | None:

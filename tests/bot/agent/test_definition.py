@@ -71,8 +71,14 @@ def test_an_empty_list_of_tools_means_none(tmp_path: Path, line: str) -> None:
     assert read(with_head(tmp_path, line)).agent.tools == ()
 
 
-def test_a_model_may_be_inherited(tmp_path: Path) -> None:
-    assert read(with_head(tmp_path, "model: inherit")).agent.model is None
+@pytest.mark.parametrize("line", ["tools: *", 'tools: "*"', 'tools: ["*"]'])
+def test_a_star_means_all_tools(tmp_path: Path, line: str) -> None:
+    assert read(with_head(tmp_path, line)).agent.tools is None
+
+
+@pytest.mark.parametrize("name", ["inherit", "Inherit", "default"])
+def test_a_model_may_be_inherited(tmp_path: Path, name: str) -> None:
+    assert read(with_head(tmp_path, f"model: {name}")).agent.model is None
 
 
 @pytest.mark.parametrize(
@@ -99,6 +105,8 @@ def test_a_model_may_be_inherited(tmp_path: Path) -> None:
         ("input_schema: {type: object}", "`input_schema` must have `properties`"),
         ("color: true", "`color` must be text"),
         ("a: &x [1]\nb: *x", "aliases"),
+        ("no: yaml: here\na: [&x [1], *x]", "aliases"),
+        ("no: yaml: here\ntools: [", "the front matter is no YAML"),
     ],
 )
 def test_what_is_wrong_in_a_file_is_said_with_its_name(
@@ -203,6 +211,30 @@ def test_a_description_that_is_no_yaml_is_read_as_others_read_it(tmp_path: Path)
     agent = read(path).agent
     assert agent.description == 'Use it when: somebody asks "where" - say so'
     assert agent.tools == ("file_read", "grep")
+
+
+def test_examples_in_a_description_that_is_no_yaml_belong_to_it(tmp_path: Path) -> None:
+    agent = read(
+        with_head(
+            tmp_path,
+            "description: Use it when:",
+            "  <example>",
+            '  user: "Where: is it?"',
+            "  </example>",
+            "",
+            "# A comment, and a list as YAML has it.",
+            "tools:",
+            "- Read",
+            "  # and",
+            "- Grep",
+            "permissions:",
+            "  shell: deny",
+        )
+    ).agent
+
+    assert agent.description == 'Use it when: <example> user: "Where: is it?" </example>'
+    assert agent.tools == ("file_read", "grep")
+    assert agent.permissions == Rules((Rule("shell", "*", Decision.DENY),))
 
 
 def test_an_agent_is_found_by_name_and_an_unknown_one_falls_back_to_general() -> None:

@@ -79,6 +79,7 @@ def test_a_model_that_cannot_be_asked_is_an_error_of_the_configuration(
         ("anthropic", "claude-opus-5-5", Choice("anthropic", "claude-opus-5-5")),
         (None, "opus", Choice("anthropic", "claude-opus-5-5")),
         (None, "haiku", RUNS),
+        (None, "Opus", Choice("anthropic", "claude-opus-5-5")),
     ],
 )
 async def test_an_allowed_model_is_found_by_its_names(
@@ -99,6 +100,37 @@ async def test_any_other_model_is_refused_with_a_list(
 
     assert "anthropic/claude-opus-5-5" in str(caught.value)
     assert "openai/meta/llama" in str(caught.value)
+
+
+def test_a_family_is_found_in_the_names_of_a_gateway() -> None:
+    gateway = {"base_url": "http://localhost:4000", "main_model": "eu/claude-3-7-Sonnet@v1"}
+    given = settings(openai=gateway, allowed=["eu/claude-4-opus-latest"])
+
+    assert given.of_agent(None, "sonnet") == (given.main, True)
+    assert given.of_agent(None, "opus") == (Choice("openai", "eu/claude-4-opus-latest"), True)
+    assert given.of_agent(None, "eu") == (given.main, False)
+
+
+@pytest.mark.parametrize(
+    ("provider", "model", "expected"),
+    [
+        (None, None, (RUNS, True)),
+        (None, "sonnet", (MAIN, True)),
+        (None, "claude-2-instant", (RUNS, False)),
+        ("openai", "meta/llama", (Choice("openai", "meta/llama"), True)),
+        ("openai", "sonnet", (Choice("openai", "meta/llama"), False)),
+    ],
+)
+async def test_an_agent_whose_model_may_not_be_asked_for_has_another_of_the_same_provider(
+    models: Models, provider: str | None, model: str | None, expected: tuple[Choice, bool]
+) -> None:
+    assert settings(**BOTH).of_agent(provider, model) == expected
+    assert models.of_agent(provider, model) == expected[0]
+
+
+async def test_an_agent_of_a_provider_that_may_not_be_asked_gets_no_other(models: Models) -> None:
+    with pytest.raises(BadRequestError, match="The model offline may not be asked for"):
+        models.of_agent("offline", None)
 
 
 async def test_each_choice_is_asked_at_its_own_provider() -> None:
