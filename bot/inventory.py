@@ -6,9 +6,10 @@ from pathlib import Path
 
 from bot.agent.shelf import AGENTS, Shelf
 from bot.agent.skill_shelf import SkillFolders
-from bot.agent.tool_names import BUILT_IN
+from bot.agent.tool_names import BUILT_IN, OF_AGENTS
 from bot.config import Config
 from bot.errors import BadRequestError
+from skills import agents as as_tools
 from skills.base import Skill
 from skills.loading import fitting, load
 from skills.registry import SkillRegistry
@@ -49,6 +50,7 @@ def take(config: Config) -> Inventory:
         problems=(
             *agents.problems,
             *folders.problems,
+            *as_tools.as_tools(agents, _is_taken)[1],
             *_unknown_skills(agents, folders),
             *_unknown_models(config, agents),
             *_unknown_rules(config, agents, known),
@@ -59,17 +61,18 @@ def take(config: Config) -> Inventory:
 
 def _stand_ins(config: Config, agents: Shelf) -> Iterator[Skill]:
     """Return something with the name of each tool and skill that a bot would have."""
-    tools = {
-        agent.tool or agent.name.replace("-", "_")
-        for agent in agents.by_name.values()
-        if agent.input_schema
-    }
+    tools = {as_tools.tool_name(agent) for agent in as_tools.as_tools(agents, _is_taken)[0]}
     for name in sorted(BUILT_IN | tools):
         yield Skill(name=name, description="")
     outer = {f"mcp__{name}" for name in config.mcp.servers}
     outer |= {f"rest__{name}" for name in config.rest.services}
     for name in sorted(outer):
         yield Skill(name=name, description="", live=tuple)
+
+
+def _is_taken(name: str) -> bool:
+    """Whether a skill has a tool of this name, or is called so, in every bot."""
+    return name in BUILT_IN - OF_AGENTS
 
 
 def _unknown_rules(config: Config, agents: Shelf, known: Callable[[str], bool]) -> Iterator[str]:

@@ -55,6 +55,7 @@ from skills import (
 from skills import agents as agent_tools
 from skills.base import Skill
 from skills.loading import fitting, load
+from skills.registry import SkillRegistry
 
 log = logging.getLogger(__name__)
 
@@ -147,13 +148,19 @@ class Skillset:
         ]
         if config.subagents.enabled:
             nested = config.subagents.max_depth > 1
-            found[:0] = [
-                subagents.build(manager, records, nested=nested),
-                agent_tools.build(manager, self._agents),
-            ]
             if config.schedules.enabled:
                 found.append(scheduler.build(self._book()))
+            found.insert(0, subagents.build(manager, records, nested=nested))
+            found.insert(1, self._of_agents(manager, SkillRegistry(found)))
         return [*found, *self._of_others(found)]
+
+    def _of_agents(self, manager: SubagentManager, others: SkillRegistry) -> Skill:
+        def is_taken(name: str) -> bool:
+            return others.has(name) or name in self._wires.own_tools
+
+        for problem in agent_tools.as_tools(self._agents, is_taken)[1]:
+            log.warning("%s", problem)
+        return agent_tools.build(manager, self._agents, is_taken)
 
     def _of_others(self, found: list[Skill]) -> list[Skill]:
         """Return the skills that do not come with the bot, less those in the way of these."""

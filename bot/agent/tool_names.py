@@ -32,6 +32,8 @@ web_search whiteboard_delete whiteboard_list whiteboard_read whiteboard_write
 """
 #: What our skills and their tools are called, for whoever looks at agents where there is no bot.
 BUILT_IN = frozenset(_NAMES.split())
+#: Those of them that are agents as tools.
+OF_AGENTS = frozenset({"code_review", "code_search", "plan"})
 
 
 def ours(name: str) -> str:

@@ -124,7 +124,10 @@ class Asking:
             if await run_questions.permitted(tx, self._run.id, question.tool):
                 now = self._desk.now()
                 await run_questions.put(tx, question, self._run.place, now)
-                await run_questions.answer(tx, question.id, status="yes", by="", now=now)
+                # Whoever permitted the tool has answered this as well, whether it was shown or not.
+                by = self._run.user_id
+                await run_questions.answer(tx, question.id, status="yes", by=by, now=now)
+                self._desk.settling.soon(question.id)
                 return replace(known or question, status="yes")
             unheard = await run_questions.count(tx, self._run.id, status="expired")
         if unheard >= MOST_UNHEARD:

@@ -261,3 +261,28 @@ def test_what_searches_and_what_may_be_done_is_told(
     config = configured(folder, **sections)
 
     assert line in report(config, None, {}, take(config))
+
+
+SCHEMA = "input_schema: {properties: {what: {type: string}}}"
+
+
+async def test_an_agent_whose_tool_cannot_be_called_so_is_told_and_stops_nobody(
+    folder: Path, sqlite_url: str
+) -> None:
+    put_agent(folder, "grabber", f"tool: grep\n{SCHEMA}")
+    put_agent(folder, "second", f"tool: plan\n{SCHEMA}")
+    put_agent(folder, "odd", f'tool: "do it!"\n{SCHEMA}')
+    put_agent(folder, "fine", SCHEMA)
+
+    found = take(configured(folder)).problems
+    outlets = {"fake": FakeOutlet("fake")}
+    async with open_bot(configured(folder, sqlite_url), outlets) as bot:
+        tools = {tool.name: tool for tool in bot.registry.tools_for(is_subagent=False)}
+
+    assert [line[:60] for line in found] == [
+        "The agent grabber is no tool: the name `grep` is taken. Give",
+        "The agent odd is no tool: 'do it!' has other signs than lett",
+        "The agent second is no tool: the name `plan` is taken. Give ",
+    ]
+    assert {"fine", "plan", "grep"} <= set(tools)
+    assert "do it!" not in tools

@@ -20,6 +20,7 @@ async def asked(
     user: Identity,
     *,
     place: Place | None = None,
+    shown: bool = True,
     **changes: object,
 ) -> RunQuestion:
     """Store a question of a run of this person, asked in their room unless a place is given."""
@@ -38,6 +39,8 @@ async def asked(
     question = RunQuestion(**(values | changes))  # type: ignore[arg-type]
     async with database.transaction() as tx:
         assert await run_questions.put(tx, question, place or room(user), stored.now())
+        if shown:
+            await run_questions.show(tx, question.id, question.message_id, stored.now())
     return question
 
 
@@ -112,7 +115,7 @@ async def test_what_was_asked_in_a_channel_is_answered_at_its_top_or_below_the_q
     channel = replace(room(alice), thread="", message="")
     question = await asked(database, stored, alice, place=channel)
     async with database.transaction() as tx:
-        await run_questions.show(tx, question.id, "question's")
+        await run_questions.show(tx, question.id, "question's", stored.now())
         found = {
             where: await run_questions.open_in(tx, alice.key, place, clock())
             for where, place in {
@@ -131,8 +134,8 @@ async def test_a_reply_is_to_the_one_question_whose_message_it_answers(
 ) -> None:
     first, second = [await asked(database, stored, alice) for _ in range(2)]
     async with database.transaction() as tx:
-        await run_questions.show(tx, first.id, "first's")
-        await run_questions.show(tx, second.id, "second's")
+        await run_questions.show(tx, first.id, "first's", stored.now())
+        await run_questions.show(tx, second.id, "second's", stored.now())
         here = (tx, alice.key, room(alice), clock())
         to_first = await run_questions.open_in(*here, reply_to="first's")
         to_another = await run_questions.open_in(*here, reply_to="another's")
@@ -211,3 +214,26 @@ async def test_a_number_stands_for_an_option(
     database: Database, stored: Stored, alice: Identity, text: str, meant: str
 ) -> None:
     assert (await asked(database, stored, alice)).meant_by(text) == meant
+
+
+async def test_what_nobody_could_read_yet_is_answered_by_nothing_that_is_said(
+    database: Database, stored: Stored, clock: FakeClock, alice: Identity
+) -> None:
+    question = await asked(database, stored, alice, shown=False)
+    async with database.transaction() as tx:
+        before = await run_questions.open_in(tx, alice.key, room(alice), clock())
+        await run_questions.show(tx, question.id, "m1", clock())
+        after = await run_questions.open_in(tx, alice.key, room(alice), clock())
+
+    assert before == []
+    assert [each.message_id for each in after] == ["m1"]
+
+
+async def test_a_reply_to_another_message_is_no_answer(
+    database: Database, stored: Stored, clock: FakeClock, alice: Identity
+) -> None:
+    await asked(database, stored, alice, message_id="m1")
+    async with database.snapshot() as tx:
+        found = await run_questions.open_in(tx, alice.key, room(alice), clock(), reply_to="m2")
+
+    assert found == []

@@ -487,19 +487,25 @@ async def test_the_next_word_after_the_answer_is_for_the_bot_again(database_url:
         assert reply.final == "Hello Alice."
 
 
-async def test_with_two_runs_waiting_it_is_asked_whose_answer_this_is(database_url: str) -> None:
+async def test_with_two_runs_waiting_a_message_is_for_the_main_agent_which_sees_both(
+    database_url: str,
+) -> None:
     play = asker(ASKED)
     play.runs["Brew"] = [call("ask_user", question="Which tea?")]
+    play.main = [Reply(text="For which of them?")]
     async with stage(database_url, play) as it:
         await baking(it)
         await it.command(ALICE, "/subagents spawn --label brewing Brew tea")
         await it.outlet.asked(2)
-        unclear = await it.command(ALICE, "Green")
+        await it.say(ALICE, "Green")
+        reply = await it.outlet.replied()
+        told = said(play.asked[-1]["messages"][-1])
         await it.command(ALICE, "/subagents send brewing Green")
         await it.ended("Brew", RunStatus.COMPLETED)
 
-        assert "Several runs wait" in unclear.text
-        assert "for “baking”" in unclear.text
+        assert reply.final == "For which of them?"
+        assert "Which cake?" in told
+        assert "Which tea?" in told
         assert (await it.run_of("Bake")).status is RunStatus.WAITING_INPUT
 
 

@@ -63,7 +63,7 @@ def test_a_rule_is_said_with_its_reason() -> None:
 
     verdict = permissions.decide("shell", ["git push\n--force"], harmless=False)
     assert verdict.decision is DENY
-    assert verdict.reason == "the rule “shell:git push*: deny” is about shell on git push --force"
+    assert verdict.reason == "the rule `shell:git push*: deny` is about shell on `git push --force`"
 
 
 PERMISSIONS = st.builds(

@@ -129,9 +129,10 @@ async def test_what_a_run_may_not_do_nobody_does_for_it(
         status="running",
         number=99,
         agent="careful",
-        metadata={"permissions": [{"file_write": "deny"}]},
+        metadata={"permissions": [{"file_write": "deny"}], "own_workspace": True},
     )
-    request = RunRequest(task="Count", permissions={"shell": "allow", "file_write": "allow"})
+    asked = {"shell": "allow", "file_write": "allow"}
+    request = RunRequest(task="Count", agent="careful", permissions=asked)
     child = await child_of(parent, alice, office, request)
     rules = callers_rules(child)
 
@@ -145,3 +146,4 @@ async def test_what_a_run_may_not_do_nobody_does_for_it(
     assert decide("file_write") is Decision.DENY
     assert decide("shell") is Decision.ASK
     assert decide("notes") is Decision.ALLOW
+    assert child.metadata["own_workspace"] is True
