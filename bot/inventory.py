@@ -12,6 +12,7 @@ from bot.errors import BadRequestError
 from skills import agents as as_tools
 from skills.base import Skill
 from skills.loading import fitting, load
+from skills.loading_dangers import dangers
 from skills.registry import SkillRegistry
 
 
@@ -51,6 +52,7 @@ def take(config: Config) -> Inventory:
             *agents.problems,
             *folders.problems,
             *as_tools.as_tools(agents, _is_taken)[1],
+            *_unsafe(config),
             *_unknown_skills(agents, folders),
             *_unknown_models(config, agents),
             *_unknown_rules(config, agents, known),
@@ -68,6 +70,21 @@ def _stand_ins(config: Config, agents: Shelf) -> Iterator[Skill]:
     outer |= {f"rest__{name}" for name in config.rest.services}
     for name in sorted(outer):
         yield Skill(name=name, description="", live=tuple)
+
+
+def _unsafe(config: Config) -> Iterator[str]:
+    """Return which folders with instructions for agents somebody else could write to."""
+    folders = (*config.agents.folders, *config.agent_skills.folders)
+    why = "what is in it tells agents what to do"
+    yield from dangers(folders, kinds=frozenset({".md"}), why=why)
+    files = Path(config.workspaces.folder).expanduser().absolute()
+    for name in (*folders, *config.skills.folders):
+        folder = Path(name).expanduser().absolute()
+        if folder.is_relative_to(files) or files.is_relative_to(folder):
+            yield (
+                f"{name} and `workspaces.folder` lie in each other: agents could write what other "
+                "agents are told. Keep them apart."
+            )
 
 
 def _is_taken(name: str) -> bool:

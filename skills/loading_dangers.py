@@ -6,22 +6,33 @@ from itertools import chain, islice
 from pathlib import Path
 
 MOST_FILES = 1_000
-_CODE = {".py", ".pyc", ".so"}
+CODE = frozenset({".py", ".pyc", ".so"})
 
 
-def dangers(folders: Iterable[str]) -> Iterator[str]:
-    """Return a sentence for each file or folder below these that anybody could change."""
+def dangers(
+    folders: Iterable[str],
+    *,
+    kinds: frozenset[str] = CODE,
+    why: str = "what is in it runs with the rights of the bot",
+) -> Iterator[str]:
+    """Return a sentence for each file or folder below these that anybody could change.
+
+    Args:
+        folders: Where to look.
+        kinds: How the names of the files end that matter.
+        why: What is bad about it.
+    """
     for name in folders:
         folder = Path(name).expanduser().absolute()
-        replaceable = (_writable_by_all(path) for path in islice(_code_in(folder), MOST_FILES))
+        files = islice(_files_in(folder, kinds), MOST_FILES)
+        replaceable = (_writable_by_all(path) for path in files)
         for path in dict.fromkeys(filter(None, replaceable)):
             yield (
-                f"{path} can be written by everyone on this machine, and what is in it runs with "
-                f"the rights of the bot: chmod o-w {path}"
+                f"{path} can be written by everyone on this machine, and {why}: chmod o-w {path}"
             )
 
 
-def _code_in(folder: Path) -> Iterator[Path]:
+def _files_in(folder: Path, kinds: frozenset[str]) -> Iterator[Path]:
     yield folder
     try:
         children = sorted(folder.iterdir())
@@ -30,7 +41,7 @@ def _code_in(folder: Path) -> Iterator[Path]:
     for child in children:
         # A package may be a link, and its files are looked at all the same.
         below = child.resolve().rglob("*") if child.is_dir() else ()
-        yield from (path for path in chain([child], below) if path.suffix in _CODE or path.is_dir())
+        yield from (path for path in chain([child], below) if path.suffix in kinds or path.is_dir())
 
 
 def _writable_by_all(path: Path) -> Path | None:

@@ -149,7 +149,7 @@ def read(path: Path) -> Reading:
         timeout_minutes=file.number("timeout_minutes"),
         announce=file.one_of("announce", ANNOUNCE) or ANNOUNCE[0],
         skills=file.names("skills") if head.get("skills") else (),
-        mcp_servers=file.names("mcpServers") if head.get("mcpServers") else (),
+        mcp_servers=file.servers("mcpServers")[0],
         background=file.switch("background"),
         effort=file.one_of("effort", EFFORTS) or None,
         color=file.text("color"),
@@ -160,7 +160,11 @@ def read(path: Path) -> Reading:
         summarize=file.text("summarize"),
         workspace=file.one_of("workspace", WORKSPACES) or WORKSPACES[0],
     )
-    return Reading(agent, tuple(_unused(path, head)))
+    inline = (
+        f"{path.name}: the MCP server `{name}` is not used: name it in `mcp.servers`."
+        for name in file.servers("mcpServers")[1]
+    )
+    return Reading(agent, (*_unused(path, head), *inline))
 
 
 def _unused(path: Path, head: Json) -> Iterable[str]:
@@ -210,6 +214,17 @@ class _File:
         if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
             raise self.wrong(f"`{key}` must be a list of names, `[]` for none")
         return tuple(name.strip() for name in value if name.strip())
+
+    def servers(self, key: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Return the servers that are named, and those that the file would bring itself."""
+        value = self.head.get(key)
+        if isinstance(value, dict):
+            return (), tuple(map(str, value))
+        if not isinstance(value, list):
+            return self.names(key) if value else (), ()
+        brought = [str(name) for each in value if isinstance(each, dict) for name in each]
+        named = [each for each in value if not isinstance(each, dict)]
+        return _File(self.path, {key: named}).names(key), tuple(brought)
 
     def tools(self, key: str) -> tuple[str, ...]:
         return tuple(dict.fromkeys(ours(name) for name in self.names(key)))

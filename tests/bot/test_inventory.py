@@ -286,3 +286,17 @@ async def test_an_agent_whose_tool_cannot_be_called_so_is_told_and_stops_nobody(
     ]
     assert {"fine", "plan", "grep"} <= set(tools)
     assert "do it!" not in tools
+
+
+def test_folders_that_others_could_write_to_are_told(folder: Path) -> None:
+    put_agent(folder, "fine")
+    (folder / "agents" / "fine.md").chmod(0o666)
+    workspaces = {"folder": str(folder / "skills" / "files")}
+
+    found = "\n".join(take(configured(folder, workspaces=workspaces)).problems)
+
+    assert "fine.md can be written by everyone on this machine, and what is in it tells" in found
+    assert f"{folder / 'skills'} and `workspaces.folder` lie in each other" in found
+    assert take(configured(folder)).problems != ()
+    (folder / "agents" / "fine.md").chmod(0o644)
+    assert take(configured(folder)).problems == ()

@@ -265,3 +265,25 @@ def test_the_agents_that_we_ship_can_be_read_and_have_their_steps() -> None:
     }
     tools = {agent.tool for agent in shelf.by_name.values() if agent.input_schema}
     assert tools == {"code_search", "code_review", "plan"}
+
+
+@pytest.mark.parametrize(
+    ("lines", "named", "brought"),
+    [
+        (["mcpServers: [time, files]"], ("time", "files"), []),
+        (["mcpServers: time, files"], ("time", "files"), []),
+        (["mcpServers: [time, {own: {command: npx}}]"], ("time",), ["own"]),
+        (["mcpServers: {own: {command: npx}}"], (), ["own"]),
+        (["mcpServers: []"], (), []),
+    ],
+)
+def test_servers_are_named_and_those_that_a_file_brings_are_a_warning(
+    tmp_path: Path, lines: list[str], named: tuple[str, ...], brought: list[str]
+) -> None:
+    reading = read(with_head(tmp_path, *lines))
+
+    assert reading.agent.mcp_servers == named
+    assert list(reading.warnings) == [
+        f"explore.md: the MCP server `{name}` is not used: name it in `mcp.servers`."
+        for name in brought
+    ]
