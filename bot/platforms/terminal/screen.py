@@ -2,10 +2,13 @@
 
 import asyncio
 import logging
+import re
 import sys
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass
+from typing import TextIO
 
 from prompt_toolkit import PromptSession
 from prompt_toolkit.buffer import Buffer
@@ -201,6 +204,24 @@ class Screen:
         return [*self._live, ("bold", prompt_of(user) if user else "")]
 
 
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+
+
+@dataclass(frozen=True, slots=True)
+class WithoutColours:
+    """A stream that takes colours out of what is written, which the patched one would garble."""
+
+    stream: TextIO
+
+    def write(self, text: str) -> int:
+        """Write a text without its colours."""
+        return self.stream.write(_COLOUR.sub("", text))
+
+    def flush(self) -> None:
+        """Hand on what was written."""
+        self.stream.flush()
+
+
 @contextmanager
 def _logs_above_prompt() -> Iterator[None]:
     """Send log lines for the terminal through the patched stream: they would tear up the prompt."""
@@ -213,7 +234,7 @@ def _logs_above_prompt() -> Iterator[None]:
         and error_stream.isatty()
     ]
     for handler in moved:
-        handler.setStream(sys.stderr)
+        handler.setStream(WithoutColours(sys.stderr))
     try:
         yield
     finally:
