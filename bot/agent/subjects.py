@@ -46,15 +46,6 @@ def spelled(text: str) -> str:
     return posixpath.normpath("/" + text).lstrip("/") or "."
 
 
-def address(name: str) -> Subjects:
-    """Return what gives the web address in an argument, in its one spelling."""
-
-    def subjects(arguments: Json) -> tuple[str, ...]:
-        return (spelled_address(str(arguments.get(name) or "")),)
-
-    return subjects
-
-
 def spelled_address(text: str) -> str:
     """Return an address with scheme and host in small letters, and nothing that goes by itself.
 

@@ -43,6 +43,8 @@ MOST_SPELLED = 3000
 MAX_OPTIONS = 5
 MAX_QUESTION = 1500
 MAX_OPTION = 60
+#: Of an argument's name, which is the model's as well.
+MAX_NAME = 60
 
 LOST = "the run has ended, or another process has it"
 
@@ -85,6 +87,8 @@ class Asking:
         self._owner = owner
         self._active = active
         self._asking = asyncio.Lock()
+        # How an earlier attempt left it, as long as it has no slot again.
+        self._left_waiting = run.status if run.status in WAITING else None
 
     # -- for a permission --------------------------------------------------------------------------
 
@@ -106,6 +110,7 @@ class Asking:
         )
         async with self._one_at_a_time():
             answered = await self._permission(question)
+            await self._regain_slot()
             if answered.status != "yes" or answered.fingerprint != bound:
                 why = REFUSED.get(answered.status, REFUSED["no"]).format(tool=tool.name)
                 return f"{why} ({answered.answer})" if answered.answer else why
@@ -154,14 +159,13 @@ class Asking:
         Raises:
             FencedError: Another process has taken the run over, or it has ended.
         """
-        if self._run.status not in WAITING:
+        if self._left_waiting is None:
             return
         async with self._desk.database.snapshot() as tx:
             open_ones = await run_questions.open_of_many(tx, [self._run.id])
         if not open_ones:
             async with self._one_at_a_time():
-                with self._pauses():
-                    await self._come_back(self._run.status)
+                await self._regain_slot()
 
     # -- for what only the person knows ------------------------------------------------------------
 
@@ -187,6 +191,7 @@ class Asking:
         async with self._one_at_a_time():
             await self._check_number(call_id)
             answered = await self._answered(asked, RunStatus.WAITING_INPUT)
+            await self._regain_slot()
         match answered.status:
             case "yes":
                 return f"Your person answered:\n{answered.answer}"
@@ -303,6 +308,12 @@ class Asking:
             yield
             await self._come_back(status)
 
+    async def _regain_slot(self) -> None:
+        """Wait for a slot, if an earlier attempt gave it back and this one has not waited since."""
+        if self._left_waiting is not None:
+            with self._pauses():
+                await self._come_back(self._left_waiting)
+
     async def _give_back(self, status: RunStatus) -> None:
         async with self._desk.database.transaction() as tx:
             await admission.lock(tx)
@@ -329,6 +340,7 @@ class Asking:
                 break
             looks += 1
             await self._pause(looks)
+        self._left_waiting = None
         self._tell(status, RunStatus.RUNNING)
 
     async def _heard(self, asked: RunQuestion) -> RunQuestion:
@@ -373,14 +385,14 @@ def spelled(tool: str, arguments: Json, *, most: int = MOST_SPELLED) -> str:
     """Return a call as a person reads it; secrets are masked, and what is left out is counted."""
     room = most // max(1, len(arguments))
     given = ", ".join(
-        f"{name}={_cut(json.dumps(value, ensure_ascii=False, default=str), room)}"
+        f"{_cut(name, MAX_NAME)}={_cut(json.dumps(value, ensure_ascii=False, default=str), room)}"
         for name, value in arguments.items()
     )
     return f"`{tool}({without_secrets(given).replace('`', 'ˋ')})`"
 
 
 def _cut(text: str, room: int) -> str:
-    """Return a value in one line: its beginning and end, if all of it is too much."""
+    """Return a name or value in one line: its beginning and end, if all of it is too much."""
     line = one_line(text, len(text) + 100)
     if len(line) <= room:
         return line

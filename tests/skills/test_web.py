@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bot.agent.messages import Usage
+from bot.agent.permissions import Decision, Permissions, read_rules
 from bot.errors import ToolError
 from bot.net.base import UNREACHABLE
 from bot.search.base import Hit, Spent, uncounted
@@ -247,3 +248,39 @@ def test_the_parts_of_a_text_are_the_text(text: str, size: int) -> None:
 
     assert "".join(parts) == text
     assert all(len(part) <= size for part in parts)
+
+
+# -- permissions -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "https://intranet.example/x",
+        "HTTPS://INTRANET.example/x",
+        " https://intranet.example/x",
+        "https://intranet.example:443/x",
+        "https://intranet.example./x",
+        "https://me@intranet.example/x",
+        "https://intranet.example/x#part",
+        "https://intranet.example",
+        "https://intranet.example?x",
+        "https://ｉntranet.example/x",
+    ],
+)
+def test_a_rule_about_a_site_holds_however_its_address_is_written(address: str) -> None:
+    rules = Permissions(read_rules({"web_fetch:https://intranet.example/*": "deny"}))
+
+    assert rules.decide("web_fetch", about(address), harmless=True).decision is Decision.DENY
+
+
+@given(st.text())
+def test_any_text_becomes_an_address(text: str) -> None:
+    assert len(about(text)) == 1
+
+
+def about(address: str) -> tuple[str, ...]:
+    """Return what a call of `web_fetch` is about."""
+    fetch = next(tool for tool in build(FakeWeb().web()).tools if tool.name == "web_fetch")
+    assert fetch.subjects is not None
+    return fetch.subjects({"url": address})

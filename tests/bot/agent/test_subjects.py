@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bot.agent.permissions import Decision, Permissions, read_rules
-from bot.agent.subjects import HIDDEN, address, argument, commands, commands_in, path, spelled
+from bot.agent.subjects import HIDDEN, argument, commands, commands_in, path, spelled
 
 ONLY_GIT = Permissions(read_rules({"shell": "ask", "shell:git *": "allow"}))
 NO_SECRETS = Permissions(read_rules({"file_read:secret/*": "deny"}))
@@ -123,32 +123,6 @@ def test_an_argument_stands_for_itself() -> None:
     assert argument("url")({"url": "https://example.org"}) == ("https://example.org",)
     assert argument("url")({}) == ("",)
     assert commands("command")({}) == ("",)
-
-
-@pytest.mark.parametrize(
-    "address_given",
-    [
-        "https://intranet.example/x",
-        "HTTPS://INTRANET.example/x",
-        " https://intranet.example/x",
-        "https://intranet.example:443/x",
-        "https://intranet.example./x",
-        "https://me@intranet.example/x",
-        "https://intranet.example/x#part",
-        "https://intranet.example",
-        "https://intranet.example?x",
-    ],
-)
-def test_a_rule_about_a_site_holds_however_its_address_is_written(address_given: str) -> None:
-    rules = Permissions(read_rules({"web_fetch:https://intranet.example/*": "deny"}))
-    about = address("url")({"url": address_given})
-
-    assert rules.decide("web_fetch", about, harmless=True).decision is Decision.DENY
-
-
-@given(st.text())
-def test_any_text_becomes_an_address(text: str) -> None:
-    assert len(address("url")({"url": text})) == 1
 
 
 def test_in_a_pattern_only_the_star_and_the_question_mark_mean_something() -> None:
