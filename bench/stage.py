@@ -25,6 +25,7 @@ from bot.platforms.base import (
     Delivered,
     OnBegun,
     RunCard,
+    Settlement,
     not_kept,
 )
 from bot.subagents.requests import Caller, RunRequest
@@ -169,7 +170,11 @@ class Outlet:
         """Count the moves of all cards."""
         self.cards += 1
 
-    async def ask(self, confirmation: Confirmation) -> None:
+    async def ask(self, confirmation: Confirmation) -> str:
+        """Do nothing."""
+        return ""
+
+    async def settle(self, question: Confirmation, settlement: Settlement) -> None:
         """Do nothing."""
 
     async def tell(self, place: Place, user: Identity, text: str) -> None:

@@ -14,7 +14,7 @@ import typer
 from typer.core import TyperGroup
 
 from bot import logs
-from bot.config import Config, load, locate
+from bot.config import Config, load, locate, remarks
 from bot.errors import BadRequestError, BotError, ConfigError
 from bot.reread import Reread
 
@@ -108,7 +108,8 @@ def check(config: ConfigFile = None) -> None:
     from bot import inventory, report  # noqa: PLC0415
 
     found = inventory.take(settings)
-    _say(report.report(settings, locate(config, os.environ), os.environ, found))
+    file, unwise = locate(config, os.environ), remarks(config, os.environ)
+    _say(report.report(settings, file, os.environ, found, unwise))
 
 
 def migrate(config: ConfigFile = None) -> None:

@@ -7,7 +7,7 @@ from typing import Literal, Self
 
 from pydantic import Field, SecretStr, ValidationError, model_validator
 
-from bot import document, interpolation, logs, problems
+from bot import document, interpolation, logs, open_secrets, problems
 from bot.agent.permissions import PermissionSettings
 from bot.agent.settings import AgentSettings, AgentSkillsSettings, AgentsSettings
 from bot.calendars.settings import CalendarsSettings
@@ -52,6 +52,11 @@ FROM_ENVIRONMENT: Mapping[Key, str] = {
 
 #: Shorter values are no secrets, and words of an error might be taken for them.
 _SHORTEST_SECRET = 6
+
+_OPEN = (
+    "a secret must not stand in the file; write `${NAME}` in its place, like "
+    '`"Bearer ${NAME}"`, and set that variable of the environment'
+)
 
 
 class LoggingSettings(Settings):
@@ -194,6 +199,21 @@ def load(path: Path | None, environ: Mapping[str, str]) -> Config:
     raise ConfigError(_told(file, draft, found | draft.problems))
 
 
+def remarks(path: Path | None, environ: Mapping[str, str]) -> list[str]:
+    """Return what is unwise in a file that can be used, a sentence each, and no secret.
+
+    Raises:
+        ConfigError: The file cannot be read.
+    """
+    file = locate(path, environ)
+    read = document.read(_bytes(file)) if file else document.Document()
+    return [
+        f"{problems.name(key)} (line {read.lines[key]}) is a secret that stands in the file; "
+        "write `${NAME}` in its place, and set that variable of the environment."
+        for key in open_secrets.found(read.tree, open_secrets.WARNED)
+    ]
+
+
 def _bytes(file: Path) -> bytes:
     try:
         with file.open("rb") as opened:
@@ -208,6 +228,8 @@ def _draft(read: document.Document, environ: Mapping[str, str]) -> _Draft:
     expansion = interpolation.Expansion(environ, read.problems)
     tree = expansion.tree(read.tree)
     assert isinstance(tree, dict)
+    for key in open_secrets.found(read.tree, open_secrets.REFUSED):
+        expansion.problems.setdefault(key, _OPEN)
     lines = {key: f"line {line}" for key, line in read.lines.items()}
     draft = _Draft(tree, lines, expansion.problems, expansion.used)
     for variable, key in interpolation.overrides(environ).items():

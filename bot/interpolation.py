@@ -72,6 +72,24 @@ class Expansion:
         return value or ""
 
 
+def written(text: str) -> tuple[str, bool]:
+    """Return what a text itself says, defaults included, and whether variables say the rest.
+
+    They do when there is one at least, and none that has a default other than an empty one.
+    """
+    filled: list[bool] = []
+
+    def literal(match: re.Match[str]) -> str:
+        if match["inside"] is None:
+            return "${"
+        default = match["inside"].partition(":-")[2]
+        filled.append(not default)
+        return default or " "
+
+    said = _REFERENCE.sub(literal, text)
+    return said, bool(filled) and all(filled)
+
+
 def overrides(environ: Mapping[str, str]) -> dict[str, Key]:
     """Return which variables set a key from outside: `RETINUE__SUBAGENTS__MAX_DEPTH` and so on."""
     return {

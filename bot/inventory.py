@@ -4,12 +4,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from bot.agent.as_tools import as_tools, tool_name
 from bot.agent.shelf import AGENTS, Shelf
 from bot.agent.skill_shelf import SkillFolders
 from bot.agent.tool_names import BUILT_IN, OF_AGENTS
 from bot.config import Config
 from bot.errors import BadRequestError
-from skills import agents as as_tools
 from skills.base import Skill
 from skills.loading import fitting, load
 from skills.loading_dangers import dangers
@@ -51,7 +51,7 @@ def take(config: Config) -> Inventory:
         problems=(
             *agents.problems,
             *folders.problems,
-            *as_tools.as_tools(agents, _is_taken)[1],
+            *as_tools(agents, _is_taken)[1],
             *_unsafe(config),
             *_unknown_skills(agents, folders),
             *_unknown_models(config, agents),
@@ -63,7 +63,7 @@ def take(config: Config) -> Inventory:
 
 def _stand_ins(config: Config, agents: Shelf) -> Iterator[Skill]:
     """Return something with the name of each tool and skill that a bot would have."""
-    tools = {as_tools.tool_name(agent) for agent in as_tools.as_tools(agents, _is_taken)[0]}
+    tools = {tool_name(agent) for agent in as_tools(agents, _is_taken)[0]}
     for name in sorted(BUILT_IN | tools):
         yield Skill(name=name, description="")
     outer = {f"mcp__{name}" for name in config.mcp.servers}

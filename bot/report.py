@@ -28,6 +28,7 @@ def report(
     file: Path | None,
     environ: Mapping[str, str],
     inventory: Inventory | None = None,
+    remarks: Sequence[str] = (),
 ) -> str:
     """Return a few lines about a configuration, without its secrets.
 
@@ -36,6 +37,7 @@ def report(
         file: Where from, if from a file.
         environ: The variables that may have set keys.
         inventory: Which agents and skills it gives, if somebody looked.
+        remarks: What is unwise in the file.
     """
     sections = {
         "Configuration": _source(file, environ),
@@ -54,6 +56,7 @@ def report(
         "REST services": _rest(config.rest),
         "Calendars": _calendars(config.calendar),
         **_inventory(inventory),
+        "Warnings": iter([*(inventory.problems if inventory else ()), *remarks]),
     }
     return "\n".join(
         fill(
@@ -215,7 +218,9 @@ def _calendars(settings: CalendarsSettings) -> Iterator[str]:
 
 
 def _whose(calendar: CalendarSettings) -> str:
-    return f"of {_some(calendar.people, 'person', 'people')}" if calendar.people else "everyone's"
+    if calendar.people is None:
+        return "everyone's"
+    return f"of {_some(calendar.people, 'person', 'people')}" if calendar.people else "nobody's"
 
 
 def _inventory(found: Inventory | None) -> dict[str, Iterator[str]]:
@@ -225,7 +230,6 @@ def _inventory(found: Inventory | None) -> dict[str, Iterator[str]]:
         "Agents": iter([", ".join(found.agents)]),
         "Agent Skills": iter([", ".join(found.agent_skills) or "none: see `agent_skills.folders`"]),
         "Skills": iter([", ".join(found.skills) or "those that come with the bot"]),
-        "Warnings": iter(found.problems),
     }
 
 

@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
+from bot.agent.as_tools import as_tools
 from bot.agent.definition import Agents
 from bot.agent.skill_shelf import SkillFolders
 from bot.calendars.calendars import Calendars
@@ -158,7 +159,7 @@ class Skillset:
         def is_taken(name: str) -> bool:
             return others.has(name) or name in self._wires.own_tools
 
-        for problem in agent_tools.as_tools(self._agents, is_taken)[1]:
+        for problem in as_tools(self._agents, is_taken)[1]:
             log.warning("%s", problem)
         return agent_tools.build(manager, self._agents, is_taken)
 
@@ -190,7 +191,7 @@ class Skillset:
         workspaces = Workspaces(self._config.workspaces)
         found = [files.build(workspaces)]
         if self._sandbox is not None:
-            found.append(shell.build(self._sandbox, workspaces.folder_of))
+            found.append(shell.build(self._sandbox, workspaces.folder_of, workspaces.all_folder_of))
         return found
 
     def _of_the_web(self) -> list[Skill]:

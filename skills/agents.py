@@ -1,8 +1,8 @@
 """Agents as tools: each that says what input it takes is a tool of the main agent."""
 
-import re
 from collections.abc import Callable
 
+from bot.agent.as_tools import SKILL, as_tools, tool_name
 from bot.agent.definition import AgentDefinition, Agents, find
 from bot.agent.sanitizer import one_line
 from bot.agent.schemas import task_of
@@ -11,10 +11,7 @@ from bot.subagents.requests import Caller, RunRequest
 from bot.values import Json
 from skills.base import Effects, Skill, Tool, ToolContext, ToolError
 
-NAME = "agents"
 LABEL_CHARACTERS = 60
-#: What every provider takes for the name of a tool; one that it refuses would stop all answers.
-_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 GUIDE = """\
 {names} are agents that report in this same turn: prefer them to `delegate_to_subagent` where one \
@@ -33,41 +30,11 @@ def build(manager: SubagentManager, agents: Agents, is_taken: Callable[[str], bo
     tools = tuple(_tool(manager, agents, agent) for agent in possible)
     names = ", ".join(f"`{tool.name}`" for tool in tools)
     return Skill(
-        name=NAME,
+        name=SKILL,
         description="Agents with an input of their own, as tools.",
         tools=tools,
         guide=GUIDE.format(names=names) if tools else "",
     )
-
-
-def as_tools(
-    agents: Agents, is_taken: Callable[[str], bool]
-) -> tuple[list[AgentDefinition], list[str]]:
-    """Return the agents that can be tools, and why others with an `input_schema` cannot."""
-    possible: dict[str, AgentDefinition] = {}
-    problems = []
-    for agent in agents.by_name.values():
-        name = tool_name(agent)
-        if not agent.input_schema:
-            continue
-        if not _NAME.fullmatch(name):
-            problems.append(
-                f"The agent {agent.name} is no tool: {name!r:.100} has other signs than letters, "
-                "digits, `_` and `-`, or more than 64. Give it another `tool`."
-            )
-        elif name == NAME or name in possible or is_taken(name):
-            problems.append(
-                f"The agent {agent.name} is no tool: the name `{name}` is taken. Give it another "
-                "`tool`."
-            )
-        else:
-            possible[name] = agent
-    return list(possible.values()), problems
-
-
-def tool_name(agent: AgentDefinition) -> str:
-    """Return what the tool of an agent is called."""
-    return agent.tool or agent.name.replace("-", "_")
 
 
 def _tool(manager: SubagentManager, agents: Agents, agent: AgentDefinition) -> Tool:

@@ -22,8 +22,10 @@ class Runner(Protocol):
         """What a command may use."""
         ...
 
-    async def run(self, command: str, folder: Path, *, seconds: float | None = None) -> Ended:
-        """Run a command in a folder.
+    async def run(
+        self, command: str, folder: Path, *, seconds: float | None = None, counted: Path
+    ) -> Ended:
+        """Run a command in a folder; `counted` holds all that is its person's.
 
         Raises:
             NotStartedError: Nothing was run.
@@ -31,7 +33,7 @@ class Runner(Protocol):
         ...
 
 
-#: Gives the folder with the files of whoever calls; it may block.
+#: Gives a folder of whoever calls; it may block.
 FolderOf = Callable[[ToolContext], Path]
 
 #: For the queue of commands, and for the end of one.
@@ -42,12 +44,13 @@ GUIDE = """\
 """
 
 
-def build(sandbox: Runner, folder_of: FolderOf) -> Skill:
+def build(sandbox: Runner, folder_of: FolderOf, counted_of: FolderOf) -> Skill:
     """Return the skill that runs commands.
 
     Args:
         sandbox: Has passed its self-test; where there is none, this skill is not offered.
         folder_of: Gives the workspace of whoever calls.
+        counted_of: Gives what holds all workspaces of that person, which share their room.
     """
     settings = sandbox.settings
     default, most = settings.default_seconds, settings.max_seconds
@@ -68,8 +71,9 @@ def build(sandbox: Runner, folder_of: FolderOf) -> Skill:
         beginning and end, so write it to a file.
         """
         folder = await asyncio.to_thread(folder_of, context)
+        counted = await asyncio.to_thread(counted_of, context)
         try:
-            ended = await sandbox.run(command, folder, seconds=timeout_seconds)
+            ended = await sandbox.run(command, folder, seconds=timeout_seconds, counted=counted)
         except NotStartedError:
             raise ToolError(
                 "The sandbox did not start, and nothing was run. Try again later, or go on without."

@@ -10,6 +10,7 @@ from pydantic import Field
 
 from bot.agent import subjects
 from bot.agent.defusing import defused
+from bot.agent.plain import clean
 from bot.agent.sanitizer import escape_for_model, one_line
 from bot.net.base import Answer, Fetches, WebError
 from bot.net.bodies import HTML_TYPES, decoded
@@ -97,7 +98,7 @@ def _web_search(search: SearchProvider, seconds: float) -> Tool:
         limit: Annotated[int, Field(ge=1, le=MOST_HITS)] = 5,
     ) -> str:
         """Search the web: titles, addresses, excerpts. Read pages with web_fetch."""
-        asked = " ".join(query.split())
+        asked = " ".join(clean(query).split())
         if not asked:
             raise ToolError("There is nothing to look for. Give the query a few words.")
         if len(asked) > MOST_QUERY_CHARACTERS:

@@ -57,7 +57,7 @@ class AgentConfig:
 
     Attributes:
         max_response_tokens: Output tokens of one answer.
-        effort: How hard the model should think: `low`, `medium`, `high`; `None` for its usual.
+        effort: How hard the model should think, from `low` to `max`; `None` for its usual.
         person: An opaque hash for the provider.
     """
 

@@ -3,16 +3,14 @@
 The form is that of Claude Code's subagents, with keys of ours beside it: `docs/agents.md`.
 """
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
 from bot.agent.frontmatter import read_parts
-from bot.agent.permissions import Rules, read_rules
-from bot.agent.schemas import check_schema
-from bot.agent.tool_names import ours
-from bot.errors import BadRequestError, ConfigError
+from bot.agent.heads import Head
+from bot.agent.permissions import Rules
 from bot.values import Json
 
 GENERAL = "general"
@@ -21,8 +19,9 @@ GENERAL = "general"
 ANNOUNCE = ("result", "summary", "silent")
 #: What becomes of a call that takes somebody's yes: refused, or asked of the run's owner.
 APPROVALS = ("deny", "ask")
-EFFORTS = ("low", "medium", "high")
+EFFORTS = ("low", "medium", "high", "xhigh", "max")
 WORKSPACES = ("user", "run")
+MAX_STEPS = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +50,7 @@ class AgentDefinition:
     prompt: str
     tools: tuple[str, ...] | None = None
     disallowed: tuple[str, ...] = ()
-    max_steps: int = 20
+    max_steps: int = MAX_STEPS
     provider: str | None = None
     model: str | None = None
     token_budget: int | None = None
@@ -103,7 +102,7 @@ class Reading:
     """What came of reading a file.
 
     Attributes:
-        warnings: What is in the file and is not used, a sentence each.
+        warnings: What is in the file and is not used, or not as it stands, a sentence each.
     """
 
     agent: AgentDefinition
@@ -128,43 +127,70 @@ _USED = {
 }  # fmt: skip
 
 
+_NO_SERVERS: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
+_USUAL = "the model's usual is used"
+
+
 def read(path: Path) -> Reading:
     """Return the definition in a Markdown file: YAML front matter, and the prompt as its body.
+
+    An odd value in a key that others have too is a warning, and the default is used instead. In
+    keys that keep an agent from something it is an error: without them it could do more.
 
     Raises:
         ConfigError: The file is none; the text names it and what is missing.
     """
-    head, body = read_parts(path)
-    file = _File(path, head)
+    values, body = read_parts(path)
+    warnings: list[str] = []
+    head = Head(path.name, values, warnings)
+    named, brought = head.lenient("mcpServers", head.servers, "none is used", default=_NO_SERVERS)
     agent = AgentDefinition(
-        name=file.text("name", needed=True).lower(),
-        description=" ".join(file.text("description", needed=True).split()),
+        name=head.text("name", needed=True).lower(),
+        description=" ".join(head.text("description", needed=True).split()),
         prompt=body,
-        tools=_unless_all(file.tools("tools")) if "tools" in head else None,
-        disallowed=file.tools("disallowedTools") if head.get("disallowedTools") else (),
-        max_steps=file.whole("maxTurns") or 20,
-        provider=file.text("provider") or None,
-        model=_model(file.text("model")),
-        token_budget=file.whole("token_budget"),
-        timeout_minutes=file.number("timeout_minutes"),
-        announce=file.one_of("announce", ANNOUNCE) or ANNOUNCE[0],
-        skills=file.names("skills") if head.get("skills") else (),
-        mcp_servers=file.servers("mcpServers")[0],
-        background=file.switch("background"),
-        effort=file.one_of("effort", EFFORTS) or None,
-        color=file.text("color"),
-        input_schema=file.schema("input_schema"),
-        tool=file.text("tool"),
-        permissions=file.rules("permissions"),
-        approvals=file.one_of("approvals", APPROVALS) or APPROVALS[0],
-        summarize=file.text("summarize"),
-        workspace=file.one_of("workspace", WORKSPACES) or WORKSPACES[0],
+        tools=_tools(head),
+        disallowed=head.tools("disallowedTools") if values.get("disallowedTools") else (),
+        max_steps=head.lenient("maxTurns", head.count, f"{MAX_STEPS} is used", default=None)
+        or MAX_STEPS,
+        provider=head.text("provider") or None,
+        model=_model(head.lenient("model", head.text, "the model of runs is used", default="")),
+        token_budget=head.whole("token_budget"),
+        timeout_minutes=head.number("timeout_minutes"),
+        announce=head.one_of("announce", ANNOUNCE) or ANNOUNCE[0],
+        skills=head.lenient("skills", head.some_names, "none is used", default=()),
+        mcp_servers=named,
+        background=head.lenient("background", head.switch, "`false` is used", default=False),
+        effort=head.lenient("effort", _effort(head), _USUAL, default="") or None,
+        color=head.lenient("color", head.text, "none is used", default=""),
+        input_schema=head.schema("input_schema"),
+        tool=head.text("tool"),
+        permissions=head.rules("permissions"),
+        approvals=head.one_of("approvals", APPROVALS) or APPROVALS[0],
+        summarize=head.text("summarize"),
+        workspace=head.one_of("workspace", WORKSPACES) or WORKSPACES[0],
     )
     inline = (
         f"{path.name}: the MCP server `{name}` is not used: name it in `mcp.servers`."
-        for name in file.servers("mcpServers")[1]
+        for name in brought
     )
-    return Reading(agent, (*_unused(path, head), *inline))
+    return Reading(agent, (*warnings, *_unused(path, values), *inline))
+
+
+def _effort(head: Head) -> Callable[[str], str]:
+    return lambda key: head.one_of(key, EFFORTS)
+
+
+def _tools(head: Head) -> tuple[str, ...] | None:
+    """Return the tools that a file names; `None` for all."""
+    if "tools" not in head.values:
+        return None
+    if head.values["tools"] is None:
+        head.warn(
+            "nothing stands after `tools:`, which is as if it were left out: every tool that a run "
+            "may have is there; write `[]` for none"
+        )
+        return None
+    return _unless_all(head.tools("tools"))
 
 
 def _unused(path: Path, head: Json) -> Iterable[str]:
@@ -179,103 +205,3 @@ def _unless_all(tools: tuple[str, ...]) -> tuple[str, ...] | None:
 
 def _model(name: str) -> str | None:
     return None if name.lower() in {"", "default", "inherit"} else name
-
-
-@dataclass(frozen=True, slots=True)
-class _File:
-    """The head of a file; what is wrong in it is said with the file's name."""
-
-    path: Path
-    head: Json
-
-    def text(self, key: str, *, needed: bool = False) -> str:
-        value = self.head.get(key)
-        if value is None and not needed:
-            return ""
-        if isinstance(value, bool) or not isinstance(value, str | int | float) or value == "":
-            if needed:
-                raise self.wrong(f"`{key}` is missing in the front matter")
-            raise self.wrong(f"`{key}` must be text")
-        text = str(value).strip()
-        if needed and not text:
-            raise self.wrong(f"`{key}` is missing in the front matter")
-        return text
-
-    def one_of(self, key: str, known: tuple[str, ...]) -> str:
-        value = self.text(key)
-        if value and value not in known:
-            raise self.wrong(f"`{key}` must be one of {', '.join(known)}")
-        return value
-
-    def names(self, key: str) -> tuple[str, ...]:
-        value = self.head.get(key)
-        if isinstance(value, str):
-            value = _outside_brackets(value)
-        if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
-            raise self.wrong(f"`{key}` must be a list of names, `[]` for none")
-        return tuple(name.strip() for name in value if name.strip())
-
-    def servers(self, key: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Return the servers that are named, and those that the file would bring itself."""
-        value = self.head.get(key)
-        if isinstance(value, dict):
-            return (), tuple(map(str, value))
-        if not isinstance(value, list):
-            return self.names(key) if value else (), ()
-        brought = [str(name) for each in value if isinstance(each, dict) for name in each]
-        named = [each for each in value if not isinstance(each, dict)]
-        return _File(self.path, {key: named}).names(key), tuple(brought)
-
-    def tools(self, key: str) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(ours(name) for name in self.names(key)))
-
-    def number(self, key: str) -> float | None:
-        value = self.head.get(key)
-        if value is None:
-            return None
-        if not isinstance(value, int | float) or isinstance(value, bool) or not value > 0:
-            raise self.wrong(f"`{key}` must be a number above 0")
-        return value
-
-    def whole(self, key: str) -> int | None:
-        number = self.number(key)
-        if number is not None and not isinstance(number, int):
-            raise self.wrong(f"`{key}` must be a whole number")
-        return number
-
-    def switch(self, key: str) -> bool:
-        value = self.head.get(key, False)
-        if not isinstance(value, bool):
-            raise self.wrong(f"`{key}` must be true or false")
-        return value
-
-    def rules(self, key: str) -> Rules:
-        try:
-            found = read_rules(self.head.get(key))
-        except BadRequestError as error:
-            raise self.wrong(str(error)) from None
-        return Rules(tuple(replace(rule, tool=ours(rule.tool)) for rule in found.rules))
-
-    def schema(self, key: str) -> Json | None:
-        value = self.head.get(key)
-        if value is None:
-            return None
-        try:
-            return check_schema(value)
-        except BadRequestError as error:
-            raise self.wrong(f"`{key}` {error}") from None
-
-    def wrong(self, what: str) -> ConfigError:
-        return ConfigError(f"{self.path.name}: {what.rstrip('.')}.")
-
-
-def _outside_brackets(text: str) -> list[str]:
-    """Return the names in a text with commas, of which those in brackets separate nothing."""
-    names, depth = [""], 0
-    for character in text:
-        depth += (character == "(") - (character == ")")
-        if character == "," and depth <= 0:
-            names.append("")
-        else:
-            names[-1] += character
-    return names

@@ -12,6 +12,8 @@ from bot.values import Json
 #: An agent's prompt or a skill is a few pages.
 MOST_BYTES = 256 * 1024
 _FENCE = "---"
+#: What reading YAML raises; it lets through what Python says to `2026-13-45` or `!!bool perhaps`.
+_NO_YAML = (yaml.YAMLError, RecursionError, ValueError, LookupError, AttributeError)
 
 
 def read_parts(path: Path) -> tuple[Json, str]:
@@ -57,7 +59,7 @@ def _split(name: str, text: str) -> tuple[str, str]:
 def _mapping(name: str, head: str) -> Json:
     try:
         found = _loaded(name, head)
-    except (yaml.YAMLError, RecursionError) as error:
+    except _NO_YAML as error:
         found = _loosely(name, head)
         if found is None:
             raise ConfigError(f"{name}: the front matter is no YAML: {error}.") from None
@@ -85,7 +87,7 @@ def _loosely(name: str, head: str) -> Json | None:
             return None
         try:
             found[key] = _loaded(name, f"value:{value}")["value"]
-        except (yaml.YAMLError, RecursionError):
+        except _NO_YAML:
             if value.strip()[:1] in {"[", "{", "|", ">"}:
                 return None
             found[key] = value.strip()

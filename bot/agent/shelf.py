@@ -77,17 +77,15 @@ class Shelf:
     def _read(self, found: Found) -> Entry[AgentDefinition]:
         reading = read(found.path)
         agent, lacking = self._with_known_tools(reading.agent)
-        warnings = [f"{found.label}: there is no tool `{name}` here." for name in lacking]
+        warnings = [f"{found.label}: there is no tool {each}." for each in lacking]
         return Entry(agent.name, agent, (*reading.warnings, *warnings))
 
-    def _with_known_tools(self, agent: AgentDefinition) -> tuple[AgentDefinition, tuple[str, ...]]:
-        """Return an agent without the tools that we lack, and these."""
-        lacking: list[str] = []
-        changes: dict[str, tuple[str, ...]] = {}
-        for key in ("tools", "disallowed"):
-            names = getattr(agent, key)
-            if names is not None:
-                known, missing_here = split_known(names, self._known)
-                changes[key] = known
-                lacking += missing_here if key == "tools" else ()
-        return replace(agent, **changes), tuple(lacking)  # type: ignore[arg-type]
+    def _with_known_tools(self, agent: AgentDefinition) -> tuple[AgentDefinition, list[str]]:
+        """Return an agent without the tools that we lack, and what to say of each."""
+        tools, lacking = agent.tools, []
+        if tools is not None:
+            tools, unknown = split_known(tools, self._known)
+            lacking += [f"`{name}` here" for name in unknown]
+        disallowed, unknown = split_known(agent.disallowed, self._known)
+        lacking += [f"`{name}` here, so nothing is taken away" for name in unknown]
+        return replace(agent, tools=tools, disallowed=disallowed), lacking

@@ -43,6 +43,13 @@ def ours(name: str) -> str:
     return _OURS.get(bare.lower(), bare)
 
 
+def pattern_in(name: str) -> str:
+    """Return the pattern that stands in brackets after a tool's name; empty for none or `*`."""
+    _, _, pattern = name.strip().partition("(")
+    inner = pattern.removesuffix(")").strip() if _WITH_PATTERN.match(name.strip()) else ""
+    return "" if inner == "*" else inner
+
+
 def split_known(
     names: Iterable[str], is_known: Callable[[str], bool]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:

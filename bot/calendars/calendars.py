@@ -86,7 +86,7 @@ class Calendars:
         return {
             name: each
             for name, each in self._calendars.items()
-            if not each.people or me in each.people
+            if each.people is None or me in each.people
         }
 
     async def between(self, user: Identity, window: Window, name: str | None) -> list[Looked]:

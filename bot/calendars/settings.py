@@ -25,10 +25,10 @@ class CalendarSettings(Settings):
     password: SecretStr | None = Field(
         None, description="The account's password: ${CALDAV_PASSWORD}."
     )
-    people: tuple[_Person, ...] = Field(
-        (),
+    people: tuple[_Person, ...] | None = Field(
+        None,
         description="Whose calendar it is, written like `access.admins`; nobody else learns that "
-        "it exists. Empty: everyone who may talk to the bot sees it.",
+        "it exists. null for everyone who may talk to the bot; an empty list is nobody.",
     )
     write: bool = Field(
         default=False, description="Whether events may be added, each with the person's yes."

@@ -32,8 +32,8 @@ class Question:
             refused without them.
         tools_allowed: `False` for the last step at a limit: the model must answer in words.
         max_tokens: The most output tokens.
-        effort: How hard to think: `low`, `medium` or `high`, where the model can be told; `None`
-            for its usual.
+        effort: How hard to think: `low`, `medium`, `high`, `xhigh` or `max`, where the model can be
+            told; `None` for its usual.
         person: An opaque hash of the person, for the provider's abuse detection; never a name.
     """
 

@@ -34,6 +34,9 @@ _CUT = frozenset({StopReason.MAX_TOKENS, StopReason.REFUSAL})
 #: OpenAI's own models that reason; other servers may refuse the field.
 _REASONS = re.compile(r"(gpt-[5-9]|o\d)")
 
+#: Efforts of other providers that not every model of OpenAI has.
+_AT_MOST = {"xhigh": "high", "max": "high"}
+
 _TEXT_CALL = re.compile(
     r"```tool_call\s*\n(?P<fenced>.*?)```|<tool_call>(?P<tagged>.*?)</tool_call>", re.DOTALL
 )
@@ -71,7 +74,7 @@ def request_for(question: Question, *, official: bool, temperature: float | None
     if question.person:
         request["safety_identifier" if official else "user"] = question.person
     if question.effort and official and _REASONS.match(question.model):
-        request["reasoning_effort"] = question.effort
+        request["reasoning_effort"] = _AT_MOST.get(question.effort, question.effort)
     if temperature is not None:
         request["temperature"] = temperature
     return request

@@ -66,10 +66,14 @@ class RestServiceSettings(Settings):
         "what the document says, if that is a file, or lies at the same origin as it.",
     )
     headers: dict[str, SecretStr] = Field(
-        {}, description='Sent with every request, like {Authorization: "Bearer ${TOKEN}"}.'
+        {},
+        description='Sent with every request, like {Authorization: "Bearer ${TOKEN}"}. A secret '
+        "that stands in the file itself is refused.",
     )
     query: dict[str, SecretStr] = Field(
-        {}, description='Sent in the query of every request, like {key: "${KEY}"}.'
+        {},
+        description='Sent in the query of every request, like {key: "${KEY}"}. A secret that '
+        "stands in the file itself is refused.",
     )
     requests: dict[str, RequestSettings] = Field(
         {}, description="Requests written down by hand, by name."

@@ -63,7 +63,7 @@ async def open_sandbox(settings: ShellSettings, room: Room) -> AsyncIterator[San
 
     Args:
         settings: What a command may use.
-        room: What a workspace may hold.
+        room: What one person's files may take.
 
     Raises:
         SandboxUnavailableError: There is none here; the text says why.

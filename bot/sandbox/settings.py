@@ -11,7 +11,7 @@ MEGABYTE = 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """What a workspace may hold.
+    """What one person's files may take, over all their workspaces.
 
     Attributes:
         size: In bytes.

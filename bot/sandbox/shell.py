@@ -56,7 +56,7 @@ class Sandbox:
     Args:
         host: This machine.
         settings: What a command may use.
-        room: What a workspace may hold.
+        room: What one person's files may take.
         executor: Looks at processes and disks, beside the event loop.
     """
 
@@ -68,7 +68,14 @@ class Sandbox:
         self._tasks = Tasks()
         self._slots = asyncio.Semaphore(commands_at_once(settings))
 
-    async def run(self, command: str, folder: Path, *, seconds: float | None = None) -> Ended:
+    async def run(
+        self,
+        command: str,
+        folder: Path,
+        *,
+        seconds: float | None = None,
+        counted: Path | None = None,
+    ) -> Ended:
         """Run a command and wait for its end. When the caller is cancelled, it is killed.
 
         Call it from the main thread's loop: the sandbox ends with the thread that started it.
@@ -77,6 +84,8 @@ class Sandbox:
             command: A shell script.
             folder: The workspace: the only thing outside that it sees and may change.
             seconds: The time that it has.
+            counted: The folder with all that is its person's, `folder` among it; what is there may
+                not grow beyond the room. `folder` alone by default.
 
         Raises:
             NotStartedError: The sandbox did not come up; nothing was run.
@@ -85,7 +94,9 @@ class Sandbox:
         stop = asyncio.Event()
         async with self._slots:
             # In a task of its own: half-made sandboxes are not to be broken off anywhere.
-            work = self._tasks.start(self._work(command, folder, seconds, stop), name="command")
+            work = self._tasks.start(
+                self._work(command, folder, counted or folder, seconds, stop), name="command"
+            )
             try:
                 await asyncio.wait({work})
             except asyncio.CancelledError:
@@ -98,15 +109,15 @@ class Sandbox:
         return ended
 
     async def _work(
-        self, command: str, folder: Path, seconds: float, stop: asyncio.Event
+        self, command: str, folder: Path, counted: Path, seconds: float, stop: asyncio.Event
     ) -> Ended | NotStartedError:
         try:
-            folder, account, allowance = await self._beside(self._prepare, folder, seconds)
+            folder, account, allowance = await self._beside(self._prepare, folder, counted, seconds)
             with closing(Handed()) as handed:
                 handed.fill(self.host, self.settings, command, str(folder), account)
                 process = await self._start(handed, folder, account, seconds)
                 handed.started()
-                return await self._attend(process, handed, allowance, folder, stop)
+                return await self._attend(process, handed, allowance, counted, stop)
         except OSError as error:
             return NotStartedError(str(error))
 
@@ -114,18 +125,20 @@ class Sandbox:
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._executor, lambda: work(*args, **kwargs))
 
-    def _prepare(self, folder: Path, seconds: float) -> tuple[Path, int | None, Allowance]:
+    def _prepare(
+        self, folder: Path, counted: Path, seconds: float
+    ) -> tuple[Path, int | None, Allowance]:
         folder = folder.absolute()
         most = 2 * self._room.count
         account = None
         if self.host.is_root:
             account = account_of(str(folder), folder.stat().st_uid)
             hand_over(folder, account, most)
-        before = contents_of(folder, most)
+        before = contents_of(counted, most)
         return (
             folder,
             account,
-            Allowance(self.settings, self._room, seconds, before, disk_left(folder)),
+            Allowance(self.settings, self._room, seconds, before, disk_left(counted)),
         )
 
     async def _start(
@@ -150,7 +163,7 @@ class Sandbox:
         process: Process,
         handed: Handed,
         allowance: Allowance,
-        folder: Path,
+        counted: Path,
         stop: asyncio.Event,
     ) -> Ended | NotStartedError:
         kept = Kept(self.settings.shown_kb * 1024)
@@ -162,7 +175,7 @@ class Sandbox:
             try:
                 first = await _first_process(handed, waiting)
                 if first is not None:
-                    dog = Watchdog(allowance, folder, first, lambda: kept.total, self._executor)
+                    dog = Watchdog(allowance, counted, first, lambda: kept.total, self._executor)
                     with held(first) as inside:
                         came_up = await _came_up(inside, waiting)
                         if came_up and not stop.is_set() and handed.begin():

@@ -36,8 +36,8 @@ class Usage:
         memory: Bytes of all its processes.
         available: Bytes of memory that the machine has left.
         temporary: Files in its /tmp and /dev/shm.
-        workspace: What the workspace holds.
-        disk_left: Bytes that the disk of the workspace has left.
+        workspaces: What is in all workspaces of the person.
+        disk_left: Bytes that their disk has left.
     """
 
     seconds: float = 0.0
@@ -45,7 +45,7 @@ class Usage:
     memory: int = 0
     available: int = 1 << 62
     temporary: int = 0
-    workspace: Contents = NOTHING
+    workspaces: Contents = NOTHING
     disk_left: int = 1 << 62
 
 
@@ -54,9 +54,9 @@ class Allowance:
     """What one command may take.
 
     Attributes:
-        room: What a workspace may hold.
+        room: What one person's files may take.
         seconds: Its time.
-        before: What the workspace held before: a command that only removes may always run.
+        before: What they took before: a command that only removes may always run.
         disk_left: What the disk had left then.
     """
 
@@ -68,12 +68,12 @@ class Allowance:
 
     @property
     def most_files(self) -> int:
-        """Files and folders that the workspace may hold."""
+        """Files and folders that the person may have now."""
         return max(self.room.count, self.before.count)
 
     @property
     def most_bytes(self) -> int:
-        """Bytes that the workspace may hold."""
+        """Bytes that the person's files may take now."""
         return max(self.room.size, self.before.size)
 
     def passed(self, usage: Usage) -> str:
@@ -104,17 +104,17 @@ class Allowance:
             f"it made more than {mine.temporary_files:,} files in /tmp. Make fewer.",
         )
         yield (
-            usage.workspace.size > self.most_bytes,
-            f"the workspace holds more than {self.room.size // 1_000_000:,} MB. Remove what is not "
-            "needed.",
+            usage.workspaces.size > self.most_bytes,
+            "this person's files, those of their runs included, take more than "
+            f"{self.room.size // 1_000_000:,} MB. Remove what is not needed.",
         )
         yield (
-            usage.workspace.count > self.most_files,
-            f"the workspace holds more than {self.room.count:,} files and folders. Remove "
-            "what is not needed.",
+            usage.workspaces.count > self.most_files,
+            "this person, with their runs, has more than "
+            f"{self.room.count:,} files and folders. Remove what is not needed.",
         )
         yield (
-            usage.workspace.too_deep and not self.before.too_deep,
+            usage.workspaces.too_deep and not self.before.too_deep,
             "it nested folders too deep. Keep them flatter.",
         )
         taken = self.disk_left - usage.disk_left
@@ -129,7 +129,7 @@ class Watchdog:
 
     Args:
         allowance: What it may take.
-        folder: Its workspace.
+        folder: What is counted: all workspaces of its person.
         process: Its first process, as this machine numbers it.
         output: Tells how many bytes it has printed.
         executor: Does the looking, beside the event loop.
@@ -146,7 +146,7 @@ class Watchdog:
         self._allowance, self._folder, self._process = allowance, folder, process
         self._output, self._executor = output, executor
         self._root = Path(f"/proc/{process}/root")
-        self._workspace = allowance.before
+        self._workspaces = allowance.before
         self._counted_at = 0.0
         self._counted_with = _room(folder)
 
@@ -171,13 +171,13 @@ class Watchdog:
             self._counted_at, self._counted_with = now, room
             found = contents_of(self._folder, self._allowance.most_files)
             hidden = _removed_but_open(self._folder, processes)
-            self._workspace = Contents(found.size + hidden, found.count, found.too_deep)
+            self._workspaces = Contents(found.size + hidden, found.count, found.too_deep)
         temporary = (self._root / "tmp", self._root / "dev" / "shm") if processes else ()
         return Usage(
             memory=sum(_memory(process) for process in processes),
             available=available_memory(),
             temporary=sum(_files_in(folder) for folder in temporary),
-            workspace=self._workspace,
+            workspaces=self._workspaces,
             disk_left=room[0],
         )
 

@@ -25,7 +25,6 @@ class ActiveRun:
     Attributes:
         why: Set before the task is cancelled; a cancellation without it came from outside.
         mail: Whether a message may be waiting.
-        idle: It does nothing but wait for its person.
         clocks: Its clock, and those of whoever waits for it: they stand still while it waits for
             its person.
     """
@@ -33,9 +32,13 @@ class ActiveRun:
     task: asyncio.Task[None]
     why: Why | None = None
     mail: bool = False
-    idle: bool = False
     clocks: tuple[WorkClock, ...] = ()
     _stirred: asyncio.Event = field(default_factory=asyncio.Event)
+
+    @property
+    def idle(self) -> bool:
+        """Whether it does nothing but wait for its person, or for a run that does."""
+        return bool(self.clocks) and self.clocks[0].stands_still
 
     def stir(self) -> None:
         """Let it look whether its person has answered."""

@@ -43,7 +43,6 @@ MOST_SPELLED = 3000
 MAX_OPTIONS = 5
 MAX_QUESTION = 1500
 MAX_OPTION = 60
-#: Of an argument's name, which is the model's as well.
 MAX_NAME = 60
 
 LOST = "the run has ended, or another process has it"
@@ -290,11 +289,7 @@ class Asking:
         with ExitStack() as pauses:
             for clock in self._active.clocks:
                 pauses.enter_context(clock.paused())
-            self._active.idle = True
-            try:
-                yield
-            finally:
-                self._active.idle = False
+            yield
 
     @asynccontextmanager
     async def _waits(self, status: RunStatus) -> AsyncIterator[None]:

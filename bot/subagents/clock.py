@@ -62,6 +62,11 @@ class WorkClock:
             self._limit.reschedule(asyncio.get_running_loop().time() + self.hard_left())
 
     @property
+    def stands_still(self) -> bool:
+        """Whether the work waits for a person."""
+        return self._holders > 0
+
+    @property
     def fraction(self) -> float:
         """How much of the time before the last step is used."""
         return self.used() / (self.total - self._aside)

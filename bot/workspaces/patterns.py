@@ -96,7 +96,8 @@ def expression(pattern: str, *, ignore_case: bool = False) -> Expression:
     """
     if not pattern:
         raise ToolError("The pattern is empty: give what to look for.")
-    return Expression(_compiled(f"{_PREFIX}{pattern}", pattern, ignore_case=ignore_case))
+    _check(pattern)
+    return Expression(_compiled(f"{_PREFIX}{pattern}", ignore_case=ignore_case))
 
 
 def path_pattern(pattern: str) -> PathPattern:
@@ -111,13 +112,23 @@ def path_pattern(pattern: str) -> PathPattern:
     if not pattern.strip("/") or ".." in pattern.split("/"):
         raise ToolError("Give a pattern of paths in the workspace, such as `**/*.py`.")
     pattern = pattern.strip("/")
-    compiled = _compiled("".join(_translated(pattern)), pattern)
+    _check(pattern)
+    compiled = _compiled("".join(_translated(pattern)))
     return PathPattern(compiled, tuple(pattern.split("/")))
 
 
-def _compiled(text: str, pattern: str, *, ignore_case: bool = False) -> _Compiled:
+def _check(pattern: str) -> None:
     if len(pattern) > MOST_CHARACTERS:
         raise ToolError(f"The pattern has {len(pattern):,} characters: give a shorter one.")
+    try:
+        pattern.encode()
+    except UnicodeEncodeError:
+        raise ToolError(
+            "The pattern cannot be read: it holds half of a character. Leave that out."
+        ) from None
+
+
+def _compiled(text: str, *, ignore_case: bool = False) -> _Compiled:
     options = re2.Options()
     options.log_errors = False
     options.never_nl = options.never_capture = True
@@ -125,7 +136,7 @@ def _compiled(text: str, pattern: str, *, ignore_case: bool = False) -> _Compile
     options.case_sensitive = not ignore_case
     try:
         compiled: _Compiled = re2.compile(text, options)
-    except (re2.error, UnicodeEncodeError) as error:
+    except re2.error as error:
         raise ToolError(
             f"The pattern cannot be read ({_reason(error)}). It must be an RE2 expression, which "
             "has no look-around and no back references; put a backslash before characters that "
@@ -137,8 +148,6 @@ def _compiled(text: str, pattern: str, *, ignore_case: bool = False) -> _Compile
 
 
 def _reason(error: Exception) -> str:
-    if isinstance(error, UnicodeEncodeError):
-        return "it holds half of a character"
     text = error.args[0] if error.args else ""
     text = text.decode(errors="replace") if isinstance(text, bytes) else str(text)
     return text.replace(_PREFIX, "")

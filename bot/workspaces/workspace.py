@@ -104,6 +104,11 @@ class Workspace:
         return self._base.joinpath(self._user, *self._names)
 
     @property
+    def all_path(self) -> Path:
+        """Where all workspaces of the person are, this one and those of their runs."""
+        return self._base / self._user
+
+    @property
     def most_bytes(self) -> int:
         """The largest file that is read."""
         return self._settings.file_bytes

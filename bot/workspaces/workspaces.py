@@ -4,6 +4,7 @@ import asyncio
 import hashlib
 import shutil
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from typing import TypeVar
@@ -55,6 +56,10 @@ class Workspaces:
         with told(()), workspace.opened():
             return workspace.path.absolute()
 
+    def all_folder_of(self, context: ToolContext) -> Path:
+        """Return the folder with all workspaces of who calls: what is in it shares their room."""
+        return self.of(context).all_path.absolute()
+
     async def use(self, context: ToolContext, work: Callable[[Workspace], Result], /) -> Result:
         """Do some work on the files of a call, in a thread."""
         key = context.user.key
@@ -76,8 +81,10 @@ class Workspaces:
             if folder.lstat().st_mtime < before.timestamp()
         ]
         for folder in old:
-            # What is in it may be hostile: this follows no link on its way.
-            shutil.rmtree(folder, ignore_errors=True)
+            # What is in it may be hostile: this follows no link on its way, and one whose folders
+            # are nested deeper than it can go must not keep the others from being deleted.
+            with suppress(RecursionError):
+                shutil.rmtree(folder, ignore_errors=True)
         return len(old)
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.config import Config, load, locate
+from bot.config import Config, load, locate, remarks
 from bot.errors import ConfigError
 from bot.interpolation import Key
 from bot.problems import all_keys, name, section
@@ -316,6 +316,66 @@ def test_no_error_shows_a_key_that_stands_in_the_file(
 
     assert KEY not in told
     assert WORD not in told
+
+
+@pytest.mark.parametrize("part", ["headers: {Authorization: Bearer WORD}", "query: {key: 'WORD'}"])
+def test_a_secret_of_a_rest_service_that_stands_in_the_file_is_refused_with_the_way_to_write_it(
+    refused: Callable[..., str], part: str
+) -> None:
+    service = f"document: x.yaml\n      enabled: false\n      {part.replace('WORD', WORD)}\n"
+
+    told = refused(f"rest:\n  services:\n    weather:\n      {service}")
+
+    key = part.partition(":")[0] + "." + part.partition("{")[2].partition(":")[0]
+    assert f"rest.services.weather.{key} (line 6): a secret must not stand in the file" in told
+    assert "`${NAME}`" in told
+    assert WORD not in told
+
+
+def test_a_secret_of_a_rest_service_comes_from_the_environment(loaded: Load) -> None:
+    text = """
+rest:
+  services:
+    weather:
+      document: x.yaml
+      headers: {Authorization: "Bearer ${WORD}", Accept: application/json, X-Version: "2022-11-28"}
+"""
+    given = {"RETINUE__REST__SERVICES__WEATHER__QUERY": f"{{key: {KEY}}}", "WORD": WORD}
+
+    service = loaded(text, given).rest.services["weather"]
+
+    assert service.headers["Authorization"].get_secret_value() == f"Bearer {WORD}"
+    assert service.headers["Accept"].get_secret_value() == "application/json"
+    assert service.query["key"].get_secret_value() == KEY
+
+
+def test_other_secrets_that_stand_in_the_file_are_remarked_on_by_their_keys(
+    loaded: Load, tmp_path: Path
+) -> None:
+    loaded(f"""
+calendar:
+  calendars:
+    team: {{url: "https://host/team/", username: bot, password: {WORD}}}
+    mine: {{url: "https://host/mine/", username: bot, password: "${{WORD}}"}}
+mcp:
+  servers:
+    web: {{url: "https://host/mcp", headers: {{X-Api-Key: {WORD}, Accept: text/plain}}}}
+    here: {{command: [here], environment: {{HERE_TOKEN: {WORD}, HERE_MODE: fast}}}}
+""", {"WORD": WORD})  # fmt: skip
+
+    told = remarks(tmp_path / "config.yaml", {})
+
+    assert [each.partition(" is a secret")[0] for each in told] == [
+        "calendar.calendars.team.password (line 4)",
+        "mcp.servers.web.headers.X-Api-Key (line 8)",
+        "mcp.servers.here.environment.HERE_TOKEN (line 9)",
+    ]
+    assert WORD not in "".join(told)
+
+
+def test_without_a_file_there_is_nothing_to_remark_on(tmp_path: Path) -> None:
+    with contextlib.chdir(tmp_path):
+        assert remarks(None, {}) == []
 
 
 def test_secrets_are_known_wherever_they_stand_and_never_part_of_a_text(loaded: Load) -> None:

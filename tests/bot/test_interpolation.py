@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.interpolation import Expansion, Tree, overrides, put
+from bot.interpolation import Expansion, Tree, overrides, put, written
 
 NAMES = st.from_regex(r"[A-Z_][A-Z0-9_]{0,10}", fullmatch=True)
 
@@ -54,6 +54,23 @@ def test_a_default_stands_in_for_a_variable_that_is_missing_or_empty(
 def test_a_default_may_be_empty_and_may_hold_what_looks_like_another() -> None:
     assert Expansion({}).text("<${NAME:-}>") == "<>"
     assert Expansion({}).text("${NAME:-a:-b c}") == "a:-b c"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("plain", ("plain", False)),
+        ("Bearer ${NAME}", ("Bearer  ", True)),
+        ("${NAME:-}", (" ", True)),
+        ("${NAME:-word}", ("word", False)),
+        ("${ONE}${TWO:-word}", (" word", False)),
+        ("$${NAME}", ("${NAME}", False)),
+    ],
+)
+def test_what_a_text_says_itself_is_told_from_what_variables_say(
+    text: str, said: tuple[str, bool]
+) -> None:
+    assert written(text) == said
 
 
 @pytest.mark.parametrize("text", ["${}", "${not closed", "${1ST}", "${a-b}", "${A:b}"])

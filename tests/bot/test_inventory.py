@@ -84,7 +84,7 @@ def test_the_defaults_have_six_agents_and_nothing_is_wrong() -> None:
 
 
 def test_everything_that_is_wrong_is_a_warning_and_what_is_right_is_there(folder: Path) -> None:
-    put_agent(folder, "broken", "maxTurns: many")
+    put_agent(folder, "broken", "tools: 5")
     put_agent(folder, "writer", "tools: [Read, Teleport, roll, skill_read]\nskills: [pdf, zip]")
     put_skill(folder, "pdf")
     put_skill(folder, "csv", "")
@@ -96,7 +96,7 @@ def test_everything_that_is_wrong_is_a_warning_and_what_is_right_is_there(folder
     assert "writer" in found.agents
     assert (found.agent_skills, found.skills) == (("pdf",), ("dice",))
     assert found.problems == (
-        "broken.md: `maxTurns` must be a number above 0.",
+        "broken.md: `tools` must be a list of names, `[]` for none.",
         "writer.md: there is no tool `Teleport` here.",
         "csv/SKILL.md: `description` is missing in the front matter.",
         "The agent writer names the skill `zip`, which is not there.",
@@ -173,7 +173,7 @@ def test_a_name_of_ours_is_not_given_away(folder: Path, taken: str) -> None:
 async def test_a_bot_starts_without_what_is_broken_and_says_so(
     folder: Path, sqlite_url: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    put_agent(folder, "broken", "maxTurns: many")
+    put_agent(folder, "broken", "tools: 5")
     put_skill(folder, "pdf")
     put_skill(folder, "csv", "")
     put_python(folder, "dice.py")

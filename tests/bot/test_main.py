@@ -147,6 +147,19 @@ def test_check_warns_of_agents_and_skills_and_does_not_fail(run: Run, tmp_path: 
     )
 
 
+def test_check_warns_of_a_secret_that_stands_in_the_file(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "config.yaml").write_text(
+        "calendar: {calendars: {team: "
+        "{url: 'https://host/team/', username: bot, password: sesame-open}}}\n"
+    )
+
+    done = run("-m", "bot", "check")
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "Warnings       calendar.calendars.team.password (line 1) is a secret" in done.stdout
+    assert "sesame" not in done.stdout
+
+
 def test_check_fails_when_a_skill_would_keep_the_bot_from_starting(
     run: Run, tmp_path: Path
 ) -> None:

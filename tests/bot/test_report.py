@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from pydantic import SecretStr
 
+from bot.calendars.settings import CalendarsSettings
 from bot.config import Config
 from bot.conversations.access import AccessSettings
 from bot.mcp.settings import McpSettings
@@ -185,6 +186,17 @@ def test_of_servers_and_services_it_is_told_what_is_known_without_asking_them(
     assert "word-" not in told
     assert "MCP servers none: `mcp.servers` names them" in nothing
     assert "REST services none: `rest.services` names them" in nothing
+
+
+@pytest.mark.parametrize(
+    ("people", "whose"),
+    [(None, "everyone's"), ([], "nobody's"), (["discord:1", "discord:2"], "of 2 people")],
+)
+def test_it_is_said_whose_a_calendar_is(people: list[str] | None, whose: str) -> None:
+    team = {"url": "https://host/team/", "people": people}
+    calendar = CalendarsSettings.model_validate({"calendars": {"team": team}})
+
+    assert f"team: {whose}, read only" in report(Config(calendar=calendar), None, {})
 
 
 def test_no_line_is_wider_than_a_page() -> None:

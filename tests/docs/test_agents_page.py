@@ -20,7 +20,7 @@ from bot.agent.toolbox import REQUIRED
 from bot.config import Config
 from bot.inventory import take
 from bot.subagents import asking, settling, summaries
-from skills.agents import tool_name
+from bot.agent.as_tools import tool_name
 from tests.docs.pages import AGENTS, code_in
 
 EXAMPLES = AGENTS.fragments("markdown")
@@ -130,10 +130,23 @@ def test_the_warnings_are_those_of_the_page(save: Save) -> None:
     lines = AGENTS.fragment("text", "is not used").splitlines()
     keys = re.findall(r"`(\w+)` is not used", "\n".join(lines))
 
-    path = save(head(tools="Read, NotebookEdit", **dict.fromkeys(keys, "x")))
-    known = Shelf([BUILT_IN, path.parent], known=lambda name: name != "NotebookEdit")
+    odd = {"tools": "Bash(git diff:*), NotebookEdit", "disallowedTools": "KillShell"}
+    path = save(head(**odd, maxTurns="many", **dict.fromkeys(keys, "x")))
+    lacking = {"NotebookEdit", "KillShell"}
+    known = Shelf([BUILT_IN, path.parent], known=lambda name: name not in lacking)
 
     assert sorted(known.problems) == sorted(lines)
+
+
+def test_an_odd_value_of_a_key_that_the_page_names_loses_no_agent(save: Save) -> None:
+    sentence = AGENTS.text.partition("An odd value of")[2].partition(" is a warning")[0]
+
+    odd = {key: [7] for key in code_in(" ".join(sentence.split()))}
+    reading = read(save(head(tools=None, **odd)))
+
+    assert len(odd) == 7
+    assert reading.agent == read(save(head())).agent
+    assert len(reading.warnings) == 8
 
 
 def test_a_model_that_is_not_allowed_is_told_of_as_the_page_says(save: Save) -> None:

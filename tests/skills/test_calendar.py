@@ -143,6 +143,19 @@ async def test_a_stranger_with_no_calendar_is_told_that_there_is_none(
             await caller.call("calendar_list", **arguments)
 
 
+async def test_a_list_without_people_is_nobody_and_only_without_a_list_it_is_everyone(
+    alice: Identity, bob: Identity, clock: FakeClock
+) -> None:
+    where = {"url": "http://127.0.0.1:9/team/"}
+    nobodys, everyones = skill_of(team={**where, "people": []}), skill_of(team=where)
+
+    for person in (alice, bob):
+        with pytest.raises(ToolError, match="There is no calendar for this person"):
+            await Caller(nobodys, person, clock).call("calendar_list")
+        with pytest.raises(ToolError, match="The calendar team cannot be reached"):
+            await Caller(everyones, person, clock).call("calendar_list")
+
+
 async def test_an_account_of_another_workspace_or_platform_is_another_person(
     skill: Skill, clock: FakeClock
 ) -> None:

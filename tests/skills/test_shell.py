@@ -22,9 +22,13 @@ class FakeSandbox:
     def __init__(self) -> None:
         self.settings = ShellSettings(default_seconds=20, max_seconds=90)
         self.runs: list[tuple[str, Path, float | None]] = []
+        self.counted: list[Path] = []
         self.answer: Ended | NotStartedError = Ended(0, Output("fine\n"))
 
-    async def run(self, command: str, folder: Path, *, seconds: float | None = None) -> Ended:
+    async def run(
+        self, command: str, folder: Path, *, seconds: float | None = None, counted: Path
+    ) -> Ended:
+        self.counted.append(counted)
         self.runs.append((command, folder, seconds))
         if isinstance(self.answer, NotStartedError):
             raise self.answer
@@ -35,6 +39,10 @@ def folder_of(context: ToolContext) -> Path:
     return Path("/w", context.user.account)
 
 
+def counted_of(context: ToolContext) -> Path:
+    return Path("/w/all", context.user.account)
+
+
 @pytest.fixture
 def sandbox() -> FakeSandbox:
     return FakeSandbox()
@@ -42,14 +50,14 @@ def sandbox() -> FakeSandbox:
 
 @pytest.fixture
 def caller(sandbox: FakeSandbox, alice: Identity, clock: FakeClock) -> Caller:
-    return Caller(build(sandbox, folder_of), alice, clock)
+    return Caller(build(sandbox, folder_of, counted_of), alice, clock)
 
 
 async def test_a_command_runs_in_the_workspace_of_whoever_calls(
     sandbox: FakeSandbox, caller: Caller, bob: Identity, clock: FakeClock
 ) -> None:
     answer = await caller.call("shell", command="ls -l")
-    in_a_run = Caller(build(sandbox, folder_of), bob, clock, run_id="r1")
+    in_a_run = Caller(build(sandbox, folder_of, counted_of), bob, clock, run_id="r1")
     await in_a_run.call("shell", command="make", timeout_seconds=90)
 
     assert answer == "Exit code 0.\n\nfine\n"
@@ -57,10 +65,11 @@ async def test_a_command_runs_in_the_workspace_of_whoever_calls(
         ("ls -l", Path("/w/1001"), 20),
         ("make", Path("/w/U2002"), 90),
     ]
+    assert sandbox.counted == [Path("/w/all/1001"), Path("/w/all/U2002")]
 
 
 def test_it_acts_on_the_world_and_has_time_enough(sandbox: FakeSandbox) -> None:
-    (tool,) = build(sandbox, folder_of).tools
+    (tool,) = build(sandbox, folder_of, counted_of).tools
 
     assert tool.effects is Effects.ONCE
     assert not tool.main_agent_only

@@ -15,11 +15,13 @@ from tests.fakes.anthropic_server import FakeAnthropic, Reply
 from tests.fakes.asking import until
 from tests.fakes.outlet import FakeOutlet
 from tests.stories.asking import (
+    ASKS_AS_TOOL,
     PAINT,
     World,
     baking,
     painter,
     painting,
+    painting_in_a_turn,
 )
 from tests.stories.stage import ALICE, PLATFORM, Gate, Play, Stage, change, config_for, stage
 
@@ -111,3 +113,14 @@ async def test_an_end_in_good_order_waits_for_no_run_that_waits_for_its_person(
 
     assert seconds < 10
     assert world.done == ["fence"]
+
+
+async def test_nor_for_a_turn_that_waits_for_such_a_run(database_url: str, tmp_path: Path) -> None:
+    world = World()
+    play = painting_in_a_turn(PAINT, Reply(text="Painted."))
+    async with stage(database_url, play, **painter(tmp_path, world, ASKS_AS_TOOL)) as it:
+        await it.say(ALICE, "Have the fence painted now.")
+        await it.outlet.asked()
+        seconds = await drained(it)
+
+    assert seconds < 10

@@ -90,7 +90,10 @@ FILES = {
         '  user: "Add a column: email"\n  </example>\n'
         "tools:\n  - Read\n  - Bash(git diff:*)\n  - Grep\nversion: 1.2\n",
         tools={"file_read", "grep"},
-        warned=("migrator.md: `version` is not used.",),
+        warned=(
+            "migrator.md: the pattern in `Bash(git diff:*)` says nothing here; see `permissions`.",
+            "migrator.md: `version` is not used.",
+        ),
     ),
     "architect": Theirs(
         head='description: |\n  Designs systems.\n\n  <example>\n  user: "How: so?"\n  </example>\n'
@@ -223,7 +226,7 @@ async def test_a_file_that_changes_counts_for_the_next_run_and_a_broken_one_for_
         it.gate.opened.set()
         await it.outlet.announced((await it.run_of("First")).id)
         await spawned(it, "Second")
-        file.write_text(rules("fall", "Grep").replace("tools: Grep", "maxTurns: many"))
+        file.write_text(rules("fall", "Grep").replace("tools: Grep", "tools: 5"))
         (tmp_path / "other.md").write_text(rules("fly", "Grep").replace("helper", "other"))
         await described(it, "It fly.")
         await spawned(it, "Third")

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.agent.definition import GENERAL, AgentDefinition, described, find, read
+from bot.agent.definition import EFFORTS, GENERAL, AgentDefinition, described, find, read
 from bot.agent.permissions import Decision, Rule, Rules
 from bot.agent.shelf import Shelf
 from bot.errors import ConfigError
@@ -84,26 +84,21 @@ def test_a_model_may_be_inherited(tmp_path: Path, name: str) -> None:
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("maxTurns: many", "`maxTurns` must be a number above 0"),
-        ("maxTurns: 0", "`maxTurns` must be a number above 0"),
-        ("maxTurns: yes", "`maxTurns` must be a number above 0"),
-        ("maxTurns: 2.5", "`maxTurns` must be a whole number"),
+        ("disallowedTools: 5", "`disallowedTools` must be a list of names"),
+        ('token_budget: "9000"', "`token_budget` must be a number above 0"),
+        ("token_budget: 2.5", "`token_budget` must be a whole number"),
         ("token_budget: lots", "`token_budget` must be a number above 0"),
         ("timeout_minutes: -1", "`timeout_minutes` must be a number above 0"),
         ("timeout_minutes: .nan", "`timeout_minutes` must be a number above 0"),
         ("announce: loudly", "`announce` must be one of result, summary, silent"),
         ("tools: 5", "`tools` must be a list of names"),
-        ("tools:", "`tools` must be a list of names, `[]` for none"),
         ("tools: [1, 2]", "`tools` must be a list of names"),
         ("tools: [", "the front matter is no YAML"),
-        ("background: perhaps", "`background` must be true or false"),
-        ("effort: heroic", "`effort` must be one of low, medium, high"),
         ("approvals: maybe", "`approvals` must be one of deny, ask"),
         ("workspace: theirs", "`workspace` must be one of user, run"),
         ("permissions: {shell: never}", "must be allow, ask or deny"),
         ("input_schema: {type: string}", "`input_schema` must be a JSON Schema of an object"),
         ("input_schema: {type: object}", "`input_schema` must have `properties`"),
-        ("color: true", "`color` must be text"),
         ("a: &x [1]\nb: *x", "aliases"),
         ("no: yaml: here\na: [&x [1], *x]", "aliases"),
         ("no: yaml: here\ntools: [", "the front matter is no YAML"),
@@ -136,6 +131,106 @@ def test_a_file_that_is_no_agent_is_refused(tmp_path: Path, text: str, said: str
     assert said in str(raised.value)
 
 
+@pytest.mark.parametrize(
+    ("line", "warning"),
+    [
+        ("maxTurns: many", "`maxTurns` must be a number above 0; 20 is used instead."),
+        ("maxTurns: 0", "`maxTurns` must be a number above 0; 20 is used instead."),
+        ("maxTurns: yes", "`maxTurns` must be a number above 0; 20 is used instead."),
+        ('maxTurns: "-5"', "`maxTurns` must be a number above 0; 20 is used instead."),
+        ("maxTurns: 2.5", "`maxTurns` must be a whole number; 20 is used instead."),
+        ("maxTurns: 10001", "`maxTurns` must be 10,000 at most; 20 is used instead."),
+        (
+            f"maxTurns: {'9' * 5000}",
+            "`maxTurns` must be a number above 0; 20 is used instead.",
+        ),
+        ("background: perhaps", "`background` must be true or false; `false` is used instead."),
+        ("background: 1", "`background` must be true or false; `false` is used instead."),
+        (
+            "effort: heroic",
+            "`effort` must be one of low, medium, high, xhigh, max; "
+            "the model's usual is used instead.",
+        ),
+        (
+            "effort: [low]",
+            "`effort` must be text; the model's usual is used instead.",
+        ),
+        ("model: [haiku]", "`model` must be text; the model of runs is used instead."),
+        ("color: [red, blue]", "`color` must be text; none is used instead."),
+        (
+            "skills: [1]",
+            "`skills` must be a list of names, `[]` for none; none is used instead.",
+        ),
+        (
+            "skills: {pdf: true}",
+            "`skills` must be a list of names, `[]` for none; none is used instead.",
+        ),
+        (
+            "mcpServers: 5",
+            "`mcpServers` must be a list of names, `[]` for none; none is used instead.",
+        ),
+        (
+            "tools:",
+            "nothing stands after `tools:`, which is as if it were left out: every tool that a run "
+            "may have is there; write `[]` for none.",
+        ),
+    ],
+)
+def test_an_odd_value_in_a_key_of_the_convention_is_a_warning_and_the_default_is_used(
+    tmp_path: Path, line: str, warning: str
+) -> None:
+    reading = read(with_head(tmp_path, line))
+
+    assert reading.agent == read(with_head(tmp_path)).agent
+    assert reading.warnings == (f"explore.md: {warning}",)
+
+
+@pytest.mark.parametrize("line", ["maxTurns: 5", 'maxTurns: "5"', "maxTurns: ' 5 '"])
+def test_steps_may_be_written_as_text(tmp_path: Path, line: str) -> None:
+    reading = read(with_head(tmp_path, line))
+
+    assert (reading.agent.max_steps, reading.warnings) == (5, ())
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        *((word, True) for word in ("true", "yes", '"true"', '"Yes"', "'on'")),
+        *((word, False) for word in ("false", "no", '"false"', '"No"', "")),
+    ],
+)
+def test_yes_and_no_may_be_written_in_any_of_the_usual_ways(
+    tmp_path: Path, written: str, meant: bool
+) -> None:
+    reading = read(with_head(tmp_path, f"background: {written}"))
+
+    assert (reading.agent.background, reading.warnings) == (meant, ())
+
+
+@pytest.mark.parametrize("effort", EFFORTS)
+def test_every_effort_is_read(tmp_path: Path, effort: str) -> None:
+    reading = read(with_head(tmp_path, f"effort: {effort}"))
+
+    assert (reading.agent.effort, reading.warnings) == (effort, ())
+
+
+def test_a_pattern_in_a_tools_name_is_a_warning_and_the_tool_is_there(tmp_path: Path) -> None:
+    reading = read(with_head(tmp_path, "tools: Read, Bash(git diff:*), Write(*)"))
+
+    assert reading.agent.tools == ("file_read", "shell", "file_write")
+    assert reading.warnings == (
+        "explore.md: the pattern in `Bash(git diff:*)` says nothing here; see `permissions`.",
+    )
+
+
+@pytest.mark.parametrize("value", ["2026-13-45", "!!int x", "!!bool perhaps", "!!timestamp x"])
+def test_a_value_that_yaml_stumbles_over_loses_no_agent(tmp_path: Path, value: str) -> None:
+    reading = read(with_head(tmp_path, f"version: {value}"))
+
+    assert reading.agent.name == "explore"
+    assert reading.warnings == ("explore.md: `version` is not used.",)
+
+
 def test_what_claude_code_knows_and_we_do_not_is_a_warning_and_the_rest_is_read(
     tmp_path: Path,
 ) -> None:
@@ -165,6 +260,7 @@ def test_what_claude_code_knows_and_we_do_not_is_a_warning_and_the_rest_is_read(
     )
     assert (agent.skills, agent.mcp_servers) == (("pdf",), ("files",))
     assert reading.warnings == (
+        "explore.md: the pattern in `Bash(git *, ls)` says nothing here; see `permissions`.",
         "explore.md: `hooks` is not used: commands of the file's author are not run here.",
         "explore.md: `permissionMode` is not used: see `permissions` and `approvals`.",
         "explore.md: `temperature` is not used.",

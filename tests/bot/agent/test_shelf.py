@@ -93,7 +93,22 @@ def test_tools_that_are_not_there_are_left_out_and_reported(folder: Path) -> Non
 
     assert shelf.by_name["explore"].tools == ("file_read",)
     assert shelf.by_name["explore"].disallowed == ()
-    assert shelf.problems == ("explore.md: there is no tool `Teleport` here.",)
+    assert shelf.problems == (
+        "explore.md: there is no tool `Teleport` here.",
+        "explore.md: there is no tool `Fly` here, so nothing is taken away.",
+    )
+
+
+def test_what_is_taken_away_stays_so_beside_a_name_that_is_not_there(folder: Path) -> None:
+    agent(folder, "explore", head="disallowedTools: Fly, Read\n")
+    shelf = Shelf([folder])
+
+    shelf.knows(lambda name: name == "file_read")
+
+    assert (shelf.by_name["explore"].tools, shelf.by_name["explore"].disallowed) == (
+        None,
+        ("file_read",),
+    )
 
 
 def test_what_changes_counts_from_then_on_and_a_broken_change_changes_nothing(

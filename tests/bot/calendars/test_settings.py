@@ -40,7 +40,7 @@ def test_a_calendar_that_could_not_work_is_refused(wrong: Json) -> None:
 def test_it_is_for_everyone_and_read_only_unless_it_says_otherwise() -> None:
     calendar = configured().calendars["team"]
 
-    assert (calendar.people, calendar.write) == ((), False)
+    assert (calendar.people, calendar.write) == (None, False)
 
 
 def test_people_are_named_as_elsewhere_and_the_password_is_kept_secret() -> None:

@@ -4,6 +4,7 @@ import asyncio
 import base64
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import replace
 
 import pytest
 
@@ -136,6 +137,19 @@ def test_openai_itself_has_other_names_for_two_fields() -> None:
 
     assert (official["max_completion_tokens"], official["safety_identifier"]) == (500, "5e88")
     assert (other["max_tokens"], other["user"]) == (500, "5e88")
+
+
+@pytest.mark.parametrize(
+    ("effort", "sent"), [("low", "low"), ("high", "high"), ("xhigh", "high"), ("max", "high")]
+)
+def test_an_effort_is_sent_to_models_that_reason_and_is_high_at_most(
+    effort: str, sent: str
+) -> None:
+    asked = replace(ask(), effort=effort, model="gpt-5.2")
+
+    assert request_for(asked, official=True)["reasoning_effort"] == sent
+    assert "reasoning_effort" not in request_for(asked, official=False)
+    assert "reasoning_effort" not in request_for(replace(asked, model="gpt-4.1"), official=True)
 
 
 @pytest.mark.parametrize("temperature", [None, 0.0, 0.7])

@@ -21,7 +21,7 @@ def test_what_keeps_within_everything_goes_on() -> None:
         memory=100 * MEGABYTE,
         available=256 * MEGABYTE,
         temporary=100,
-        workspace=Contents(5_000_000, 200),
+        workspaces=Contents(5_000_000, 200),
         disk_left=10**12 - 10**10,
     )
 
@@ -39,9 +39,9 @@ def test_what_keeps_within_everything_goes_on() -> None:
             "this machine is short of memory",
         ),
         (Usage(temporary=101), "more than 100 files in /tmp"),
-        (Usage(workspace=Contents(5_000_001, 1)), "holds more than 5 MB"),
-        (Usage(workspace=Contents(1, 201)), "holds more than 200 files and folders"),
-        (Usage(workspace=Contents(1, 1, too_deep=True)), "nested folders too deep"),
+        (Usage(workspaces=Contents(5_000_001, 1)), "take more than 5 MB"),
+        (Usage(workspaces=Contents(1, 201)), "has more than 200 files and folders"),
+        (Usage(workspaces=Contents(1, 1, too_deep=True)), "nested folders too deep"),
         (Usage(disk_left=4_000_000), "disk of this machine is nearly full"),
     ],
 )
@@ -58,6 +58,6 @@ def test_a_small_command_is_not_ended_because_the_machine_is_full() -> None:
 def test_a_workspace_that_is_too_full_may_be_worked_on_as_long_as_it_does_not_grow() -> None:
     full = allowance(before=Contents(9_000_000, 400, too_deep=True))
 
-    assert full.passed(Usage(workspace=Contents(9_000_000, 400, too_deep=True))) == ""
-    assert "holds more than 5 MB" in full.passed(Usage(workspace=Contents(9_000_001, 1)))
-    assert "holds more than 200" in full.passed(Usage(workspace=Contents(1, 401)))
+    assert full.passed(Usage(workspaces=Contents(9_000_000, 400, too_deep=True))) == ""
+    assert "take more than 5 MB" in full.passed(Usage(workspaces=Contents(9_000_001, 1)))
+    assert "has more than 200" in full.passed(Usage(workspaces=Contents(1, 401)))

@@ -1,6 +1,7 @@
 """What takes too much is ended soon, and nothing is left of it, however it ends."""
 
 import asyncio
+import os
 import sys
 import time
 import uuid
@@ -122,7 +123,7 @@ for number in range(100_000):
         pytest.param("yes >&2", "printed more than 1 MB", id="endless errors"),
         pytest.param(
             "for i in $(seq 100); do head -c 3900000 /dev/urandom >f$i; done",
-            "the workspace holds more than 8 MB",
+            "take more than 8 MB",
             id="disk",
         ),
         pytest.param(
@@ -131,8 +132,8 @@ for number in range(100_000):
             id="many files",
         ),
         pytest.param(SHARED_FILES, "more than", id="memory in files"),
-        pytest.param(REMOVED_BUT_OPEN, "the workspace holds more than 8 MB", id="removed but open"),
-        pytest.param(HIDDEN_FOLDER, "the workspace holds more than 8 MB", id="hidden folder"),
+        pytest.param(REMOVED_BUT_OPEN, "take more than 8 MB", id="removed but open"),
+        pytest.param(HIDDEN_FOLDER, "take more than 8 MB", id="hidden folder"),
         pytest.param(DEEP, "nested folders too deep", id="deep folders"),
         pytest.param(MANY_IN_TMP, "more than 2,000 files in /tmp", id="many files in /tmp"),
     ],
@@ -330,3 +331,19 @@ async def test_a_full_workspace_can_be_cleared_by_a_command(sandbox: Sandbox, fo
 
     assert (full.code, full.reason) == (0, "")
     assert "more than 300 files" in again.reason
+
+
+async def test_what_is_in_other_workspaces_of_the_person_leaves_a_command_less_room(
+    sandbox: Sandbox, folder: Path
+) -> None:
+    (folder / "large").write_bytes(os.urandom(6_000_000))
+    run = folder.parent / "runs" / "r1"
+    run.mkdir(parents=True)
+    command = "ls; for i in $(seq 4); do head -c 1000000 /dev/urandom >$i; done; sleep 9"
+
+    ended = await sandbox.run(command, run, seconds=15, counted=folder.parent)
+    left = await sandbox.run("ls; rm *", run, seconds=15, counted=folder.parent)
+
+    assert "take more than 8 MB" in ended.reason
+    assert "large" not in ended.output.head
+    assert (left.code, left.reason) == (0, "")

@@ -1,0 +1,78 @@
+"""Secrets that stand in the configuration file itself, where whoever reads the file has them."""
+
+import re
+from collections.abc import Iterator
+
+from bot.interpolation import Key, Tree, written
+
+#: Where such a secret is refused; `*` is any key.
+REFUSED = (("rest", "services", "*", "headers", "*"), ("rest", "services", "*", "query", "*"))
+
+#: Where `check` warns of it.
+WARNED = (
+    ("calendar", "calendars", "*", "password"),
+    ("mcp", "servers", "*", "headers", "*"),
+    ("mcp", "servers", "*", "environment", "*"),
+)
+
+_WORDS = frozenset(
+    {"appid", "jwt", "pass", "passphrase", "pwd", "session", "sessionid", "sid", "sig", "signature"}
+)
+_ENDS = (
+    *("auth", "authorization", "cookie", "credential", "credentials"),
+    *("key", "passwd", "password", "secret", "token"),
+)
+
+#: What is a key by its looks, whatever it is called.
+_KEY = re.compile(
+    r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
+    r"|\b(?:sk|xox[abprs]|xapp|gh[pousr]|github_pat|glpat)[-_][a-z0-9_-]{10,}"
+    r"|://[^/\s:@]*:[^/\s@]+@",
+    re.IGNORECASE,
+)
+_LEAST_KEY_CHARACTERS = 20
+_SCHEME = re.compile(r"\s*(?:basic|bearer|digest|token|apikey)\s+\S", re.IGNORECASE)
+
+
+def found(tree: Tree, places: tuple[tuple[str, ...], ...]) -> list[Key]:
+    """Return the keys at these places that hold a secret, from the file as it was written."""
+    return [
+        key for place in places for key, text in _texts(tree, place) if is_open(str(key[-1]), text)
+    ]
+
+
+def is_open(name: str, text: str) -> bool:
+    """Whether a text is a secret that no variable of the environment brings in.
+
+    Args:
+        name: Of the header, variable or key that holds it.
+        text: As it stands in the file.
+    """
+    literal, filled = written(text)
+    if _looks_so(literal):
+        return True
+    if filled or not literal.strip():
+        return False
+    return _names_secret(name) or _SCHEME.match(literal) is not None
+
+
+def _looks_so(literal: str) -> bool:
+    words = re.findall(r"[A-Za-z0-9_]+", literal)
+    long = (word for word in words if len(word) >= _LEAST_KEY_CHARACTERS)
+    mixed = any(re.search("[0-9]", word) and re.search("[A-Za-z]", word) for word in long)
+    return mixed or _KEY.search(literal) is not None
+
+
+def _names_secret(name: str) -> bool:
+    apart = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", name).lower()
+    words = re.findall(r"[a-z0-9]+", apart)
+    return any(word in _WORDS or word.endswith(_ENDS) for word in words)
+
+
+def _texts(tree: Tree, place: tuple[str, ...], above: Key = ()) -> Iterator[tuple[Key, str]]:
+    if not place:
+        if isinstance(tree, str):
+            yield above, tree
+    elif isinstance(tree, dict):
+        for name in tree if place[0] == "*" else {place[0]} & tree.keys():
+            yield from _texts(tree[name], place[1:], (*above, name))
