@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from bot.agent import frontmatter, permissions, schemas
+from bot.agent.as_tools import tool_name
 from bot.agent.collection import LOOK_SECONDS
 from bot.agent.definition import AgentDefinition, read
 from bot.agent.permissions import PermissionSettings, Rules
@@ -20,7 +21,6 @@ from bot.agent.toolbox import REQUIRED
 from bot.config import Config
 from bot.inventory import take
 from bot.subagents import asking, settling, summaries
-from bot.agent.as_tools import tool_name
 from tests.docs.pages import AGENTS, code_in
 
 EXAMPLES = AGENTS.fragments("markdown")
