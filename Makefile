@@ -28,6 +28,8 @@ chat: $(VENV)/.installed ## Set everything up and talk to the bot in this termin
 	@$(BIN)/python -m bot chat $(ARGS)
 
 test: $(VENV)/.installed-dev ## Run every test, on SQLite and on a real PostgreSQL
+	@# Many stories start the bot in processes of their own, which would each compile all of it.
+	@env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m compileall -q bot db skills migrations tests
 	$(BIN)/python -m pytest -n $(WORKERS) $(ARGS)
 
 migrations: $(VENV)/.installed-dev ## Check that migrations and tables agree

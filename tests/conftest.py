@@ -52,9 +52,11 @@ def bob() -> Identity:
 
 @pytest.fixture(scope="session")
 def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A database file with all tables and no rows."""
+    """A database file with all tables and no rows, and beside it that of the engine."""
     path = tmp_path_factory.mktemp("sqlite") / "template.db"
     _wait_for(upgrade(f"sqlite:///{path}"))
+    # The engine's tables too: to make them anew for each test takes longer than many tests.
+    _make_engine_tables(f"sqlite:///{path.with_name('engine.db')}")
     return path
 
 
@@ -81,8 +83,12 @@ def postgres_server() -> Iterator[str]:
 def sqlite_url(sqlite_template: Path, tmp_path: Path) -> str:
     path = tmp_path / "data" / "retinue.db"
     path.parent.mkdir()
-    shutil.copyfile(sqlite_template, path)
-    path.chmod(0o600)
+    for source, copy in (
+        (sqlite_template, path),
+        (sqlite_template.with_name("engine.db"), path.with_name("engine.db")),
+    ):
+        shutil.copyfile(source, copy)
+        copy.chmod(0o600)
     return f"sqlite:///{path}"
 
 
@@ -125,6 +131,14 @@ async def _prepare_server(server: str) -> None:
         await connection.execute(text("SELECT pg_reload_conf()"))
         await _create(connection, TEMPLATE, like="template0")
     await upgrade(_with_name(server, TEMPLATE))
+    await asyncio.to_thread(_make_engine_tables, _with_name(server, TEMPLATE))
+
+
+def _make_engine_tables(url: str) -> None:
+    """Let the engine make its tables in a template."""
+    from dbos import DBOS
+
+    DBOS.migrate(url.replace("+asyncpg", ""))
 
 
 @asynccontextmanager
