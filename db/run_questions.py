@@ -113,6 +113,19 @@ async def open_in(
     return [each for each in found if not reply_to or each.message_id == reply_to]
 
 
+async def being_shown(tx: Transaction, user_id: str, place: Place, now: datetime) -> bool:
+    """Whether something is just being asked of this person in this channel."""
+    query = select(asked.c.id).where(
+        asked.c.user_id == user_id,
+        asked.c.status == "open",
+        asked.c.expires_at > now,
+        asked.c.shown_at.is_(None),
+        asked.c.channel == place.platform,
+        asked.c.place_channel == place.channel,
+    )
+    return await tx.scalar(query.limit(1)) is not None
+
+
 async def open_of(tx: Transaction, run_id: str, kind: str) -> list[RunQuestion]:
     """Return what a run is waiting to hear, oldest first."""
     conditions = (asked.c.run_id == run_id, asked.c.kind == kind, asked.c.status == "open")

@@ -1,5 +1,6 @@
 """What people answer: to the main agent's confirmations, and to what their runs ask."""
 
+import asyncio
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -21,6 +22,9 @@ NO = frozenset({"no", "n", "deny", "cancel"})
 _WORDS = "|".join(sorted(YES | ALL | NO))
 _ANSWER = re.compile(rf"(?P<word>{_WORDS})(?: (?P<id>[0-9a-f]{{4,32}}))?[.!]?")
 MAX_ANSWER = 4000
+#: Between the platform's word that a question stands there and ours lies a moment, in which its
+#: person may have answered already.
+SHOWN_LOOKS, SHOWN_SECONDS = 10, 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,14 +127,16 @@ class Answers:
         return reply if reply.refused else replace(reply, answered=question.id, chosen=shown)
 
     async def _open(self, incoming: Incoming) -> list[RunQuestion]:
-        async with self.database.snapshot() as tx:
-            return await run_questions.open_in(
-                tx,
-                incoming.user.key,
-                incoming.place,
-                self.now(),
-                reply_to=incoming.reply_to,
-            )
+        """Return what waits for this person here, also what they may have read this moment."""
+        for _ in range(SHOWN_LOOKS):
+            async with self.database.snapshot() as tx:
+                who = (tx, incoming.user.key, incoming.place, self.now())
+                found = await run_questions.open_in(*who, reply_to=incoming.reply_to)
+                soon = await run_questions.being_shown(*who)
+            if not soon:
+                break
+            await asyncio.sleep(SHOWN_SECONDS)
+        return found
 
     async def _is_new(self, incoming: Incoming) -> bool:
         async with self.database.transaction() as tx:
