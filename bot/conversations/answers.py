@@ -62,13 +62,14 @@ class Answers:
         Returns:
             The reply; `None` when it is no answer, so that it is a message like any other.
         """
+        asked = await self._open(incoming)
         match = _ANSWER.fullmatch(text.strip().lower())
         if match is not None:
             for_run = match["word"] in ALL
-            waiting = await self._waiting(incoming, match["id"] or "", for_run=for_run)
+            waiting = await self._waiting(incoming, asked, match["id"] or "", for_run=for_run)
             if waiting:
                 return await self._in_a_word(incoming, role, match["word"], waiting)
-        return await self._told(incoming, text)
+        return await self._told(incoming, asked, text)
 
     async def expire(self) -> None:
         """Close what was not answered in time: that is a no."""
@@ -80,17 +81,17 @@ class Answers:
 
     # -- a yes or a no -----------------------------------------------------------------------------
 
-    async def _waiting(self, incoming: Incoming, ending: str, *, for_run: bool) -> list[Waiting]:
+    async def _waiting(
+        self, incoming: Incoming, asked: list[RunQuestion], ending: str, *, for_run: bool
+    ) -> list[Waiting]:
         """Return what a bare yes or no may be about; what counts for a run is about runs only."""
-        asked = []
+        waiting = []
         if not for_run:
-            asked = await self.approvals.waiting(incoming.user, incoming.place)
-        asked += [
-            Waiting(item.id, f"`{item.tool}` of a run")
-            for item in await self._open(incoming)
-            if item.kind == "permit"
+            waiting = await self.approvals.waiting(incoming.user, incoming.place)
+        waiting += [
+            Waiting(item.id, f"`{item.tool}` of a run") for item in asked if item.kind == "permit"
         ]
-        return [item for item in asked if item.id.endswith(ending)]
+        return [item for item in waiting if item.id.endswith(ending)]
 
     async def _in_a_word(
         self, incoming: Incoming, role: Role, word: str, waiting: list[Waiting]
@@ -107,10 +108,12 @@ class Answers:
 
     # -- the answer to a run's question ------------------------------------------------------------
 
-    async def _told(self, incoming: Incoming, text: str) -> CommandReply | None:
+    async def _told(
+        self, incoming: Incoming, asked: list[RunQuestion], text: str
+    ) -> CommandReply | None:
         if incoming.files:
             return None
-        waiting = [item for item in await self._open(incoming) if item.kind == "input"]
+        waiting = [item for item in asked if item.kind == "input"]
         # Of several the main agent, which sees what they ask, may know which is meant.
         if len(waiting) != 1 or not await self._is_new(incoming):
             return None

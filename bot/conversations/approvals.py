@@ -1,8 +1,6 @@
 """Confirmations: asked of the owner, answered once, expired."""
 
 import asyncio
-import hashlib
-import json
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -12,7 +10,7 @@ from bot.agent.messages import ToolCall
 from bot.agent.sanitizer import escape_for_model
 from bot.errors import BotError, DeliveryError
 from bot.platforms.base import CommandReply, Confirmation, Outlet
-from bot.subagents.asking import spelled
+from bot.subagents.asking import fingerprint, spelled
 from bot.values import Clock, Identity, Json, Place, Role, derived_run_id
 from db import approvals, conversations, users, workers
 from db.approvals import Approval
@@ -257,12 +255,6 @@ class Approvals:
                 detail=f"confirmation of {approval.user_id}",
                 now=self._now(),
             )
-
-
-def fingerprint(user_id: str, run_id: object, tool: str, arguments: Json) -> str:
-    """Return the hash that binds a confirmation to person, run, tool and arguments."""
-    bound = json.dumps([user_id, run_id, tool, arguments], sort_keys=True, ensure_ascii=False)
-    return hashlib.sha256(bound.encode()).hexdigest()
 
 
 def _briefly(approval: Approval) -> str:

@@ -370,10 +370,10 @@ class Asking:
         self._desk.events.publish(RunStatusChanged(old=old, new=new, **known))
 
 
-def fingerprint(tool: str, arguments: Json) -> str:
-    """Return the hash that binds a permission to a tool and its arguments."""
-    bound = json.dumps([tool, arguments], sort_keys=True, ensure_ascii=False, default=str)
-    return hashlib.sha256(bound.encode()).hexdigest()
+def fingerprint(*bound: object) -> str:
+    """Return the hash that binds an answer to what was shown: whose, the tool, its arguments."""
+    text = json.dumps(bound, sort_keys=True, ensure_ascii=False, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def spelled(tool: str, arguments: Json, *, most: int = MOST_SPELLED) -> str:
