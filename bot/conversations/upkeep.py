@@ -142,14 +142,14 @@ class Upkeep:
         """Look for stops and messages that other processes stored for the work at hand."""
         at_work, answering = list(self.active.by_id), list(self.turns.by_id)
         # On SQLite no other process can move a card that is shown here.
-        watched = [] if self.database.is_sqlite else self.cards.watched(at_work)
+        watched = {} if self.database.is_sqlite else self.cards.watched(at_work)
         if not (at_work or answering or watched):
             return
         async with self.database.snapshot() as tx:
             to_stop = await runs.cancel_requested(tx, at_work)
             mail = await run_messages.having_unread(tx, at_work)
             to_end = await turns.stop_requested(tx, answering)
-            moved = await runs.get_many(tx, watched)
+            moved = await runs.get_many(tx, list(watched))
         for run_id in to_stop:
             self.active.stop(run_id)
         for run_id in mail:
@@ -157,7 +157,7 @@ class Upkeep:
         for turn_id in to_end:
             self.turns.stop(turn_id)
         for run in moved:
-            self.cards.refresh(run)
+            self.cards.refresh(watched[run.id], run)
 
     # -- taking over, delivering -----------------------------------------------------------------
 

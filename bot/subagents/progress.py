@@ -115,14 +115,18 @@ class Cards:
             self._held_back.discard(run_id)
             self.show(self._cards[run_id])
 
-    def watched(self, at_work: Sequence[str]) -> list[str]:
-        """Return the runs whose cards are shown here while another process works on them."""
-        return [run_id for run_id in self._cards if run_id not in at_work]
+    def watched(self, at_work: Sequence[str]) -> dict[str, RunCard]:
+        """Return the cards by run that are shown here while another process works on the run."""
+        return {run_id: card for run_id, card in self._cards.items() if run_id not in at_work}
 
-    def refresh(self, run: Run) -> None:
-        """Move a card to what the run's row says."""
-        card = self._cards.get(run.id)
-        if card is None:
+    def refresh(self, card: RunCard, run: Run) -> None:
+        """Move a card to what the run's row says, unless it has moved since that was asked for.
+
+        Args:
+            card: As `watched` returned it before the row was read.
+            run: The row, older than whatever moved the card meanwhile.
+        """
+        if self._cards.get(run.id) is not card:
             return
         moved = replace(
             card,

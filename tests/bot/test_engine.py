@@ -74,7 +74,7 @@ async def test_the_loop_has_threads_although_the_engine_was_asked_until_its_end(
 
 @pytest.mark.timeout(30)
 async def test_a_look_that_is_open_while_the_engine_makes_its_tables_can_end(
-    postgres_url: str, tasks: Tasks
+    empty_postgres_url: str, tasks: Tasks
 ) -> None:
     begun = asyncio.Event()
 
@@ -94,18 +94,18 @@ async def test_a_look_that_is_open_while_the_engine_makes_its_tables_can_end(
     async def look(database: Database) -> None:
         """Look at the database until the engine waits for that to end."""
         async with database.snapshot() as tx:
-            await tx.execute(text("SELECT count(*) FROM users"))
+            await tx.execute(text("SELECT count(*) FROM pg_class"))
             begun.set()
             while not await waits(database):  # noqa: ASYNC110 - nobody else could tell
                 await asyncio.sleep(0.01)
 
     async with (
-        Database.open(DatabaseSettings(url=postgres_url)) as database,
+        Database.open(DatabaseSettings(url=empty_postgres_url)) as database,
         asyncio.TaskGroup() as group,
     ):
         looking = group.create_task(look(database))
         await begun.wait()
-        async with opened(postgres_url, tasks):
+        async with opened(empty_postgres_url, tasks):
             assert looking.done()
 
 

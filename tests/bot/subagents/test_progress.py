@@ -1,7 +1,7 @@
 """How the card of a run moves with what happens in it."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
@@ -166,6 +166,30 @@ def test_after_its_end_a_card_moves_no_more(background: Watch) -> None:
     background.moves("tool", "grep", "1.0")
 
     assert background.newest.status is RunStatus.COMPLETED
+
+
+# --- what another process does with a run ---------------------------------------------------------
+
+
+def test_a_card_moves_to_what_another_process_stored(background: Watch) -> None:
+    (card,) = background.cards.watched([]).values()
+
+    background.cards.refresh(card, replace(background.run, status=RunStatus.RUNNING))
+
+    assert background.newest.status is RunStatus.RUNNING
+    assert background.cards.watched([background.run.id]) == {}
+
+
+def test_a_row_that_was_read_before_the_card_moved_does_not_move_it_back(
+    background: Watch,
+) -> None:
+    (card,) = background.cards.watched([]).values()
+    known = {"run_id": background.run.id, "user_id": background.run.user_id}
+    background.cards.hear(RunStatusChanged(old=RunStatus.ACCEPTED, new=RunStatus.RUNNING, **known))
+
+    background.cards.refresh(card, background.run)
+
+    assert background.newest.status is RunStatus.RUNNING
 
 
 # --- what the agent reports -----------------------------------------------------------------------
