@@ -37,7 +37,7 @@ async def test_it_answers_a_mention_and_at_sigterm_finishes_that_and_ends_in_goo
 ) -> None:
     channel, alice = new_room(fake)
 
-    async with serving(fake, tmp_path, pace=1) as bot:
+    async with serving(fake, tmp_path, pace=1, fresh=True) as bot:
         await bot.wrote("Connected to Discord as")
         message = await fake.say(alice, channel, f"<@{fake.bot.id}> hello")
         begun = await begins(fake, message)

@@ -4,30 +4,27 @@ import asyncio
 import json
 import os
 import signal
-import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from bot.values import Json
+from tests.fakes.children import Child
 from tests.fakes.discord.server import FakeDiscord
 from tests.fakes.slack.server import FakeSlack
-
-ROOT = Path(__file__).parents[2]
 
 
 @dataclass
 class Process:
     """A bot's process, and what it has written to its log."""
 
-    process: asyncio.subprocess.Process
+    process: Child
     log: list[str] = field(default_factory=list)
     _more: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def read(self) -> None:
         """Keep what it writes until it ends."""
-        assert self.process.stderr is not None
         async for line in self.process.stderr:
             self.log.append(line.decode())
             self._more.set()
@@ -46,7 +43,7 @@ class Process:
 
     def signal(self, number: signal.Signals = signal.SIGTERM) -> None:
         """Send it a signal."""
-        os.kill(self.process.pid, number)
+        self.process.signal(number)
 
 
 @asynccontextmanager
@@ -58,6 +55,7 @@ async def serving(
     models: Json | None = None,
     database_url: str = "sqlite:///data/retinue.db",
     command: str = "serve",
+    fresh: bool = False,
     **environ: str,
 ) -> AsyncIterator[Process]:
     """Run `python -m bot serve` in a folder, and kill what is left of it at the end.
@@ -69,6 +67,7 @@ async def serving(
         models: What answers instead: the section of the configuration.
         database_url: Where it keeps what it knows.
         command: `worker` speaks, and hears nothing.
+        fresh: Let it import everything itself, as one that an operator starts.
         environ: Further variables of the environment.
     """
     platform, secrets = _platform(fake)
@@ -78,29 +77,19 @@ async def serving(
         "database": {"url": database_url},
     }
     (folder / "config.yaml").write_text(json.dumps(config))
-    process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-m",
+    process = await Child.start(
         "bot",
         command,
-        cwd=folder,
-        env={
-            "PATH": os.environ["PATH"],
-            "PYTHONPATH": str(ROOT),
-            **secrets,
-            **environ,
-        },
-        stdin=asyncio.subprocess.DEVNULL,
-        stderr=asyncio.subprocess.PIPE,
+        folder=folder,
+        environ={"PATH": os.environ["PATH"], **secrets, **environ},
+        fresh=fresh,
     )
     bot = Process(process)
     reading = asyncio.ensure_future(bot.read())
     try:
         yield bot
     finally:
-        if process.returncode is None:
-            process.kill()
-        await process.wait()
+        await process.close()
         await reading
 
 

@@ -2,13 +2,14 @@
 
 import asyncio
 import json
-import os
 import signal
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
+
+from tests.fakes.children import Child
 
 Line = dict[str, Any]
 
@@ -17,18 +18,22 @@ Line = dict[str, Any]
 class Actor:
     """A bot's process: what it said, and what can be done to it."""
 
-    process: asyncio.subprocess.Process
+    process: Child
     heard: list[Line] = field(default_factory=list)
     changed: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def listen(self) -> None:
         """Keep every line that the process writes."""
-        assert self.process.stdout is not None
         while line := await self.process.stdout.readline():
             self.heard.append(json.loads(line))
             self.changed.set()
         self.heard.append({"event": "gone"})
         self.changed.set()
+
+    async def repeat_errors(self) -> None:
+        """Write what it logs where the test's own log goes."""
+        async for line in self.process.stderr:
+            sys.stderr.write(line.decode())
 
     async def until(self, wanted: Callable[[Line], bool], *, seconds: float = 40) -> Line:
         """Wait for a line, and return it."""
@@ -51,7 +56,6 @@ class Actor:
 
     def say(self, user: str, text: str, **fields: Any) -> None:
         """Let a person say something."""
-        assert self.process.stdin is not None
         document = {"user": user, "text": text, **fields}
         self.process.stdin.write(json.dumps(document).encode() + b"\n")
 
@@ -74,7 +78,7 @@ class Actor:
 
     def signal(self, number: signal.Signals) -> None:
         """Send the process a signal."""
-        os.kill(self.process.pid, number)
+        self.process.signal(number)
 
     async def gone(self) -> None:
         """Wait until the process is no more."""
@@ -92,25 +96,20 @@ async def actor(
     sections: Line | None = None,
 ) -> AsyncIterator[Actor]:
     """Start a bot in a process of its own, and kill what is left of it at the end."""
-    process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-m",
+    process = await Child.start(
         "tests.stories.process",
         f"--database={database_url}",
         f"--model={model_url}",
         f"--sections={json.dumps(sections or {})}",
         f"--crash-at={crash_at}",
         f"--drain-seconds={drain_seconds}",
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
     )
     bot = Actor(process)
-    listening = asyncio.ensure_future(bot.listen())
-    try:
-        await bot.event("ready")
-        yield bot
-    finally:
-        if process.returncode is None:
-            process.kill()
-        await process.wait()
-        await listening
+    async with asyncio.TaskGroup() as listening:
+        listening.create_task(bot.listen())
+        listening.create_task(bot.repeat_errors())
+        try:
+            await bot.event("ready")
+            yield bot
+        finally:
+            await process.close()

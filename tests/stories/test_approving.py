@@ -3,15 +3,15 @@
 import asyncio
 import json
 import os
-import sys
 from pathlib import Path
 from typing import Any
 
 from bot.conversations.access import AccessSettings
 from bot.mcp.settings import McpSettings
 from bot.values import Json
-from tests.bot.mcp.things import ROOT, sdk_server
+from tests.bot.mcp.things import sdk_server
 from tests.fakes.anthropic_server import Reply
+from tests.fakes.children import Child
 from tests.stories.stage import ADMIN, ALICE, Play, Stage, call, stage
 
 SERVERS = {"fake": sdk_server()}
@@ -86,15 +86,14 @@ async def test_a_yes_on_the_command_line_reaches_the_bot_that_runs(
     file.write_text(json.dumps({"database": {"url": database_url}, "mcp": {"servers": SERVERS}}))
 
     async def type_in(*words: str) -> str:
-        process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "bot", "mcp", *words, "--config", str(file)),
-            cwd=tmp_path,
-            env={"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT), "PYTHONUTF8": "1"},
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.STDOUT,
+        process = await Child.start(
+            *("bot", "mcp", *words, "--config", str(file)),
+            folder=tmp_path,
+            environ={"PATH": os.environ["PATH"], "PYTHONUTF8": "1"},
         )
-        said, _ = await process.communicate()
-        assert process.returncode == 0, said.decode()
+        said = await process.stdout.read()
+        assert await process.wait() == 0, await process.stderr.read()
+        await process.close()
         return said.decode()
 
     async with stage(database_url, play(), **settings()) as it:

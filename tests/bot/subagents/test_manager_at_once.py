@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import sys
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack
@@ -16,6 +15,7 @@ from db import outbox, run_messages, runs
 from db.database import Database, DatabaseSettings
 from db.tables import outbox as outbox_table
 from db.tables import subagent_runs
+from tests.fakes.children import Child
 from tests.fakes.clock import FakeClock
 from tests.fakes.office import FakeOffice, caller, limits
 from tests.fakes.stored import Stored
@@ -151,14 +151,10 @@ async def test_two_processes_that_ask_for_one_person_at_once_keep_to_the_caps(
     async with Database.open(DatabaseSettings(url=postgres_url)) as database:
         stored = Stored(database, FakeClock())
         user = await stored.somebody()
-        module = [sys.executable, "-m", "tests.fakes.spawning", postgres_url, user.account, "8"]
-        pipe = asyncio.subprocess.PIPE
-        processes = [
-            await asyncio.create_subprocess_exec(*module, stdin=pipe, stdout=pipe) for _ in range(2)
-        ]
+        given = ("tests.fakes.spawning", postgres_url, user.account, "8")
+        processes = [await Child.start(*given) for _ in range(2)]
         async with asyncio.timeout(50):
             for process in processes:
-                assert process.stdout is not None
                 assert await process.stdout.readline() == b"ready\n"
             told = await together(processes)
 
@@ -169,11 +165,14 @@ async def test_two_processes_that_ask_for_one_person_at_once_keep_to_the_caps(
     assert sorted(number for _, number, _ in rows) == [1, 2, 3, 4, 5]
 
 
-async def together(processes: Sequence[asyncio.subprocess.Process]) -> list[bytes]:
+async def together(processes: Sequence[Child]) -> list[bytes]:
     """Let all processes begin at once, and return what they write until they end."""
-    async with asyncio.TaskGroup() as group:
-        ends = [group.create_task(process.communicate(b"go\n")) for process in processes]
-    return [end.result()[0] for end in ends]
+    for process in processes:
+        process.stdin.write(b"go\n")
+    told = [await process.stdout.read() for process in processes]
+    for process in processes:
+        await process.close()
+    return told
 
 
 async def test_a_run_that_several_end_at_once_ends_once_and_is_announced_once(
