@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Iterator
+from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -81,7 +82,7 @@ def _imports(tree: ast.AST, *, late: bool, typing: bool) -> Iterator[Import]:
             start = "." * node.level + (node.module or "")
             for alias in node.names:
                 yield Import(node.lineno, start, f"{start}.{alias.name}", late, typing)
-        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("import_module"):
+        elif isinstance(node, ast.Call) and _name(node.func) == "import_module":
             names = [arg.value for arg in node.args if isinstance(arg, ast.Constant)]
             yield from (Import(node.lineno, "", str(name), True, typing) for name in names)
         yield from _imports(
@@ -92,7 +93,16 @@ def _imports(tree: ast.AST, *, late: bool, typing: bool) -> Iterator[Import]:
 
 
 def _is_for_types(node: ast.AST) -> bool:
-    return isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING")
+    return isinstance(node, ast.If) and _name(node.test) == "TYPE_CHECKING"
+
+
+def _name(node: ast.expr) -> str:
+    """Return the last word of a dotted name; empty for anything else."""
+    match node:
+        case ast.Name(id=word) | ast.Attribute(attr=word):
+            return word
+        case _:
+            return ""
 
 
 #: Our classes by their full name, each with the file that it stands in.
@@ -108,8 +118,15 @@ class House:
             for path in sorted((ROOT / top).rglob("*.py")):
                 self.add(path.relative_to(ROOT).as_posix(), path.read_text("utf-8"))
 
+    def with_file(self, path: str, text: str) -> "House":
+        """Return the same files and one more, as if it stood at this path."""
+        other = copy(self)
+        other.sources = dict(self.sources)
+        other.add(path, text)
+        return other
+
     def add(self, path: str, text: str) -> None:
-        """Put in a file, as if it stood at this path."""
+        """Put in a file."""
         module = path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
         self.sources[module] = Source(module, path, text)
 

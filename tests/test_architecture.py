@@ -359,10 +359,9 @@ BROKEN: list[tuple[Rule, str, str, str]] = [
 
 
 @pytest.mark.parametrize(("rule", "path", "text", "said"), BROKEN)
-def test_who_breaks_a_rule_is_named(rule: Rule, path: str, text: str, said: str) -> None:
-    house = House()
-    house.add(path, text)
-
-    found = list(rule(house))
+def test_who_breaks_a_rule_is_named(
+    house: House, rule: Rule, path: str, text: str, said: str
+) -> None:
+    found = list(rule(house.with_file(path, text)))
 
     assert any(said in line for line in found), found
