@@ -90,8 +90,8 @@ class Budget:
         return 0.0 if self._is_first(ticket, urgent=urgent) else LOOK_SECONDS
 
     def _is_first(self, ticket: _Ticket, *, urgent: bool) -> bool:
-        ahead = [other for other in self._waiting if other.urgent()] if urgent else self._waiting
-        return not ahead or ahead[0] is ticket
+        matters = (other for other in self._waiting if not urgent or other.urgent())
+        return next(matters, ticket) is ticket
 
 
 class Budgets:

@@ -44,10 +44,12 @@ class Time:
             due = [alarm for alarm in self._alarms if alarm[0] <= end]
             if not due:
                 break
-            first = min(due, key=lambda alarm: alarm[0])
-            self._alarms.remove(first)
-            self.now = max(self.now, first[0])
-            first[1].set()
+            moment = min(at for at, _ in due)
+            self.now = max(self.now, moment)
+            self._alarms = [alarm for alarm in self._alarms if alarm[0] > moment]
+            for at, rings in due:
+                if at == moment:
+                    rings.set()
         self.now = end
 
 
