@@ -77,16 +77,15 @@ class Bot:
         self.engine.drain()
         loop = asyncio.get_running_loop()
         deadline = loop.time() + seconds
-        working = [
-            active.task
-            for group in (self.upkeep.turns, self.upkeep.active)
-            for active in group.by_id.values()
-            if not active.idle
-        ]
+        groups = (self.upkeep.turns, self.upkeep.active)
+        working = {
+            active.task for group in groups for active in group.by_id.values() if not active.idle
+        }
+        working.update(*(group.ending for group in groups))
         if working and seconds > 0:
             log.info("Waiting up to %g s for what is under way (%d)", seconds, len(working))
             await asyncio.wait(working, timeout=seconds)
-        left = [*self.upkeep.turns.drain(), *self.upkeep.active.drain()]
+        left = [task for group in groups for task in group.drain()]
         if left:
             log.info("What is left (%d) goes on with the next start", len(left))
             await asyncio.wait(left, timeout=5)

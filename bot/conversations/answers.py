@@ -10,7 +10,7 @@ from bot.agent.sanitizer import one_line
 from bot.conversations.approvals import GONE, Approvals, Waiting
 from bot.platforms.base import CommandReply, Incoming
 from bot.subagents.settling import PERMIT
-from bot.values import Clock, Identity, Role, short
+from bot.values import Clock, Identity, Place, Role, short
 from db import conversations, run_questions, runs, workers
 from db.database import Database, Transaction
 from db.run_questions import RunQuestion
@@ -62,7 +62,7 @@ class Answers:
         Returns:
             The reply; `None` when it is no answer, so that it is a message like any other.
         """
-        asked = await self._open(incoming)
+        asked = await self.open_in(incoming.user, incoming.place, reply_to=incoming.reply_to)
         match = _ANSWER.fullmatch(text.strip().lower())
         if match is not None:
             for_run = match["word"] in ALL
@@ -129,12 +129,20 @@ class Answers:
         shown = one_line(said, 100) or "Skip"
         return reply if reply.refused else replace(reply, answered=question.id, chosen=shown)
 
-    async def _open(self, incoming: Incoming) -> list[RunQuestion]:
-        """Return what waits for this person here, also what they may have read this moment."""
+    async def open_in(
+        self, user: Identity, place: Place, *, reply_to: str = ""
+    ) -> list[RunQuestion]:
+        """Return what runs ask this person here, also what they may have read this moment.
+
+        Args:
+            user: The person.
+            place: Where they say something.
+            reply_to: The message that it answers; then only the question in that.
+        """
         for _ in range(SHOWN_LOOKS):
             async with self.database.snapshot() as tx:
-                who = (tx, incoming.user.key, incoming.place, self.now())
-                found = await run_questions.open_in(*who, reply_to=incoming.reply_to)
+                who = (tx, user.key, place, self.now())
+                found = await run_questions.open_in(*who, reply_to=reply_to)
                 soon = await run_questions.being_shown(*who)
             if not soon:
                 break

@@ -18,7 +18,7 @@ from bot.platforms.base import CommandReply, Incoming, Overview
 from bot.subagents.requests import Caller
 from bot.tasks import Tasks
 from bot.values import Clock, Identity, Place, Role
-from db import conversations, files, run_questions, runs, turns, users
+from db import conversations, files, runs, turns, users
 from db.database import Database
 
 log = logging.getLogger(__name__)
@@ -246,8 +246,9 @@ class Orchestrator:
             return False
         async with self.database.snapshot() as tx:
             last = await conversations.last_word(tx, user, place)
-            asked = await run_questions.open_in(tx, user.key, place, self.now())
-        return bool(asked) or (last is not None and self.now() - last <= self.listen_for)
+        if last is not None and self.now() - last <= self.listen_for:
+            return True
+        return bool(await self.answers.open_in(user, place))
 
     async def answer(
         self, user: Identity, confirmation_id: str, *, choice: str, admin: bool = False

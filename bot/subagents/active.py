@@ -54,9 +54,15 @@ class ActiveRun:
 
 @dataclass(slots=True)
 class ActiveRuns:
-    """All runs at work in this process, by id."""
+    """All runs at work in this process.
+
+    Attributes:
+        by_id: Those that can be stopped.
+        ending: The tasks of those whose end is being told and stored.
+    """
 
     by_id: dict[str, ActiveRun] = field(default_factory=dict)
+    ending: set[asyncio.Task[None]] = field(default_factory=set)
 
     def enter(self, run_id: str) -> ActiveRun:
         """Enter the current task as the one that works on a run."""
@@ -67,9 +73,11 @@ class ActiveRuns:
         return active
 
     def leave(self, run_id: str, active: ActiveRun) -> None:
-        """Take a run out again."""
+        """Take a run out again: what is left of its task is its end."""
         if self.by_id.get(run_id) is active:
             del self.by_id[run_id]
+        self.ending.add(active.task)
+        active.task.add_done_callback(self.ending.discard)
 
     def stop(self, run_id: str) -> bool:
         """Cancel a run's model call and tools at once; `False` when it is not at work here."""

@@ -16,12 +16,20 @@ from bot.config import Config
 from bot.errors import ConfigError, PlatformUnreachableError
 from bot.models.catalog import ModelSettings
 from bot.models.offline import OfflineSettings
-from bot.platforms.base import Announcement, CommandReply, Delivered, Ears, Incoming
+from bot.platforms.base import (
+    Announcement,
+    CommandReply,
+    Delivered,
+    Ears,
+    Incoming,
+    OnBegun,
+    not_kept,
+)
 from bot.platforms.discord.settings import DiscordSettings
 from bot.values import Identity, Place, RunStatus, new_run_id
 from db.settings import DatabaseSettings
 from tests.fakes.discord.server import FakeDiscord
-from tests.fakes.outlet import FakeOutlet
+from tests.fakes.outlet import FakeOutlet, FakeReply
 
 BACKGROUND = "research tea in the background"
 
@@ -287,6 +295,43 @@ async def test_what_ends_while_it_drains_is_announced(sqlite_url: str) -> None:
         await task
 
     assert [said.key for said in stub.outlet.announcements] == [run_id]
+
+
+class LateOutlet(FakeOutlet):
+    """An outlet that is asked to end, with its process, while it takes the last of a reply."""
+
+    def open_reply(
+        self, place: Place, owner: Identity, message_id: str = "", *, begun: OnBegun = not_kept
+    ) -> FakeReply:
+        reply = LateReply(self, place, owner, message_id or new_run_id())
+        self.replies.append(reply)
+        return reply
+
+
+class LateReply(FakeReply):
+    """A reply of that outlet."""
+
+    async def finish(self, text: str) -> Delivered:
+        end()
+        await asyncio.sleep(0.5)
+        return await super().finish(text)
+
+
+async def test_a_reply_whose_last_words_are_being_said_is_said_to_its_end_and_once(
+    sqlite_url: str,
+) -> None:
+    stub, again = Stub(), Stub()
+    stub.outlet = LateOutlet(stub.name, patience=20)
+
+    async with serving(configured(sqlite_url), stub) as task:
+        await stub.say("hello")
+        await task
+    async with serving(configured(sqlite_url), again):
+        await again.say("hello again")
+        await again.outlet.replied()
+
+    assert len(stub.outlet.finished) == 1
+    assert len(again.outlet.replies) == 1
 
 
 async def test_a_platform_that_will_not_have_us_ends_it_after_what_is_under_way(
