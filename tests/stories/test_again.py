@@ -16,9 +16,7 @@ async def test_a_bot_that_is_opened_again_in_the_same_process_works_like_the_fir
         await it.say(ALICE, "Keep that in mind")
         first = await it.outlet.replied()
         # A turn that has not ended would be gone on with, and its reply shown once more.
-        async with asyncio.timeout(20):
-            while it.bot.upkeep.turns.by_id:  # noqa: ASYNC110
-                await asyncio.sleep(0.01)
+        await it.bot.drain()
     between = await asyncio.to_thread(lambda: "a thread")
     async with stage(database_url, reading) as it:
         await it.say(ALICE, "What about the owl?")

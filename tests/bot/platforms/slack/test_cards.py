@@ -99,15 +99,15 @@ async def test_the_states_between_two_edits_are_left_out(room: Stand) -> None:
 
 
 async def test_two_edits_are_as_far_apart_as_it_is_configured() -> None:
-    tempo = Tempo(edit_seconds=0.3)
+    tempo = Tempo(edit_seconds=0.6)
     async with stand(tempo) as room:
         for calls in range(3):
             room.outlet.show_card(card_of(room, tool_calls=calls))
             await room.shows(f"{calls} tool")
 
         first, second = room.called("chat.update")
-        assert second.time - first.time >= 0.29
-        assert first.time - room.called("chat.postMessage")[0].time >= 0.29
+        assert second.time - first.time >= 0.4
+        assert first.time - room.called("chat.postMessage")[0].time >= 0.4
 
 
 async def test_a_card_that_looks_the_same_is_not_edited(room: Stand) -> None:

@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import aiohttp
@@ -1173,9 +1174,10 @@ async def test_whom_a_message_would_notify(
 
 
 @asynccontextmanager
-async def installable(slack: FakeSlack) -> AsyncIterator[tuple[AsyncApp, str]]:
+async def installable(slack: FakeSlack, folder: Path) -> AsyncIterator[tuple[AsyncApp, str]]:
     """An app for many workspaces, served by HTTP: itself, and where it is."""
-    engine = create_async_engine("sqlite+aiosqlite://")
+    # In memory there is one connection for all, and who gives it back undoes what others began.
+    engine = create_async_engine(f"sqlite+aiosqlite:///{folder / 'installs.db'}")
     store = AsyncSQLAlchemyInstallationStore(slack.client_id, engine)
     states = AsyncSQLAlchemyOAuthStateStore(600, engine)
     await store.create_tables()  # type: ignore[no-untyped-call]
@@ -1205,13 +1207,15 @@ async def installable(slack: FakeSlack) -> AsyncIterator[tuple[AsyncApp, str]]:
 
 @pytest.mark.filterwarnings("ignore:BasicAuth is deprecated:DeprecationWarning")
 @pytest.mark.parametrize("org_wide", [False, True])
-async def test_the_app_is_installed_and_removed_by_people(slack: FakeSlack, org_wide: bool) -> None:
+async def test_the_app_is_installed_and_removed_by_people(
+    slack: FakeSlack, tmp_path: Path, org_wide: bool
+) -> None:
     other = slack.add_team("Other", enterprise="E0ACME")
     sister = slack.add_team("Sister", enterprise="E0ACME")
     carol = slack.add_user("carol", team=sister if org_wide else other)
     contexts: list[AsyncBoltContext] = []
 
-    async with installable(slack) as (app, url):
+    async with installable(slack, tmp_path) as (app, url):
 
         @app.event("app_mention")
         async def answer(event: Json, say: AsyncSay, context: AsyncBoltContext) -> None:

@@ -164,7 +164,8 @@ async def test_a_body_that_trickles_is_cut_all_the_same(caplog: pytest.LogCaptur
         answer = await slow.ended()
         trickling.cancel()
 
-    assert answer.startswith(b"HTTP/1.1 408 ")
+    # Who still sends when the connection is closed may lose the answer with it.
+    assert answer.startswith(b"HTTP/1.1 408 ") or not answer
     assert "took over 0.2 s" in caplog.text
 
 
