@@ -114,6 +114,7 @@ class Child:
             await over.wait()
         finally:
             loop.remove_reader(self._process.sentinel)
+        self._process.join()  # it is closing its last files, or is gone
         assert self.returncode is not None
         return self.returncode
 
