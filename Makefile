@@ -13,7 +13,7 @@ ARGS ?=
 # An MCP server from npm, for one test.
 REFERENCE := @modelcontextprotocol/server-everything@2026.8.31
 # Test processes at once: many tests wait for other processes, so that two cores have room for more.
-WORKERS ?= 5
+WORKERS ?= 4
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:

@@ -124,16 +124,17 @@ async def test_a_long_answer_comes_in_parts_and_a_very_long_one_as_a_file(
         await it.discord.until(lambda: any(each.files for each in it.said(private)), "a file")
         [(_, content)] = next(each.files for each in it.said(private) if each.files)
         it.discord.refuse_files = True
-        before = len(it.said(private))
+        before = {each.id for each in it.said(private)}
+
+        def new() -> str:
+            return " ".join(each.text() for each in it.said(private) if each.id not in before)
+
         await it.discord.say(server.alice, private, "Longer, without a file!")
-        await it.discord.until(
-            lambda: words[-1] in " ".join(m.text() for m in it.said(private)[before:]), "all of it"
-        )
+        await it.discord.until(lambda: words[-1] in new(), "all of it")
 
         assert " ".join(each.text() for each in in_parts).split() == long.split()
         assert content.decode().split() == longer.split()
-        unfiled = " ".join(each.text() for each in it.said(private)[before:])
-        assert [word for word in unfiled.split() if word in words] == words
+        assert [word for word in new().split() if word in words] == words
 
 
 async def test_the_same_message_delivered_twice_is_answered_once(database_url: str) -> None:

@@ -198,7 +198,7 @@ async def test_a_tool_that_hangs_is_stopped_at_its_own_time_or_at_that_of_all(
 async def test_a_tool_gets_no_more_time_than_the_work_has_left(box: Box) -> None:
     hung = Hung()
 
-    result = await box.result(hung, left=0.01)
+    result = await box.result(hung, left=0.3)
 
     assert result.failed
     assert "the time of this work is up" in result.text

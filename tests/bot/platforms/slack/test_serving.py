@@ -201,7 +201,8 @@ async def test_a_head_that_trickles_is_ended(before: bytes) -> None:
         answer = await slow.ended()
         trickling.cancel()
 
-    assert answer.count(b"HTTP/1.1 ") == bool(before)
+    # Who still sends when the connection is closed may lose an answer with it.
+    assert answer.count(b"HTTP/1.1 ") <= bool(before)
 
 
 async def test_work_may_take_longer_than_silence_and_silence_after_it_is_ended() -> None:
