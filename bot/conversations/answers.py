@@ -62,8 +62,10 @@ class Answers:
         Returns:
             The reply; `None` when it is no answer, so that it is a message like any other.
         """
-        asked = await self.open_in(incoming.user, incoming.place, reply_to=incoming.reply_to)
         match = _ANSWER.fullmatch(text.strip().lower())
+        if incoming.files and match is None:
+            return None
+        asked = await self.open_in(incoming.user, incoming.place, reply_to=incoming.reply_to)
         if match is not None:
             for_run = match["word"] in ALL
             waiting = await self._waiting(incoming, asked, match["id"] or "", for_run=for_run)
@@ -139,14 +141,15 @@ class Answers:
             place: Where they say something.
             reply_to: The message that it answers; then only the question in that.
         """
-        for _ in range(SHOWN_LOOKS):
+        for look in range(SHOWN_LOOKS):
+            if look:
+                await asyncio.sleep(SHOWN_SECONDS)
             async with self.database.snapshot() as tx:
                 who = (tx, user.key, place, self.now())
                 found = await run_questions.open_in(*who, reply_to=reply_to)
                 soon = await run_questions.being_shown(*who)
             if not soon:
                 break
-            await asyncio.sleep(SHOWN_SECONDS)
         return found
 
     async def _is_new(self, incoming: Incoming) -> bool:

@@ -371,7 +371,7 @@ class Asking:
 
 
 def fingerprint(*bound: object) -> str:
-    """Return the hash that binds an answer to what was shown: whose, the tool, its arguments."""
+    """Return the hash that binds an answer to what was shown: a call, and whose it is."""
     text = json.dumps(bound, sort_keys=True, ensure_ascii=False, default=str)
     return hashlib.sha256(text.encode()).hexdigest()
 

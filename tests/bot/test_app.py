@@ -313,7 +313,7 @@ class LateReply(FakeReply):
 
     async def finish(self, text: str) -> Delivered:
         end()
-        await asyncio.sleep(0.5)
+        await asyncio.sleep(2)
         return await super().finish(text)
 
 

@@ -1,7 +1,8 @@
 """Processes of the bot, for tests: each can be killed, and shares nothing with the test.
 
 They run a module as `python -m` does, but are forked from a process that has imported the bot and
-its libraries already: that takes longer than most of what they are started for.
+its libraries already: that takes longer than most of what they are started for. One that was
+forked ends without what an interpreter does at its end.
 """
 
 import asyncio
@@ -74,13 +75,18 @@ class Child:
 
         def begin() -> BaseProcess:
             context = _fresh if fresh else _forking
-            process = context.Process(target=_run, args=(_Streams(its), *given))
+            # None outlives this process, whatever became of the test.
+            process = context.Process(target=_run, args=(_Streams(its), *given), daemon=True)
             process.start()
             return process
 
         try:
             # The first one waits for the imports.
             process = await asyncio.to_thread(begin)
+        except BaseException:
+            for each in (stdin, stdout, stderr):
+                os.close(each)
+            raise
         finally:
             for each in its:
                 os.close(each)
@@ -141,9 +147,9 @@ class _Streams:
         for number, each in enumerate(self._streams):
             os.dup2(each, number)
             os.close(each)
-        sys.stdin = os.fdopen(0, closefd=False)
-        sys.stdout = os.fdopen(1, "w", closefd=False)
-        sys.stderr = os.fdopen(2, "w", buffering=1, errors="backslashreplace", closefd=False)
+        sys.stdin = os.fdopen(0, encoding="utf-8", closefd=False)
+        sys.stdout = os.fdopen(1, "w", encoding="utf-8", closefd=False)
+        sys.stderr = os.fdopen(2, "w", buffering=1, encoding="utf-8", closefd=False)
 
 
 def _arrived(*streams: Any) -> _Streams:

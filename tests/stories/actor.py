@@ -105,11 +105,11 @@ async def actor(
         f"--drain-seconds={drain_seconds}",
     )
     bot = Actor(process)
-    async with asyncio.TaskGroup() as listening:
-        listening.create_task(bot.listen())
-        listening.create_task(bot.repeat_errors())
-        try:
-            await bot.event("ready")
-            yield bot
-        finally:
-            await process.close()
+    listening = [asyncio.ensure_future(work) for work in (bot.listen(), bot.repeat_errors())]
+    try:
+        await bot.event("ready")
+        yield bot
+    finally:
+        await process.close()
+        for each in listening:
+            await each

@@ -89,11 +89,13 @@ async def test_a_yes_on_the_command_line_reaches_the_bot_that_runs(
         process = await Child.start(
             *("bot", "mcp", *words, "--config", str(file)),
             folder=tmp_path,
-            environ={"PATH": os.environ["PATH"], "PYTHONUTF8": "1"},
+            environ={"PATH": os.environ["PATH"]},
         )
-        said = await process.stdout.read()
-        assert await process.wait() == 0, await process.stderr.read()
-        await process.close()
+        try:
+            said = await process.stdout.read()
+            assert await process.wait() == 0, await process.stderr.read()
+        finally:
+            await process.close()
         return said.decode()
 
     async with stage(database_url, play(), **settings()) as it:

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from functools import partial
 from typing import cast
 
 import pytest
@@ -12,7 +13,7 @@ from sqlalchemy import select
 
 from bot.agent.definition import AgentDefinition
 from bot.conversations.access import AccessSettings, spelled
-from bot.conversations.answers import Answers
+from bot.conversations.answers import SHOWN_SECONDS, Answers
 from bot.conversations.approvals import Approvals
 from bot.conversations.commands import Commands
 from bot.conversations.files import FileSettings
@@ -22,8 +23,10 @@ from bot.errors import NotAllowedError
 from bot.platforms.base import Attached, CommandReply, Incoming
 from bot.tasks import Tasks
 from bot.values import Identity, Place, Role, new_run_id
+from db import run_questions
 from db import turns as turn_queries
 from db.database import DatabaseSettings
+from db.run_questions import RunQuestion
 from db.tables import conversations, files, messages, seen_events, subagent_runs, turns, users
 from tests.fakes.agents import FakeAgents
 from tests.fakes.clock import FakeClock
@@ -297,6 +300,33 @@ async def test_a_thread_is_listened_to_as_long_as_its_talk_is_fresh(
     assert not await listens(bob, room(alice))
     clock.advance(2 * 3600)
     assert not await listens(alice, room(alice))
+
+
+async def test_a_place_is_listened_to_in_the_moment_in_which_a_run_asks_there(
+    process: Process, stored: Stored, clock: FakeClock, alice: Identity, bob: Identity
+) -> None:
+    run = await stored.run(alice, status="waiting_input")
+    question = RunQuestion(
+        id="q1",
+        run_id=run.id,
+        user_id=run.user_id,
+        kind="input",
+        text="Which?",
+        expires_at=clock() + timedelta(minutes=10),
+    )
+    async with process.database.transaction() as tx:
+        await run_questions.put(tx, question, room(alice), clock())
+
+    async def told() -> None:
+        async with process.database.transaction() as tx:
+            await run_questions.show(tx, question.id, "m1", clock())
+
+    soon = partial(process.tasks.start, told(), name="the platform's word")
+    asyncio.get_running_loop().call_later(SHOWN_SECONDS, soon)
+    below = replace(room(alice), thread="m1")
+
+    assert await process.orchestrator.listens(alice, below)
+    assert not await process.orchestrator.listens(bob, below)
 
 
 async def test_a_conversation_that_was_ended_is_not_listened_to(

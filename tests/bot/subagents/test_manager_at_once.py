@@ -153,10 +153,14 @@ async def test_two_processes_that_ask_for_one_person_at_once_keep_to_the_caps(
         user = await stored.somebody()
         given = ("tests.fakes.spawning", postgres_url, user.account, "8")
         processes = [await Child.start(*given) for _ in range(2)]
-        async with asyncio.timeout(50):
+        try:
+            async with asyncio.timeout(50):
+                for process in processes:
+                    assert await process.stdout.readline() == b"ready\n"
+                told = await together(processes)
+        finally:
             for process in processes:
-                assert await process.stdout.readline() == b"ready\n"
-            told = await together(processes)
+                await process.close()
 
         became = Counter(each for lines in told for each in json.loads(lines))
         rows = await all_runs(database)
@@ -169,10 +173,7 @@ async def together(processes: Sequence[Child]) -> list[bytes]:
     """Let all processes begin at once, and return what they write until they end."""
     for process in processes:
         process.stdin.write(b"go\n")
-    told = [await process.stdout.read() for process in processes]
-    for process in processes:
-        await process.close()
-    return told
+    return [await process.stdout.read() for process in processes]
 
 
 async def test_a_run_that_several_end_at_once_ends_once_and_is_announced_once(

@@ -4,7 +4,7 @@ import asyncio
 import json
 import time
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from urllib.parse import urlencode
 
@@ -189,11 +189,13 @@ class Line:
 
     async def ended(self) -> bytes:
         """Return all that comes until the other side hangs up."""
-        async with asyncio.timeout(PATIENCE):
-            try:
-                return await self._reader.read()
-            except ConnectionError:
-                return b""
+        came = b""
+        # In pieces: whoever reads all at once loses what came before a connection is reset.
+        with suppress(ConnectionError):
+            async with asyncio.timeout(PATIENCE):
+                while piece := await self._reader.read(65_536):
+                    came += piece
+        return came
 
 
 @asynccontextmanager
