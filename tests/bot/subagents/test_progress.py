@@ -187,7 +187,7 @@ def test_a_row_that_was_read_before_the_card_moved_does_not_move_it_back(
     known = {"run_id": background.run.id, "user_id": background.run.user_id}
     background.cards.hear(RunStatusChanged(old=RunStatus.ACCEPTED, new=RunStatus.RUNNING, **known))
 
-    background.cards.refresh(card, background.run)
+    background.cards.refresh(card, replace(background.run, tool_call_count=1))
 
     assert background.newest.status is RunStatus.RUNNING
 
