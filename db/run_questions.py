@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
 
-from sqlalchemy import func, or_, select, update
+from sqlalchemy import func, select, update
 
 from bot.values import Place
 from db.database import Transaction
@@ -83,7 +83,7 @@ async def get(tx: Transaction, question_id: str) -> RunQuestion | None:
 
 async def open_in(
     tx: Transaction, user_id: str, place: Place, now: datetime, *, reply_to: str = ""
-) -> list[RunQuestion]:
+) -> tuple[list[RunQuestion], bool]:
     """Return the questions that wait for this person where they said something, newest first.
 
     What stands in no thread yet is said in the channel itself: it may answer what was asked there.
@@ -95,35 +95,28 @@ async def open_in(
         place: Where they said it.
         now: The time.
         reply_to: The message that it answers; then only the question in that.
+
+    Returns:
+        The questions, and whether something is just being asked of this person in this channel.
     """
     threads = {place.thread, ""} if place.thread == place.message else {place.thread}
-    shown_as = [message for message in (place.thread, reply_to) if message]
-    rows = await tx.execute(
-        _QUERY.where(
-            asked.c.user_id == user_id,
-            asked.c.status == "open",
-            asked.c.expires_at > now,
-            asked.c.shown_at.is_not(None),
-            asked.c.channel == place.platform,
-            asked.c.place_channel == place.channel,
-            or_(asked.c.place_thread.in_(threads), asked.c.message_id.in_(shown_as)),
-        ).order_by(asked.c.created_at.desc())
-    )
-    found = [_question(row) for row in rows]
-    return [each for each in found if not reply_to or each.message_id == reply_to]
-
-
-async def being_shown(tx: Transaction, user_id: str, place: Place, now: datetime) -> bool:
-    """Whether something is just being asked of this person in this channel."""
-    query = select(asked.c.id).where(
+    shown_as = {message for message in (place.thread, reply_to) if message}
+    query = _QUERY.add_columns(asked.c.shown_at, asked.c.place_thread).where(
         asked.c.user_id == user_id,
         asked.c.status == "open",
         asked.c.expires_at > now,
-        asked.c.shown_at.is_(None),
         asked.c.channel == place.platform,
         asked.c.place_channel == place.channel,
     )
-    return await tx.scalar(query.limit(1)) is not None
+    rows = (await tx.execute(query.order_by(asked.c.created_at.desc()))).all()
+    found = [
+        _question(row)
+        for row in rows
+        if row.shown_at is not None
+        and (row.place_thread in threads or row.message_id in shown_as)
+        and (not reply_to or row.message_id == reply_to)
+    ]
+    return found, any(row.shown_at is None for row in rows)
 
 
 async def open_of(tx: Transaction, run_id: str, kind: str) -> list[RunQuestion]:

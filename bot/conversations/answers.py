@@ -145,9 +145,9 @@ class Answers:
             if look:
                 await asyncio.sleep(SHOWN_SECONDS)
             async with self.database.snapshot() as tx:
-                who = (tx, user.key, place, self.now())
-                found = await run_questions.open_in(*who, reply_to=reply_to)
-                soon = await run_questions.being_shown(*who)
+                found, soon = await run_questions.open_in(
+                    tx, user.key, place, self.now(), reply_to=reply_to
+                )
             if not soon:
                 break
         return found

@@ -1,14 +1,14 @@
 """What a run asks is answered once, in time, by whom it was asked, and closed with the run."""
 
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 
 import pytest
 
 from bot.values import Identity, Place, new_sortable_id
 from db import run_questions
-from db.database import Database
+from db.database import Database, Transaction
 from db.run_questions import RunQuestion
 from tests.fakes.clock import FakeClock
 from tests.fakes.stored import Stored, room
@@ -51,6 +51,13 @@ async def read(database: Database, question: RunQuestion) -> RunQuestion:
     return found
 
 
+async def found_in(
+    tx: Transaction, user_id: str, place: Place, now: datetime, *, reply_to: str = ""
+) -> list[RunQuestion]:
+    found, _ = await run_questions.open_in(tx, user_id, place, now, reply_to=reply_to)
+    return found
+
+
 async def test_a_question_comes_back_as_it_was_asked_and_is_stored_once(
     database: Database, stored: Stored, alice: Identity
 ) -> None:
@@ -84,7 +91,7 @@ async def test_an_answer_after_the_time_is_none_and_the_question_is_closed(
     clock.advance(601)
     async with database.transaction() as tx:
         late = await run_questions.answer(tx, question.id, status="yes", by=alice.key, now=clock())
-        waiting = await run_questions.open_in(tx, alice.key, room(alice), clock())
+        waiting = await found_in(tx, alice.key, room(alice), clock())
         over = await run_questions.expire(tx, clock())
         again = await run_questions.expire(tx, clock())
 
@@ -101,9 +108,9 @@ async def test_only_the_person_in_the_place_where_it_was_asked_is_waited_for(
     newer = await asked(database, stored, alice, kind="input")
     elsewhere = replace(room(alice), thread="another")
     async with database.snapshot() as tx:
-        here = await run_questions.open_in(tx, alice.key, room(alice), clock())
-        others = await run_questions.open_in(tx, bob.key, room(alice), clock())
-        there = await run_questions.open_in(tx, alice.key, elsewhere, clock())
+        here = await found_in(tx, alice.key, room(alice), clock())
+        others = await found_in(tx, bob.key, room(alice), clock())
+        there = await found_in(tx, alice.key, elsewhere, clock())
 
     assert [each.id for each in here] == [newer.id, older.id]
     assert (others, there) == ([], [])
@@ -117,7 +124,7 @@ async def test_what_was_asked_in_a_channel_is_answered_at_its_top_or_below_the_q
     async with database.transaction() as tx:
         await run_questions.show(tx, question.id, "question's", stored.now())
         found = {
-            where: await run_questions.open_in(tx, alice.key, place, clock())
+            where: await found_in(tx, alice.key, place, clock())
             for where, place in {
                 "at the top": replace(channel, thread="9", message="9"),
                 "below it": replace(channel, thread="question's", message="9"),
@@ -137,8 +144,8 @@ async def test_a_reply_is_to_the_one_question_whose_message_it_answers(
         await run_questions.show(tx, first.id, "first's", stored.now())
         await run_questions.show(tx, second.id, "second's", stored.now())
         here = (tx, alice.key, room(alice), clock())
-        to_first = await run_questions.open_in(*here, reply_to="first's")
-        to_another = await run_questions.open_in(*here, reply_to="another's")
+        to_first = await found_in(*here, reply_to="first's")
+        to_another = await found_in(*here, reply_to="another's")
 
     assert [each.id for each in to_first] == [first.id]
     assert to_another == []
@@ -221,9 +228,10 @@ async def test_what_nobody_could_read_yet_is_answered_by_nothing_that_is_said(
 ) -> None:
     question = await asked(database, stored, alice, shown=False)
     async with database.transaction() as tx:
-        before = await run_questions.open_in(tx, alice.key, room(alice), clock())
+        before, coming = await run_questions.open_in(tx, alice.key, room(alice), clock())
         await run_questions.show(tx, question.id, "m1", clock())
-        after = await run_questions.open_in(tx, alice.key, room(alice), clock())
+        after, still_coming = await run_questions.open_in(tx, alice.key, room(alice), clock())
 
     assert before == []
+    assert (coming, still_coming) == (True, False)
     assert [each.message_id for each in after] == ["m1"]
