@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from bot.agent.plain import plain
 from bot.agent.sanitizer import one_line
 from bot.conversations.approvals import GONE, Approvals, Waiting
-from bot.platforms.base import CommandReply, Incoming
+from bot.platforms.base import ALL_WORDS, NO_WORDS, YES_WORDS, CommandReply, Incoming
 from bot.subagents.settling import PERMIT
 from bot.values import Clock, Identity, Place, Role, short
 from db import conversations, run_questions, runs, workers
@@ -16,10 +16,7 @@ from db.database import Database, Transaction
 from db.run_questions import RunQuestion
 from db.runs import Run
 
-YES = frozenset({"yes", "y", "ok", "confirm", "approve", "allow"})
-ALL = frozenset({"all", "always"})
-NO = frozenset({"no", "n", "deny", "cancel"})
-_WORDS = "|".join(sorted(YES | ALL | NO))
+_WORDS = "|".join(sorted(YES_WORDS | ALL_WORDS | NO_WORDS))
 _ANSWER = re.compile(rf"(?P<word>{_WORDS})(?: (?P<id>[0-9a-f]{{4,32}}))?[.!]?")
 MAX_ANSWER = 4000
 #: Between the platform's word that a question stands there and ours lies a moment, in which its
@@ -67,7 +64,7 @@ class Answers:
             return None
         asked = await self.open_in(incoming.user, incoming.place, reply_to=incoming.reply_to)
         if match is not None:
-            for_run = match["word"] in ALL
+            for_run = match["word"] in ALL_WORDS
             waiting = await self._waiting(incoming, asked, match["id"] or "", for_run=for_run)
             if waiting:
                 return await self._in_a_word(incoming, role, match["word"], waiting)
@@ -100,7 +97,7 @@ class Answers:
     ) -> CommandReply | None:
         if not await self._is_new(incoming):
             return None
-        key = "yes" if word in YES else "all" if word in ALL else "no"
+        key = "yes" if word in YES_WORDS else "all" if word in ALL_WORDS else "no"
         if len(waiting) > 1:
             lines = "\n".join(f"- `{key} {item.id[-6:]}`: {item.about}" for item in waiting)
             return CommandReply(text=f"Which one do you mean?\n{lines}", failed=True)

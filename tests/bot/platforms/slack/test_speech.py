@@ -6,10 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bot.platforms.base import ALL_WORDS, NO_WORDS, YES_WORDS
 from bot.platforms.slack.speech import (
     begins_with_another,
     mentions,
     spoken,
+    waits_for_nothing,
     was_said_by_a_person,
 )
 from bot.values import Json
@@ -101,6 +103,27 @@ def test_a_mention_is_one_of_the_very_account(text: str, is_meant: bool) -> None
 )
 def test_what_begins_with_another_is_for_them(text: str, to_another: bool) -> None:
     assert begins_with_another(text, ME) is to_another
+
+
+# --- what has no place in the line of messages ----------------------------------------------------
+
+
+@pytest.mark.parametrize("word", sorted(YES_WORDS | ALL_WORDS | NO_WORDS))
+def test_an_answer_in_a_word_waits_for_nothing(word: str) -> None:
+    assert waits_for_nothing(word)
+    assert waits_for_nothing(f"{word.upper()} 0a1b2c.")
+
+
+@pytest.mark.parametrize("text", ["/subagents list", "!retinue", "subagents stop all"])
+def test_a_command_waits_for_nothing(text: str) -> None:
+    assert waits_for_nothing(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "yesterday it rained", "allowances?", "/ 2", f"no, {'and again ' * 9}"]
+)
+def test_any_other_message_waits_in_line(text: str) -> None:
+    assert not waits_for_nothing(text)
 
 
 # --- what -----------------------------------------------------------------------------------------
