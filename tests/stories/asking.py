@@ -86,7 +86,7 @@ def told_to_runs(play: Play) -> str:
 
 async def waits_again(bot: Bot, before: Run) -> None:
     """Wait until a run that was waiting does so once more, after a restart."""
-    async with asyncio.timeout(15):
+    async with asyncio.timeout(30):
         while True:
             async with bot.database.snapshot() as tx:
                 run = await runs.get(tx, before.id)

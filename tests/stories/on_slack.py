@@ -1,7 +1,6 @@
 """The whole bot in Slack: the real Bolt and SDK, real engine, real database, a scripted model."""
 
 import asyncio
-import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -20,6 +19,7 @@ from bot.platforms.slack.sockets import PING_SECONDS
 from bot.values import Json
 from skills.base import Skill
 from tests.fakes.anthropic_server import FakeAnthropic, Reply
+from tests.fakes.ports import free_port
 from tests.fakes.slack.messages import Channel, Message
 from tests.fakes.slack.server import FakeSlack
 from tests.fakes.slack.shapes import User
@@ -154,7 +154,7 @@ def settings_for(slack: FakeSlack, transport: str, **more: Any) -> SlackSettings
 
 
 @asynccontextmanager
-async def new_office(patience: float = 15.0) -> AsyncIterator[Office]:
+async def new_office(patience: float = 20.0) -> AsyncIterator[Office]:
     """Open a Slack with one workspace in it."""
     async with FakeSlack.open(patience=patience) as slack:
         yield Office(slack)
@@ -217,11 +217,3 @@ async def ready(slack: FakeSlack, transport: str, port: int) -> None:
             else:
                 writer.close()
                 return
-
-
-def free_port() -> int:
-    """Return a port of this machine on which nobody listens."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port

@@ -104,7 +104,7 @@ class Gate:
 
     async def held(self, count: int) -> None:
         """Wait until so many runs stand at the gate."""
-        async with asyncio.timeout(10), self._changed:
+        async with asyncio.timeout(40), self._changed:
             await self._changed.wait_for(lambda: self.waiting >= count)
 
 
@@ -151,7 +151,9 @@ class Stage:
             while True:
                 async with self.bot.database.snapshot() as tx:
                     item = await outbox.get(tx, key)
-                if item and item.status == status and (item.attempts or status == "waiting"):
+                under_way = key in self.bot.announcements.under_way
+                tried = item and (item.attempts or status == "waiting")
+                if item and item.status == status and tried and not under_way:
                     return
                 await asyncio.sleep(0.01)
 
@@ -180,6 +182,15 @@ async def newest_run(bot: Bot, word: str) -> Run:
         ended = await runs.ended_since(tx, None, since, limit=100)
         found = [*await runs.active(tx, None), *ended]
     return next(run for run in found if word in run.task)
+
+
+async def card_is_kept(bot: Bot, word: str) -> None:
+    """Wait until it is stored which message shows a run: the next process needs that."""
+    async with asyncio.timeout(15):
+        while True:
+            if (await newest_run(bot, word)).card_message_id:
+                return
+            await asyncio.sleep(0.02)
 
 
 async def change(bot: Bot, table: Table, *where: ColumnElement[bool], **values: Any) -> None:

@@ -4,12 +4,16 @@ import signal
 from functools import partial
 from pathlib import Path
 
+import pytest
+
 from bot.values import Json
 from tests.fakes.anthropic_server import KEY, FakeAnthropic, Reply
 from tests.fakes.discord.things import Channel, Message
 from tests.fakes.serving import serving
 from tests.stories.on_discord import Server, new_server
 from tests.stories.stage import Play, call
+
+pytestmark = pytest.mark.timeout(120)
 
 
 def models(server: FakeAnthropic) -> Json:

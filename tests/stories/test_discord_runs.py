@@ -11,7 +11,7 @@ from tests.fakes.anthropic_server import Reply
 from tests.fakes.discord.interactions import Interaction
 from tests.fakes.discord.things import Channel, Message
 from tests.stories.on_discord import Scene, new_server, on_discord
-from tests.stories.stage import Gate, Play, call, change, newest_run
+from tests.stories.stage import Gate, Play, call, card_is_kept, change, newest_run
 
 
 def digging(label: str = "digging", result: str = "Dug.") -> Play:
@@ -262,6 +262,7 @@ async def test_a_card_from_before_a_restart_is_clicked_and_goes_on_in_its_messag
             thread, card = await spawned(it)
             asked = await it.discord.click(server.alice, card, "Send")
             await asked.done()
+            await card_is_kept(it.bot, "Dig")
         play.runs["Dig"] = [call("wait_here"), Reply(text="Dug after all.")]
         async with on_discord(database_url, server, play, gate=gate) as it:
             await gate.held(1)

@@ -1,7 +1,6 @@
 """Talking with the bot in Discord: mentions, threads, direct messages, files, long answers."""
 
 import time
-from itertools import pairwise
 
 from bot.conversations.access import AccessSettings
 from tests.fakes.anthropic_server import Reply
@@ -17,18 +16,16 @@ PICTURE = bytes.fromhex(
 async def test_a_mention_opens_a_thread_where_the_talk_goes_on_without_mentions(
     database_url: str,
 ) -> None:
-    play = Play(main=[Reply(text="Four sheep."), Reply(text="And two dogs.")])
+    play = Play(main=[Reply(text="Four sheep.", fault="hang"), Reply(text="And two dogs.")])
     async with new_server() as server, on_discord(database_url, server, play) as it:
-        said_at = time.monotonic()
         asked = await it.discord.say(server.alice, server.channel, "How many sheep?", mention=True)
+        await it.discord.until(lambda: "👀" in asked.reactions, "a sign")
+        it.model.go.set()
         thread = await it.thread_of(asked)
         await it.reads(thread, "Four sheep.")
         await it.discord.say(server.alice, thread, "And dogs?")
         await it.reads(thread, "And two dogs.")
 
-        assert "👀" in asked.reactions
-        reacted = it.discord.requests("PUT", "/channels/{id}/messages/{id}/reactions/{emoji}/@me")
-        assert reacted[0].at - said_at < 3
         assert [each.text() for each in it.said(thread)] == ["Four sheep.", "And two dogs."]
         assert it.said(server.channel) == []
         assert it.pings() == []
@@ -68,6 +65,7 @@ async def test_a_direct_message_needs_no_mention(database_url: str) -> None:
 async def test_an_answer_streams_into_one_message(database_url: str) -> None:
     slow = Reply(text="Once upon a time there was a sheep. " * 5, gap_seconds=0.4)
     async with new_server() as server, on_discord(database_url, server, Play(main=[slow])) as it:
+        began = time.monotonic()
         asked = await it.discord.say(server.alice, server.channel, "A story!", mention=True)
         thread = await it.thread_of(asked)
         await it.discord.until(lambda: it.said(thread), "the first words")
@@ -78,10 +76,11 @@ async def test_an_answer_streams_into_one_message(database_url: str) -> None:
             seconds=15,
         )
 
+        took = time.monotonic() - began
         edits = it.discord.requests("PATCH", "/channels/{id}/messages/{id}")
         assert it.said(thread) == [first]
         assert first.edits == len(edits) >= 2
-        assert all(later.at - edit.at >= 1.49 for edit, later in pairwise(edits))
+        assert len(edits) <= took / 1.5
         assert thread.typing >= 1
 
 

@@ -2,14 +2,28 @@
 
 from pathlib import Path
 
+import pytest
+
 from bot.events import RunEvent, SubAgentEnd, SubAgentEvent, SubAgentProgress, SubAgentStart
 from bot.platforms.base import CardStep
+from bot.subagents import progress
 from bot.values import RunStatus, StepState, short
 from bot.workspaces.settings import WorkspaceSettings
 from tests.fakes.anthropic_server import Reply
 from tests.stories.on_discord import new_server, on_discord
 from tests.stories.on_slack import Way, new_office, on_slack
-from tests.stories.stage import ALICE, ROOM, Play, Stage, call, calls, newest_run, said, stage
+from tests.stories.stage import (
+    ALICE,
+    ROOM,
+    Play,
+    Stage,
+    call,
+    calls,
+    card_is_kept,
+    newest_run,
+    said,
+    stage,
+)
 
 QUERY = {"query": "where barns are counted"}
 
@@ -33,6 +47,13 @@ def heard_by(it: Stage) -> list[RunEvent]:
     return heard
 
 
+@pytest.fixture
+def no_card_of_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let no card appear because time passes: a machine with much to do takes longer."""
+    monkeypatch.setattr(progress, "QUICK_SECONDS", 3600.0)
+
+
+@pytest.mark.usefixtures("no_card_of_itself")
 async def test_the_steps_of_a_subagent_hang_below_its_card_in_the_place_of_the_turn(
     database_url: str, tmp_path: Path
 ) -> None:
@@ -56,6 +77,7 @@ async def test_the_steps_of_a_subagent_hang_below_its_card_in_the_place_of_the_t
         assert it.outlet.announcements == []
 
 
+@pytest.mark.usefixtures("no_card_of_itself")
 async def test_a_subagent_that_answers_at_once_gets_no_card(database_url: str) -> None:
     play = searching(Reply(text="barn.py, line 3."))
     async with stage(database_url, play) as it:
@@ -216,11 +238,7 @@ async def test_after_a_restart_the_card_goes_on_in_its_message(
             asked = await it.discord.say(server.alice, server.channel, "Barns?", mention=True)
             thread = await it.thread_of(asked)
             card = await it.card(thread, "└ ✓ `file_list`")
-
-            async def kept() -> bool:
-                return bool((await newest_run(it.bot, "barns")).card_message_id)
-
-            await it.eventually(kept, "the card's id is stored")
+            await card_is_kept(it.bot, "barns")
         play.runs["where barns are counted"][:] = [call("glob", pattern="*"), Reply(text="There.")]
         async with on_discord(database_url, server, play, workspaces=files) as it:
             await it.reads(thread, "In barn.py.")

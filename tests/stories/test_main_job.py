@@ -147,10 +147,15 @@ async def test_a_run_that_asks_for_a_summary_is_announced_in_the_main_agents_wor
             Reply(text="Started."),
             Reply(text="Ants are lighter than bees."),
         ],
-        runs={"Weigh ants": [Reply(text="1 mg")], "Weigh bees": [Reply(text="100 mg")]},
+        runs={
+            "Weigh ants": [call("wait_here"), Reply(text="1 mg")],
+            "Weigh bees": [call("wait_here"), Reply(text="100 mg")],
+        },
     )
     async with stage(database_url, play) as it:
         await it.say(ALICE, "Which is lighter?")
+        await it.gate.held(2)
+        it.gate.opened.set()
         await it.outlet.until(lambda: bool(it.outlet.announcements), "the summary")
 
         assert [said.text for said in it.outlet.announcements] == ["Ants are lighter than bees."]

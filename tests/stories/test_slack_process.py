@@ -4,12 +4,16 @@ import signal
 from functools import partial
 from pathlib import Path
 
+import pytest
+
 from tests.fakes.anthropic_server import FakeAnthropic, Reply
 from tests.fakes.serving import serving
 from tests.fakes.slack.messages import Message
 from tests.stories.on_slack import Office, new_office
 from tests.stories.stage import Play, call
 from tests.stories.test_discord_process import models
+
+pytestmark = pytest.mark.timeout(120)
 
 #: A process of its own takes longer to start than a test waits for anything else.
 PATIENCE = 40.0

@@ -12,7 +12,7 @@ from db import tables
 from tests.fakes.anthropic_server import Reply
 from tests.fakes.slack.messages import Message
 from tests.stories.on_slack import Scene, Way, new_office, on_slack
-from tests.stories.stage import Gate, Play, call, change, newest_run
+from tests.stories.stage import Gate, Play, call, card_is_kept, change, newest_run
 from tests.stories.test_discord_runs import digging
 
 
@@ -335,6 +335,7 @@ async def test_a_card_from_before_a_restart_is_clicked_and_goes_on_in_its_messag
         async with on_slack(way, office, play, gate=gate) as it:
             asked, card = await spawned(it)
             form = await (await it.slack.click(office.alice, card, "Send")).done()
+            await card_is_kept(it.bot, "Dig")
         play.runs["Dig"] = [call("wait_here"), Reply(text="Dug after all.")]
         async with on_slack(way, office, play, gate=gate) as it:
             await gate.held(1)

@@ -9,8 +9,9 @@ from bot.platforms.slack.settings import SlackSettings
 from bot.values import Json
 from db import tables
 from tests.fakes.anthropic_server import Reply
+from tests.fakes.ports import free_port
 from tests.fakes.slack.shapes import Team
-from tests.stories.on_slack import Office, Scene, Way, free_port, new_office, on_slack, settings_for
+from tests.stories.on_slack import Office, Scene, Way, new_office, on_slack, settings_for
 from tests.stories.stage import Play, newest_run
 from tests.stories.test_discord_runs import digging
 from tests.stories.test_slack_runs import spawned

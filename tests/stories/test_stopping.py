@@ -22,7 +22,8 @@ from tests.stories.stage import (
 async def test_stop_ends_the_answer_that_is_being_written_and_keeps_what_there_is(
     database_url: str,
 ) -> None:
-    slow = Reply(text="Once upon a time there was a very long story. " * 3, gap_seconds=0.05)
+    words = "Once upon a time there was a very long story. " * 3
+    slow = Reply(text=words, fault="hang", after_events=5)
     play = Play(main=[slow, Reply(text="Next.")])
     async with stage(database_url, play) as it:
         await it.say(ALICE, "Tell me a story.")

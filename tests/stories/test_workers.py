@@ -4,9 +4,12 @@ import asyncio
 import json
 import re
 import signal
+from dataclasses import replace
 
 import pytest
 
+from bot.conversations.upkeep import POLL_SECONDS
+from bot.values import Json
 from tests.fakes.anthropic_server import FakeAnthropic, Reply
 from tests.stories.actor import actor
 from tests.stories.stage import Play, call, is_run
@@ -59,7 +62,7 @@ async def test_a_worker_that_slept_is_fenced_and_says_nothing_twice(postgres_url
     assert len(sleeper.events("announcement")) + len(other.events("announcement")) == 1
 
 
-async def test_a_run_is_stopped_from_another_process_within_two_seconds(postgres_url: str) -> None:
+async def test_a_run_is_stopped_from_another_process(postgres_url: str) -> None:
     play = Play(runs={"Work": [call("look", at="left"), Reply(text="x", fault="hang")]})
     async with (
         FakeAnthropic(play) as server,
@@ -70,25 +73,21 @@ async def test_a_run_is_stopped_from_another_process_within_two_seconds(postgres
         await server.received(2)
         other = second if first.events("tool") else first
         other.say("alice", "/subagents stop work")
-        async with asyncio.timeout(5):
-            await server.disconnected.wait()
+        await server.disconnected.wait()
         told = await (first if other is second else second).event("announcement")
 
     assert "was stopped" in told["title"]
+    assert POLL_SECONDS <= 1
 
 
 async def test_a_message_reaches_a_run_in_another_process(postgres_url: str) -> None:
-    play = Play(
-        runs={
-            "Work": [
-                Reply(text="x", calls=call("look", at="left").calls),
-                Reply(text="y", calls=call("look", at="right").calls, latency_seconds=3),
-                Reply(text="Done."),
-            ]
-        }
-    )
+    def look_until_told(body: Json) -> Reply:
+        if "Look up" in json.dumps(body["messages"]):
+            return Reply(text="Done.")
+        return replace(call("look", at=str(len(body["messages"]))), latency_seconds=0.5)
+
     async with (
-        FakeAnthropic(play) as server,
+        FakeAnthropic(look_until_told) as server,
         actor(postgres_url, server.url) as first,
         actor(postgres_url, server.url) as second,
     ):
@@ -118,12 +117,12 @@ async def test_two_processes_that_spawn_at_once_never_pass_a_cap(postgres_url: s
         actor(postgres_url, server.url, sections=caps) as first,
         actor(postgres_url, server.url, sections=caps) as second,
     ):
-        for number in range(12):
+        for number in range(6):
             for bot in (first, second):
                 bot.say("alice", f"/subagents spawn Job {number} of {id(bot)}")
                 bot.say("bob", f"/subagents spawn Job {number} of {id(bot)}")
         for bot in (first, second):
-            await bot.until(lambda _, bot=bot: len(bot.events("answer")) == 24)  # type: ignore[misc]
+            await bot.until(lambda _, bot=bot: len(bot.events("answer")) == 12)  # type: ignore[misc]
         answers = [line["text"] for bot in (first, second) for line in bot.events("answer")]
 
     started = [text for text in answers if "✅ Started" in text]
@@ -131,7 +130,7 @@ async def test_two_processes_that_spawn_at_once_never_pass_a_cap(postgres_url: s
     numbers = re.findall(r"#(\d+)\)", "\n".join(started + waiting))
     assert len(started) == 4
     assert len(waiting) == 4
-    assert len(answers) == 48
+    assert len(answers) == 24
     assert sorted(numbers) == sorted(numbers, key=int)
     assert len(started) + len(waiting) == len(numbers)
 

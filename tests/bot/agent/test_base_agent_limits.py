@@ -1,7 +1,6 @@
 """Limits inside a piece of work: one warning, one last step without tools, never a success."""
 
 import asyncio
-import time
 
 import pytest
 from hypothesis import given
@@ -225,16 +224,13 @@ async def test_time_that_runs_out_while_the_model_answers_leaves_a_last_step(
 
 
 async def test_time_that_runs_out_while_a_tool_works_leaves_a_last_step(office: Office) -> None:
-    hung, timer = Hung(), FakeTimer()
+    hung, timer = Hung(), FakeTimer(seconds=0.01)
 
     async def dawdle(context: ToolContext, arguments: Json) -> str:
-        try:
-            return await hung(context, arguments)
-        finally:
-            timer.seconds, timer.over_at = 0, None
+        timer.seconds = 0
+        return await hung(context, arguments)
 
     def respond(question: Question) -> Line:
-        timer.over_at = time.monotonic() + 0.01
         return asks_for(call("look")) if question.tools_allowed else says("Nothing yet.")
 
     model = ScriptedModel(respond=respond)

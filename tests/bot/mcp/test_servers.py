@@ -5,8 +5,8 @@ import json
 import logging
 import os
 import shutil
-import socket
 import sys
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -18,6 +18,7 @@ from bot.mcp.servers import McpServer
 from skills.base import Effects
 from tests.bot.mcp.things import ROOT, Bench, odd_server, sdk_server
 from tests.fakes.around import caller
+from tests.fakes.ports import free_port
 
 REFERENCE = Path(".venv/npm/node_modules/@modelcontextprotocol/server-everything/dist/index.js")
 
@@ -28,12 +29,6 @@ def has_tools(server: McpServer) -> bool:
 
 def gone(server: McpServer) -> bool:
     return not server.tools
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 @asynccontextmanager
@@ -49,6 +44,11 @@ async def http_server(port: int) -> AsyncIterator[asyncio.subprocess.Process]:
         if process.returncode is None:
             process.kill()
         await process.wait()
+
+
+def give_time(server: McpServer) -> None:
+    """Let further calls take as long as they may on a machine with much to do."""
+    server.settings = server.settings.model_copy(update={"timeout_seconds": 30})
 
 
 def alive(pid: int) -> bool:
@@ -209,18 +209,20 @@ async def test_a_slow_call_ends_at_its_time_and_the_server_stays(bench: Bench) -
     with pytest.raises(ToolError, match=r"did not answer within 0.5 seconds. It may have done"):
         await bench.call("mcp__fake__wait", seconds=60)
 
+    give_time(server)
     assert await bench.call("mcp__fake__echo", text="still here") == "still here"
     assert server.problem == ""
 
 
 async def test_a_server_that_hangs_is_ended_and_started_anew(bench: Bench) -> None:
-    server = await bench.open(fake=sdk_server(timeout_seconds=1, connect_seconds=5))
+    server = await bench.open(fake=sdk_server(timeout_seconds=1, connect_seconds=10))
     with pytest.raises(ToolError, match="did not answer within 1 seconds"):
         await bench.call("mcp__fake__hang")
 
     await bench.until(server, gone)
     await bench.until(server, has_tools)
 
+    give_time(server)
     assert await bench.call("mcp__fake__echo", text="fresh") == "fresh"
 
 
@@ -240,11 +242,11 @@ async def test_a_server_that_floods_is_cut_off_and_the_bot_stays_quick(
 
     async def watch() -> None:
         nonlocal slowest
-        loop = asyncio.get_running_loop()
         while True:
-            before = loop.time()
+            # Of work: that others are at work on this machine is nothing to the bot.
+            before = time.thread_time()
             await asyncio.sleep(0)
-            slowest = max(slowest, loop.time() - before)
+            slowest = max(slowest, time.thread_time() - before)
 
     watching = bench.tasks.start(watch(), name="watch the loop")
     with pytest.raises(ToolError, match="ended during the call"):

@@ -36,10 +36,10 @@ REFUSED = (
 
 def seconds_for(pattern: str, text: bytes) -> float:
     compiled = expression(pattern)
-    begun = time.monotonic()
+    begun = time.thread_time()
     for start, end in compiled.pieces(text):
         compiled.find(text, start, end)
-    return time.monotonic() - begun
+    return time.thread_time() - begun
 
 
 @pytest.mark.parametrize("pattern", EXPLODING)
@@ -69,9 +69,9 @@ def test_one_look_is_short_however_large_the_expression() -> None:
 
     longest = 0.0
     for start, end in large.pieces(text):
-        begun = time.monotonic()
+        begun = time.thread_time()
         assert large.find(text, start, end) is None
-        longest = max(longest, time.monotonic() - begun)
+        longest = max(longest, time.thread_time() - begun)
 
     assert longest < 3
 

@@ -199,9 +199,9 @@ async def test_a_client_may_ask_how_many_shards_there_should_be(fake: FakeDiscor
 async def test_without_acknowledgements_a_client_connects_anew(
     fake: FakeDiscord, alice: User
 ) -> None:
-    fake.gateway.heartbeat_seconds = 0.1
+    fake.gateway.heartbeat_seconds = 0.3
 
-    async with listening(fake, heartbeat_timeout=0.3) as listener:
+    async with listening(fake, heartbeat_timeout=2.0) as listener:
         await fake.until(lambda: fake.gateway.heartbeats > 1, "heartbeats")
         assert fake.resumes == 0
         fake.stop_acks()

@@ -195,7 +195,7 @@ async def test_no_answer_at_all_leaves_the_fate_unknown(room: Stand) -> None:
 async def test_an_answer_that_takes_too_long_leaves_the_fate_unknown(room: Stand) -> None:
     hold = asyncio.Event()
     held = room.fake.fail("POST", MESSAGES, hold=hold)
-    impatient = Sender(room.client, pauses=(0.0,), seconds=0.2)
+    impatient = Sender(room.client, pauses=(0.0,), seconds=1.5)
 
     with pytest.raises(DeliveryError) as caught:
         await impatient.post(here(room), Draft(text="hello"), key="k")

@@ -18,7 +18,7 @@ from bot.platforms.slack.hearing import Hearing
 from bot.platforms.slack.intake import PAUSES, STORED_SECONDS, Listener
 from bot.platforms.slack.names import Names
 from bot.platforms.slack.outlet import SlackOutlet
-from bot.platforms.slack.people import Reception
+from bot.platforms.slack.people import Person, Reception
 from bot.platforms.slack.platform import Slack, open_slack
 from bot.platforms.slack.settings import SlackSettings
 from bot.platforms.slack.visits import ACK_SECONDS, Desk
@@ -98,6 +98,12 @@ class Counter(Town):
     desk: Desk
     attachments: Attachments
     listener: Listener
+
+    async def knows(self, user: User) -> None:
+        """Let the bot know somebody's name, so that it need not ask when there is little time."""
+        team = self.fake.team
+        home = user.team.enterprise or user.team.id
+        await self.desk.names.of(Person(account=user.id, home=home, workspace=team.id))
 
     async def take(self, message: Message) -> None:
         """Let the bot take all that Slack tells of a message.

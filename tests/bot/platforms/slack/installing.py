@@ -56,11 +56,11 @@ def installed_as(grant: Grant) -> Installed:
 @asynccontextmanager
 async def nowhere() -> AsyncIterator[Database]:
     """A database that cannot be reached."""
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-    url = f"postgresql://user:password@127.0.0.1:{port}/retinue"
-    async with Database.open(DatabaseSettings(url=url)) as database:
-        yield database
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        url = f"postgresql://user:password@127.0.0.1:{taken.getsockname()[1]}/retinue"
+        async with Database.open(DatabaseSettings(url=url)) as database:
+            yield database
 
 
 class SlowDatabase(Database):

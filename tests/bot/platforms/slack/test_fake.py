@@ -41,13 +41,16 @@ from tests.fakes.slack.server import FakeSlack
 from tests.fakes.slack.serving import serve
 from tests.fakes.slack.shapes import User
 
-PING_SECONDS = 0.2
+#: How often a client looks whether its connection stands; after four of them it opens another.
+PING_SECONDS, OFTEN = 10.0, 0.5
 Connect = Callable[[AsyncApp], AbstractAsyncContextManager[None]]
 
 
 @asynccontextmanager
-async def over_sockets(slack: FakeSlack, app: AsyncApp) -> AsyncIterator[None]:
-    handler = AsyncSocketModeHandler(app, slack.app_token, ping_interval=PING_SECONDS)
+async def over_sockets(
+    slack: FakeSlack, app: AsyncApp, *, ping_seconds: float = PING_SECONDS
+) -> AsyncIterator[None]:
+    handler = AsyncSocketModeHandler(app, slack.app_token, ping_interval=ping_seconds)
     await handler.connect_async()  # type: ignore[no-untyped-call]
     try:
         await slack.connected()
@@ -716,7 +719,7 @@ async def test_an_event_that_is_not_acknowledged_comes_again(
     slack: FakeSlack, connect: Connect, app: AsyncApp, alice: User
 ) -> None:
     heard = Heard(app)
-    slack.deliveries.ack_seconds = 0.3
+    slack.deliveries.ack_seconds = 1.0
 
     @app.middleware
     async def hold(next: Callable[[], Any]) -> None:  # noqa: A002 - Bolt passes by name
@@ -785,7 +788,7 @@ async def test_sockets_are_refreshed_and_break(
 ) -> None:
     heard = Heard(app)
 
-    async with over_sockets(slack, app):
+    async with over_sockets(slack, app, ping_seconds=OFTEN):
         await slack.refresh_socket()
         await slack.say(alice, slack.dm(alice), "after the refresh")
         slack.drop_socket()
@@ -1317,4 +1320,4 @@ async def test_waiting_in_vain_fails_the_test(slack: FakeSlack) -> None:
     with pytest.raises(AssertionError, match="in vain for rain"):
         await slack.until(lambda: False, "rain")
 
-    assert time.monotonic() - began < 1
+    assert time.monotonic() - began < slack.pulse.patience + 5

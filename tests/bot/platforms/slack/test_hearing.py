@@ -3,8 +3,8 @@
 import asyncio
 import json
 import logging
-from collections.abc import AsyncIterator, Iterable
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Iterable, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 
 import pytest
 from slack_sdk.web.async_client import AsyncWebClient
@@ -147,6 +147,15 @@ async def moody(way: str, slack: FakeSlack) -> AsyncIterator[tuple[Counter, Mood
             yield at, clients
 
 
+@contextmanager
+def unacknowledged(slack: FakeSlack, way: str) -> Iterator[None]:
+    """Let Slack wait in vain: for little where nothing is said; by HTTP it is told."""
+    before = slack.deliveries.ack_seconds
+    slack.deliveries.ack_seconds = 0.3 if way == "socket" else before
+    yield
+    slack.deliveries.ack_seconds = before
+
+
 def form_for(at: Counter) -> View:
     """Return the form for a message to a run, as Alice has it before her."""
     remembered = {"run": RUN, "channel": at.general.id, "thread": ""}
@@ -205,6 +214,7 @@ async def test_what_is_wrong_with_a_form_comes_along_with_the_acknowledgement(
 ) -> None:
     async with hearing(way, slack) as at:
         at.answers(f"/subagents send {RUN} hello", CommandReply(text="It is over.", failed=True))
+        await at.knows(at.alice)
 
         sent = await slack.submit(at.alice, form_for(at), {"text": "hello"})
 
@@ -253,11 +263,12 @@ async def test_slack_is_not_asked_who_we_are_each_time(slack: FakeSlack) -> None
 async def test_a_message_that_is_not_stored_is_told_again_until_it_is(
     slack: FakeSlack, way: str
 ) -> None:
-    slack.deliveries.ack_seconds = 0.5
     slack.deliveries.immediate_retry = False
     async with hearing(way, slack, pauses=(0.2,)) as at:
+        await at.knows(at.alice)
         at.ears.failure = DatabaseUnreachableError("My memory is away.")
-        said = await slack.say(at.alice, slack.dm(at.alice), "hello")
+        with unacknowledged(slack, way):
+            said = await slack.say(at.alice, slack.dm(at.alice), "hello")
         first = [attempt for each in said.events for attempt in each.attempts]
         await at.heard(2)
         await slack.retry_lost()
@@ -300,11 +311,12 @@ async def test_an_event_over_which_we_stumble_is_taken_and_logged(
 async def test_a_click_over_which_we_stumble_is_told_to_whoever_clicked(
     slack: FakeSlack, way: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    slack.deliveries.ack_seconds = 0.3
     async with hearing(way, slack) as at:
         click = interaction(at, "block_actions", actions=[{"action_id": blocks.STOP}], container=7)
 
-        attempt = await slack.deliveries.send(click)
+        with unacknowledged(slack, way):
+            attempt = await slack.deliveries.send(click)
+        await slack.until(lambda: "could not be taken" in caplog.text, "a line in the log")
 
         assert not click.acked
         assert attempt.failure == ("http_error" if way == "http" else "http_timeout")
@@ -337,12 +349,12 @@ async def test_what_comes_from_a_workspace_where_the_bot_is_not_is_taken_and_pas
 async def test_while_it_cannot_be_told_where_the_bot_is_events_are_not_taken(
     slack: FakeSlack, way: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    slack.deliveries.ack_seconds = 0.3
     slack.deliveries.immediate_retry = False
     async with moody(way, slack) as (at, clients):
         clients.away = True
-        said = await slack.say(at.alice, slack.dm(at.alice), "hello")
-        asked = await slack.slash(at.alice, at.general, "/subagents", "usage")
+        with unacknowledged(slack, way):
+            said = await slack.say(at.alice, slack.dm(at.alice), "hello")
+            asked = await slack.slash(at.alice, at.general, "/subagents", "usage")
         before = [each.acked for each in slack.deliveries.all]
         clients.away = False
         await slack.retry_lost()

@@ -834,11 +834,12 @@ async def test_in_the_meantime_slack_is_told_that_it_is_not_taken_and_then_that_
 ) -> None:
     ears = Forgetful(times=float("inf"))
     async with counter(slack, ears, pauses=SOON, stored_seconds=0.05) as at, connected(at):
+        await at.knows(at.alice)
         slack.deliveries.immediate_retry, slack.deliveries.ack_seconds = False, 0.3
         message = await slack.say(at.alice, slack.dm(at.alice), "remember me")
         await slack.redeliver(message)
         assert not message.events[0].acked
-        ears.times = 0
+        ears.times, slack.deliveries.ack_seconds = 0, 3.0
         await stored(at, ears)
         await slack.redeliver(message, retry=2)
 
@@ -852,6 +853,7 @@ async def test_what_waits_behind_something_that_is_not_stored_is_not_taken_eithe
 ) -> None:
     ears = Forgetful(times=float("inf"))
     async with counter(slack, ears, pauses=SOON, stored_seconds=0.05) as at:
+        await at.knows(at.alice)
         dm = slack.dm(at.alice)
         messages = [await slack.say(at.alice, dm, text) for text in ("one", "two")]
         for message in (*messages, *messages):
@@ -870,7 +872,7 @@ async def test_a_message_that_is_stored_is_taken_although_its_answer_takes_long(
 ) -> None:
     go_on = asyncio.Event()
     ears = Forgetful(times=1)
-    async with counter(slack, ears, pauses=(0.0,), stored_seconds=0.2) as at:
+    async with counter(slack, ears, pauses=(0.0,), stored_seconds=2) as at:
         at.answers("list", "Nothing.")
         slack.fail("chat.postMessage", hold=go_on, when=lambda args: AWAY not in str(args))
 

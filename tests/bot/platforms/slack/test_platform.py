@@ -1,7 +1,6 @@
 """Slack as a whole: opened for speaking, or for hearing as well, and closed without a loss."""
 
 import asyncio
-import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -25,6 +24,7 @@ from tests.bot.platforms.slack.installing import nowhere
 from tests.bot.platforms.slack.speaking import AT_ONCE
 from tests.bot.platforms.slack.test_home import run_of
 from tests.fakes.ears import FakeEars
+from tests.fakes.ports import free_port
 from tests.fakes.slack.agents import Status
 from tests.fakes.slack.delivery import Delivery
 from tests.fakes.slack.server import FakeSlack
@@ -188,14 +188,6 @@ async def test_by_http_it_listens_with_the_secret_of_the_moment(slack: FakeSlack
 
     assert (before.failure, after.text()) == ("dispatch_failed", "2 of 5")
     assert not slack.called(OPEN)
-
-
-def free_port() -> int:
-    """Return a port of this machine on which nobody listens."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 async def reachable(port: int) -> None:

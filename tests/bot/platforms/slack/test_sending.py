@@ -59,8 +59,9 @@ async def test_a_slack_that_cannot_be_reached_has_taken_nothing(room: Stand) -> 
 
 async def test_an_answer_that_takes_too_long_leaves_the_fate_unknown(room: Stand) -> None:
     late = asyncio.Event()
+    await room.client.auth_test()
     room.fake.fail("chat.postMessage", late=late)
-    room.client.session._timeout = type(room.client.session._timeout)(total=0.2)  # type: ignore[union-attr]
+    room.client.session._timeout = type(room.client.session._timeout)(total=1.0)  # type: ignore[union-attr]
 
     with pytest.raises(DeliveryError) as caught:
         await room.outlet.sender.post(room.place, HELLO)

@@ -24,7 +24,8 @@ from tests.fakes.slack.shapes import User
 from tests.fakes.slack.sockets import MAX_SOCKETS
 
 OPEN = "apps.connections.open"
-OFTEN = 0.1
+#: A connection counts as dead after four of them without a sign: a machine may well halt for one.
+OFTEN = 0.5
 
 
 @dataclass

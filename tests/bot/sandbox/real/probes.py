@@ -24,7 +24,7 @@ from pathlib import Path
 
 WHAT = json.loads(Path("what.json").read_text())
 COLUMN = 0 if platform.machine() == "x86_64" else 1
-SECONDS = 0.3
+SECONDS = WHAT["seconds"]
 
 _libc = ctypes.CDLL(None, use_errno=True)
 

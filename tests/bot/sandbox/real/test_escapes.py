@@ -135,7 +135,7 @@ async def what(
 
 async def outside(what: dict[str, Any], folder: Path) -> dict[str, str | None]:
     """Return what the probes reach without a sandbox."""
-    (folder / "what.json").write_text(json.dumps(what | {"leave_out": NOT_OUTSIDE}))
+    (folder / "what.json").write_text(json.dumps(what | {"leave_out": NOT_OUTSIDE, "seconds": 10}))
     with PROBES.open() as inherited:
         process = await asyncio.create_subprocess_exec(
             PYTHON or sys.executable,
@@ -167,7 +167,7 @@ async def test_no_way_leads_out_of_the_sandbox_and_the_same_ways_are_open_outsid
     assert PYTHON, "The probes need a python3 below /usr."
     monkeypatch.setenv("RETINUE_KEY", CANARY)
     shutil.copy(PROBES, folder / "probes.py")
-    (folder / "what.json").write_text(json.dumps(what))
+    (folder / "what.json").write_text(json.dumps(what | {"seconds": 0.3}))
     beside = tmp_path / "beside"
     beside.mkdir()
 

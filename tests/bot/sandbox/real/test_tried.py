@@ -16,6 +16,8 @@ from bot.sandbox.shell import NotStartedError, Sandbox
 from tests.bot.sandbox.real.conftest import ROOM, SMALL
 from tests.bot.sandbox.real.watching import PYTHON
 
+#: All that the test of a sandbox sees is shown, and of a host that is a lot.
+TALKING = SMALL.model_copy(update={"shown_kb": 128})
 #: Starts the real bubblewrap, without one part of the recipe.
 WEAKER = """\
 #!{python}
@@ -50,7 +52,7 @@ def instead(host: Host, tmp_path: Path, script: str) -> Host:
 
 async def reason(host: Host) -> str:
     with ThreadPoolExecutor(2) as executor, pytest.raises(SandboxUnavailableError) as refused:
-        await self_test(Sandbox(host, SMALL, ROOM, executor))
+        await self_test(Sandbox(host, TALKING, ROOM, executor))
     return str(refused.value)
 
 
@@ -60,7 +62,7 @@ async def reason(host: Host) -> str:
         (b"--unshare-net\0", b"", "it sees the network"),
         (b"--remount-ro\0/\0", b"", "it can write to /"),
         (b"--remount-ro\0/dev\0", b"", "it can write to /dev"),
-        (b"--proc\0/proc\0", b"--ro-bind\0/proc\0/proc\0", "sees"),
+        (b"--proc\0/proc\0", b"--ro-bind\0/proc\0/proc\0", "processes"),
         (b"--clearenv\0", b"--setenv\0TOKEN\0x\0", "environment: TOKEN"),
         (b"--ro-bind\0/usr\0/usr\0", b"--ro-bind\0/usr\0/usr\0--ro-bind\0/var\0/var\0", "/var"),
         (b"--bind\0", b"--ro-bind\0", "broke off"),
