@@ -13,6 +13,9 @@ from tests.fakes.discord.things import Channel, Message
 from tests.stories.on_discord import Scene, new_server, on_discord
 from tests.stories.stage import Gate, Play, call, card_is_kept, change, newest_run
 
+#: Discord knows of no database: one kind is enough here, and `test_discord_talk` has the other.
+pytestmark = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+
 
 def digging(label: str = "digging", result: str = "Dug.") -> Play:
     """Return a play in which a run starts, waits at the gate, and ends."""

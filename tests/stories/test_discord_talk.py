@@ -2,10 +2,15 @@
 
 import time
 
+import pytest
+
 from bot.conversations.access import AccessSettings
 from tests.fakes.anthropic_server import Reply
 from tests.stories.on_discord import new_server, on_discord
 from tests.stories.stage import Play, said
+
+#: Discord knows of no database: one kind is enough here, and `test_discord_runs` has the other.
+pytestmark = pytest.mark.parametrize("database_url", ["postgres"], indirect=True)
 
 PICTURE = bytes.fromhex(
     "89504e470d0a1a0a0000000d4948445200000001000000010806000000"

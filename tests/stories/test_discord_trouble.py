@@ -2,12 +2,17 @@
 
 import asyncio
 
+import pytest
+
 from db import outbox, tables
 from db.outbox import Item
 from tests.fakes.anthropic_server import Reply
 from tests.stories.on_discord import Scene, new_server, on_discord
 from tests.stories.stage import Play, change, newest_run
 from tests.stories.test_discord_runs import digging, spawned
+
+#: Discord knows of no database: one kind is enough here, and `test_discord_runs` has the other.
+pytestmark = pytest.mark.parametrize("database_url", ["postgres"], indirect=True)
 
 
 async def item_of(it: Scene, word: str) -> Item | None:
