@@ -46,7 +46,7 @@ class Stub:
 
     def __post_init__(self) -> None:
         self.platform = self.name
-        self.outlet = FakeOutlet(self.name, patience=20)
+        self.outlet = FakeOutlet(self.name)
         self.intake = self
         self.asked = asyncio.Event()
         self.heard = asyncio.Event()
@@ -284,7 +284,7 @@ class SlowOutlet(FakeOutlet):
 
 async def test_what_ends_while_it_drains_is_announced(sqlite_url: str) -> None:
     stub = Stub()
-    stub.outlet = SlowOutlet(stub.name, patience=20)
+    stub.outlet = SlowOutlet(stub.name)
 
     async with serving(configured(sqlite_url, pace=0.1), stub) as task:
         await stub.say(BACKGROUND)
@@ -321,7 +321,7 @@ async def test_a_reply_whose_last_words_are_being_said_is_said_to_its_end_and_on
     sqlite_url: str,
 ) -> None:
     stub, again = Stub(), Stub()
-    stub.outlet = LateOutlet(stub.name, patience=20)
+    stub.outlet = LateOutlet(stub.name)
 
     async with serving(configured(sqlite_url), stub) as task:
         await stub.say("hello")

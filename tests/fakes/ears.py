@@ -35,7 +35,7 @@ class FakeEars:
         failure: Raised by the next call.
     """
 
-    def __init__(self, *, patience: float = 5.0) -> None:
+    def __init__(self, *, patience: float = 20.0) -> None:
         self.commands: dict[str, CommandReply] = {}
         self.on_message: Callable[[Incoming], Awaitable[None]] | None = None
         self.runs: dict[Identity, list[tuple[str, str]]] = {}

@@ -105,7 +105,7 @@ class FakeOutlet:
         absent: The people who are not there: everything for them raises `NotPresentError`.
     """
 
-    def __init__(self, platform: str = "fake", *, patience: float = 5.0) -> None:
+    def __init__(self, platform: str = "fake", *, patience: float = 20.0) -> None:
         self.platform = platform
         self.acknowledged: list[Place] = []
         self.replies: list[FakeReply] = []

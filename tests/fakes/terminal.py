@@ -29,7 +29,7 @@ class FakeScreen(DummyOutput):
         frames: How often something was drawn.
     """
 
-    def __init__(self, *, columns: int = 120, rows: int = 40, patience: float = 5.0) -> None:
+    def __init__(self, *, columns: int = 120, rows: int = 40, patience: float = 20.0) -> None:
         self.columns = columns
         self.rows = rows
         self.intruders: list[str] = []

@@ -57,7 +57,7 @@ async def at_terminal(
     **sections: Any,
 ) -> AsyncIterator[Desk]:
     """Start the bot, and let somebody sit down at its terminal, as `chat` does."""
-    screen = FakeScreen(patience=15.0)
+    screen = FakeScreen()
     announcements: list[Announcements] = []
 
     async def on_present(user: Identity) -> None:

@@ -128,7 +128,6 @@ def settings_for(discord: FakeDiscord, **more: Any) -> DiscordSettings:
 async def new_server() -> AsyncIterator[Server]:
     """Open a Discord with one server in it."""
     async with FakeDiscord.open() as discord:
-        discord.patience_seconds = 20
         yield Server(discord)
 
 

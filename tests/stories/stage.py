@@ -176,12 +176,17 @@ class Stage:
 
 
 async def newest_run(bot: Bot, word: str) -> Run:
-    """Return the newest run whose task holds a word."""
+    """Wait for a run whose task holds a word, and return the newest."""
     since = bot.upkeep.now() - timedelta(days=1)
-    async with bot.database.snapshot() as tx:
-        ended = await runs.ended_since(tx, None, since, limit=100)
-        found = [*await runs.active(tx, None), *ended]
-    return next(run for run in found if word in run.task)
+    async with asyncio.timeout(15):
+        while True:
+            async with bot.database.snapshot() as tx:
+                ended = await runs.ended_since(tx, None, since, limit=100)
+                found = [*await runs.active(tx, None), *ended]
+            for run in found:
+                if word in run.task:
+                    return run
+            await asyncio.sleep(0.02)
 
 
 async def card_is_kept(bot: Bot, word: str) -> None:
@@ -235,7 +240,7 @@ async def stage(
     **sections: Any,
 ) -> AsyncIterator[Stage]:
     """Open the whole bot with a scripted model; `sections` go into its configuration."""
-    outlet = outlet or FakeOutlet(PLATFORM, patience=15.0)
+    outlet = outlet or FakeOutlet(PLATFORM)
     gate = Gate()
     async with FakeAnthropic(script or play) as server:
         config = config_for(database_url, server.url, **sections)

@@ -50,7 +50,7 @@ class FarDatabase(Database):
 
 @asynccontextmanager
 async def far_stage(url: str, play: Play) -> AsyncIterator[tuple[Stage, FarDatabase]]:
-    outlet, gate = FakeOutlet(PLATFORM, patience=15.0), Gate()
+    outlet, gate = FakeOutlet(PLATFORM), Gate()
     async with FakeAnthropic(play) as server:
         config = config_for(url, server.url)
         async with (

@@ -12,7 +12,7 @@ def a_run() -> Play:
 
 
 async def test_a_result_for_someone_who_is_away_waits_for_the_next_chat(database_url: str) -> None:
-    outlet = FakeOutlet(PLATFORM, patience=15)
+    outlet = FakeOutlet(PLATFORM)
     async with stage(database_url, a_run(), outlet=outlet) as it:
         outlet.absent.add(ALICE)
         await it.command(ALICE, "/subagents spawn Work")
@@ -27,7 +27,7 @@ async def test_a_result_for_someone_who_is_away_waits_for_the_next_chat(database
 
 
 async def test_a_send_that_failed_is_tried_again_under_the_same_key(database_url: str) -> None:
-    outlet = FakeOutlet(PLATFORM, patience=15)
+    outlet = FakeOutlet(PLATFORM)
     outlet.fail_next("announcement", DeliveryError("The platform is busy."))
     async with stage(database_url, a_run(), outlet=outlet) as it:
         await it.command(ALICE, "/subagents spawn Work")
@@ -44,7 +44,7 @@ async def test_a_send_that_failed_is_tried_again_under_the_same_key(database_url
 async def test_a_send_of_unknown_fate_is_repeated_once_marked_and_never_again(
     database_url: str,
 ) -> None:
-    outlet = FakeOutlet(PLATFORM, patience=15)
+    outlet = FakeOutlet(PLATFORM)
     for _ in range(2):
         lost = DeliveryError("No answer came.", fate_unknown=True)
         outlet.fail_next("announcement", lost, taken=True)
@@ -63,7 +63,7 @@ async def test_a_send_of_unknown_fate_is_repeated_once_marked_and_never_again(
 async def test_a_place_that_is_gone_blocks_the_result_visibly_and_it_can_be_retried(
     database_url: str,
 ) -> None:
-    outlet = FakeOutlet(PLATFORM, patience=15)
+    outlet = FakeOutlet(PLATFORM)
     outlet.fail_next("announcement", DeliveryError("The channel is gone.", permanent=True))
     async with stage(database_url, a_run(), outlet=outlet) as it:
         await it.command(ALICE, "/subagents spawn Work")
@@ -79,7 +79,7 @@ async def test_a_place_that_is_gone_blocks_the_result_visibly_and_it_can_be_retr
 
 
 async def test_a_blocked_result_can_be_dismissed_and_still_be_read(database_url: str) -> None:
-    outlet = FakeOutlet(PLATFORM, patience=15)
+    outlet = FakeOutlet(PLATFORM)
     outlet.fail_next("announcement", DeliveryError("The channel is gone.", permanent=True))
     async with stage(database_url, a_run(), outlet=outlet) as it:
         await it.command(ALICE, "/subagents spawn Work")
@@ -94,7 +94,7 @@ async def test_a_blocked_result_can_be_dismissed_and_still_be_read(database_url:
 
 
 async def test_a_reply_that_could_not_be_given_is_given_later(database_url: str) -> None:
-    outlet = FakeOutlet(PLATFORM, patience=15)
+    outlet = FakeOutlet(PLATFORM)
     outlet.fail_next("reply", DeliveryError("The platform is busy."))
     play = Play(main=[Reply(text="Here is your answer.")])
     async with stage(database_url, play, outlet=outlet) as it:

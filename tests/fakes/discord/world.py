@@ -20,7 +20,7 @@ from tests.fakes.discord.refusals import Refusal
 from tests.fakes.discord.things import Channel, File, Guild, Kind, Message, User, bits
 
 TOKEN = "MTAwMDAwMDAwMDAwMDAwMDAw.fake.token-of-the-tests"
-PATIENCE_SECONDS = 5.0
+PATIENCE_SECONDS = 20.0
 GLANCE_SECONDS = 0.02
 
 

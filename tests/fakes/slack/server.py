@@ -93,7 +93,7 @@ class FakeSlack(Places, Knobs):
 
     @classmethod
     @asynccontextmanager
-    async def open(cls, *, patience: float = 10.0) -> AsyncIterator[Self]:
+    async def open(cls, *, patience: float = 20.0) -> AsyncIterator[Self]:
         """Serve a new Slack for as long as the block lasts.
 
         Args:

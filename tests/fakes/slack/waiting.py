@@ -12,7 +12,7 @@ class Pulse:
         patience: How long `until` waits, in seconds, before it fails the test.
     """
 
-    def __init__(self, patience: float = 10.0) -> None:
+    def __init__(self, patience: float = 20.0) -> None:
         self.patience = patience
         self._changed = asyncio.Event()
 
