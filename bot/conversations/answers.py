@@ -1,14 +1,14 @@
 """What people answer: to the main agent's confirmations, and to what their runs ask."""
 
 import asyncio
-import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from bot.agent.plain import plain
 from bot.agent.sanitizer import one_line
 from bot.conversations.approvals import GONE, Approvals, Waiting
-from bot.platforms.base import ALL_WORDS, NO_WORDS, YES_WORDS, CommandReply, Incoming
+from bot.platforms.base import CommandReply, Incoming
+from bot.platforms.words import ShortAnswer, short_answer
 from bot.subagents.settling import PERMIT
 from bot.values import Clock, Identity, Place, Role, short
 from db import conversations, run_questions, runs, workers
@@ -16,8 +16,6 @@ from db.database import Database, Transaction
 from db.run_questions import RunQuestion
 from db.runs import Run
 
-_WORDS = "|".join(sorted(YES_WORDS | ALL_WORDS | NO_WORDS))
-_ANSWER = re.compile(rf"(?P<word>{_WORDS})(?: (?P<id>[0-9a-f]{{4,32}}))?[.!]?")
 MAX_ANSWER = 4000
 #: Between the platform's word that a question stands there and ours lies a moment, in which its
 #: person may have answered already.
@@ -59,15 +57,14 @@ class Answers:
         Returns:
             The reply; `None` when it is no answer, so that it is a message like any other.
         """
-        match = _ANSWER.fullmatch(text.strip().lower())
-        if incoming.files and match is None:
+        given = short_answer(text)
+        if incoming.files and given is None:
             return None
         asked = await self.open_in(incoming.user, incoming.place, reply_to=incoming.reply_to)
-        if match is not None:
-            for_run = match["word"] in ALL_WORDS
-            waiting = await self._waiting(incoming, asked, match["id"] or "", for_run=for_run)
+        if given is not None:
+            waiting = await self._waiting(incoming, asked, given)
             if waiting:
-                return await self._in_a_word(incoming, role, match["word"], waiting)
+                return await self._in_a_word(incoming, role, given.choice, waiting)
         return await self._told(incoming, asked, text)
 
     async def expire(self) -> None:
@@ -81,29 +78,28 @@ class Answers:
     # -- a yes or a no -----------------------------------------------------------------------------
 
     async def _waiting(
-        self, incoming: Incoming, asked: list[RunQuestion], ending: str, *, for_run: bool
+        self, incoming: Incoming, asked: list[RunQuestion], given: ShortAnswer
     ) -> list[Waiting]:
         """Return what a bare yes or no may be about; what counts for a run is about runs only."""
         waiting = []
-        if not for_run:
+        if given.choice != "all":
             waiting = await self.approvals.waiting(incoming.user, incoming.place)
         waiting += [
             Waiting(item.id, f"`{item.tool}` of a run") for item in asked if item.kind == "permit"
         ]
-        return [item for item in waiting if item.id.endswith(ending)]
+        return [item for item in waiting if item.id.endswith(given.ending)]
 
     async def _in_a_word(
-        self, incoming: Incoming, role: Role, word: str, waiting: list[Waiting]
+        self, incoming: Incoming, role: Role, choice: str, waiting: list[Waiting]
     ) -> CommandReply | None:
         if not await self._is_new(incoming):
             return None
-        key = "yes" if word in YES_WORDS else "all" if word in ALL_WORDS else "no"
         if len(waiting) > 1:
-            lines = "\n".join(f"- `{key} {item.id[-6:]}`: {item.about}" for item in waiting)
+            lines = "\n".join(f"- `{choice} {item.id[-6:]}`: {item.about}" for item in waiting)
             return CommandReply(text=f"Which one do you mean?\n{lines}", failed=True)
         asked = waiting[0].id
-        reply = await self.answer(incoming.user, role, asked, choice=key)
-        return reply if reply.refused else replace(reply, answered=asked, chosen=key)
+        reply = await self.answer(incoming.user, role, asked, choice=choice)
+        return reply if reply.refused else replace(reply, answered=asked, chosen=choice)
 
     # -- the answer to a run's question ------------------------------------------------------------
 

@@ -140,10 +140,6 @@ class Choice:
 
 YES = Choice("yes", "Yes", Weight.GOOD)
 NO = Choice("no", "No", Weight.BAD)
-#: What people write who answer in a word, in lower case: yes, yes to all that a run may ask, no.
-YES_WORDS = frozenset({"yes", "y", "ok", "confirm", "approve", "allow"})
-ALL_WORDS = frozenset({"all", "always"})
-NO_WORDS = frozenset({"no", "n", "deny", "cancel"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

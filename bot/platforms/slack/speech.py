@@ -6,7 +6,7 @@ see "Formatting text for app surfaces" in its documentation.
 
 import re
 
-from bot.platforms.base import ALL_WORDS, NO_WORDS, YES_WORDS
+from bot.platforms.words import short_answer
 from bot.values import Json
 
 _MARKUP = re.compile(r"<([^<>\n]*)>")
@@ -15,8 +15,7 @@ _SAID = frozenset({"", "file_share", "thread_broadcast", "me_message"})
 #: Slack itself, which writes to bots like a person: that they were removed from a channel, say.
 _SLACKBOT = "USLACKBOT"
 _ALL_THERE = frozenset({"here", "channel", "everyone"})
-_ANSWERS = "|".join(sorted(YES_WORDS | ALL_WORDS | NO_WORDS))
-_OUT_OF_LINE = re.compile(rf"[/!]\w|subagents?\b|({_ANSWERS})\b.{{0,40}}\Z", re.IGNORECASE)
+_COMMAND = re.compile(r"[/!]\w|subagents?\b", re.IGNORECASE)
 
 
 def was_said_by_a_person(event: Json) -> bool:
@@ -38,7 +37,7 @@ def is_for_us(text: str) -> bool:
 
 def waits_for_nothing(spoken_text: str) -> bool:
     """Whether what was said to us has no place in the line of messages: a command, a yes or no."""
-    return _OUT_OF_LINE.match(spoken_text) is not None
+    return bool(_COMMAND.match(spoken_text) or short_answer(spoken_text))
 
 
 def begins_with_another(text: str, me: str) -> bool:
