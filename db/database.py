@@ -9,7 +9,9 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontext
 from pathlib import Path
 from typing import Self, TypeVar
 
+from sqlalchemy import event
 from sqlalchemy.engine import make_url
+from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.exc import DBAPIError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
@@ -37,6 +39,8 @@ Transaction = AsyncConnection
 
 BUSY_TIMEOUT_SECONDS = 5
 ASK_AGAIN_SECONDS = 0.01
+#: A process that freezes in a transaction loses it, and with it the locks that others wait for.
+IDLE_SECONDS = 30
 ADMISSION_LOCK = 0x5EC1_0E01
 OUT_OF_REACH = (
     "My memory cannot be reached at the moment. What is under way goes on when it is back; admins "
@@ -93,6 +97,7 @@ class Database:
                 connect_args={"timeout": 5, "command_timeout": 30},
                 json_serializer=to_json,
             )
+            _end_idle_transactions(writer, IDLE_SECONDS)
         try:
             yield cls(writer, reader)
         finally:
@@ -247,6 +252,15 @@ def hold(path: Path) -> int:
     os.ftruncate(descriptor, 0)
     os.pwrite(descriptor, str(os.getpid()).encode(), 0)
     return descriptor
+
+
+def _end_idle_transactions(engine: AsyncEngine, seconds: int) -> None:
+    @event.listens_for(engine.sync_engine, "connect")
+    def limit(connection: DBAPIConnection, _: object) -> None:
+        cursor = connection.cursor()
+        cursor.execute(f"SET idle_in_transaction_session_timeout = '{seconds}s'")
+        cursor.close()
+        connection.commit()
 
 
 def _prepare_file(path: Path, *, exclusive: bool) -> int | None:

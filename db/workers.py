@@ -9,9 +9,6 @@ from db.database import Transaction
 from db.tables import audit, workers
 
 TAKE_OVER_LOCK = 0x5EC1_0E03
-#: Far more than taking over takes.
-TAKE_OVER_IDLE_SECONDS = 30
-_NOT_FOR_EVER = "SELECT set_config('idle_in_transaction_session_timeout', :limit, true)"
 
 
 async def start(tx: Transaction, worker_id: str, platforms: list[str], now: datetime) -> None:
@@ -35,14 +32,9 @@ async def stop(tx: Transaction, worker_id: str, now: datetime) -> None:
 
 
 async def try_take_over_lock(tx: Transaction) -> bool:
-    """Be the only process that takes over dead ones' work, until the transaction ends.
-
-    One that freezes meanwhile loses its connection and with it the lock, so that others take over.
-    """
+    """Be the only process that takes over dead ones' work, until the transaction ends."""
     if tx.dialect.name != "postgresql":
         return True
-    limit = {"limit": f"{TAKE_OVER_IDLE_SECONDS}s"}
-    await tx.execute(text(_NOT_FOR_EVER), limit)
     return bool(
         await tx.scalar(text("SELECT pg_try_advisory_xact_lock(:key)"), {"key": TAKE_OVER_LOCK})
     )

@@ -75,7 +75,7 @@ LINES = {
     "bot.platforms.slack.settings": 8,
     "bot.platforms.splitting": 8,
     "bot.platforms.wording": 8,
-    "bot.platforms.words": 8,
+    "bot.platforms.short_answers": 8,
     "bot.open_secrets": 8,
     "bot.problems": 8,
     "bot.sandbox": 7,

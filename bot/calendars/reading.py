@@ -20,7 +20,7 @@ import recurring_ical_events
 
 CPU_SECONDS = 15
 MEMORY_BYTES = 512 * 1024**2
-#: What one object may take. A year of any honest rule takes some 10 ms.
+#: What one object may take of the processor's time. A year of any honest rule takes some 10 ms.
 OBJECT_SECONDS = 1.0
 MOST_CHARACTERS = 1_000
 
@@ -109,8 +109,8 @@ def _limited(seconds: float) -> Iterator[None]:
         raise TooLongError
 
     before = signal.signal(signal.SIGPROF, stop)
-    # Of work: a machine with much else to do leaves nothing out. Again and again: what swallows the
-    # first meets the next.
+    # Counted in processor time, so that a busy machine gives nothing up. Again and again: what
+    # swallows the first meets the next.
     signal.setitimer(signal.ITIMER_PROF, seconds, 0.1)
     try:
         yield

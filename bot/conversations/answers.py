@@ -8,7 +8,7 @@ from bot.agent.plain import plain
 from bot.agent.sanitizer import one_line
 from bot.conversations.approvals import GONE, Approvals, Waiting
 from bot.platforms.base import CommandReply, Incoming
-from bot.platforms.words import ShortAnswer, short_answer
+from bot.platforms.short_answers import ShortAnswer, short_answer
 from bot.subagents.settling import PERMIT
 from bot.values import Clock, Identity, Place, Role, short
 from db import conversations, run_questions, runs, workers

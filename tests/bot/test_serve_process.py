@@ -37,7 +37,7 @@ async def test_it_answers_a_mention_and_at_sigterm_finishes_that_and_ends_in_goo
 ) -> None:
     channel, alice = new_room(fake)
 
-    async with serving(fake, tmp_path, pace=1, fresh=True) as bot:
+    async with serving(fake, tmp_path, pace=3, fresh=True) as bot:
         await bot.wrote("Connected to Discord as")
         message = await fake.say(alice, channel, f"<@{fake.bot.id}> hello")
         begun = await begins(fake, message)
@@ -57,7 +57,7 @@ async def test_a_second_signal_ends_it_at_once(fake: FakeDiscord, tmp_path: Path
     async with serving(fake, tmp_path, pace=30) as bot:
         await bot.wrote("Connected to Discord as")
         message = await fake.say(alice, channel, f"<@{fake.bot.id}> hello")
-        await fake.until(lambda: message.reactions, "👀", seconds=10)
+        await fake.until(lambda: message.reactions, "👀")
         bot.signal(signal.SIGINT)
         await bot.wrote("once more ends it at once")
         bot.signal(signal.SIGTERM)

@@ -15,6 +15,8 @@ from sqlalchemy.exc import DBAPIError, OperationalError, StatementError
 
 from bot.errors import DatabaseBusyError, DatabaseUnreachableError
 from bot.values import Identity
+from db import admission
+from db import database as database_module
 from db.database import Database, DatabaseSettings, Transaction, is_connection_trouble, patiently
 from db.tables import seen_events, users
 from tests.fakes.clock import FakeClock
@@ -318,6 +320,27 @@ async def test_a_connection_that_is_cut_is_trouble_and_the_next_transaction_gets
         assert is_connection_trouble(caught.value)
         assert await read(database) == ["kept"]
         assert database.connections_in_use() == 0
+
+
+async def test_what_a_frozen_process_holds_is_free_again_after_a_while(
+    postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings, taken = DatabaseSettings(url=postgres_url), asyncio.Event()
+
+    async def freeze(frozen: Database, others: Database) -> None:
+        async with frozen.transaction() as tx:
+            await admission.lock(tx)
+            async with others.transaction() as theirs:
+                await admission.lock(theirs)
+                taken.set()
+
+    async with Database.open(settings) as others:
+        monkeypatch.setattr(database_module, "IDLE_SECONDS", 1)
+        async with Database.open(settings) as frozen:
+            with pytest.raises(DatabaseUnreachableError):
+                await freeze(frozen, others)
+
+    assert taken.is_set()
 
 
 async def test_a_server_that_is_not_there_is_said_in_words_without_its_address() -> None:

@@ -1,12 +1,9 @@
 """Who is at work is known by heartbeat, and one process at a time takes over for the dead."""
 
-import asyncio
 from datetime import timedelta
 
-import pytest
 from sqlalchemy import select
 
-from bot.errors import DatabaseUnreachableError
 from bot.values import Identity
 from db import workers
 from db.database import Database, DatabaseSettings
@@ -96,27 +93,6 @@ async def test_one_process_at_a_time_takes_over(
 
         async with elsewhere.transaction() as other:
             assert await workers.try_take_over_lock(other)
-
-
-async def test_a_process_that_freezes_while_it_takes_over_does_not_keep_others_from_it(
-    postgres_url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    settings = DatabaseSettings(url=postgres_url)
-    monkeypatch.setattr(workers, "TAKE_OVER_IDLE_SECONDS", 1)
-
-    async def freeze(frozen: Database, other: Database) -> None:
-        async with frozen.transaction() as tx, asyncio.timeout(30):
-            assert await workers.try_take_over_lock(tx)
-            taken = False
-            while not taken:
-                async with other.transaction() as theirs:
-                    taken = await workers.try_take_over_lock(theirs)
-
-    async with Database.open(settings) as frozen, Database.open(settings) as other:
-        with pytest.raises(DatabaseUnreachableError):
-            await freeze(frozen, other)
-        async with frozen.transaction() as tx:
-            assert await workers.try_take_over_lock(tx)
 
 
 async def test_what_an_admin_does_is_written_down(

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from bot.errors import BotError
 from bot.platforms.base import CommandReply, Incoming, Overview
 from bot.values import Identity, Place
+from tests.fakes.patience import PATIENCE_SECONDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +36,7 @@ class FakeEars:
         failure: Raised by the next call.
     """
 
-    def __init__(self, *, patience: float = 20.0) -> None:
+    def __init__(self, *, patience: float = PATIENCE_SECONDS) -> None:
         self.commands: dict[str, CommandReply] = {}
         self.on_message: Callable[[Incoming], Awaitable[None]] | None = None
         self.runs: dict[Identity, list[tuple[str, str]]] = {}

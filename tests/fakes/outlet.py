@@ -17,6 +17,7 @@ from bot.platforms.base import (
     not_kept,
 )
 from bot.values import Identity, Place, RunStatus
+from tests.fakes.patience import PATIENCE_SECONDS
 
 Kind = Literal["reply", "announcement", "question"]
 
@@ -105,7 +106,7 @@ class FakeOutlet:
         absent: The people who are not there: everything for them raises `NotPresentError`.
     """
 
-    def __init__(self, platform: str = "fake", *, patience: float = 20.0) -> None:
+    def __init__(self, platform: str = "fake", *, patience: float = PATIENCE_SECONDS) -> None:
         self.platform = platform
         self.acknowledged: list[Place] = []
         self.replies: list[FakeReply] = []

@@ -17,6 +17,7 @@ from bot.platforms.terminal.people import DEFAULT_NAME
 from bot.platforms.terminal.terminal import Terminal
 from bot.values import Identity
 from tests.fakes.ears import FakeEars
+from tests.fakes.patience import PATIENCE_SECONDS
 
 _COLOURS = re.compile("\x1b\\[[0-9;]*m")
 
@@ -29,7 +30,9 @@ class FakeScreen(DummyOutput):
         frames: How often something was drawn.
     """
 
-    def __init__(self, *, columns: int = 120, rows: int = 40, patience: float = 20.0) -> None:
+    def __init__(
+        self, *, columns: int = 120, rows: int = 40, patience: float = PATIENCE_SECONDS
+    ) -> None:
         self.columns = columns
         self.rows = rows
         self.intruders: list[str] = []

@@ -18,6 +18,7 @@ from skills.base import Skill
 from tests.fakes.anthropic_server import FakeAnthropic, Reply
 from tests.fakes.discord.server import FakeDiscord
 from tests.fakes.discord.things import Channel, Guild, Message, Pinged, User
+from tests.fakes.patience import PATIENCE_SECONDS
 from tests.stories.stage import Gate, Play, config_for
 
 #: The application may read messages that do not mention it.
@@ -68,7 +69,6 @@ class Scene:
         await self.discord.until(
             lambda: any(words in each.text() for each in self.said(channel)),
             f"{words!r} in #{channel.name}",
-            seconds=15,
         )
         return next(each for each in self.said(channel) if words in each.text())
 
@@ -88,13 +88,13 @@ class Scene:
                 if each.buttons() and label in each.text() and state in each.text()
             ]
 
-        await self.discord.until(shown, f"a card of {label}, {state}", seconds=15)
+        await self.discord.until(shown, f"a card of {label}, {state}")
         return shown()[0]
 
     async def eventually(self, condition: Callable[[], Awaitable[bool]], what: str) -> None:
         """Wait until something is true that only a look into the database tells."""
         try:
-            async with asyncio.timeout(15):
+            async with asyncio.timeout(PATIENCE_SECONDS):
                 while True:
                     if await condition():
                         return

@@ -19,6 +19,7 @@ from bot.platforms.slack.sockets import PING_SECONDS
 from bot.values import Json
 from skills.base import Skill
 from tests.fakes.anthropic_server import FakeAnthropic, Reply
+from tests.fakes.patience import PATIENCE_SECONDS
 from tests.fakes.ports import free_port
 from tests.fakes.slack.messages import Channel, Message
 from tests.fakes.slack.server import FakeSlack
@@ -117,7 +118,7 @@ class Scene:
     async def eventually(self, condition: Callable[[], Awaitable[bool]], what: str) -> None:
         """Wait until something is true that only a look into the database tells."""
         try:
-            async with asyncio.timeout(15):
+            async with asyncio.timeout(PATIENCE_SECONDS):
                 while True:
                     if await condition():
                         return
@@ -154,7 +155,7 @@ def settings_for(slack: FakeSlack, transport: str, **more: Any) -> SlackSettings
 
 
 @asynccontextmanager
-async def new_office(patience: float = 20.0) -> AsyncIterator[Office]:
+async def new_office(patience: float = PATIENCE_SECONDS) -> AsyncIterator[Office]:
     """Open a Slack with one workspace in it."""
     async with FakeSlack.open(patience=patience) as slack:
         yield Office(slack)
@@ -208,7 +209,7 @@ async def ready(slack: FakeSlack, transport: str, port: int) -> None:
     if transport == "socket":
         await slack.connected()
         return
-    async with asyncio.timeout(15):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         while True:
             try:
                 _, writer = await asyncio.open_connection("127.0.0.1", port)

@@ -26,6 +26,7 @@ from db.settings import DatabaseSettings
 from skills.base import Effects, Skill, ToolContext, tool
 from tests.fakes.anthropic_server import KEY, Call, FakeAnthropic, Reply
 from tests.fakes.outlet import FakeOutlet
+from tests.fakes.patience import PATIENCE_SECONDS
 
 PLATFORM = "fake"
 ALICE = Identity(PLATFORM, "", "alice")
@@ -136,7 +137,7 @@ class Stage:
         return reply
 
     async def run_of(self, word: str) -> Run:
-        """Return the newest run whose task holds a word."""
+        """Wait for a run whose task holds a word, and return the newest."""
         return await newest_run(self.bot, word)
 
     async def ended(self, word: str, status: RunStatus) -> Run:
@@ -146,8 +147,8 @@ class Stage:
         return await self.run_of(word)
 
     async def settled(self, key: str, status: str) -> None:
-        """Wait until an item of the outbox has this status."""
-        async with asyncio.timeout(10):
+        """Wait until an item of the outbox has this status and is not being sent."""
+        async with asyncio.timeout(PATIENCE_SECONDS):
             while True:
                 async with self.bot.database.snapshot() as tx:
                     item = await outbox.get(tx, key)
@@ -178,7 +179,7 @@ class Stage:
 async def newest_run(bot: Bot, word: str) -> Run:
     """Wait for a run whose task holds a word, and return the newest."""
     since = bot.upkeep.now() - timedelta(days=1)
-    async with asyncio.timeout(15):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         while True:
             async with bot.database.snapshot() as tx:
                 ended = await runs.ended_since(tx, None, since, limit=100)
@@ -191,7 +192,7 @@ async def newest_run(bot: Bot, word: str) -> Run:
 
 async def card_is_kept(bot: Bot, word: str) -> None:
     """Wait until it is stored which message shows a run: the next process needs that."""
-    async with asyncio.timeout(15):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         while True:
             if (await newest_run(bot, word)).card_message_id:
                 return

@@ -14,7 +14,7 @@ def waiting_runs(*words: str) -> dict[str, list[Reply]]:
 
 
 async def as_they_ended(it: Stage, words: list[str]) -> list[str]:
-    """Return what stands in the tasks of some runs, in the order in which these have ended.
+    """Return these words of tasks in the order in which their runs have ended.
 
     Each is announced by itself: one announcement may overtake another.
     """

@@ -63,7 +63,7 @@ class Said:
 
     @property
     def line(self) -> tuple[Person, str]:
-        """Among which messages its order counts; a command is carried out at once."""
+        """Among which messages its order counts; a command or an answer in a word has none."""
         alone = speech.waits_for_nothing(self.text)
         return self.person, self.event_id if alone else self.place.channel
 

@@ -6,7 +6,7 @@ see "Formatting text for app surfaces" in its documentation.
 
 import re
 
-from bot.platforms.words import short_answer
+from bot.platforms.short_answers import short_answer
 from bot.values import Json
 
 _MARKUP = re.compile(r"<([^<>\n]*)>")

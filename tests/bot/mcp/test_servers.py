@@ -243,7 +243,7 @@ async def test_a_server_that_floods_is_cut_off_and_the_bot_stays_quick(
     async def watch() -> None:
         nonlocal slowest
         while True:
-            # Of work: that others are at work on this machine is nothing to the bot.
+            # In processor time: that others are at work on this machine is nothing to the bot.
             before = time.thread_time()
             await asyncio.sleep(0)
             slowest = max(slowest, time.thread_time() - before)

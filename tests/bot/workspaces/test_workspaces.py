@@ -22,7 +22,7 @@ from bot.workspaces.workspace import Workspace
 from bot.workspaces.workspaces import AT_ONCE, Workspaces
 from skills.base import ToolContext
 from tests.bot.workspaces.conftest import context_of
-from tests.bot.workspaces.writers import count_up, fill, rewrite, workspace_in
+from tests.bot.workspaces.writers import at_once, count_up, fill, rewrite, workspace_in
 from tests.fakes.clock import FakeClock
 
 RUN = "3f0c1a52-6a53-4c5e-9d0e-0f8f8d3a1b77"
@@ -31,7 +31,8 @@ RUN = "3f0c1a52-6a53-4c5e-9d0e-0f8f8d3a1b77"
 @contextmanager
 def other_processes(*works: tuple[Callable[..., None], tuple[object, ...]]) -> Iterator[None]:
     spawn = multiprocessing.get_context("spawn")
-    processes = [spawn.Process(target=work, args=given) for work, given in works]
+    start = spawn.Barrier(len(works))
+    processes = [spawn.Process(target=at_once, args=(start, *each)) for each in works]
     for process in processes:
         process.start()
     try:

@@ -1,6 +1,8 @@
 """What the other process does in the tests of two writers."""
 
+from collections.abc import Callable
 from contextlib import suppress
+from multiprocessing.synchronize import Barrier
 from pathlib import Path
 
 from bot.errors import ToolError
@@ -17,6 +19,12 @@ ALICE = Identity("discord", "", "1001")
 def workspace_in(folder: Path, user_bytes: int) -> Workspace:
     settings = WorkspaceSettings(folder=str(folder), user_bytes=user_bytes)
     return Workspaces(settings).of(context_of(ALICE, FakeClock()))
+
+
+def at_once(start: Barrier, work: Callable[..., None], given: tuple[object, ...]) -> None:
+    """Do some work as soon as all others are ready too."""
+    start.wait(30)
+    work(*given)
 
 
 def fill(folder: str, user_bytes: int, letter: str) -> None:

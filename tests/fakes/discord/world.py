@@ -18,9 +18,9 @@ from tests.fakes.discord.payloads import (
 )
 from tests.fakes.discord.refusals import Refusal
 from tests.fakes.discord.things import Channel, File, Guild, Kind, Message, User, bits
+from tests.fakes.patience import PATIENCE_SECONDS
 
 TOKEN = "MTAwMDAwMDAwMDAwMDAwMDAw.fake.token-of-the-tests"
-PATIENCE_SECONDS = 20.0
 GLANCE_SECONDS = 0.02
 
 

@@ -9,6 +9,7 @@ from aiohttp import web
 
 from bot.tasks import Tasks
 from bot.values import Json
+from tests.fakes.patience import PATIENCE_SECONDS
 from tests.fakes.slack import oauth, sockets, webhook
 from tests.fakes.slack.agents import Agents, Status
 from tests.fakes.slack.answers import Answers
@@ -93,7 +94,7 @@ class FakeSlack(Places, Knobs):
 
     @classmethod
     @asynccontextmanager
-    async def open(cls, *, patience: float = 20.0) -> AsyncIterator[Self]:
+    async def open(cls, *, patience: float = PATIENCE_SECONDS) -> AsyncIterator[Self]:
         """Serve a new Slack for as long as the block lasts.
 
         Args:

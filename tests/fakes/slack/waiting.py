@@ -4,6 +4,8 @@ import asyncio
 import contextlib
 from collections.abc import Callable
 
+from tests.fakes.patience import PATIENCE_SECONDS
+
 
 class Pulse:
     """Beats when something has happened.
@@ -12,7 +14,7 @@ class Pulse:
         patience: How long `until` waits, in seconds, before it fails the test.
     """
 
-    def __init__(self, patience: float = 20.0) -> None:
+    def __init__(self, patience: float = PATIENCE_SECONDS) -> None:
         self.patience = patience
         self._changed = asyncio.Event()
 

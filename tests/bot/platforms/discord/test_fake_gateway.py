@@ -94,7 +94,7 @@ async def test_what_happens_while_the_gateway_is_down_is_told_afterwards(
         await fake.until(lambda: listener.events("disconnect"), "the loss")
         await say(fake, alice, "are you there?")
         assert texts(listener) == []
-    await fake.until(lambda: texts(listener), "the message", seconds=10)
+    await fake.until(lambda: texts(listener), "the message")
 
     assert (fake.identifies, fake.resumes) == (1, 1)
 

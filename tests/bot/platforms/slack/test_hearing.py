@@ -149,11 +149,13 @@ async def moody(way: str, slack: FakeSlack) -> AsyncIterator[tuple[Counter, Mood
 
 @contextmanager
 def unacknowledged(slack: FakeSlack, way: str) -> Iterator[None]:
-    """Let Slack wait in vain: for little where nothing is said; by HTTP it is told."""
+    """Let Slack wait in vain: briefly at a socket, where it is told nothing; by HTTP it is told."""
     before = slack.deliveries.ack_seconds
     slack.deliveries.ack_seconds = 0.3 if way == "socket" else before
-    yield
-    slack.deliveries.ack_seconds = before
+    try:
+        yield
+    finally:
+        slack.deliveries.ack_seconds = before
 
 
 def form_for(at: Counter) -> View:

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bot.platforms.short_answers import WORDS
 from bot.platforms.slack.speech import (
     begins_with_another,
     mentions,
@@ -13,7 +14,6 @@ from bot.platforms.slack.speech import (
     waits_for_nothing,
     was_said_by_a_person,
 )
-from bot.platforms.words import WORDS
 from bot.values import Json
 from tests.fakes.slack.people import escaped
 

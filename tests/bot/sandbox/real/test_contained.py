@@ -33,7 +33,7 @@ def bell(folder: Path) -> Iterator[Bell]:
 
 
 def staying(mark: str) -> str:
-    """Return a command of which two processes stay, one of them as a daemon, and ring the bell."""
+    """Return a command that stays, beside a daemon of its own that rings the bell."""
     daemon = f"echo up >/workspace/bell; sleep 9{mark}; true"
     return f"sh -c '(setsid sh -c \"{daemon}\" >/dev/null 2>&1 &); sleep 8{mark}; true'; true"
 

@@ -16,7 +16,7 @@ from bot.sandbox.shell import NotStartedError, Sandbox
 from tests.bot.sandbox.real.conftest import ROOM, SMALL
 from tests.bot.sandbox.real.watching import PYTHON
 
-#: All that the test of a sandbox sees is shown, and of a host that is a lot.
+#: The self-test prints all that it sees, and of the processes of a host that is a lot.
 TALKING = SMALL.model_copy(update={"shown_kb": 128})
 #: Starts the real bubblewrap, without one part of the recipe.
 WEAKER = """\
