@@ -27,7 +27,7 @@ from bot.agent.protocols import (
     ResultEntry,
     Timer,
 )
-from bot.agent.toolbox import Toolbox, may_have_run, with_unique_ids
+from bot.agent.toolbox import Toolbox, is_over, may_have_run, with_unique_ids
 from bot.errors import ContextTooLongError, ImagesRefusedError, ModelError
 from bot.models.base import Model, OnText, Question
 from bot.values import RunStatus
@@ -171,8 +171,7 @@ class BaseAgent:
     def _limit(self, progress: Progress, received: Message | None) -> RunStatus | None:
         """Return the limit at which only the last step is left, if one is reached."""
         config, around = self._config, self._around
-        left = around.timer.left()
-        if left is not None and left <= 0:
+        if is_over(around.timer.left()):
             return RunStatus.TIMEOUT
         if progress.tool_calls >= config.max_tool_calls:
             return RunStatus.MAX_TOOL_CALLS

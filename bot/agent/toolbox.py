@@ -193,7 +193,7 @@ class Toolbox:
         The call has a task of its own, so that one which ignores being cancelled can be left
         behind and reported instead of holding up the work.
         """
-        if _is_over(left()):
+        if is_over(left()):
             return TIME_IS_UP, True
         task = self._tasks.start(_guarded(tool, arguments, context), name=f"tool {tool.name}")
         try:
@@ -232,11 +232,12 @@ async def _until(task: "asyncio.Task[tuple[str, bool]]", limit: float, left: Lef
         await asyncio.wait({task}, timeout=max(0.0, own if rest is None else min(own, rest)))
         if task.done() or loop.time() >= deadline:
             return False
-        if _is_over(left()):
+        if is_over(left()):
             return True
 
 
-def _is_over(left: float | None) -> bool:
+def is_over(left: float | None) -> bool:
+    """Whether the time that is left of some work is none; `None` stands for no limit."""
     return left is not None and left <= 0
 
 

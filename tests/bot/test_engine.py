@@ -37,10 +37,10 @@ def opened(
 
 def threads_of_the_engine() -> list[str]:
     """Return those that stay; the engine waits for none, and one may not have ended yet."""
-    for each in threading.enumerate():
-        if each.name.startswith("dbos-executor"):
-            each.join(timeout=10)
-    return [each.name for each in threading.enumerate() if each.name.startswith("dbos-executor")]
+    threads = [each for each in threading.enumerate() if each.name.startswith("dbos-executor")]
+    for each in threads:
+        each.join(timeout=10)
+    return [each.name for each in threads if each.is_alive()]
 
 
 async def test_the_loop_has_threads_while_an_engine_is_open_between_two_and_after(

@@ -1,6 +1,5 @@
 """Runs that ask their person: what their stories have in common on every platform."""
 
-import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +9,7 @@ from db import runs, tables
 from db.runs import Run
 from skills.base import Effects, Skill, ToolContext, tool
 from tests.fakes.anthropic_server import Reply
+from tests.fakes.patience import eventually
 from tests.stories.stage import Play, call, is_run, said
 
 #: The front matter of an agent that asks before it paints.
@@ -86,11 +86,11 @@ def told_to_runs(play: Play) -> str:
 
 async def waits_again(bot: Bot, before: Run) -> None:
     """Wait until a run that was waiting does so once more, after a restart."""
-    async with asyncio.timeout(30):
-        while True:
-            async with bot.database.snapshot() as tx:
-                run = await runs.get(tx, before.id)
-            assert run is not None
-            if run.attempt > before.attempt and run.status is before.status:
-                return
-            await asyncio.sleep(0.02)
+
+    async def waits() -> bool:
+        async with bot.database.snapshot() as tx:
+            run = await runs.get(tx, before.id)
+        assert run is not None
+        return run.attempt > before.attempt and run.status is before.status
+
+    await eventually(waits, "the run waits again", seconds=30)

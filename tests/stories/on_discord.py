@@ -1,7 +1,6 @@
 """The whole bot in Discord: real discord.py, real engine, real database, a scripted model."""
 
-import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,7 +17,6 @@ from skills.base import Skill
 from tests.fakes.anthropic_server import FakeAnthropic, Reply
 from tests.fakes.discord.server import FakeDiscord
 from tests.fakes.discord.things import Channel, Guild, Message, Pinged, User
-from tests.fakes.patience import PATIENCE_SECONDS
 from tests.stories.stage import Gate, Play, config_for
 
 #: The application may read messages that do not mention it.
@@ -90,17 +88,6 @@ class Scene:
 
         await self.discord.until(shown, f"a card of {label}, {state}")
         return shown()[0]
-
-    async def eventually(self, condition: Callable[[], Awaitable[bool]], what: str) -> None:
-        """Wait until something is true that only a look into the database tells."""
-        try:
-            async with asyncio.timeout(PATIENCE_SECONDS):
-                while True:
-                    if await condition():
-                        return
-                    await asyncio.sleep(0.02)
-        except TimeoutError:
-            raise AssertionError(f"Still not: {what}.\n{self.discord.describe()}") from None
 
     def pings(self) -> list[Pinged]:
         """Return everybody who was ever notified by the bot, in every channel."""

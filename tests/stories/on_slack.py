@@ -1,7 +1,7 @@
 """The whole bot in Slack: the real Bolt and SDK, real engine, real database, a scripted model."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -114,17 +114,6 @@ class Scene:
 
         await self.slack.until(shown, f"a card of {label}, {state}")
         return shown()[0]
-
-    async def eventually(self, condition: Callable[[], Awaitable[bool]], what: str) -> None:
-        """Wait until something is true that only a look into the database tells."""
-        try:
-            async with asyncio.timeout(PATIENCE_SECONDS):
-                while True:
-                    if await condition():
-                        return
-                    await asyncio.sleep(0.02)
-        except TimeoutError:
-            raise AssertionError(f"Still not: {what}.") from None
 
     async def acknowledged(self) -> None:
         """Wait until everything that Slack has told the bot is acknowledged, in time."""

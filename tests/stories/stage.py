@@ -26,7 +26,7 @@ from db.settings import DatabaseSettings
 from skills.base import Effects, Skill, ToolContext, tool
 from tests.fakes.anthropic_server import KEY, Call, FakeAnthropic, Reply
 from tests.fakes.outlet import FakeOutlet
-from tests.fakes.patience import PATIENCE_SECONDS
+from tests.fakes.patience import eventually
 
 PLATFORM = "fake"
 ALICE = Identity(PLATFORM, "", "alice")
@@ -148,15 +148,15 @@ class Stage:
 
     async def settled(self, key: str, status: str) -> None:
         """Wait until an item of the outbox has this status and is not being sent."""
-        async with asyncio.timeout(PATIENCE_SECONDS):
-            while True:
-                async with self.bot.database.snapshot() as tx:
-                    item = await outbox.get(tx, key)
-                under_way = key in self.bot.announcements.under_way
-                tried = item and (item.attempts or status == "waiting")
-                if item and item.status == status and tried and not under_way:
-                    return
-                await asyncio.sleep(0.01)
+
+        async def is_settled() -> bool:
+            async with self.bot.database.snapshot() as tx:
+                item = await outbox.get(tx, key)
+            if item is None or item.status != status or key in self.bot.announcements.under_way:
+                return False
+            return item.attempts > 0 or status == "waiting"
+
+        await eventually(is_settled, f"{key} is {status}")
 
     async def make_due(self, key: str) -> None:
         """Let the waiting time of an item be over."""
@@ -179,24 +179,25 @@ class Stage:
 async def newest_run(bot: Bot, word: str) -> Run:
     """Wait for a run whose task holds a word, and return the newest."""
     since = bot.upkeep.now() - timedelta(days=1)
-    async with asyncio.timeout(PATIENCE_SECONDS):
-        while True:
-            async with bot.database.snapshot() as tx:
-                ended = await runs.ended_since(tx, None, since, limit=100)
-                found = [*await runs.active(tx, None), *ended]
-            for run in found:
-                if word in run.task:
-                    return run
-            await asyncio.sleep(0.02)
+
+    async def newest() -> Run | None:
+        async with bot.database.snapshot() as tx:
+            ended = await runs.ended_since(tx, None, since, limit=100)
+            found = [*await runs.active(tx, None), *ended]
+        return next((run for run in found if word in run.task), None)
+
+    run = await eventually(newest, f"a run for {word!r}")
+    assert run is not None
+    return run
 
 
 async def card_is_kept(bot: Bot, word: str) -> None:
     """Wait until it is stored which message shows a run: the next process needs that."""
-    async with asyncio.timeout(PATIENCE_SECONDS):
-        while True:
-            if (await newest_run(bot, word)).card_message_id:
-                return
-            await asyncio.sleep(0.02)
+
+    async def kept() -> bool:
+        return bool((await newest_run(bot, word)).card_message_id)
+
+    await eventually(kept, "the card's id is stored")
 
 
 async def change(bot: Bot, table: Table, *where: ColumnElement[bool], **values: Any) -> None:

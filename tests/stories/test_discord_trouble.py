@@ -7,6 +7,7 @@ import pytest
 from db import outbox, tables
 from db.outbox import Item
 from tests.fakes.anthropic_server import Reply
+from tests.fakes.patience import eventually
 from tests.stories.on_discord import Scene, new_server, on_discord
 from tests.stories.stage import Play, change, newest_run
 from tests.stories.test_discord_runs import digging, spawned
@@ -61,7 +62,7 @@ async def test_a_result_that_discord_does_not_take_is_tried_again_and_said_once(
             found = await item_of(it, "Dig")
             return found is not None and found.status == "pending" and found.attempts > 0
 
-        await it.eventually(kept, "the result to be kept")
+        await eventually(kept, "the result to be kept")
         fault.take_back()
         await change(it.bot, tables.outbox, due_at=it.bot.upkeep.now())
         await it.bot.announcements.sweep()
@@ -110,7 +111,7 @@ async def test_a_result_with_no_place_left_is_kept_and_can_be_read_and_retried(
             found = await item_of(it, "Dig")
             return found is not None and found.status == "blocked"
 
-        await it.eventually(blocked, "the result to be kept")
+        await eventually(blocked, "the result to be kept")
         listed = await it.discord.slash(server.alice, elsewhere, "subagents list")
         await listed.done()
         info = await it.discord.slash(server.alice, elsewhere, "subagents info", run="last")

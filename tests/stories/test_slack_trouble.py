@@ -12,6 +12,7 @@ from bot.platforms.slack.visits import WHERE_SECONDS
 from db import outbox, tables
 from db.outbox import Item
 from tests.fakes.anthropic_server import Reply
+from tests.fakes.patience import eventually
 from tests.fakes.slack.agents import Status
 from tests.stories.on_slack import Office, Scene, Way, new_office, on_slack
 from tests.stories.stage import Play, change, newest_run
@@ -119,7 +120,7 @@ async def test_a_result_that_slack_does_not_take_is_tried_again_and_said_once(wa
             found = await item_of(it, "Dig")
             return found is not None and found.status == "pending" and found.attempts > 0
 
-        await it.eventually(kept, "the result to be kept")
+        await eventually(kept, "the result to be kept")
         it.slack.heal()
         await change(it.bot, tables.outbox, due_at=it.bot.upkeep.now())
         await it.bot.announcements.sweep()
@@ -143,7 +144,7 @@ async def test_a_result_whose_fate_is_unknown_is_repeated_at_most_once_and_says_
             found = await item_of(it, "Dig")
             return found is not None and found.attempts > 0 and found.status == "pending"
 
-        await it.eventually(tried, "the first attempt")
+        await eventually(tried, "the first attempt")
         await change(it.bot, tables.outbox, due_at=it.bot.upkeep.now())
         await it.bot.announcements.sweep()
         await it.reads(asked, "may be a repetition")

@@ -9,6 +9,7 @@ from bot.platforms.slack.settings import SlackSettings
 from bot.values import Json
 from db import tables
 from tests.fakes.anthropic_server import Reply
+from tests.fakes.patience import eventually
 from tests.fakes.ports import free_port
 from tests.fakes.slack.shapes import Team
 from tests.stories.on_slack import Office, Scene, Way, new_office, on_slack, settings_for
@@ -112,7 +113,7 @@ async def test_a_workspace_that_removes_the_bot_is_forgotten_and_may_come_back(m
                 found = await item_of(it, "Dig")
                 return found is not None and found.status == "blocked"
 
-            await it.eventually(kept, "the result to be kept")
+            await eventually(kept, "the result to be kept")
             assert await rows(it) == 0
             await installed(it, port, team)
             words = "retry last"

@@ -1,4 +1,5 @@
 import asyncio
+import re
 import time
 
 import pytest
@@ -85,7 +86,9 @@ async def test_an_answer_grows_above_the_prompt_and_then_stays_once() -> None:
     async with sit_down("alice") as sitting:
         outlet, place = sitting.terminal.outlet, place_of(person("alice"))
         await outlet.acknowledge(place)
-        await sitting.screen.shows("thinking… ")
+        await sitting.screen.until(
+            lambda: bool(re.search(r"thinking… \d s", sitting.screen.text)), "how long it thinks"
+        )
         stream = outlet.open_reply(place, person("alice"))
         stream.update("It is **forty")
         await sitting.screen.shows("It is **forty")
