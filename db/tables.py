@@ -19,7 +19,7 @@ from sqlalchemy import (
 from db.types import JsonDocument, String, StringList, Text, UserKey, UtcDateTime, UuidText
 
 #: The newest migration, so that a start need not load Alembic to see that all is in place.
-SCHEMA_VERSION = "2026112107"
+SCHEMA_VERSION = "2026112201"
 
 metadata = MetaData(
     naming_convention={
