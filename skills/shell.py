@@ -10,7 +10,8 @@ from pydantic import Field
 from bot.agent import subjects
 from bot.agent.sanitizer import escape_for_model
 from bot.sandbox.settings import ShellSettings
-from bot.sandbox.shell import Ended, NotStartedError
+from bot.sandbox.shell import QUEUE_SECONDS, Ended, NotStartedError
+from bot.sandbox.slots import SlotsBusyError
 from skills.base import Effects, Skill, ToolContext, ToolError, tool
 
 
@@ -23,12 +24,13 @@ class Runner(Protocol):
         ...
 
     async def run(
-        self, command: str, folder: Path, *, seconds: float | None = None, counted: Path
+        self, command: str, folder: Path, *, user: str, seconds: float | None = None, counted: Path
     ) -> Ended:
-        """Run a command in a folder; `counted` holds all that is its person's.
+        """Run a command of a user in a folder; `counted` holds all that is the user's.
 
         Raises:
             NotStartedError: Nothing was run.
+            SlotsBusyError: Nothing was run, since no slot became free in time.
         """
         ...
 
@@ -37,7 +39,7 @@ class Runner(Protocol):
 FolderOf = Callable[[ToolContext], Path]
 
 #: For the queue of commands, and for the end of one.
-_FURTHER_SECONDS = 30.0
+_FURTHER_SECONDS = QUEUE_SECONDS + 30.0
 
 GUIDE = """\
 `shell` is for programs, conversions, calculations and scripts, on the files in the workspace.\
@@ -73,7 +75,11 @@ def build(sandbox: Runner, folder_of: FolderOf, counted_of: FolderOf) -> Skill:
         folder = await asyncio.to_thread(folder_of, context)
         counted = await asyncio.to_thread(counted_of, context)
         try:
-            ended = await sandbox.run(command, folder, seconds=timeout_seconds, counted=counted)
+            ended = await sandbox.run(
+                command, folder, user=context.user.key, seconds=timeout_seconds, counted=counted
+            )
+        except SlotsBusyError as error:
+            raise ToolError(str(error)) from None
         except NotStartedError:
             raise ToolError(
                 "The sandbox did not start, and nothing was run. Try again later, or go on without."

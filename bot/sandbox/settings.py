@@ -36,6 +36,11 @@ class ShellSettings(Settings):
     at_once: int | None = Field(
         None, ge=1, description="Commands at the same time; null for twice the processors."
     )
+    at_once_per_user: int | None = Field(
+        None,
+        ge=1,
+        description="Of these, commands of one user with all their runs; null for half of them.",
+    )
     processes: int = Field(
         64, ge=8, le=1000, description="Processes and threads of one command at once."
     )

@@ -17,11 +17,14 @@ from bot.sandbox.host import Host
 from bot.sandbox.output import Kept, Output
 from bot.sandbox.recipe import account_of, command_line
 from bot.sandbox.settings import Room, ShellSettings
+from bot.sandbox.slots import FairSlots
 from bot.sandbox.watchdog import Allowance, Watchdog, disk_left
 from bot.tasks import Tasks
 
 #: How long bubblewrap may take to begin, and to end once it was killed.
 START_SECONDS, END_SECONDS = 10.0, 5.0
+#: Longest wait for a slot, in seconds.
+QUEUE_SECONDS = 120.0
 _PIECE = 65_536
 _GLANCE_SECONDS = 0.003
 #: For the programs around the sandbox; nothing of the bot's own environment goes there.
@@ -66,13 +69,15 @@ class Sandbox:
         self._room = room
         self._executor = executor
         self._tasks = Tasks()
-        self._slots = asyncio.Semaphore(commands_at_once(settings))
+        at_once = commands_at_once(settings)
+        self._slots = FairSlots(at_once, settings.at_once_per_user or max(1, at_once // 2))
 
     async def run(
         self,
         command: str,
         folder: Path,
         *,
+        user: str = "",
         seconds: float | None = None,
         counted: Path | None = None,
     ) -> Ended:
@@ -83,16 +88,18 @@ class Sandbox:
         Args:
             command: A shell script.
             folder: The workspace: the only thing outside that it sees and may change.
+            user: The key of the user whose share of the slots it takes.
             seconds: The time that it has.
             counted: The folder with all that is its person's, `folder` among it; what is there may
                 not grow beyond the room. `folder` alone by default.
 
         Raises:
             NotStartedError: The sandbox did not come up; nothing was run.
+            SlotsBusyError: No slot became free in time; nothing was run.
         """
         seconds = seconds or self.settings.default_seconds
         stop = asyncio.Event()
-        async with self._slots:
+        async with self._slots.hold(user, seconds=QUEUE_SECONDS):
             # In a task of its own: half-made sandboxes are not to be broken off anywhere.
             work = self._tasks.start(
                 self._work(command, folder, counted or folder, seconds, stop), name="command"

@@ -8,7 +8,8 @@ import pytest
 from bot.errors import ToolError
 from bot.sandbox.output import Output
 from bot.sandbox.settings import ShellSettings
-from bot.sandbox.shell import Ended, NotStartedError
+from bot.sandbox.shell import QUEUE_SECONDS, Ended, NotStartedError
+from bot.sandbox.slots import SlotsBusyError
 from bot.values import Identity
 from skills.base import Effects, ToolContext
 from skills.shell import build, told
@@ -23,14 +24,16 @@ class FakeSandbox:
         self.settings = ShellSettings(default_seconds=20, max_seconds=90)
         self.runs: list[tuple[str, Path, float | None]] = []
         self.counted: list[Path] = []
-        self.answer: Ended | NotStartedError = Ended(0, Output("fine\n"))
+        self.users: list[str] = []
+        self.answer: Ended | NotStartedError | SlotsBusyError = Ended(0, Output("fine\n"))
 
     async def run(
-        self, command: str, folder: Path, *, seconds: float | None = None, counted: Path
+        self, command: str, folder: Path, *, user: str, seconds: float | None = None, counted: Path
     ) -> Ended:
+        self.users.append(user)
         self.counted.append(counted)
         self.runs.append((command, folder, seconds))
-        if isinstance(self.answer, NotStartedError):
+        if not isinstance(self.answer, Ended):
             raise self.answer
         return self.answer
 
@@ -54,7 +57,7 @@ def caller(sandbox: FakeSandbox, alice: Identity, clock: FakeClock) -> Caller:
 
 
 async def test_a_command_runs_in_the_workspace_of_whoever_calls(
-    sandbox: FakeSandbox, caller: Caller, bob: Identity, clock: FakeClock
+    sandbox: FakeSandbox, caller: Caller, alice: Identity, bob: Identity, clock: FakeClock
 ) -> None:
     answer = await caller.call("shell", command="ls -l")
     in_a_run = Caller(build(sandbox, folder_of, counted_of), bob, clock, run_id="r1")
@@ -66,6 +69,7 @@ async def test_a_command_runs_in_the_workspace_of_whoever_calls(
         ("make", Path("/w/U2002"), 90),
     ]
     assert sandbox.counted == [Path("/w/all/1001"), Path("/w/all/U2002")]
+    assert sandbox.users == [alice.key, bob.key]
 
 
 def test_it_acts_on_the_world_and_has_time_enough(sandbox: FakeSandbox) -> None:
@@ -73,7 +77,7 @@ def test_it_acts_on_the_world_and_has_time_enough(sandbox: FakeSandbox) -> None:
 
     assert tool.effects is Effects.ONCE
     assert not tool.main_agent_only
-    assert tool.timeout_seconds == 120
+    assert tool.timeout_seconds == 90 + QUEUE_SECONDS + 30
     assert tool.schema["properties"]["timeout_seconds"]["default"] == 20
     assert tool.schema["properties"]["timeout_seconds"]["maximum"] == 90
 
@@ -107,6 +111,15 @@ async def test_a_sandbox_that_does_not_start_is_told_without_its_reasons(
         await caller.call("shell", command="ls")
 
     assert "secret" not in str(error.value)
+
+
+async def test_a_command_without_a_free_slot_is_refused_and_the_agent_is_told_why(
+    sandbox: FakeSandbox, caller: Caller
+) -> None:
+    sandbox.answer = SlotsBusyError("Nothing was run: all command slots are in use.")
+
+    with pytest.raises(ToolError, match="Nothing was run: all command slots are in use"):
+        await caller.call("shell", command="ls")
 
 
 def test_an_exit_code_is_told_with_or_without_output() -> None:

@@ -6,11 +6,14 @@ import sys
 import time
 import uuid
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
+from bot.sandbox.host import Host
 from bot.sandbox.shell import Ended, Sandbox
+from tests.bot.sandbox.real.conftest import ROOM, SMALL, replace_settings
 from tests.bot.sandbox.real.watching import Bell, Dying, living, working_in
 
 pytestmark = pytest.mark.timeout(50)
@@ -323,6 +326,25 @@ async def test_commands_run_at_the_same_time_and_see_nothing_of_one_another(
         assert int(count) <= 6
         assert names == ["mine"]
         assert names_in(folder) == ["here"]
+
+
+async def test_twelve_long_commands_of_one_user_leave_a_slot_for_another(
+    host: Host, folder: Path
+) -> None:
+    settings = replace_settings(SMALL, at_once=4)
+    with ThreadPoolExecutor(4) as executor:
+        sandbox = Sandbox(host, settings, ROOM, executor)
+        async with asyncio.TaskGroup() as group:
+            tasks = [
+                group.create_task(sandbox.run("sleep 600", folder, user="eve", seconds=600))
+                for _ in range(12)
+            ]
+            await asyncio.sleep(0)
+            ended = await sandbox.run("echo done", folder, user="alice", seconds=15)
+            for task in tasks:
+                task.cancel()
+
+    assert ended.output.head == "done\n"
 
 
 async def test_a_full_workspace_can_be_cleared_by_a_command(sandbox: Sandbox, folder: Path) -> None:
