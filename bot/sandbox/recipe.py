@@ -17,8 +17,9 @@ ACCOUNT = 1000
 #: that systemd gives to containers, and below the numbers that some programs take for negative.
 FIRST_ACCOUNT, ACCOUNTS = 1_900_000_000, 200_000_000
 
-#: Descriptors that one process may have open.
-_OPEN_FILES = 512
+#: Descriptors that one process may have open, and that the account may have on their way in
+#: messages, where they are in no process.
+_OPEN_FILES = 256
 #: The timer inside runs out after the bot's own: it counts when the bot is stopped, or held up.
 _LATER_SECONDS = 5
 

@@ -22,6 +22,9 @@ _CLONE_NEW = 0x7E020080
 _MAP_SHARED_ANONYMOUS = 0x21
 _TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
 _AF_UNIX, _AF_INET, _AF_INET6 = 1, 2, 10
+_SOL_SOCKET = 1
+#: SO_SNDBUF, SO_RCVBUF, and both with FORCE.
+_BUFFER_SIZES = (7, 8, 32, 33)
 
 
 def _argument(index: int) -> int:
@@ -134,6 +137,7 @@ JUDGED: Mapping[str, Numbers] = {
     "clone3": (435, 435),
     "ioctl": (16, 29),
     "mmap": (9, 222),
+    "setsockopt": (54, 208),
     "socket": (41, 198),
     "socketpair": (53, 199),
 }
@@ -192,6 +196,16 @@ def _rule(name: str) -> Iterator[Instruction]:
         for request in (_TIOCSTI, _TIOCLINUX):
             yield (_JUMP_EQUAL, 0, 1, request)
             yield _error(errno.EPERM)
+    elif name == "setsockopt":
+        # Buffers are memory of the kernel that is charged to no process. Programs ask for larger
+        # ones as a matter of course, so they are told yes, and keep the usual ones.
+        yield (_LOAD, 0, 0, _argument(1))
+        yield (_JUMP_EQUAL, 1, 0, _SOL_SOCKET)
+        yield (_RETURN, 0, 0, _ALLOW)
+        yield (_LOAD, 0, 0, _argument(2))
+        for size in _BUFFER_SIZES:
+            yield (_JUMP_EQUAL, 0, 1, size)
+            yield _error(0)
     else:
         # A list of what is allowed: vsock and netlink are not covered by a network namespace.
         yield (_LOAD, 0, 0, _argument(0))

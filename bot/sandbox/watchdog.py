@@ -11,6 +11,7 @@ from pathlib import Path
 
 from bot.sandbox.folders import NOTHING, Contents, contents_of
 from bot.sandbox.settings import MEGABYTE, Room, ShellSettings
+from bot.sandbox.sockets import socket_memory
 
 EVERY_SECONDS = 0.05
 
@@ -22,7 +23,8 @@ COUNT_AFTER_BYTES, COUNT_AFTER_FILES = 16 * MEGABYTE, 500
 #: When the machine runs out of memory, small commands are not to blame.
 INNOCENT_BYTES = 64 * MEGABYTE
 
-_MEMORY = re.compile(rb"^Rss(?:Anon|Shmem):\s+(\d+) kB", re.MULTILINE)
+#: Page tables among them: mapping much and touching little of it takes memory of the kernel alone.
+_MEMORY = re.compile(rb"^(?:RssAnon|RssShmem|VmPTE):\s+(\d+) kB", re.MULTILINE)
 _AVAILABLE = re.compile(rb"^MemAvailable:\s+(\d+) kB", re.MULTILINE)
 
 
@@ -33,7 +35,7 @@ class Usage:
     Attributes:
         seconds: Since it began.
         output: Bytes that it has printed.
-        memory: Bytes of all its processes.
+        memory: Bytes of all its processes and of the kernel for them (page tables, sockets).
         available: Bytes of memory that the machine has left.
         temporary: Files in its /tmp and /dev/shm.
         workspaces: What is in all workspaces of the person.
@@ -174,7 +176,8 @@ class Watchdog:
             self._workspaces = Contents(found.size + hidden, found.count, found.too_deep)
         temporary = (self._root / "tmp", self._root / "dev" / "shm") if processes else ()
         return Usage(
-            memory=sum(_memory(process) for process in processes),
+            memory=sum(_memory(process) for process in processes)
+            + socket_memory(processes, Path(f"/proc/{self._process}/net")),
             available=available_memory(),
             temporary=sum(_files_in(folder) for folder in temporary),
             workspaces=self._workspaces,

@@ -71,7 +71,7 @@ def test_processes_are_counted_inside_and_all_else_is_limited_outside() -> None:
     outside, inside = line().split("bwrap")
 
     assert "choom -n 1000" in outside
-    for limit in ("data=536870912", "fsize=67108864", "cpu=25", "nofile=512", "core=0"):
+    for limit in ("data=536870912", "fsize=67108864", "cpu=25", "nofile=256", "core=0"):
         assert f"--{limit}:" in outside
     assert "--nproc" not in outside
     assert "--nproc=64:64" in inside

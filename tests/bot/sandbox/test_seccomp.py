@@ -119,3 +119,15 @@ def test_nothing_is_typed_into_a_terminal(machine: str) -> None:
 )
 def test_memory_is_shared_by_way_of_files_only(machine: str, flags: int, expected: int) -> None:
     assert judged(machine, "mmap", 0, 4096, 3, flags) == expected
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_a_larger_buffer_for_a_socket_is_promised_and_not_given(machine: str) -> None:
+    done_without_the_kernel = 0
+    for option in (socket.SO_SNDBUF, socket.SO_RCVBUF, 32, 33):
+        for high in (0, 1 << 32):
+            arguments = (3, socket.SOL_SOCKET | high, option | high)
+            assert judged(machine, "setsockopt", *arguments) == done_without_the_kernel
+
+    assert judged(machine, "setsockopt", 3, socket.SOL_SOCKET, socket.SO_REUSEADDR) == ALLOWED
+    assert judged(machine, "setsockopt", 3, socket.IPPROTO_TCP, 8) == ALLOWED

@@ -118,10 +118,91 @@ for number in range(100_000):
 signal.pause()
 """)
 
+FILL = """\
+import array, mmap, os, signal, socket
+def fill(end):
+    end.setblocking(False)
+    taken = 0
+    try:
+        while True:
+            taken += end.send(bytes(65_536))
+    except BlockingIOError:
+        return taken
+"""
+#: 60 pairs hold 8 MB each with the buffers that they ask for, and some 0.4 MB with the usual ones.
+SOCKET_BUFFERS = python(f"""\
+{FILL}
+held, taken = [], 0
+for _ in range(60):
+    held.append(socket.socketpair())
+    for end in held[-1]:
+        end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4_000_000)
+        end.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_000_000)
+        taken += fill(end)
+with socket.socket() as other:
+    other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    print(taken, other.getsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR), flush=True)
+""")
+MANY_SOCKETS = python(f"""\
+{FILL}
+held = []
+for _ in range(4):
+    if not os.fork():
+        for _ in range(100):
+            held.append(socket.socketpair())
+            for end in held[-1]:
+                fill(end)
+        signal.pause()
+signal.pause()
+""")
+TCP_BUFFERS = python(f"""\
+{FILL}
+held = []
+with socket.create_server(("127.0.0.1", 0)) as server:
+    for _ in range(100):
+        held.append(socket.create_connection(server.getsockname()))
+        fill(held[-1])
+        held.append(server.accept()[0])
+        fill(held[-1])
+    signal.pause()
+""")
+PAGE_TABLES = python("""\
+import mmap, os, signal
+for _ in range(8):
+    if not os.fork():
+        held = mmap.mmap(-1, 20 << 30, flags=0x4022, prot=mmap.PROT_READ)
+        held.madvise(15)  # no huge pages
+        for place in range(0, 20 << 30, 2 << 20):
+            held[place]
+        signal.pause()
+signal.pause()
+""")
+#: Descriptors that are nowhere but on their way, each with a filled socket behind it.
+IN_FLIGHT = python(f"""\
+{FILL}
+left, right = socket.socketpair()
+sent = 0
+try:
+    while sent < 5_000:
+        pair = socket.socketpair()
+        for end in pair:
+            fill(end)
+        rights = array.array("i", [end.fileno() for end in pair])
+        left.sendmsg([b"x"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)])
+        sent += 2
+        for end in pair:
+            end.close()
+except OSError as error:
+    print("stopped after", sent, error)
+""")
+
 
 @pytest.mark.parametrize(
     ("command", "told"),
     [
+        pytest.param(MANY_SOCKETS, "more than 160 MB of memory", id="socket buffers of many"),
+        pytest.param(TCP_BUFFERS, "more than 160 MB of memory", id="buffers of TCP"),
+        pytest.param(PAGE_TABLES, "more than 160 MB of memory", id="page tables"),
         pytest.param(MEMORY_OF_MANY, "more than 160 MB of memory", id="memory of many"),
         pytest.param("yes", "printed more than 1 MB", id="endless output"),
         pytest.param("yes >&2", "printed more than 1 MB", id="endless errors"),
@@ -179,6 +260,24 @@ async def test_what_meets_a_limit_of_the_system_gets_no_further(
     output = ended.output.head + ended.output.tail
     assert (told in output and (ended.code or "fork" in told)) or "memory" in ended.reason
     assert size_of(folder) <= 4 * 1024 * 1024
+
+
+async def test_a_socket_does_not_get_the_buffers_that_it_asks_for(
+    roomy: Sandbox, folder: Path
+) -> None:
+    """Buffers are memory of the kernel, which no counter of a process shows."""
+    ended = await ended_soon(roomy, SOCKET_BUFFERS, folder)
+
+    taken, reuses_addresses = map(int, ended.output.head.split())
+    assert taken <= 120 * 250_000
+    assert reuses_addresses
+
+
+async def test_descriptors_on_their_way_are_few(sandbox: Sandbox, folder: Path) -> None:
+    ended = await ended_soon(sandbox, IN_FLIGHT, folder)
+
+    assert ended.output.head.startswith("stopped after ")
+    assert int(ended.output.head.split()[2]) <= 300
 
 
 async def test_a_command_that_takes_too_long_is_ended_with_all_its_processes(
