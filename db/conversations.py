@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import delete, func, insert, select, update
+from sqlalchemy import ColumnElement, delete, func, insert, select, update
 
 from bot.values import Identity, Place, new_sortable_id
 from db.database import Transaction
@@ -43,16 +43,20 @@ async def forget_events_before(tx: Transaction, moment: datetime) -> int:
 async def find(tx: Transaction, user: Identity, place: Place) -> str | None:
     """Return the id of the open conversation of a person in a place."""
     found: str | None = await tx.scalar(
-        select(conversations.c.id).where(
-            conversations.c.user_id == user.key,
-            conversations.c.channel == place.platform,
-            conversations.c.place_workspace == place.workspace,
-            conversations.c.place_channel == place.channel,
-            conversations.c.place_thread == place.thread,
-            conversations.c.closed_at.is_(None),
-        )
+        select(conversations.c.id).where(*_of(user, place), conversations.c.closed_at.is_(None))
     )
     return found
+
+
+def _of(user: Identity, place: Place) -> list[ColumnElement[bool]]:
+    """Return the conditions for the conversations of a person in a place, closed ones too."""
+    return [
+        conversations.c.user_id == user.key,
+        conversations.c.channel == place.platform,
+        conversations.c.place_workspace == place.workspace,
+        conversations.c.place_channel == place.channel,
+        conversations.c.place_thread == place.thread,
+    ]
 
 
 async def find_or_open(tx: Transaction, user: Identity, place: Place, now: datetime) -> str:
@@ -70,17 +74,32 @@ async def find_or_open(tx: Transaction, user: Identity, place: Place, now: datet
 
 
 async def last_word(tx: Transaction, user: Identity, place: Place) -> datetime | None:
-    """Return when the open conversation of a person in a place last heard or said something."""
-    found = await find(tx, user, place)
-    if found is None:
+    """Return when a person last talked with the bot in a place, in a closed conversation too.
+
+    A conversation that `/new` has closed counts until then: the next word there may need no
+    mention either.
+    """
+    newest = (
+        await tx.execute(
+            select(conversations.c.id, conversations.c.created_at, conversations.c.closed_at)
+            .where(*_of(user, place))
+            .order_by(conversations.c.id.desc())
+            .limit(1)
+        )
+    ).first()
+    if newest is None:
         return None
-    newest: datetime | None = await tx.scalar(
+    if newest.closed_at is not None:
+        closed_at: datetime = newest.closed_at
+        return closed_at
+    said_at: datetime | None = await tx.scalar(
         select(messages.c.created_at)
-        .where(messages.c.conversation_id == found)
+        .where(messages.c.conversation_id == newest.id)
         .order_by(messages.c.id.desc())
         .limit(1)
     )
-    return newest
+    opened_at: datetime = newest.created_at
+    return said_at or opened_at
 
 
 async def model_of(tx: Transaction, conversation_id: str) -> str:

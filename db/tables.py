@@ -82,6 +82,16 @@ conversations = Table(
         sqlite_where=text("closed_at IS NULL"),
         postgresql_where=text("closed_at IS NULL"),
     ),
+    # Closed ones too: a thread is listened to after `/new`, and places are read after a gap.
+    Index(
+        "ix_conversations_place",
+        "channel",
+        "place_workspace",
+        "place_channel",
+        "place_thread",
+        "user_id",
+        "id",
+    ),
 )
 
 messages = Table(

@@ -55,6 +55,20 @@ async def test_others_in_a_thread_are_heard_when_they_mention_the_bot_and_have_t
         assert "psst" not in str(play.asked)
 
 
+async def test_a_thread_is_listened_to_after_a_new_talk_was_started_in_it(database_url: str) -> None:
+    play = Play(main=[Reply(text="Hello Alice."), Reply(text="Who are you?")])
+    async with new_server() as server, on_discord(database_url, server, play) as it:
+        asked = await it.discord.say(server.alice, server.channel, "I am blue.", mention=True)
+        thread = await it.thread_of(asked)
+        await it.reads(thread, "Hello Alice.")
+        await it.discord.say(server.alice, thread, "/new")
+        await it.reads(thread, "A new conversation.")
+        await it.discord.say(server.alice, thread, "What am I?")
+        await it.reads(thread, "Who are you?")
+
+        assert "blue" not in str(play.asked[1]["messages"])
+
+
 async def test_a_direct_message_needs_no_mention(database_url: str) -> None:
     play = Play(main=[Reply(text="Hello."), Reply(text="Still here.")])
     async with new_server() as server, on_discord(database_url, server, play) as it:

@@ -45,6 +45,22 @@ async def test_others_in_a_thread_are_heard_when_they_mention_the_bot_and_have_t
         assert "psst" not in str(play.asked)
 
 
+async def test_a_thread_is_listened_to_after_a_new_talk_was_started_in_it(way: Way) -> None:
+    play = Play(main=[Reply(text="Hello Alice."), Reply(text="Who are you?")])
+    async with new_office() as office, on_slack(way, office, play) as it:
+        room = office.channel
+        asked = await it.slack.say(office.alice, room, "I am blue.", mention=True)
+        await it.reads(asked, "Hello Alice.")
+        await it.slack.say(office.alice, room, "/new", thread=asked, mention=True)
+        await it.slack.until(
+            lambda: "A new conversation." in str(it.slack.ephemerals(office.alice)), "an answer"
+        )
+        await it.slack.say(office.alice, room, "What am I?", thread=asked)
+        await it.reads(asked, "Who are you?")
+
+        assert "blue" not in str(play.asked[1]["messages"])
+
+
 async def test_a_message_of_a_channel_that_mentions_nobody_is_not_for_the_bot(way: Way) -> None:
     play = Play(main=[Reply(text="You called?")])
     async with new_office() as office, on_slack(way, office, play) as it:

@@ -302,6 +302,21 @@ async def test_a_thread_is_listened_to_as_long_as_its_talk_is_fresh(
     assert not await listens(alice, room(alice))
 
 
+async def test_a_thread_is_listened_to_as_before_when_its_talk_was_started_afresh(
+    process: Process, clock: FakeClock, alice: Identity, bob: Identity
+) -> None:
+    listens = process.orchestrator.listens
+    await process.orchestrator.hear(message(alice, "Hello"))
+    clock.advance(23 * 3600)
+    await process.orchestrator.hear(message(alice, "/new"))
+    clock.advance(23 * 3600)
+
+    assert await listens(alice, room(alice))
+    assert not await listens(bob, room(alice))
+    clock.advance(2 * 3600)
+    assert not await listens(alice, room(alice))
+
+
 async def test_a_place_is_listened_to_in_the_moment_in_which_a_run_asks_there(
     process: Process, stored: Stored, clock: FakeClock, alice: Identity, bob: Identity
 ) -> None:
@@ -327,16 +342,6 @@ async def test_a_place_is_listened_to_in_the_moment_in_which_a_run_asks_there(
 
     assert await process.orchestrator.listens(alice, below)
     assert not await process.orchestrator.listens(bob, below)
-
-
-async def test_a_conversation_that_was_ended_is_not_listened_to(
-    process: Process, alice: Identity
-) -> None:
-    await process.orchestrator.hear(message(alice, "Hello"))
-
-    await process.orchestrator.hear(message(alice, "/new"))
-
-    assert not await process.orchestrator.listens(alice, room(alice))
 
 
 async def test_a_model_is_chosen_for_one_conversation_and_given_back(
