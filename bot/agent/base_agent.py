@@ -108,23 +108,26 @@ class BaseAgent:
         self._toolbox = toolbox
         self._around = around
         self.progress = progress or Progress()
+        self._history = 0
         tools = "".join(f"{tool.description}{tool.schema}" for tool in toolbox.descriptions)
         self._tools_tokens = estimate_tokens(tools)
         self._always_sent = estimate_tokens(config.prompt) + self._tools_tokens
 
     async def run(
-        self, messages: Sequence[Message], *, on_text: OnText | None = None
+        self, messages: Sequence[Message], *, history: int = 0, on_text: OnText | None = None
     ) -> AgentResult:
         """Work from where the journal ends until there is a reply or a limit is reached.
 
         Args:
             messages: What the agent knows at the start: history and task.
+            history: How many of these, from the first, the next turn will begin with as well.
             on_text: Streams the answers; without it they are asked for whole.
 
         Raises:
             FencedError: Another process has taken the work over.
         """
         progress = self.progress
+        self._history = history
         progress.begin(messages, await self._around.journal.load())
         progress.tool_calls = min(progress.tool_calls, self._config.max_tool_calls)
         progress.charge(self._around.spent_before)
@@ -314,6 +317,8 @@ class BaseAgent:
             tools_allowed=limit is None,
             max_tokens=output,
             effort=config.effort,
+            # What does not fit is left out of the older messages.
+            history=max(0, self._history - (len(messages) - len(shown))),
             person=config.person,
         )
 

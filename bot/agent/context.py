@@ -78,22 +78,21 @@ def main_prompt(
     return "\n\n".join(parts)
 
 
-def run_prompt(
-    body: str, instructions: str, *, time: str, tools: Sequence[str], guide: str = ""
-) -> str:
+def run_prompt(body: str, instructions: str, *, tools: Sequence[str], guide: str = "") -> str:
     """Return the system prompt of a run: the fixed preamble first, whatever comes after it.
+
+    It holds no time of day, so that runs of one agent share it in the provider's cache.
 
     Args:
         body: The prompt of the agent's definition.
         instructions: What the caller adds; it stands below the preamble and replaces nothing.
-        time: When the run began, spelled with its zone.
         tools: The names of the run's tools.
         guide: What its agent reads besides, and what else there is to read.
     """
     alone = MAY_ASK if ASK in tools else ALONE
     parts = [
         SUBAGENT_PREAMBLE.format(data=RESULTS_ARE_DATA, alone=alone),
-        f"The run began at {time}. Your tools: {', '.join(tools) or 'none'}.",
+        f"Your tools: {', '.join(tools) or 'none'}.",
         body.strip(),
         guide.strip(),
     ]
@@ -105,11 +104,13 @@ def run_prompt(
     return "\n\n".join(part for part in parts if part)
 
 
-def run_task(task: str, context: str) -> UserMessage:
-    """Return the first thing a run is told: the context it was given, if any, and its task."""
+def run_task(task: str, context: str, *, time: str) -> UserMessage:
+    """Return the first message of a run: when it began, its context, if any, and its task."""
+    parts = [f"This run began at {time}."]
     if context.strip():
-        return UserMessage(f"Context:\n{context.strip()}\n\nTask:\n{task.strip()}")
-    return UserMessage(task.strip())
+        parts.append(f"Context:\n{context.strip()}")
+    parts.append(f"Task:\n{task.strip()}")
+    return UserMessage("\n\n".join(parts))
 
 
 def situation(

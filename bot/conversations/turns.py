@@ -219,7 +219,9 @@ class Turns:
         around = self._around(turn, clock)
         agent = BaseAgent(config, model, toolbox, around, progress=progress)
         messages = await desk.context.messages(turn)
-        return await agent.run(messages, on_text=shown.grow if shown.reply else None)
+        return await agent.run(
+            messages, history=len(messages) - 1, on_text=shown.grow if shown.reply else None
+        )
 
     def _around(self, turn: Turn, clock: WorkClock) -> Surroundings:
         desk = self.desk

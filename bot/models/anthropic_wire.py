@@ -7,7 +7,6 @@ from functools import partial
 
 from bot.agent.messages import (
     Answer,
-    Message,
     StopReason,
     ToolCall,
     ToolResults,
@@ -44,13 +43,14 @@ _CUT = frozenset({StopReason.MAX_TOKENS, StopReason.REFUSAL, StopReason.CONTEXT_
 def request_for(question: Question, thinking: Json | None = None) -> Json:
     """Return the body of the request that puts `question`.
 
-    The system prompt is one cache breakpoint; the top-level `cache_control` sets the other on the
-    last block, so each step reads what the step before wrote.
+    Four cache breakpoints, which is the most there may be: the system prompt; the end of the stored
+    history, which the next turn reads; the end of the previous step's request, since a lookup from
+    the last block sees only 20 blocks back; and the last block, set by the top-level field.
     """
     request: Json = {
         "model": question.model,
         "max_tokens": question.max_tokens,
-        "messages": _messages(question.messages, question.model),
+        "messages": _messages(question),
         "cache_control": _CACHED,
     }
     if question.prompt:
@@ -71,9 +71,16 @@ def request_for(question: Question, thinking: Json | None = None) -> Json:
     return request
 
 
-def _messages(messages: tuple[Message, ...], model: str) -> list[Json]:
+def _messages(question: Question) -> list[Json]:
     written: list[Json] = []
-    for message in messages:
+    steps = [
+        at
+        for at, message in enumerate(question.messages)
+        if isinstance(message, Answer) and message.calls
+    ]
+    # The request of the previous step ended just before its answer.
+    cached = {question.history, steps[-1] if steps else 0}
+    for number, message in enumerate(question.messages, start=1):
         match message:
             case UserMessage():
                 written.append({"role": "user", "content": _said(message)})
@@ -81,9 +88,21 @@ def _messages(messages: tuple[Message, ...], model: str) -> list[Json]:
                 written.append({"role": "user", "content": _results(message)})
             case Answer():
                 # An answer of which nothing is left to send would be refused.
-                if content := _content(message, model):
+                if content := _content(message, question.model):
                     written.append({"role": "assistant", "content": content})
+        if number in cached and written:
+            written[-1] = _with_breakpoint(written[-1])
     return written
+
+
+def _with_breakpoint(message: Json) -> Json:
+    content = message["content"]
+    if isinstance(content, str):
+        content = [{"type": "text", "text": content}]
+    last = content[-1]
+    if last["type"] in {"thinking", "redacted_thinking"}:
+        return message  # the API refuses a breakpoint there
+    return message | {"content": [*content[:-1], last | {"cache_control": _CACHED}]}
 
 
 def _said(message: UserMessage) -> str | list[Json]:

@@ -34,6 +34,8 @@ class Question:
         max_tokens: The most output tokens.
         effort: How hard to think: `low`, `medium`, `high`, `xhigh` or `max`, where the model can be
             told; `None` for its usual.
+        history: How many of the messages, from the first, later turns of the conversation begin
+            with as well, so that they are worth caching.
         person: An opaque hash of the person, for the provider's abuse detection; never a name.
     """
 
@@ -44,6 +46,7 @@ class Question:
     tools_allowed: bool = True
     max_tokens: int = 4096
     effort: str | None = None
+    history: int = 0
     person: str = ""
 
 

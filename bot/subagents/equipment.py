@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from zoneinfo import ZoneInfo
 
 from bot.agent.base_agent import AgentConfig, Surroundings
-from bot.agent.context import run_prompt
+from bot.agent.context import run_prompt, run_task
 from bot.agent.definition import Agents, find
 from bot.agent.journal import StoredJournal
+from bot.agent.messages import UserMessage
 from bot.agent.permissions import Permissions, Rules, read_rules
 from bot.agent.settings import AgentSettings
 from bot.agent.toolbox import Toolbox
@@ -120,16 +121,21 @@ class Equipment:
             seconds_used=clock.used,
         )
 
+    def task(self, run: Run) -> UserMessage:
+        """Return the first message of a run."""
+        zone = self.shop.agent_settings.timezone
+        began = (run.started_at or run.created_at).astimezone(ZoneInfo(zone))
+        time = f"{began:%A %d %B %Y, %H:%M} ({zone})"
+        return run_task(run.task, run.context, time=time)
+
     def config(self, run: Run, toolbox: Toolbox) -> AgentConfig:
         """Return what makes the agent of a run what it is."""
         settings = self.shop.agent_settings
         definition, _ = find(self.shop.agents, run.agent)
-        began = (run.started_at or run.created_at).astimezone(ZoneInfo(settings.timezone))
         return AgentConfig(
             prompt=run_prompt(
                 definition.prompt,
                 run.instructions,
-                time=f"{began:%A %d %B %Y, %H:%M} ({settings.timezone})",
                 tools=toolbox.names,
                 guide=self.shop.guide_of(definition.skills, toolbox.names),
             ),

@@ -6,7 +6,6 @@ from collections.abc import Coroutine
 from dataclasses import replace
 
 from bot.agent.base_agent import BaseAgent
-from bot.agent.context import run_task
 from bot.agent.messages import estimate_tokens
 from bot.agent.progress import AgentResult, Progress
 from bot.agent.protocols import AnswerEntry
@@ -152,7 +151,7 @@ class Runner:
         config = self._equipment.config(run, toolbox)
         model = self._shop.model_of(run.provider or "")
         agent = BaseAgent(config, model, toolbox, around, progress=progress)
-        return await agent.run([run_task(run.task, run.context)])
+        return await agent.run([self._equipment.task(run)])
 
     # -- how it ends -----------------------------------------------------------------------------
 

@@ -141,7 +141,7 @@ def problem_with(body: Json) -> str:
         return "tool_choice forces tool use is not compatible with thinking"
     if body.get("thinking", {}).get("type") in {"disabled", "enabled"}:
         return "thinking: this model always thinks"
-    if problem := _problem_of_tools(body.get("tools") or []):
+    if problem := _problem_of_tools(body.get("tools") or []) or _problem_of_caching(body):
         return problem
     turns = _turns(body.get("messages") or [])
     return _problem_of_turns(turns, tools=bool(body.get("tools")))
@@ -152,6 +152,18 @@ def _problem_of_tools(tools: list[Json]) -> str:
         kind = given.get("type", "custom")
         if kind != "custom" and SERVER_TOOLS.get(kind) != given["name"]:
             return f"tools.{number}: Input tag '{kind}' does not match any of the expected tags"
+    return ""
+
+
+def _problem_of_caching(body: Json) -> str:
+    blocks = [*(body.get("tools") or ()), *(body.get("system") or ())]
+    for message in body.get("messages") or ():
+        blocks += message["content"] if isinstance(message["content"], list) else ()
+    marked = [block for block in blocks if "cache_control" in block]
+    if len(marked) + ("cache_control" in body) > 4:
+        return "A maximum of 4 blocks with cache_control may be provided."
+    if any(block.get("type") in {"thinking", "redacted_thinking"} for block in marked):
+        return "cache_control: Extra inputs are not permitted"
     return ""
 
 

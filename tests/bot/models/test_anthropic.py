@@ -85,6 +85,36 @@ async def test_prompt_and_history_are_both_cached(
     assert body["cache_control"] == {"type": "ephemeral"}
 
 
+async def test_the_end_of_the_history_and_of_the_step_before_are_cached_too(
+    server: FakeAnthropic, model: AnthropicModel
+) -> None:
+    calls = (ToolCall("a", "look"),)
+    results = ToolResults((ToolResult("a", "Found."),))
+    talk = (UserMessage("Hi"), Answer("Hello."), UserMessage("Look it up."))
+
+    await model.ask(ask(*talk, Answer("", calls), results, history=2))
+
+    sent = server.requests[0].body["messages"]
+    blocks = [
+        block
+        for message in sent
+        if isinstance(message["content"], list)
+        for block in message["content"]
+    ]
+    marked = [block.get("text") for block in blocks if "cache_control" in block]
+    assert marked == ["Hello.", "Look it up."]
+
+
+async def test_no_breakpoint_is_set_on_a_thought(
+    server: FakeAnthropic, model: AnthropicModel
+) -> None:
+    thoughtful = Answer("", model=SONNET, native=[THOUGHT])
+
+    await model.ask(ask(UserMessage("Hi"), thoughtful, UserMessage("Well?"), history=2))
+
+    assert server.requests[0].body["messages"][1]["content"] == [THOUGHT]
+
+
 async def test_the_person_is_known_to_the_provider_as_a_hash_only(
     server: FakeAnthropic, model: AnthropicModel
 ) -> None:
