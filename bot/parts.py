@@ -124,7 +124,7 @@ class Parts:
             own_tools=frozenset(tool.name for tool in self.own_tools),
         )
         self.records = self.wires.records = Records(database, now)
-        self.writer = StepWriter(database, tasks)
+        self.writer = StepWriter(database, tasks, worker_id=worker_id)
         self.skillset = Skillset(config, database, tasks, agents, self.wires, now)
         self.announcements = self.wires.announcements = Announcements(
             database, outlets, tasks=tasks, worker_id=worker_id, now=now

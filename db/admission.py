@@ -1,14 +1,14 @@
-"""Queries that let runs in: counted, decided and inserted in one transaction."""
+"""Queries that let runs in: counted, decided and inserted in one `Database.admission`."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import ColumnElement, and_, bindparam, case, func, insert, select, text, update
+from sqlalchemy import ColumnElement, and_, bindparam, case, func, insert, select, update
 
 from bot.values import HOLDING_A_SLOT, UNFINISHED, WAITING, Json, RunStatus
-from db.database import ADMISSION_LOCK, Transaction
+from db.database import Transaction
 from db.runs import COLUMNS, Run, run_of
 from db.tables import subagent_runs, users
 
@@ -28,15 +28,6 @@ class Counts:
     queued: int
     running_global: int
     queued_ahead: int
-
-
-async def lock(tx: Transaction) -> None:
-    """Let no other transaction admit a run until this one ends.
-
-    One lock for everyone, since the global cap is everyone's; SQLite has one writer anyway.
-    """
-    if tx.dialect.name == "postgresql":
-        await tx.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": ADMISSION_LOCK})
 
 
 # Statements of the hot path are built once: building one costs more than running it.
@@ -73,7 +64,7 @@ _ONE_IS_READY = select(runs.c.id).where(_READY).limit(1)
 
 
 async def counts(tx: Transaction, user_id: str, window_start: datetime) -> Counts:
-    """Count what the limits look at. Call `lock` before."""
+    """Count what the limits look at, inside `Database.admission`."""
     going = await tx.execute(_GOING_ON, {"b_user": user_id})
     running, queued, running_global, ahead = going.one()
     window = await tx.execute(_IN_WINDOW, {"b_user": user_id, "b_since": window_start})

@@ -9,8 +9,8 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontext
 from pathlib import Path
 from typing import Self, TypeVar
 
-from sqlalchemy import event
-from sqlalchemy.engine import make_url
+from sqlalchemy import event, text
+from sqlalchemy.engine import URL, make_url
 from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.exc import DBAPIError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
@@ -19,6 +19,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_en
 from bot.errors import DatabaseBusyError, DatabaseUnreachableError
 from db import sqlite
 from db.settings import DatabaseSettings
+from db.trouble import BUSY, NO_CONNECTION, is_connection_trouble, reason_of
 from db.types import to_json
 
 __all__ = [
@@ -40,12 +41,12 @@ Transaction = AsyncConnection
 BUSY_TIMEOUT_SECONDS = 5
 ASK_AGAIN_SECONDS = 0.01
 #: A process that freezes in a transaction loses it, and with it the locks that others wait for.
-IDLE_SECONDS = 30
+IDLE_SECONDS = 10
 ADMISSION_LOCK = 0x5EC1_0E01
-OUT_OF_REACH = (
-    "My memory cannot be reached at the moment. What is under way goes on when it is back; admins "
-    "find the reason in the log."
-)
+#: Longest wait for the lock under which runs are admitted.
+ADMISSION_WAIT_SECONDS = 3.0
+#: Longest wait for the answer to a heartbeat.
+HEARTBEAT_SECONDS = 5
 
 
 class Database:
@@ -55,10 +56,14 @@ class Database:
     wait for one another in order instead of meeting `database is locked`.
     """
 
-    def __init__(self, writer: AsyncEngine, reader: AsyncEngine) -> None:
+    def __init__(
+        self, writer: AsyncEngine, reader: AsyncEngine, reserved: AsyncEngine | None = None
+    ) -> None:
         self._writer = writer
         self._reader = reader
+        self._reserved = reserved
         self._one_writer = asyncio.Lock() if self.is_sqlite else None
+        self._one_admission = asyncio.Lock()
 
     @property
     def is_sqlite(self) -> bool:
@@ -80,27 +85,20 @@ class Database:
             DatabaseBusyError: Another bot holds the file; the text says which process.
         """
         url = make_url(settings.url)
-        lock = None
+        lock = reserved = None
         if url.get_backend_name() == "sqlite":
             path = Path(url.database or "")
             lock = _prepare_file(path, exclusive=exclusive)
             writer = sqlite.open_engine(path, writes=True)
             reader = sqlite.open_engine(path, writes=False)
         else:
-            writer = reader = create_async_engine(
-                url.set(drivername="postgresql+asyncpg"),
-                pool_size=settings.pool_size,
-                max_overflow=0,
-                pool_timeout=5,
-                pool_pre_ping=True,
-                hide_parameters=True,
-                connect_args={"timeout": 5, "command_timeout": 30},
-                json_serializer=to_json,
-            )
-            _end_idle_transactions(writer, IDLE_SECONDS)
+            writer = reader = _on_server(url, connections=settings.pool_size)
+            reserved = _on_server(url, connections=1, seconds=HEARTBEAT_SECONDS)
         try:
-            yield cls(writer, reader)
+            yield cls(writer, reader, reserved)
         finally:
+            if reserved is not None:
+                await reserved.dispose()
             await writer.dispose()
             if reader is not writer:
                 await reader.dispose()
@@ -123,15 +121,63 @@ class Database:
                 yield await self._reached(stack, self._writer.begin())
 
     @asynccontextmanager
+    async def heartbeat(self) -> AsyncIterator[Transaction]:
+        """Write on a connection reserved for heartbeats, whatever the others wait for.
+
+        Raises:
+            DatabaseUnreachableError: It was out of reach.
+        """
+        if self._reserved is None:
+            async with self.transaction() as tx:
+                yield tx
+            return
+        async with self._in_words(), AsyncExitStack() as stack:
+            yield await self._reached(stack, self._reserved.begin())
+
+    @asynccontextmanager
+    async def admission(self) -> AsyncIterator[Transaction]:
+        """Write as the only transaction that admits runs, among those of all processes.
+
+        One lock for everyone, since the global cap is everyone's; SQLite has one writer anyway.
+        Those of this process wait for one another without a connection, so that a lock which
+        another process holds does not use up the pool.
+
+        Raises:
+            DatabaseUnreachableError: Somebody else held the lock for `ADMISSION_WAIT_SECONDS`, or
+                the database was out of reach.
+        """
+        if self.is_sqlite:
+            async with self.transaction() as tx:
+                yield tx
+            return
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + ADMISSION_WAIT_SECONDS
+        async with AsyncExitStack() as stack:
+            try:
+                async with asyncio.timeout_at(deadline):
+                    await stack.enter_async_context(self._one_admission)
+            except TimeoutError as error:
+                raise DatabaseUnreachableError(BUSY) from error
+            tx = await stack.enter_async_context(self.transaction())
+            left = max(1, round((deadline - loop.time()) * 1000))
+            await tx.execute(_LOCK_ADMISSION, {"left": str(left), "key": ADMISSION_LOCK})
+            yield tx
+
+    @asynccontextmanager
     async def _in_words(self) -> AsyncIterator[None]:
         """Say in words that the database is out of reach, whatever its driver calls that."""
         try:
             yield
+        except TimeoutError as error:
+            # Of the driver: the server did not answer a statement in time.
+            log.warning("The database %s does not answer", self._writer.url)
+            raise DatabaseUnreachableError(NO_CONNECTION) from error
         except DBAPIError as error:
-            if not is_connection_trouble(error):
+            reason = reason_of(error)
+            if reason is None:
                 raise
             log.warning("The database %s is out of reach: %s", self._writer.url, error.orig)
-            raise DatabaseUnreachableError(OUT_OF_REACH) from error
+            raise DatabaseUnreachableError(reason) from error
 
     async def _begin_on_file(self, stack: AsyncExitStack) -> Transaction:
         """Begin on SQLite; while another process writes, ask again instead of blocking the loop."""
@@ -158,7 +204,7 @@ class Database:
         except (OSError, TimeoutError, PoolTimeout) as error:
             # Where it is belongs in the log: this text is for everyone.
             log.warning("The database %s is out of reach: %r", self._writer.url, error)
-            raise DatabaseUnreachableError(OUT_OF_REACH) from error
+            raise DatabaseUnreachableError(NO_CONNECTION) from error
 
     async def checkpoint(self) -> None:
         """Let SQLite tidy its log up; PostgreSQL does so by itself."""
@@ -183,31 +229,10 @@ class Database:
 
     def connections_in_use(self) -> int:
         """Return how many connections are checked out; 0 when nothing is going on."""
-        engines = {self._writer, self._reader}
+        engines = {each for each in (self._writer, self._reader, self._reserved) if each}
         return sum(getattr(engine.pool, "checkedout", lambda: 0)() for engine in engines)
 
 
-def is_connection_trouble(error: BaseException) -> bool:
-    """Whether the database was out of reach or busy, so that trying again may help."""
-    if isinstance(error, DatabaseUnreachableError | ConnectionError):
-        return True
-    if not isinstance(error, DBAPIError):
-        return False
-    words = str(error.orig).lower()
-    return error.connection_invalidated or any(word in words for word in TROUBLE)
-
-
-#: What drivers say when it is the connection, the server or the disk and not the statement.
-TROUBLE = (
-    "connect",
-    "is locked",
-    "disk i/o",
-    "shutting down",
-    "starting up",
-    "deadlock",
-    "could not serialize",
-    "too many clients",
-)
 PATIENCE_SECONDS = 60.0
 
 Result = TypeVar("Result")
@@ -252,6 +277,33 @@ def hold(path: Path) -> int:
     os.ftruncate(descriptor, 0)
     os.pwrite(descriptor, str(os.getpid()).encode(), 0)
     return descriptor
+
+
+_LOCK_ADMISSION = text(
+    "SELECT set_config('lock_timeout', :left, true), pg_advisory_xact_lock(:key)"
+)
+
+
+def _on_server(url: URL, *, connections: int, seconds: float = 30) -> AsyncEngine:
+    """Return a pool of connections to PostgreSQL.
+
+    Args:
+        url: Of the database.
+        connections: The most that are open at once.
+        seconds: Longest wait for the answer to a statement.
+    """
+    engine = create_async_engine(
+        url.set(drivername="postgresql+asyncpg"),
+        pool_size=connections,
+        max_overflow=0,
+        pool_timeout=5,
+        pool_pre_ping=True,
+        hide_parameters=True,
+        connect_args={"timeout": 5, "command_timeout": seconds},
+        json_serializer=to_json,
+    )
+    _end_idle_transactions(engine, IDLE_SECONDS)
+    return engine
 
 
 def _end_idle_transactions(engine: AsyncEngine, seconds: int) -> None:

@@ -22,7 +22,9 @@ class DatabaseSettings(Settings):
         description="`sqlite:///` and a file, or `postgresql://user:password@host/name`.",
     )
     pool_size: int = Field(
-        10, ge=1, description="Connections to PostgreSQL that one process opens."
+        10,
+        ge=1,
+        description="Connections to PostgreSQL that one process opens, and one for heartbeats.",
     )
 
     @field_validator("url")

@@ -15,6 +15,7 @@ from sqlalchemy.exc import DBAPIError, IntegrityError
 from bot.errors import FencedError
 from bot.tasks import Tasks
 from bot.values import UNFINISHED, Json
+from db import workers
 from db.database import Database, Transaction, is_connection_trouble, patiently
 from db.tables import run_messages, steps, subagent_runs, turns
 from db.types import to_json
@@ -84,18 +85,23 @@ _Waiting = tuple[Step, "asyncio.Future[None]"]
 BUSY_STEPS = 16
 BUSY_SECONDS = 0.4
 GATHER_SECONDS = 0.02
+#: How often steps that are stored count as a sign of life.
+BEAT_SECONDS = 2.0
 
 
 class StepWriter:
     """Stores steps; those that come together are committed together.
 
     One flush at a time: what arrives while it waits for the database goes into the same
-    transaction, so that a hundred runs cost little more than one.
+    transaction, so that a hundred runs cost little more than one. Steps are signs of life of their
+    process, beside its heartbeats.
     """
 
-    def __init__(self, database: Database, tasks: Tasks) -> None:
+    def __init__(self, database: Database, tasks: Tasks, *, worker_id: str = "") -> None:
         self._database = database
         self._tasks = tasks
+        self._worker_id = worker_id
+        self._beat_at = -BEAT_SECONDS
         self._waiting: list[_Waiting] = []
         self._flushing = False
         self._lately: deque[float] = deque(maxlen=BUSY_STEPS)
@@ -138,7 +144,9 @@ class StepWriter:
         async def store() -> list[bool]:
             async with self._database.transaction() as tx:
                 self._move_to(batch)
-                return await _store(tx, [step for step, _ in batch])
+                owned = await _store(tx, [step for step, _ in batch])
+                await self._beat(tx)
+                return owned
 
         try:
             owned = await patiently(store)
@@ -155,6 +163,13 @@ class StepWriter:
             # Cancelled in the middle: nobody may wait for ever.
             for _, stored in batch:
                 stored.cancel()
+
+    async def _beat(self, tx: Transaction) -> None:
+        """Store a sign of life, as the last thing of a transaction: the row is locked with it."""
+        now = asyncio.get_running_loop().time()
+        if self._worker_id and not self._database.is_sqlite and now - self._beat_at >= BEAT_SECONDS:
+            await workers.beat(tx, self._worker_id)
+            self._beat_at = now
 
     def _move_to(self, batch: "list[_Waiting]") -> None:
         batch += self._waiting

@@ -1,34 +1,47 @@
 """Queries on the processes that do the work, and the audit trail."""
 
-from datetime import datetime
+from datetime import datetime, timedelta
+from typing import Any
 
-from sqlalchemy import delete, insert, select, text, update
+from sqlalchemy import ColumnElement, delete, func, insert, select, text, update
 
 from bot.values import new_sortable_id
 from db.database import Transaction
 from db.tables import audit, workers
+from db.types import UtcDateTime
 
 TAKE_OVER_LOCK = 0x5EC1_0E03
 
 
-async def start(tx: Transaction, worker_id: str, platforms: list[str], now: datetime) -> None:
+def _time(tx: Transaction, *, ago: timedelta = timedelta(0)) -> ColumnElement[Any]:
+    """Return the time by the database's clock, which is the same for all processes."""
+    seconds = ago.total_seconds()
+    if tx.dialect.name == "postgresql":
+        now = func.clock_timestamp(type_=UtcDateTime())
+        return now - func.make_interval(0, 0, 0, 0, 0, 0, seconds)
+    # In the form in which times are stored, so that they compare as texts.
+    form, past = "%Y-%m-%d %H:%M:%f000", f"-{seconds:.3f} seconds"
+    return func.strftime(form, "now", past, type_=UtcDateTime())
+
+
+async def start(tx: Transaction, worker_id: str, platforms: list[str]) -> None:
     """Enter a process that has just started."""
-    await tx.execute(
-        insert(workers).values(id=worker_id, platforms=platforms, started_at=now, beat_at=now)
-    )
+    now = _time(tx)
+    row = insert(workers).values(id=worker_id, platforms=platforms, started_at=now, beat_at=now)
+    await tx.execute(row)
 
 
-async def beat(tx: Transaction, worker_id: str, now: datetime) -> bool:
-    """Say that a process is alive; `False` when it was forgotten and must enter again."""
+async def beat(tx: Transaction, worker_id: str) -> bool:
+    """Store a sign of life; `False` when the process was forgotten and must enter again."""
     this = workers.c.id == worker_id
-    return (await tx.execute(update(workers).where(this).values(beat_at=now))).rowcount > 0
+    return (await tx.execute(update(workers).where(this).values(beat_at=_time(tx)))).rowcount > 0
 
 
-async def stop(tx: Transaction, worker_id: str, now: datetime) -> None:
+async def stop(tx: Transaction, worker_id: str) -> None:
     """Enter that a process ended in good order."""
-    await tx.execute(
-        update(workers).where(workers.c.id == worker_id).values(stopped_at=now, beat_at=now)
-    )
+    now = _time(tx)
+    this = workers.c.id == worker_id
+    await tx.execute(update(workers).where(this).values(stopped_at=now, beat_at=now))
 
 
 async def try_take_over_lock(tx: Transaction) -> bool:
@@ -40,12 +53,10 @@ async def try_take_over_lock(tx: Transaction) -> bool:
     )
 
 
-async def alive(tx: Transaction, since: datetime) -> list[str]:
-    """Return the processes that have been heard of since, and have not stopped."""
-    found = await tx.scalars(
-        select(workers.c.id).where(workers.c.beat_at >= since, workers.c.stopped_at.is_(None))
-    )
-    return list(found)
+async def alive(tx: Transaction, within: timedelta) -> list[str]:
+    """Return the processes with a sign of life within this time that have not stopped."""
+    heard = workers.c.beat_at >= _time(tx, ago=within)
+    return list(await tx.scalars(select(workers.c.id).where(heard, workers.c.stopped_at.is_(None))))
 
 
 async def last_seen(tx: Transaction) -> dict[str, datetime]:
@@ -54,9 +65,9 @@ async def last_seen(tx: Transaction) -> dict[str, datetime]:
     return {row.id: row.beat_at for row in rows}
 
 
-async def forget_before(tx: Transaction, moment: datetime) -> None:
-    """Delete processes that have been gone since."""
-    await tx.execute(delete(workers).where(workers.c.beat_at < moment))
+async def forget(tx: Transaction, silent_for: timedelta) -> None:
+    """Delete processes without a sign of life for this long."""
+    await tx.execute(delete(workers).where(workers.c.beat_at < _time(tx, ago=silent_for)))
 
 
 async def note(

@@ -50,7 +50,7 @@ LOST_AFTER = timedelta(seconds=LOST_AFTER_SECONDS)
 
 
 @dataclass(slots=True)
-class Pulse:
+class Heartbeat:
     """Whether this process has been able to beat without a long gap for a while."""
 
     monotonic: Callable[[], float] = time.monotonic
@@ -102,7 +102,7 @@ class Upkeep:
     present: Callable[[], Identity | None]
     now: Clock
     further: Sequence[Callable[[], Awaitable[None]]] = ()
-    pulse: Pulse = field(default_factory=Pulse)
+    heartbeat: Heartbeat = field(default_factory=Heartbeat)
 
     async def run(self) -> None:
         """Do all of it until cancelled."""
@@ -121,20 +121,20 @@ class Upkeep:
     async def enter(self) -> None:
         """Enter this process among those at work."""
         async with self.database.transaction() as tx:
-            await workers.start(tx, self.worker_id, list(self.platforms), self.now())
+            await workers.start(tx, self.worker_id, list(self.platforms))
 
     async def beat(self) -> None:
         """Say that this process is alive."""
-        async with self.database.transaction() as tx:
-            if not await workers.beat(tx, self.worker_id, self.now()):
+        async with self.database.heartbeat() as tx:
+            if not await workers.beat(tx, self.worker_id):
                 # Forgotten while the machine slept.
-                await workers.start(tx, self.worker_id, list(self.platforms), self.now())
-        self.pulse.beat()
+                await workers.start(tx, self.worker_id, list(self.platforms))
+        self.heartbeat.beat()
 
     async def leave(self) -> None:
         """Enter that this process ends in good order."""
         async with self.database.transaction() as tx:
-            await workers.stop(tx, self.worker_id, self.now())
+            await workers.stop(tx, self.worker_id)
 
     # -- stops and messages from other processes -------------------------------------------------
 
@@ -180,7 +180,7 @@ class Upkeep:
         On SQLite there is one process at a time: every other one is dead. On PostgreSQL nobody is
         judged by a process that could not itself beat for a while: then it was the database.
         """
-        if not self.database.is_sqlite and not self.pulse.steady:
+        if not self.database.is_sqlite and not self.heartbeat.steady:
             return
         async with self.database.transaction() as tx:
             if not await workers.try_take_over_lock(tx):
@@ -199,7 +199,7 @@ class Upkeep:
     async def _alive(self, tx: Transaction) -> list[str]:
         if self.database.is_sqlite:
             return [self.worker_id]
-        return [self.worker_id, *await workers.alive(tx, self.now() - DEAD_AFTER)]
+        return [self.worker_id, *await workers.alive(tx, DEAD_AFTER)]
 
     # -- what fell through -------------------------------------------------------------------------
 
@@ -285,7 +285,7 @@ class Upkeep:
             await todos.forget_before(tx, runs_before)
             await files.forget_before(tx, now - timedelta(days=kept.files_days))
             await conversations.forget_events_before(tx, now - timedelta(hours=kept.events_hours))
-            await workers.forget_before(tx, now - timedelta(days=1))
+            await workers.forget(tx, timedelta(days=1))
         await self.engine.forget_before(now - timedelta(days=1))
 
 

@@ -21,7 +21,7 @@ from bot.subagents.active import ActiveRun
 from bot.subagents.endings import Endings
 from bot.subagents.settling import Settling, confirmation_of
 from bot.values import WAITING, Clock, Identity, Json, RunStatus, derived_run_id, short
-from db import admission, run_questions, runs, waiting
+from db import run_questions, runs, waiting
 from db.database import Database, is_connection_trouble
 from db.run_questions import RunQuestion
 from db.runs import Run
@@ -310,8 +310,7 @@ class Asking:
                 await self._come_back(self._left_waiting)
 
     async def _give_back(self, status: RunStatus) -> None:
-        async with self._desk.database.transaction() as tx:
-            await admission.lock(tx)
+        async with self._desk.database.admission() as tx:
             if not await waiting.wait(
                 tx, self._run.id, self._run.attempt, status, self._desk.now()
             ):
@@ -320,8 +319,7 @@ class Asking:
         await self._desk.endings.promote()
 
     async def _come_back(self, status: RunStatus) -> None:
-        async with self._desk.database.transaction() as tx:
-            await admission.lock(tx)
+        async with self._desk.database.admission() as tx:
             if not await waiting.be_ready(tx, self._run.id, self._run.attempt, self._desk.now()):
                 raise FencedError(LOST)
         await self._desk.endings.promote()

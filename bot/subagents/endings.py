@@ -68,8 +68,7 @@ class Endings:
         text = stored(outcome.text)
         told = wording.for_caller(run, text, outcome.summary)
         wrapped = await wrap(run, outcome.status, told or outcome.error)
-        async with self._database.transaction() as tx:
-            await admission.lock(tx)
+        async with self._database.admission() as tx:
             over = await runs.finish(
                 tx, run.id, self._values(run, outcome, text), attempt=attempt, now=self._now()
             )
@@ -173,8 +172,7 @@ class Endings:
 
     async def promote(self) -> None:
         """Let waiting runs in, if slots are free: after a change of the caps, or a crash."""
-        async with self._database.transaction() as tx:
-            await admission.lock(tx)
+        async with self._database.admission() as tx:
             promoted = await self._promote(tx)
         self._let_in(promoted)
 

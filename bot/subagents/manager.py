@@ -118,8 +118,7 @@ class SubagentManager:
     async def _let_in(self, request: RunRequest, caller: Caller, *, mode: str) -> Spawned:
         self._guard(caller)
         plan = self._office.planner.plan(request, caller, mode=mode)
-        async with self._office.database.transaction() as tx:
-            await admission.lock(tx)
+        async with self._office.database.admission() as tx:
             if caller.run_id is not None:
                 await self._keep_within_parent(tx, plan, caller.run_id)
             known = await self._known(tx, plan)

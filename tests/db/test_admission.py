@@ -34,8 +34,7 @@ def values(user: Identity, status: str = "queued") -> Json:
 
 async def put(database: Database, user: Identity, clock: FakeClock, status: str = "queued") -> Run:
     clock.advance(1)
-    async with database.transaction() as tx:
-        await admission.lock(tx)
+    async with database.admission() as tx:
         return await admission.insert_run(tx, values(user, status), clock())
 
 
@@ -43,8 +42,7 @@ async def promote(
     database: Database, clock: FakeClock, *, per_user: int = 3, everyone: int = 10
 ) -> list[Run]:
     clock.advance(1)
-    async with database.transaction() as tx:
-        await admission.lock(tx)
+    async with database.admission() as tx:
         return await admission.promote(tx, per_user=per_user, everyone=everyone, now=clock())
 
 
@@ -60,8 +58,7 @@ async def test_what_is_counted_is_what_the_tables_hold(
     await stored.run(bob, status="running")
     await stored.run(bob, status="queued")
 
-    async with database.transaction() as tx:
-        await admission.lock(tx)
+    async with database.admission() as tx:
         found = await admission.counts(tx, alice.key, window)
         nobody = await admission.counts(tx, "discord::404", window)
 
@@ -120,8 +117,7 @@ async def test_one_admission_waits_for_the_other(
 
     async def second(elsewhere: Database) -> None:
         await locked.wait()
-        async with elsewhere.transaction() as tx:
-            await admission.lock(tx)
+        async with elsewhere.admission():
             order.append("second")
 
     async with (
@@ -130,8 +126,7 @@ async def test_one_admission_waits_for_the_other(
         asyncio.TaskGroup() as group,
     ):
         group.create_task(second(elsewhere))
-        async with database.transaction() as tx:
-            await admission.lock(tx)
+        async with database.admission() as tx:
             locked.set()
             # The second one has every chance to overtake.
             for _ in range(20):

@@ -15,7 +15,6 @@ from sqlalchemy.exc import DBAPIError, OperationalError, StatementError
 
 from bot.errors import DatabaseBusyError, DatabaseUnreachableError
 from bot.values import Identity
-from db import admission
 from db import database as database_module
 from db.database import Database, DatabaseSettings, Transaction, is_connection_trouble, patiently
 from db.tables import seen_events, users
@@ -328,11 +327,8 @@ async def test_what_a_frozen_process_holds_is_free_again_after_a_while(
     settings, taken = DatabaseSettings(url=postgres_url), asyncio.Event()
 
     async def freeze(frozen: Database, others: Database) -> None:
-        async with frozen.transaction() as tx:
-            await admission.lock(tx)
-            async with others.transaction() as theirs:
-                await admission.lock(theirs)
-                taken.set()
+        async with frozen.admission(), others.admission():
+            taken.set()
 
     async with Database.open(settings) as others:
         monkeypatch.setattr(database_module, "IDLE_SECONDS", 1)

@@ -1,8 +1,8 @@
 """Who is at work is known by heartbeat, and one process at a time takes over for the dead."""
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
-from sqlalchemy import select
+from sqlalchemy import func, select, update
 
 from bot.values import Identity
 from db import workers
@@ -15,70 +15,83 @@ from tests.fakes.stored import Stored
 TEN_SECONDS = timedelta(seconds=10)
 
 
-async def start(database: Database, clock: FakeClock, *names: str) -> None:
+async def start(database: Database, *names: str) -> None:
     async with database.transaction() as tx:
         for name in names:
-            await workers.start(tx, name, ["discord", "slack"], clock())
+            await workers.start(tx, name, ["discord", "slack"])
 
 
-async def beat(database: Database, clock: FakeClock, *names: str) -> None:
+async def beat(database: Database, *names: str) -> None:
     async with database.transaction() as tx:
         for name in names:
-            await workers.beat(tx, name, clock())
+            await workers.beat(tx, name)
 
 
-async def alive(database: Database, clock: FakeClock) -> set[str]:
-    async with database.snapshot() as tx:
-        return set(await workers.alive(tx, clock() - TEN_SECONDS))
-
-
-async def test_a_process_is_alive_while_it_beats_and_until_it_stops(
-    database: Database, clock: FakeClock
-) -> None:
-    await start(database, clock, "steady", "silent", "stopped")
-    begin = clock()
+async def let_pass(database: Database, seconds: float) -> None:
+    """Let the last sign of life of every process be this much older: nobody moves their clock."""
     async with database.transaction() as tx:
-        await workers.stop(tx, "stopped", clock())
+        for name, seen in (await workers.last_seen(tx)).items():
+            older = update(table).where(table.c.id == name)
+            await tx.execute(older.values(beat_at=seen - timedelta(seconds=seconds)))
 
-    assert await alive(database, clock) == {"steady", "silent"}
-    clock.advance(10)
-    await beat(database, clock, "steady")
-    assert await alive(database, clock) == {"steady", "silent"}
-    clock.advance(1)
-    assert await alive(database, clock) == {"steady"}
-    await beat(database, clock, "silent", "stopped")
-    assert await alive(database, clock) == {"steady", "silent"}
+
+async def alive(database: Database) -> set[str]:
+    async with database.snapshot() as tx:
+        return set(await workers.alive(tx, TEN_SECONDS))
+
+
+async def test_a_process_is_alive_while_it_beats_and_until_it_stops(database: Database) -> None:
+    await start(database, "steady", "silent", "stopped")
+    async with database.transaction() as tx:
+        await workers.stop(tx, "stopped")
+
+    assert await alive(database) == {"steady", "silent"}
+    await let_pass(database, 8)
+    await beat(database, "steady")
+    assert await alive(database) == {"steady", "silent"}
+    await let_pass(database, 8)
+    assert await alive(database) == {"steady"}
+    await beat(database, "silent", "stopped")
+    assert await alive(database) == {"steady", "silent"}
+
+
+async def test_a_sign_of_life_has_the_time_of_the_database(database: Database) -> None:
+    await start(database, "w")
 
     async with database.snapshot() as tx:
-        seen = await workers.last_seen(tx)
-    assert seen["steady"] == begin + TEN_SECONDS
+        now = func.datetime("now") if database.is_sqlite else func.now()
+        there = (await tx.execute(select(now))).scalar_one()
+        seen = (await workers.last_seen(tx))["w"]
+    if isinstance(there, str):
+        there = datetime.fromisoformat(there).replace(tzinfo=UTC)
+    assert abs(there - seen) < TEN_SECONDS
 
 
 async def test_only_what_has_been_gone_for_long_is_forgotten(
-    database: Database, stored: Stored, clock: FakeClock
+    database: Database, stored: Stored
 ) -> None:
-    await start(database, clock, "gone", "steady")
-    clock.advance(60)
-    await beat(database, clock, "steady")
+    await start(database, "gone", "steady")
+    await let_pass(database, 60)
+    await beat(database, "steady")
 
     async with database.transaction() as tx:
-        await workers.forget_before(tx, clock())
+        await workers.forget(tx, timedelta(seconds=50))
         assert set(await workers.last_seen(tx)) == {"steady"}
     assert await stored.count(table) == 1
 
 
 async def test_a_process_that_was_forgotten_while_it_slept_is_known_again_when_it_beats(
-    database: Database, clock: FakeClock
+    database: Database,
 ) -> None:
-    await start(database, clock, "asleep")
-    clock.advance(100_000)
+    await start(database, "asleep")
+    await let_pass(database, 100_000)
     async with database.transaction() as tx:
-        await workers.forget_before(tx, clock())
-        known = await workers.beat(tx, "asleep", clock())
+        await workers.forget(tx, timedelta(days=1))
+        known = await workers.beat(tx, "asleep")
 
     assert known is False
-    await start(database, clock, "asleep")
-    assert await alive(database, clock) == {"asleep"}
+    await start(database, "asleep")
+    assert await alive(database) == {"asleep"}
 
 
 async def test_one_process_at_a_time_takes_over(

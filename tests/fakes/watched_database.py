@@ -41,8 +41,10 @@ class WatchedDatabase(Database):
         transactions: How many have committed.
     """
 
-    def __init__(self, writer: AsyncEngine, reader: AsyncEngine) -> None:
-        super().__init__(writer, reader)
+    def __init__(
+        self, writer: AsyncEngine, reader: AsyncEngine, reserved: AsyncEngine | None = None
+    ) -> None:
+        super().__init__(writer, reader, reserved)
         self.transactions = 0
         self._inside: set[asyncio.Task[object] | None] = set()
         self._plan: deque[tuple[When, Exception] | None] = deque()

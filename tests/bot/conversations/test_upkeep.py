@@ -23,7 +23,9 @@ from tests.fakes.stored import Stored
 def upkeep(database: Database, clock: FakeClock, retention: RetentionSettings) -> Upkeep:
     """Return the duties, with the parts that forgetting takes."""
     settings = SubagentSettings()
-    parts: dict[str, Any] = {field.name: None for field in fields(Upkeep) if field.name != "pulse"}
+    parts: dict[str, Any] = {
+        field.name: None for field in fields(Upkeep) if field.name != "heartbeat"
+    }
     parts |= {
         "database": database,
         "engine": FakeEngine(),

@@ -1,0 +1,50 @@
+"""Tells an outage of the database from an error in a statement, and says which outage it is."""
+
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
+
+from bot.errors import DatabaseUnreachableError
+
+GOES_ON = "What is under way continues by itself afterwards; admins find the details in the log."
+
+DISK_FULL = f"The disk that holds my data is full, so I cannot store anything right now. {GOES_ON}"
+BUSY = f"The database is busy: somebody else holds its lock. Please try again shortly. {GOES_ON}"
+DISK_ERROR = f"The database file cannot be read or written right now. {GOES_ON}"
+NO_CONNECTION = f"The database cannot be reached right now. {GOES_ON}"
+
+#: What drivers say when it is the connection, the server or the disk and not the statement, and
+#: what users read then: the first match counts.
+_REASONS = (
+    ("database or disk is full", DISK_FULL),
+    ("no space left", DISK_FULL),
+    ("could not extend file", DISK_FULL),
+    ("is locked", BUSY),
+    ("lock timeout", BUSY),
+    ("deadlock", BUSY),
+    ("could not serialize", BUSY),
+    ("disk i/o", DISK_ERROR),
+    ("unable to open database", DISK_ERROR),
+    ("connect", NO_CONNECTION),
+    ("shutting down", NO_CONNECTION),
+    ("starting up", NO_CONNECTION),
+    ("recovery mode", NO_CONNECTION),
+    ("too many clients", NO_CONNECTION),
+)
+
+
+def reason_of(error: BaseException) -> str | None:
+    """Return what users read about an outage; `None` when the error is none."""
+    if isinstance(error, DatabaseUnreachableError):
+        return str(error)
+    if isinstance(error, PoolTimeout | ConnectionError):
+        return NO_CONNECTION
+    if not isinstance(error, DBAPIError):
+        return None
+    words = str(error.orig).lower()
+    known = next((reason for sign, reason in _REASONS if sign in words), None)
+    return known or (NO_CONNECTION if error.connection_invalidated else None)
+
+
+def is_connection_trouble(error: BaseException) -> bool:
+    """Whether the database was out of reach or busy, so that trying again may help."""
+    return reason_of(error) is not None
