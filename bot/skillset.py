@@ -99,6 +99,7 @@ class Skillset:
         self.agent_skills = SkillFolders([Path(each) for each in config.agent_skills.folders])
         self._sandbox: Sandbox | None = None
         self._looked_at: datetime | None = None
+        self._dropped_at: datetime | None = None
         self._search: SearchProvider | None = None
 
     async def open(self, stack: AsyncExitStack) -> None:
@@ -244,12 +245,16 @@ class Skillset:
         return [*duties, fires.fire_due]
 
     async def _forget_workspaces(self) -> None:
-        """Delete the workspaces of runs that are as old as runs may be, once a day."""
+        """Delete old workspaces of runs once a day, and old former versions of files each hour."""
         now = self._now()
+        workspaces = Workspaces(self._config.workspaces)
+        if self._dropped_at is None or now - self._dropped_at >= timedelta(hours=1):
+            self._dropped_at = now
+            before = now - timedelta(days=self._config.retention.undo_days)
+            await asyncio.to_thread(workspaces.forget_former, before)
         if self._looked_at is not None and now - self._looked_at < timedelta(days=1):
             return
         self._looked_at = now
-        workspaces = Workspaces(self._config.workspaces)
         before = now - timedelta(days=self._config.retention.runs_days)
         gone = await asyncio.to_thread(workspaces.forget_runs, before)
         if gone:

@@ -5,11 +5,12 @@ from typing import Annotated
 from pydantic import Field
 
 from bot.agent import subjects
+from bot.changes import CAN_BE_UNDONE
 from bot.workspaces import search
 from bot.workspaces.patterns import expression, path_pattern
 from bot.workspaces.search import Question
 from bot.workspaces.settings import spoken
-from bot.workspaces.workspace import Workspace
+from bot.workspaces.workspace import Workspace, Written
 from bot.workspaces.workspaces import Workspaces
 from skills.base import Effects, Skill, Tool, ToolContext, tool
 from skills.files_wording import edited, listed, said_found, said_names, shown_text, to_write
@@ -74,7 +75,7 @@ def _file_write(workspaces: Workspaces) -> Tool:
             content = to_write(text)
             written = workspace.write(path, content)
             done = "Made" if written.created else "Replaced the text of"
-            return said_names(f"{done} {{}}: {spoken(written.size)}.", path)
+            return said_names(f"{done} {{}}: {spoken(written.size)}.{_undo(written)}", path)
 
         return await workspaces.use(context, work)
 
@@ -107,7 +108,8 @@ def _file_edit(workspaces: Workspaces) -> Tool:
 
             written = workspace.edit(path, change)
             places = "1 match" if count == 1 else f"{count:,} matches"
-            return said_names(f"Replaced {places} in {{}}: {spoken(written.size)} now.", path)
+            text = f"Replaced {places} in {{}}: {spoken(written.size)} now.{_undo(written)}"
+            return said_names(text, path)
 
         return await workspaces.use(context, work)
 
@@ -182,6 +184,10 @@ def _grep(workspaces: Workspaces) -> Tool:
         return await workspaces.use(context, work)
 
     return grep
+
+
+def _undo(written: Written) -> str:
+    return f" {CAN_BE_UNDONE}" if written.kept else ""
 
 
 def _nothing(found: search.Found) -> str:

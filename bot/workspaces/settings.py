@@ -75,6 +75,15 @@ def check_room(settings: WorkspaceSettings, usage: Usage, change: Change) -> Non
             f"The file would have {spoken(change.after)}, and {spoken(settings.file_bytes)} is the "
             "most: shorten it, or split it into several files."
         )
+    check_total(settings, usage, change)
+
+
+def check_total(settings: WorkspaceSettings, usage: Usage, change: Change) -> None:
+    """Let a change pass that fits into the room of all files.
+
+    Raises:
+        ToolError: It does not fit.
+    """
     grows = change.made > 0 or change.after > change.before
     if grows and usage.count + change.made > settings.user_files:
         raise ToolError(

@@ -8,6 +8,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from bot.changes import Cause
 from bot.errors import ToolError
 from bot.workspaces.beneath import (
     FOLDER,
@@ -19,7 +20,16 @@ from bot.workspaces.beneath import (
     state_of,
     told,
 )
-from bot.workspaces.settings import Change, Usage, WorkspaceSettings, check_room, spoken
+from bot.workspaces.former import FormerVersions
+from bot.workspaces.keeping import KeptChange, NotKeptError
+from bot.workspaces.settings import (
+    Change,
+    Usage,
+    WorkspaceSettings,
+    check_room,
+    check_total,
+    spoken,
+)
 from bot.workspaces.walk import DEEPEST, TEMPORARY, USUALLY_SKIPPED, Entry, Kind, Walk, kind_of
 from bot.workspaces.writing import make_folders, missing, replace_file
 
@@ -41,10 +51,12 @@ class Written:
     Attributes:
         created: The file was not there before.
         size: It has so many bytes now.
+        kept: The former version is kept, and can be restored.
     """
 
     created: bool
     size: int
+    kept: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,17 +103,27 @@ class Workspace:
         base: Path,
         user: str,
         names: Sequence[str],
+        *,
+        former: FormerVersions,
+        cause: Cause,
     ) -> None:
         self._settings = settings
         self._base = base
         self._user = user
         self._names = tuple(names)
+        self._cause = cause
+        self.former = former
         self.opener = opener
 
     @property
     def path(self) -> Path:
         """Where the folder is. What is in it may be hostile: open it by `opened`."""
         return self._base.joinpath(self._user, *self._names)
+
+    @property
+    def name(self) -> str:
+        """The name of the workspace in the store of former versions."""
+        return self._names[-1]
 
     @property
     def all_path(self) -> Path:
@@ -160,6 +182,33 @@ class Workspace:
         return self._replace(parts, changed)
 
     @contextmanager
+    def changing(self, *, spared: str = "") -> Iterator[tuple[int, KeptChange]]:
+        """Open the folder to change what is in it, and begin a change that can be undone.
+
+        Nobody else writes meanwhile. Whoever replaces or removes something here calls `keep` of
+        the change before.
+
+        Args:
+            spared: The id of a change that is not dropped to make room for this one.
+
+        Raises:
+            ToolError: Other work has been writing for too long.
+        """
+        with (
+            self.alone() as folder,
+            self.former.change(self.name, self._cause, spared=spared) as change,
+        ):
+            yield folder, change
+
+    @contextmanager
+    def alone(self) -> Iterator[int]:
+        """Open the folder to change what is in it; nobody else writes meanwhile."""
+        with self._user_folder() as user, _alone(user):
+            make_folders(self.opener, user, self._names)
+            with opened(self.opener, user, self._names) as folder:
+                yield folder
+
+    @contextmanager
     def walk(
         self,
         path: str,
@@ -194,6 +243,15 @@ class Workspace:
         with told(()), self._user_folder() as user:
             return self._usage(user)
 
+    def check_total(self, change: Change) -> None:
+        """Let a change pass that fits into the room of the user's files; nobody else may write.
+
+        Raises:
+            ToolError: It does not fit.
+        """
+        with self._user_folder() as user:
+            check_total(self._settings, self._usage(user), change)
+
     def _replace(self, parts: Sequence[str], content_in: Callable[[int], bytes]) -> Written:
         with told(parts), self._user_folder() as user, _alone(user):
             make_folders(self.opener, user, self._names)
@@ -203,8 +261,46 @@ class Workspace:
                 made = missing(self.opener, folder, parts)
                 change = Change(before.st_size if before else 0, len(content), made)
                 check_room(self._settings, self._usage(user), change)
+                kept = self._keep_and_replace(folder, parts, before, content)
+        return Written(before is None, len(content), kept)
+
+    def _keep_and_replace(
+        self, folder: int, parts: Sequence[str], before: os.stat_result | None, content: bytes
+    ) -> bool:
+        """Replace a file and return whether its former version is kept."""
+        differs = (
+            before is not None
+            and kind_of(before) is Kind.FILE
+            and not self._holds(folder, parts, before, content)
+        )
+        if not differs:
+            replace_file(self.opener, folder, parts, content)
+            return False
+        with self.former.change(self.name, self._cause) as change:
+            try:
+                change.keep(folder, parts, removed=False)
+            except NotKeptError:
+                raise ToolError(
+                    f"{shown(parts)} was not replaced: it is larger than all that is kept for "
+                    "`/retinue undo`, and could not be restored. Take another name."
+                ) from None
+            try:
                 replace_file(self.opener, folder, parts, content)
-        return Written(before is None, len(content))
+            except BaseException:
+                change.discard()
+                raise
+        return True
+
+    def _holds(
+        self, folder: int, parts: Sequence[str], before: os.stat_result, content: bytes
+    ) -> bool:
+        """Return whether a file has this content already, as when a call is repeated."""
+        if before.st_size != len(content):
+            return False
+        try:
+            return self.read_in(folder, parts) == content
+        except ToolError:
+            return False
 
     @contextmanager
     def _user_folder(self) -> Iterator[int]:

@@ -3,20 +3,34 @@
 import asyncio
 import hashlib
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import datetime
+from itertools import islice
 from pathlib import Path
 from typing import TypeVar
 from weakref import WeakValueDictionary
 
+from bot.changes import Cause
+from bot.values import Clock, Identity, utc_now
 from bot.workspaces.beneath import Opener, best_opener, told
-from bot.workspaces.settings import WorkspaceSettings
+from bot.workspaces.changes import FileChange
+from bot.workspaces.former import STORE, FormerVersions
+from bot.workspaces.restoring import Restored, restore
+from bot.workspaces.settings import Usage, WorkspaceSettings
 from bot.workspaces.workspace import OWN, RUNS, Workspace
 from skills.base import ToolContext
 
 #: What one person's calls may do at the same time: the threads are everyone's.
 AT_ONCE = 2
+
+#: Changes that are looked through for what can be undone.
+MOST_CHANGES = 100
+
+#: The least room for the lists of what is kept, besides what is kept.
+LIST_BYTES = 50_000
+
+_NOBODY = Cause(user_id="", work_id="", run_id=None)
 
 Result = TypeVar("Result")
 
@@ -37,6 +51,7 @@ class Workspaces:
     ) -> None:
         self._settings = settings
         self._opener = opener or best_opener()
+        self._base = Path(settings.folder)
         self._room: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
 
     def of(self, context: ToolContext) -> Workspace:
@@ -44,8 +59,24 @@ class Workspaces:
         names = [OWN]
         if context.own_workspace and context.run_id is not None:
             names = [RUNS, _opaque(context.run_id)]
-        user = _opaque(context.user.key)
-        return Workspace(self._settings, self._opener, Path(self._settings.folder), user, names)
+        return self._workspace(_opaque(context.user.key), names, Cause.of(context), context.now)
+
+    def _workspace(self, user: str, names: Sequence[str], cause: Cause, now: Clock) -> Workspace:
+        return Workspace(
+            self._settings,
+            self._opener,
+            self._base,
+            user,
+            names,
+            former=self._former(user, now),
+            cause=cause,
+        )
+
+    def _former(self, user: str, now: Clock) -> FormerVersions:
+        size, count = self._settings.user_bytes, self._settings.user_files
+        # As large as the workspaces may be, and some room for its own lists.
+        most = Usage(size + size // 20 + LIST_BYTES, 2 * count)
+        return FormerVersions(self._opener, self._base, user, most=most, now=now)
 
     def folder_of(self, context: ToolContext) -> Path:
         """Return the folder of a call, for a sandbox to show to a command; it blocks.
@@ -69,6 +100,39 @@ class Workspaces:
         async with room:
             return await asyncio.to_thread(work, self.of(context))
 
+    def changes(self, user: Identity) -> list[FileChange]:
+        """Return the newest changes to a user's files that can be undone, newest first; it blocks.
+
+        Nobody else's are ever among them.
+        """
+        former = self._former(_opaque(user.key), utc_now)
+        with told(()):
+            return list(islice(former.changes(), MOST_CHANGES))
+
+    def undo(self, user: Identity, change: FileChange, now: Clock) -> Restored:
+        """Take a change to a user's files back; it blocks.
+
+        Raises:
+            ToolError: It cannot be taken back; the text has the reason.
+        """
+        names = [OWN] if change.workspace == OWN else [RUNS, change.workspace]
+        cause = Cause(user_id=user.key, work_id="", run_id=None, undoes=change.id)
+        workspace = self._workspace(_opaque(user.key), names, cause, now)
+        with told(()):
+            return restore(workspace, change)
+
+    def forget_former(self, before: datetime) -> int:
+        """Drop the former versions of changes before then, everyone's; it blocks.
+
+        Returns:
+            How many changes there were.
+        """
+        dropped = 0
+        for folder in self._base.glob(f"{STORE}/*"):
+            with self._workspace(folder.name, [OWN], _NOBODY, utc_now).alone():
+                dropped += self._former(folder.name, utc_now).forget_before(before)
+        return dropped
+
     def forget_runs(self, before: datetime) -> int:
         """Delete the workspaces of runs that nothing was put into since then; it blocks.
 
@@ -77,10 +141,13 @@ class Workspaces:
         """
         old = [
             folder
-            for folder in Path(self._settings.folder).glob(f"*/{RUNS}/*")
+            for folder in self._base.glob(f"*/{RUNS}/*")
             if folder.lstat().st_mtime < before.timestamp()
         ]
         for folder in old:
+            user = folder.parent.parent.name
+            with self._workspace(user, [RUNS, folder.name], _NOBODY, utc_now).alone():
+                self._former(user, utc_now).forget_workspace(folder.name)
             # What is in it may be hostile: this follows no link on its way, and one whose folders
             # are nested deeper than it can go must not keep the others from being deleted.
             with suppress(RecursionError):

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bot.changes import CAN_BE_UNDONE
 from bot.errors import ToolError
 from bot.values import Identity
 from bot.workspaces.settings import WorkspaceSettings
@@ -56,10 +57,10 @@ async def test_a_file_is_written_read_and_changed(files: Caller) -> None:
 
     assert made == "Made notes/today.md: 8 bytes."
     assert first == "notes/today.md: lines 1 to 2 of 2.\n\none\ntwo"
-    assert changed == "Replaced 1 match in notes/today.md: 10 bytes now."
+    assert changed == f"Replaced 1 match in notes/today.md: 10 bytes now. {CAN_BE_UNDONE}"
     assert body(await files.call("file_read", path="notes/today.md")) == "one\nthree"
     assert again == "Made notes/other.md: 1 byte."
-    assert over == "Replaced the text of notes/other.md: 0 bytes."
+    assert over == f"Replaced the text of notes/other.md: 0 bytes. {CAN_BE_UNDONE}"
     assert await files.call("file_read", path="notes/other.md") == "notes/other.md is empty."
 
 
@@ -207,7 +208,7 @@ async def test_all_matches_are_replaced_where_that_is_said(files: Caller) -> Non
 
     changed = await files.call("file_edit", path="a.txt", old="one", new="1", replace_all=True)
 
-    assert changed == "Replaced 2 matches in a.txt: 7 bytes now."
+    assert changed == f"Replaced 2 matches in a.txt: 7 bytes now. {CAN_BE_UNDONE}"
 
 
 @given(

@@ -1,0 +1,171 @@
+"""The store of former versions: what changes to a user's files replaced or removed.
+
+It lies beside the workspaces, where no command and no file tool reaches: one folder per user, in it
+one per workspace, in it one per change. A change holds what was there before it, by number, and a
+list with the path of each.
+"""
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+
+from bot.changes import Cause, time_of
+from bot.values import Clock
+from bot.workspaces.beneath import FOLDER, Opener, opened
+from bot.workspaces.changes import FileChange, item_of
+from bot.workspaces.keeping import ABOUT, ITEMS, NEW, UNDONE, KeptChange, Taken, drop
+from bot.workspaces.settings import Usage
+from bot.workspaces.walk import DEEPEST, Walk
+from bot.workspaces.writing import make_folders
+
+#: Beside the folders of the users; none of those has such a name.
+STORE = ".former"
+
+
+class FormerVersions:
+    """The former versions of one user's files.
+
+    Its methods block. Whoever changes something here holds the lock of the user's files.
+
+    Args:
+        opener: Opens below a folder.
+        base: The folder of all workspaces.
+        user: The name of the user's folder.
+        most: The store never holds more: the oldest changes are dropped first.
+        now: The time.
+    """
+
+    def __init__(
+        self,
+        opener: Opener,
+        base: Path,
+        user: str,
+        *,
+        most: Usage,
+        now: Clock,
+    ) -> None:
+        self._opener = opener
+        self._base = base
+        self._user = user
+        self._most = most
+        self._now = now
+
+    @contextmanager
+    def change(self, workspace: str, cause: Cause, *, spared: str = "") -> Iterator[KeptChange]:
+        """Begin a change to a workspace: `keep` what it replaces or removes, before it does.
+
+        Args:
+            workspace: The name of the workspace in the store.
+            cause: The call that makes the change.
+            spared: The id of a change that is not dropped to make room.
+        """
+        with self._opened() as store:
+            change = KeptChange(
+                self._opener,
+                store,
+                self._taken(store),
+                workspace=workspace,
+                cause=cause,
+                most=self._most,
+                now=self._now(),
+                spared=spared,
+            )
+            try:
+                yield change
+            finally:
+                change.close()
+
+    def changes(self) -> Iterator[FileChange]:
+        """Return the changes, newest first."""
+        with self._opened() as store:
+            names = sorted(self._names(store), key=lambda found: found[1], reverse=True)
+            for workspace, name in names:
+                change = self._read(store, workspace, name)
+                if change is not None:
+                    yield change
+
+    @contextmanager
+    def kept_by(self, change: FileChange) -> Iterator[int]:
+        """Open the folder that holds what a change replaced or removed."""
+        parts = (change.workspace, change.id)
+        with self._opened() as store, opened(self._opener, store, parts) as folder:
+            yield folder
+
+    def mark_undone(self, change: FileChange) -> None:
+        """Write down that a change was taken back."""
+        with self.kept_by(change) as folder:
+            os.close(os.open(UNDONE, NEW, 0o600, dir_fd=folder))
+
+    def forget_before(self, moment: datetime) -> int:
+        """Drop the changes before a moment, and return how many there were."""
+        with self._opened() as store:
+            old = [found for found in self._names(store) if time_of(found[1]) < moment]
+            for workspace, name in old:
+                drop(self._opener, store, Taken(name, workspace))
+        return len(old)
+
+    def forget_workspace(self, workspace: str) -> None:
+        """Drop all changes to a workspace that is deleted."""
+        with self._opened() as store:
+            for found, name in self._names(store):
+                if found == workspace:
+                    drop(self._opener, store, Taken(name, workspace))
+
+    @contextmanager
+    def _opened(self) -> Iterator[int]:
+        self._base.mkdir(mode=0o700, parents=True, exist_ok=True)
+        base = os.open(self._base, FOLDER)
+        try:
+            make_folders(self._opener, base, (STORE, self._user))
+            with opened(self._opener, base, (STORE, self._user)) as store:
+                yield store
+        finally:
+            os.close(base)
+
+    def _names(self, store: int) -> list[tuple[str, str]]:
+        found = []
+        for workspace in _names(store):
+            with opened(self._opener, store, (workspace,)) as folder:
+                found += [(workspace, name) for name in _names(folder)]
+        return found
+
+    def _taken(self, store: int) -> list[Taken]:
+        """Return the room that each change takes, oldest first."""
+        found = {
+            (workspace, name): Taken(name, workspace) for workspace, name in self._names(store)
+        }
+        # More than the limit, should it have been lowered since.
+        most = 10 * self._most.count + 1_000_000
+        for entry in Walk(self._opener, store, most=most, deepest=DEEPEST + 4):
+            change = found.get((entry.parts[0], entry.parts[1])) if len(entry.parts) > 1 else None
+            if change is not None:
+                change.size += entry.size
+                change.count += 1
+        return sorted(found.values(), key=lambda change: change.id)
+
+    def _read(self, store: int, workspace: str, name: str) -> FileChange | None:
+        try:
+            with opened(self._opener, store, (workspace, name)) as folder:
+                cause = Cause(**json.loads(_text(folder, ABOUT)))
+                lines = _text(folder, ITEMS).splitlines()
+                undone = UNDONE in _names(folder)
+        except (OSError, ValueError, TypeError):
+            # Half made, or half dropped, when the process ended.
+            return None
+        items = tuple(item for line in lines if (item := item_of(line)) is not None)
+        if not items:
+            return None
+        return FileChange(id=name, workspace=workspace, cause=cause, items=items, undone=undone)
+
+
+def _names(folder: int) -> list[str]:
+    with os.scandir(folder) as found:
+        return [entry.name for entry in found]
+
+
+def _text(folder: int, name: str) -> str:
+    with os.fdopen(os.open(name, os.O_RDONLY | os.O_NOFOLLOW, dir_fd=folder), "rb") as file:
+        return file.read().decode()
