@@ -10,7 +10,6 @@ import aiohttp
 import discord
 import yarl
 from discord import app_commands
-from discord.backoff import ExponentialBackoff
 from discord.gateway import DiscordWebSocket
 from discord.http import Route
 
@@ -18,6 +17,7 @@ from bot.errors import ConfigError, PlatformUnreachableError
 from bot.platforms.base import Ears
 from bot.platforms.discord import portal
 from bot.platforms.discord.breaker import Breaker
+from bot.platforms.discord.parsers import skip_malformed
 from bot.platforms.discord.people import Reception
 from bot.platforms.discord.settings import DiscordSettings
 
@@ -28,6 +28,11 @@ HANG_UP_SECONDS = 2.0
 #: A request that must wait longer for its turn fails instead: whoever asked tries again later.
 LONGEST_RATE_LIMIT_SECONDS = 30.0
 REMEMBERED_MESSAGES = 100
+#: Wait before a new session after an error of the library, doubled each time up to the longest:
+#: Discord allows 1,000 new sessions a day.
+RECONNECT_SECONDS, LONGEST_RECONNECT_SECONDS = 1.0, 120.0
+#: A session that lasted longer than this ended for a reason of its own: the wait begins anew.
+STABLE_SECONDS = 300.0
 
 
 class RetinueClient(discord.Client):
@@ -43,7 +48,10 @@ class RetinueClient(discord.Client):
         reception: Who is let in, the same for messages, commands and clicks.
         tree: The slash commands, which people may also install for themselves.
         hears_content: Whether Discord gives us the text of messages that do not mention us.
+        reconnect_seconds: The first wait before a new session after an error of the library.
     """
+
+    reconnect_seconds = RECONNECT_SECONDS
 
     def __init__(self, settings: DiscordSettings, **options: Any) -> None:
         _quieten()
@@ -53,7 +61,7 @@ class RetinueClient(discord.Client):
         self.reception = Reception(settings)
         self._wanted = _intents()
         self._listening = False
-        self._connected = False
+        self._connected = self._broken = False
         super().__init__(
             intents=self._wanted,
             allowed_mentions=discord.AllowedMentions.none(),
@@ -64,6 +72,7 @@ class RetinueClient(discord.Client):
             http_trace=self.breaker.trace(),
             **options,
         )
+        skip_malformed(self._connection.parsers)
         self.tree: app_commands.CommandTree[RetinueClient] = app_commands.CommandTree(
             self,
             allowed_contexts=app_commands.AppCommandContext(
@@ -128,22 +137,35 @@ class RetinueClient(discord.Client):
             await self._hang_up()
 
     async def _stay_connected(self) -> None:
-        wait = ExponentialBackoff()
+        wait = self.reconnect_seconds
         while not self.is_closed():
+            began = self.loop.time()
             try:
                 await self.connect()
             except discord.PrivilegedIntentsRequired as error:
                 self._do_without_content(error)
-            except discord.ConnectionClosed as error:
-                text = portal.closed_for_good(error.code, self._application_id)
-                raise ConfigError(text) from error
-            except AttributeError:
-                # The library goes on from its last connection, also when there was none yet.
-                if self.ws is not None:
-                    raise
-                await asyncio.sleep(wait.delay())
+            except Exception as error:
+                if isinstance(error, discord.ConnectionClosed) and error.code in portal.FATAL:
+                    text = portal.closed_for_good(error.code, self._application_id)
+                    raise ConfigError(text) from error
+                self._report_broken(error)
+                await self._hang_up()
+                if self.loop.time() - began > STABLE_SECONDS:
+                    wait = self.reconnect_seconds
+                await asyncio.sleep(wait)
+                wait = min(LONGEST_RECONNECT_SECONDS, wait * 2)
             # Fresh queues and events: what is left in the old ones belongs to the connection lost.
             await self.__aenter__()
+
+    def _report_broken(self, error: Exception) -> None:
+        """Log an error that ended the library's gateway loop, once until we are connected again."""
+        if isinstance(error, AttributeError) and (error.obj, error.name) == (None, "sequence"):
+            # The library resumes its last connection, also when there was none yet; it has logged
+            # why there is none.
+            return
+        if self._connected or not self._broken:
+            self._connected, self._broken = False, True
+            log.warning("The connection to Discord broke; trying again.", exc_info=error)
 
     def _do_without_content(self, error: discord.PrivilegedIntentsRequired) -> None:
         """Go on with what Discord allows, unless that was refused already."""
@@ -188,7 +210,7 @@ class RetinueClient(discord.Client):
 
     def _said_connected(self, text: str) -> None:
         if not self._connected:
-            self._connected = True
+            self._connected, self._broken = True, False
             log.info(text)
 
     async def on_disconnect(self) -> None:

@@ -65,6 +65,10 @@ TOKEN_REFUSED = (
 )
 
 
+#: Close codes after which the gateway takes no further connection with this configuration.
+FATAL = frozenset({4004, 4010, 4011, 4012, 4013, 4014})
+
+
 def closed_for_good(code: int, application_id: int | str) -> str:
     """Return why Discord's gateway will not have us, by its close code, and what to do."""
     match code:

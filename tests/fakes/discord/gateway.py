@@ -89,11 +89,15 @@ class Connection:
         #: It is about to end, by our doing.
         self.leaving = False
         self._request = request
-        self._line: asyncio.Queue[Json | int] = asyncio.Queue()
+        self._line: asyncio.Queue[str | int] = asyncio.Queue()
 
     def send(self, frame: Json) -> None:
         """Send something when it is its turn."""
-        self._line.put_nowait(json.loads(json.dumps(frame)))
+        self.send_text(json.dumps(frame))
+
+    def send_text(self, text: str) -> None:
+        """Send a text, JSON or not, when it is its turn."""
+        self._line.put_nowait(text)
 
     def close(self, code: int) -> None:
         """Close it when all is sent."""
@@ -112,7 +116,7 @@ class Connection:
             if self.socket.closed:
                 return
             try:
-                await self.socket.send_json(frame)
+                await self.socket.send_str(frame)
             except ConnectionError:
                 return
         self.closed_with = frame
