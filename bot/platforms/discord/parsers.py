@@ -27,7 +27,7 @@ def skip_malformed(parsers: MutableMapping[str, Parser]) -> None:
 def _parse(name: str, parse: Parser, logged: set[tuple[str, type[Exception]]], data: Any) -> None:
     try:
         parse(data)
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - it says what is wrong with the event
         kind = (name, type(error))
         level = logging.DEBUG if kind in logged else logging.WARNING
         logged.add(kind)

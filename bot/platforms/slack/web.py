@@ -130,7 +130,7 @@ class _Door:
         try:
             body = await self._read(request)
             self._check(request, body)
-            return to_starlette_response(await self._app.async_dispatch(self._parse(request, body)))
+            return to_starlette_response(await self._dispatch(request, body))
         except ClientDisconnect:
             return Response(status_code=HTTPStatus.BAD_REQUEST)
         except asyncio.CancelledError:
@@ -190,11 +190,14 @@ class _Door:
         if refusal is not None:
             self._refuse(HTTPStatus.UNAUTHORIZED, refusal.reason, refusal.text)
 
-    def _parse(self, request: Request, body: bytes) -> AsyncBoltRequest:
+    async def _dispatch(self, request: Request, body: bytes) -> BoltResponse:
         headers = {name: request.headers.get(name, "") for name in _PASSED_ON}
         try:
-            return AsyncBoltRequest(
-                body=body.decode(), headers={name: v for name, v in headers.items() if v}
+            # Bolt passes errors of our own handlers to `on_error`: these are about the body.
+            return await self._app.async_dispatch(
+                AsyncBoltRequest(
+                    body=body.decode(), headers={name: v for name, v in headers.items() if v}
+                )
             )
         except _ODD as error:
             self._refuse(

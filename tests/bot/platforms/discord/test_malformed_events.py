@@ -72,12 +72,28 @@ def wrong_types(whole: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 NO_OBJECT: list[object] = [None, [], "text", 7, True, {}, {"id": None}, {"id": HUGE}]
-KINDS = (
-    "MESSAGE_CREATE MESSAGE_UPDATE MESSAGE_DELETE INTERACTION_CREATE GUILD_CREATE GUILD_UPDATE "
-    "GUILD_DELETE CHANNEL_CREATE CHANNEL_UPDATE THREAD_CREATE THREAD_UPDATE THREAD_LIST_SYNC "
-    "THREAD_MEMBERS_UPDATE GUILD_MEMBER_UPDATE GUILD_ROLE_UPDATE MESSAGE_REACTION_ADD "
-    "TYPING_START USER_UPDATE ENTITLEMENT_CREATE NOT_KNOWN_TO_ANYBODY"
-).split()
+KINDS = [
+    "MESSAGE_CREATE",
+    "MESSAGE_UPDATE",
+    "MESSAGE_DELETE",
+    "INTERACTION_CREATE",
+    "GUILD_CREATE",
+    "GUILD_UPDATE",
+    "GUILD_DELETE",
+    "CHANNEL_CREATE",
+    "CHANNEL_UPDATE",
+    "THREAD_CREATE",
+    "THREAD_UPDATE",
+    "THREAD_LIST_SYNC",
+    "THREAD_MEMBERS_UPDATE",
+    "GUILD_MEMBER_UPDATE",
+    "GUILD_ROLE_UPDATE",
+    "MESSAGE_REACTION_ADD",
+    "TYPING_START",
+    "USER_UPDATE",
+    "ENTITLEMENT_CREATE",
+    "NOT_KNOWN_TO_ANYBODY",
+]
 
 
 def hostile_events(here: Town) -> list[tuple[str, object]]:
@@ -160,7 +176,7 @@ async def test_a_fatal_close_code_still_ends_the_platform_after_a_malformed_fram
         await fake.until(lambda: fake.gateway.identifies == 2, "a new session")
         await fake.ready()
         fake.gateway.drop(4004)
-        await fake.until(lambda: here.listening.done(), "the end")
+        await fake.until(here.listening.done, "the end")
 
         assert isinstance(here.listening.exception(), ConfigError)
 
@@ -177,7 +193,7 @@ async def test_discord_that_sends_only_malformed_frames_is_tried_again_and_repor
         await fake.until(lambda: fake.gateway.identifies >= 5, "four more attempts")
         assert not here.listening.done()
         fake.gateway.greeting = greeting
-        await fake.until(lambda: here.client.is_ready(), "a session")
+        await fake.until(here.client.is_ready, "a session")
         await still_hears(here, "still there?")
 
     assert sum("The connection to Discord broke" in each for each in caplog.messages) == 1
