@@ -7,7 +7,7 @@ from typing import Any
 
 log = logging.getLogger(__name__)
 
-Parser = Callable[[Any], object]
+Parser = Callable[[Any], None]
 
 #: Without these there is no session: a new one is begun instead.
 ESSENTIAL = frozenset({"READY"})
