@@ -12,7 +12,7 @@ from bot.agent.shelf import AGENTS
 from bot.subagents.limits import SpawnRateLimit, SubagentSettings
 from bot.values import Json
 from tests.fakes.anthropic_server import Reply
-from tests.stories.stage import ALICE, Play, is_run, said, stage
+from tests.stories.stage import ALICE, Play, is_run, stage, task_of
 
 MAIN = "main agent"
 
@@ -66,7 +66,7 @@ async def measured(database_url: str) -> Measured:
 
 
 def _who(body: Json) -> str:
-    return said(body["messages"][0]) if is_run(body) else MAIN
+    return task_of(body) if is_run(body) else MAIN
 
 
 def _prompt(body: Json) -> Prompt:

@@ -75,6 +75,11 @@ def said(message: Json) -> str:
     return "\n".join(texts)
 
 
+def task_of(body: Json) -> str:
+    """Return the task in a request of a subagent."""
+    return said(body["messages"][0]).rpartition("Task:\n")[2]
+
+
 class Gate:
     """A tool `wait_here` that lets nobody through until the test opens it."""
 

@@ -55,7 +55,9 @@ async def test_others_in_a_thread_are_heard_when_they_mention_the_bot_and_have_t
         assert "psst" not in str(play.asked)
 
 
-async def test_a_thread_is_listened_to_after_a_new_talk_was_started_in_it(database_url: str) -> None:
+async def test_a_thread_is_listened_to_after_a_new_talk_was_started_in_it(
+    database_url: str,
+) -> None:
     play = Play(main=[Reply(text="Hello Alice."), Reply(text="Who are you?")])
     async with new_server() as server, on_discord(database_url, server, play) as it:
         asked = await it.discord.say(server.alice, server.channel, "I am blue.", mention=True)

@@ -14,7 +14,7 @@ from bot.subagents.limits import SpawnRateLimit, SubagentSettings
 from bot.values import Json, RunStatus
 from tests.fakes.anthropic_server import Reply
 from tests.stories.farm import Cast, Farm, Work, farm
-from tests.stories.stage import ALICE, Play, Stage, call, said, stage
+from tests.stories.stage import ALICE, Play, Stage, call, stage, task_of
 from tests.stories.test_built_in_limits import GENERAL, OWN, offered
 
 ROOT = Path(__file__).parents[2]
@@ -232,7 +232,7 @@ async def test_a_file_that_changes_counts_for_the_next_run_and_a_broken_one_for_
         await spawned(it, "Third")
 
         prompts = [
-            ("sing" if "You sing." in prompt_of(body) else "dance", said(body["messages"][0]))
+            ("sing" if "You sing." in prompt_of(body) else "dance", task_of(body))
             for body in play.asked
         ]
         assert prompts == [

@@ -7,7 +7,7 @@ from bot.conversations.access import AccessSettings
 from bot.values import Identity, RunStatus, short
 from db.tables import audit
 from tests.fakes.anthropic_server import Reply
-from tests.stories.stage import ADMIN, ALICE, BOB, PLATFORM, Play, call, said, stage
+from tests.stories.stage import ADMIN, ALICE, BOB, PLATFORM, Play, call, said, stage, task_of
 
 
 def secret_run() -> Play:
@@ -207,7 +207,7 @@ async def test_asking_for_a_safe_tool_of_a_skill_does_not_bring_the_unsafe_ones(
         await it.outlet.replied()
         await it.outlet.announced((await it.run_of("Search")).id)
 
-        body = next(body for body in play.asked if said(body["messages"][0]) == "Search")
+        body = next(body for body in play.asked if task_of(body) == "Search")
         offered = {tool["name"] for tool in body["tools"]}
         assert "note_search" in offered
         assert not offered & {"note_save", "note_list", "note_delete", "current_time"}
