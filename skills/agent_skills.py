@@ -9,7 +9,7 @@ from bot.agent.sanitizer import one_line
 from bot.agent.skill_files import list_files, read_file
 from bot.agent.skill_folder import AgentSkill
 from bot.agent.skill_shelf import SkillFolders, listed
-from skills.base import Effects, Skill, Tool, ToolContext, ToolError, tool
+from skills.base import Effects, Reach, Skill, Tool, ToolContext, ToolError, tool
 
 #: What the line above a page takes, at most.
 HEAD_CHARACTERS = 400
@@ -32,7 +32,7 @@ def build(folders: SkillFolders, *, page_characters: int) -> Skill:
 
 
 def _skill_read(folders: SkillFolders, page: int) -> Tool:
-    @tool(effects=Effects.NONE)
+    @tool(effects=Effects.NONE, foreign=False, private=False, reach=Reach.READS_HERE)
     async def skill_read(
         context: ToolContext,
         name: Annotated[str, "The skill; without it all skills are listed"] = "",

@@ -9,7 +9,7 @@ from bot.agent.schemas import task_of
 from bot.subagents.manager import SubagentManager
 from bot.subagents.requests import Caller, RunRequest
 from bot.values import Json
-from skills.base import Effects, Skill, Tool, ToolContext, ToolError
+from skills.base import Effects, Reach, Skill, Tool, ToolContext, ToolError
 
 LABEL_CHARACTERS = 60
 
@@ -64,4 +64,7 @@ def _tool(manager: SubagentManager, agents: Agents, agent: AgentDefinition) -> T
         effects=Effects.REPEATABLE,
         timeout_seconds=manager.longest_wait_seconds,
         auto_approved=True,
+        foreign=True,
+        private=True,
+        reach=Reach.CHANGES_OWN,
     )

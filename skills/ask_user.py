@@ -2,13 +2,20 @@
 
 from typing import Annotated
 
-from skills.base import Effects, Skill, ToolContext, tool
+from skills.base import Effects, Reach, Skill, ToolContext, tool
 
 #: The wait is limited by the question, and the clock of the run stands still meanwhile.
 _BACKSTOP_SECONDS = 6 * 3600.0
 
 
-@tool(effects=Effects.REPEATABLE, auto_approved=True, timeout_seconds=_BACKSTOP_SECONDS)
+@tool(
+    effects=Effects.REPEATABLE,
+    auto_approved=True,
+    timeout_seconds=_BACKSTOP_SECONDS,
+    foreign=False,
+    private=False,
+    reach=Reach.CHANGES_OWN,
+)
 async def ask_user(
     context: ToolContext,
     question: Annotated[str, "One clear question, with what they must know to answer it."],

@@ -15,7 +15,7 @@ from bot.agent.subjects import Subjects
 from bot.errors import ToolError
 from bot.values import Clock, Identity, Json, Place, Role
 
-__all__ = ["Effects", "Skill", "Tool", "ToolContext", "ToolError", "tool"]
+__all__ = ["Effects", "Reach", "Skill", "Tool", "ToolContext", "ToolError", "tool"]
 
 
 class Effects(StrEnum):
@@ -27,6 +27,21 @@ class Effects(StrEnum):
     REPEATABLE = "repeatable"
     #: It acts on the world: never repeated; the model and the user are told that it may have run.
     ONCE = "once"
+
+
+class Reach(StrEnum):
+    """The farthest that a call of a tool reaches."""
+
+    #: It reads what belongs to the place: its files, the runs started there, their whiteboards. It
+    #: changes nothing. In a turn that no user began only these tools are offered.
+    READS_HERE = "reads_here"
+    #: It reads what lies elsewhere: the web, a service, the user's notes. It changes nothing.
+    READS_BEYOND = "reads_beyond"
+    #: It changes only what belongs to the user, the place or the work, and can be undone.
+    CHANGES_OWN = "changes_own"
+    #: It sends or changes something beyond the place, has work done later, or destroys what cannot
+    #: be restored. With foreign content in the prompt the user is asked before such a call.
+    ACTS_BEYOND = "acts_beyond"
 
 
 async def _unheard(message: str) -> None:
@@ -57,6 +72,10 @@ class ToolContext:
         ask: Asks the person of a run something and waits: (id of the call, question, options) →
             what the model is told.
         spent: Takes what the tool itself asked of a model, which is charged to the work.
+        foreign: The prompt of the step that makes the call holds content that neither the user nor
+            the bot wrote: pages, files, results, other users' messages.
+        private: The prompt of the step that makes the call holds private material: files, notes,
+            memories, calendars, personal services, other places.
     """
 
     user: Identity
@@ -73,9 +92,12 @@ class ToolContext:
     report: Callable[[str], Awaitable[None]] = _unheard
     ask: Callable[[str, str, Sequence[str]], Awaitable[str]] = _nobody
     spent: Callable[[Usage], None] = _uncounted
+    foreign: bool = False
+    private: bool = False
 
 
 Prepare = Callable[[ToolContext, Json], Awaitable[tuple[Json, str]]]
+ReachOf = Callable[[ToolContext, Json], Awaitable[Reach]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,6 +115,11 @@ class Tool:
             `None`.
         prepare: For a tool that needs confirmation: gives, before anyone is asked, the arguments
             made definite (the one run that `last` means), and what will happen, in words.
+        foreign: Its results hold content that neither the user nor the bot wrote.
+        private: Its results hold private material.
+        reach: The farthest that any of its calls reaches.
+        reach_of: Returns the reach of one call, where the calls of a tool differ (a new file, or
+            one that replaces another). It runs before the call, and must not change anything.
     """
 
     name: str
@@ -106,6 +133,10 @@ class Tool:
     auto_approved: bool = False
     subjects: Subjects | None = None
     prepare: Prepare | None = None
+    foreign: bool = True
+    private: bool = True
+    reach: Reach = Reach.ACTS_BEYOND
+    reach_of: ReachOf | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,7 +166,7 @@ class Skill:
         return self.live is not None and tool.startswith(f"{self.name}__")
 
 
-def tool(
+def tool(  # noqa: PLR0913 - every declaration of a tool
     *,
     main_agent_only: bool = False,
     needs_confirmation: bool = False,
@@ -144,6 +175,10 @@ def tool(
     auto_approved: bool = False,
     subjects: Subjects | None = None,
     prepare: Prepare | None = None,
+    foreign: bool = True,
+    private: bool = True,
+    reach: Reach | None = None,
+    reach_of: ReachOf | None = None,
     name: str | None = None,
 ) -> Callable[[Callable[..., Awaitable[str]]], Tool]:
     """Make a tool of an async function: its signature and docstring are what the model reads.
@@ -153,8 +188,12 @@ def tool(
     sentence that tells the agent what to try.
 
     A tool that says nothing of its effects is taken to act on the world, and is never repeated
-    after a crash; one that only reads should say so.
+    after a crash; one that only reads should say so. The other declarations default to the
+    cautious side: its results are foreign and private, and it acts beyond the place, or reads
+    beyond it when its effects are `Effects.NONE`.
     """
+    if reach is None:
+        reach = Reach.READS_BEYOND if effects is Effects.NONE else Reach.ACTS_BEYOND
 
     def decorate(function: Callable[..., Awaitable[str]]) -> Tool:
         arguments = _arguments_of(function)
@@ -181,6 +220,10 @@ def tool(
             auto_approved=auto_approved,
             subjects=subjects,
             prepare=prepare,
+            foreign=foreign,
+            private=private,
+            reach=reach,
+            reach_of=reach_of,
         )
 
     return decorate

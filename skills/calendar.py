@@ -16,7 +16,7 @@ from bot.calendars.drafts import Wanted, draft
 from bot.calendars.parsing import Event
 from bot.calendars.times import Window
 from bot.values import Json
-from skills.base import Effects, Prepare, Skill, Tool, ToolContext, ToolError, tool
+from skills.base import Effects, Prepare, Reach, Skill, Tool, ToolContext, ToolError, tool
 
 MOST_CHARACTERS = 200
 GUIDE = """\
@@ -51,7 +51,13 @@ def build(calendars: Calendars) -> Skill:
 
 def _calendar_list(calendars: Calendars) -> Tool:
     # Runs may have it: it shows what the run's owner may see, and nobody else's.
-    @tool(effects=Effects.NONE, timeout_seconds=calendars.seconds)
+    @tool(
+        effects=Effects.NONE,
+        timeout_seconds=calendars.seconds,
+        foreign=True,
+        private=True,
+        reach=Reach.READS_BEYOND,
+    )
     async def calendar_list(
         context: ToolContext,
         from_: Annotated[
@@ -110,6 +116,9 @@ def _event_tool(
         needs_confirmation=True,
         effects=Effects.REPEATABLE,
         prepare=prepare,
+        foreign=False,
+        private=False,
+        reach=Reach.ACTS_BEYOND,
     )
     # Its parameters are what the model fills in.
     async def calendar_create(  # noqa: PLR0913, PLR0917

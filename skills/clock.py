@@ -3,14 +3,14 @@
 from typing import Annotated
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from skills.base import Effects, Skill, ToolContext, ToolError, tool
+from skills.base import Effects, Reach, Skill, ToolContext, ToolError, tool
 
 
 def build(zone: str) -> Skill:
     """Return the skill that tells the time, in this zone when no other is asked for."""
     default = zone
 
-    @tool(effects=Effects.NONE)
+    @tool(effects=Effects.NONE, foreign=False, private=False, reach=Reach.READS_HERE)
     async def current_time(
         context: ToolContext,
         zone: Annotated[str, "Such as Europe/Paris"] = default,

@@ -12,7 +12,7 @@ from bot.workspaces.search import Question
 from bot.workspaces.settings import spoken
 from bot.workspaces.workspace import Workspace, Written
 from bot.workspaces.workspaces import Workspaces
-from skills.base import Effects, Skill, Tool, ToolContext, tool
+from skills.base import Effects, Reach, Skill, Tool, ToolContext, tool
 from skills.files_wording import edited, listed, said_found, said_names, shown_text, to_write
 
 MOST_PATHS = 200
@@ -43,7 +43,13 @@ def build(workspaces: Workspaces) -> Skill:
 
 
 def _file_read(workspaces: Workspaces) -> Tool:
-    @tool(effects=Effects.NONE, subjects=subjects.path("path"))
+    @tool(
+        effects=Effects.NONE,
+        subjects=subjects.path("path"),
+        foreign=True,
+        private=True,
+        reach=Reach.READS_HERE,
+    )
     async def file_read(
         context: ToolContext,
         path: _Path,
@@ -67,7 +73,13 @@ def _file_read(workspaces: Workspaces) -> Tool:
 
 
 def _file_write(workspaces: Workspaces) -> Tool:
-    @tool(effects=Effects.REPEATABLE, subjects=subjects.path("path"))
+    @tool(
+        effects=Effects.REPEATABLE,
+        subjects=subjects.path("path"),
+        foreign=False,
+        private=False,
+        reach=Reach.ACTS_BEYOND,
+    )
     async def file_write(context: ToolContext, path: _Path, text: str) -> str:
         """Write a text file, in place of all it held. To change a part, use file_edit."""
 
@@ -84,7 +96,13 @@ def _file_write(workspaces: Workspaces) -> Tool:
 
 def _file_edit(workspaces: Workspaces) -> Tool:
     # Made twice it would find its text no more, or find it again in what it wrote.
-    @tool(effects=Effects.ONCE, subjects=subjects.path("path"))
+    @tool(
+        effects=Effects.ONCE,
+        subjects=subjects.path("path"),
+        foreign=False,
+        private=False,
+        reach=Reach.ACTS_BEYOND,
+    )
     async def file_edit(
         context: ToolContext,
         path: _Path,
@@ -117,7 +135,13 @@ def _file_edit(workspaces: Workspaces) -> Tool:
 
 
 def _file_list(workspaces: Workspaces) -> Tool:
-    @tool(effects=Effects.NONE, subjects=subjects.path("path"))
+    @tool(
+        effects=Effects.NONE,
+        subjects=subjects.path("path"),
+        foreign=True,
+        private=True,
+        reach=Reach.READS_HERE,
+    )
     async def file_list(
         context: ToolContext,
         path: _Folder = "",
@@ -135,7 +159,13 @@ def _file_list(workspaces: Workspaces) -> Tool:
 
 
 def _glob(workspaces: Workspaces) -> Tool:
-    @tool(effects=Effects.NONE, subjects=subjects.path("path"))
+    @tool(
+        effects=Effects.NONE,
+        subjects=subjects.path("path"),
+        foreign=True,
+        private=True,
+        reach=Reach.READS_HERE,
+    )
     async def glob(
         context: ToolContext,
         pattern: Annotated[str, "`*.md` (in the folder), `**/*.{js,ts}` (also below)"],
@@ -153,7 +183,13 @@ def _glob(workspaces: Workspaces) -> Tool:
 
 
 def _grep(workspaces: Workspaces) -> Tool:
-    @tool(effects=Effects.NONE, subjects=subjects.path("path"))
+    @tool(
+        effects=Effects.NONE,
+        subjects=subjects.path("path"),
+        foreign=True,
+        private=True,
+        reach=Reach.READS_HERE,
+    )
     async def grep(
         context: ToolContext,
         pattern: Annotated[str, "RE2, within one line"],

@@ -18,7 +18,7 @@ from db import memories
 from db.database import Database
 from db.memories import Memory, fitting
 from db.users import lock
-from skills.base import Effects, Skill, Tool, ToolContext, ToolError, tool
+from skills.base import Effects, Reach, Skill, Tool, ToolContext, ToolError, tool
 
 MOST_MEMORIES = 200
 MOST_CHARACTERS = 300
@@ -56,7 +56,13 @@ def build(database: Database) -> Skill:
 
 
 def _remember(database: Database) -> Tool:
-    @tool(main_agent_only=True, effects=Effects.REPEATABLE)
+    @tool(
+        main_agent_only=True,
+        effects=Effects.REPEATABLE,
+        foreign=False,
+        private=False,
+        reach=Reach.CHANGES_OWN,
+    )
     async def remember(
         context: ToolContext,
         text: Annotated[str, "Word for word as they wrote it to you"],
@@ -92,6 +98,9 @@ def _remember_found(database: Database) -> Tool:
         needs_confirmation=True,
         effects=Effects.REPEATABLE,
         prepare=what_is_kept,
+        foreign=False,
+        private=False,
+        reach=Reach.CHANGES_OWN,
     )
     async def remember_found(
         context: ToolContext,
@@ -108,7 +117,13 @@ def _remember_found(database: Database) -> Tool:
 
 def _recall(database: Database) -> Tool:
     # Not for subagents: what a run knows, it may put into the address of a page.
-    @tool(main_agent_only=True, effects=Effects.NONE)
+    @tool(
+        main_agent_only=True,
+        effects=Effects.NONE,
+        foreign=False,
+        private=True,
+        reach=Reach.READS_BEYOND,
+    )
     async def recall(
         context: ToolContext,
         query: Annotated[str | None, "Everything if left out"] = None,
@@ -130,7 +145,13 @@ def _recall(database: Database) -> Tool:
 
 def _forget(database: Database) -> Tool:
     # Made twice it might delete a newer memory that was given the number in between.
-    @tool(main_agent_only=True, effects=Effects.ONCE)
+    @tool(
+        main_agent_only=True,
+        effects=Effects.ONCE,
+        foreign=False,
+        private=False,
+        reach=Reach.ACTS_BEYOND,
+    )
     async def forget(context: ToolContext, number: _Number) -> str:
         """Forget a memory, when the person wants that."""
         async with database.transaction() as tx:

@@ -13,7 +13,7 @@ from db.database import Database
 from db.notes import Note
 from db.search import search_notes, words_of
 from db.users import lock
-from skills.base import Effects, Skill, Tool, ToolContext, ToolError, tool
+from skills.base import Effects, Reach, Skill, Tool, ToolContext, ToolError, tool
 
 MOST_NOTES = 2000
 MOST_CHARACTERS = 10_000
@@ -47,7 +47,13 @@ def build(database: Database) -> Skill:
 
 
 def _note_save(database: Database) -> Tool:
-    @tool(main_agent_only=True, effects=Effects.REPEATABLE)
+    @tool(
+        main_agent_only=True,
+        effects=Effects.REPEATABLE,
+        foreign=False,
+        private=False,
+        reach=Reach.CHANGES_OWN,
+    )
     async def note_save(
         context: ToolContext,
         text: Annotated[str, f"At most {MOST_CHARACTERS:,} characters"],
@@ -74,7 +80,7 @@ def _note_save(database: Database) -> Tool:
 
 
 def _note_search(database: Database) -> Tool:
-    @tool(effects=Effects.NONE)
+    @tool(effects=Effects.NONE, foreign=True, private=True, reach=Reach.READS_BEYOND)
     async def note_search(
         context: ToolContext,
         query: str,
@@ -93,7 +99,7 @@ def _note_search(database: Database) -> Tool:
 
 
 def _note_list(database: Database) -> Tool:
-    @tool(effects=Effects.NONE)
+    @tool(effects=Effects.NONE, foreign=True, private=True, reach=Reach.READS_BEYOND)
     async def note_list(
         context: ToolContext, page: Annotated[int, Field(ge=1, le=1000)] = 1
     ) -> str:
@@ -111,7 +117,7 @@ def _note_list(database: Database) -> Tool:
 
 
 def _note_read(database: Database) -> Tool:
-    @tool(effects=Effects.NONE)
+    @tool(effects=Effects.NONE, foreign=True, private=True, reach=Reach.READS_BEYOND)
     async def note_read(context: ToolContext, number: _Number) -> str:
         """Read a whole note."""
         async with database.snapshot() as tx:
@@ -125,7 +131,13 @@ def _note_read(database: Database) -> Tool:
 
 def _note_delete(database: Database) -> Tool:
     # Made twice it might delete a newer note that was given the number in between.
-    @tool(main_agent_only=True, effects=Effects.ONCE)
+    @tool(
+        main_agent_only=True,
+        effects=Effects.ONCE,
+        foreign=False,
+        private=False,
+        reach=Reach.ACTS_BEYOND,
+    )
     async def note_delete(context: ToolContext, number: _Number) -> str:
         """Delete a note, when the person asks for it."""
         async with database.transaction() as tx:

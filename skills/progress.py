@@ -2,10 +2,16 @@
 
 from typing import Annotated
 
-from skills.base import Effects, Skill, ToolContext, tool
+from skills.base import Effects, Reach, Skill, ToolContext, tool
 
 
-@tool(effects=Effects.REPEATABLE, auto_approved=True)
+@tool(
+    effects=Effects.REPEATABLE,
+    auto_approved=True,
+    foreign=False,
+    private=False,
+    reach=Reach.CHANGES_OWN,
+)
 async def report_progress(
     context: ToolContext,
     message: Annotated[str, "One short sentence"],

@@ -7,7 +7,7 @@ from pydantic import Field
 
 from bot.agent.sanitizer import escape_for_model, one_line
 from bot.schedules.book import Planned, Schedule, ScheduleBook, Wanted
-from skills.base import Effects, Skill, Tool, ToolContext, tool
+from skills.base import Effects, Reach, Skill, Tool, ToolContext, tool
 
 GUIDE = """\
 schedule_task is for what the person wants done later, or again and again: each time a subagent
@@ -35,7 +35,13 @@ def build(book: ScheduleBook) -> Skill:
 
 
 def _schedule_task(book: ScheduleBook) -> Tool:
-    @tool(main_agent_only=True, effects=Effects.REPEATABLE)
+    @tool(
+        main_agent_only=True,
+        effects=Effects.REPEATABLE,
+        foreign=False,
+        private=False,
+        reach=Reach.ACTS_BEYOND,
+    )
     async def schedule_task(
         context: ToolContext,
         task: Annotated[str, "With everything needed to do it"],
@@ -65,7 +71,13 @@ def _schedule_task(book: ScheduleBook) -> Tool:
 
 
 def _schedule_list(book: ScheduleBook) -> Tool:
-    @tool(main_agent_only=True, effects=Effects.NONE)
+    @tool(
+        main_agent_only=True,
+        effects=Effects.NONE,
+        foreign=True,
+        private=True,
+        reach=Reach.READS_BEYOND,
+    )
     async def schedule_list(context: ToolContext) -> str:
         """List the person's schedules, with their next times."""
         return _lines(await book.alive(context.user)) or "There are no schedules."
@@ -74,7 +86,13 @@ def _schedule_list(book: ScheduleBook) -> Tool:
 
 
 def _schedule_cancel(book: ScheduleBook) -> Tool:
-    @tool(main_agent_only=True, effects=Effects.ONCE)
+    @tool(
+        main_agent_only=True,
+        effects=Effects.ONCE,
+        foreign=False,
+        private=False,
+        reach=Reach.ACTS_BEYOND,
+    )
     async def schedule_cancel(context: ToolContext, number: _Number) -> str:
         """End a schedule for good; runs that have started go on."""
         return f"{_name(await book.cancel(number, context.user))} is cancelled."
@@ -83,7 +101,13 @@ def _schedule_cancel(book: ScheduleBook) -> Tool:
 
 
 def _scheduler_toggle(book: ScheduleBook) -> Tool:
-    @tool(main_agent_only=True, effects=Effects.REPEATABLE)
+    @tool(
+        main_agent_only=True,
+        effects=Effects.REPEATABLE,
+        foreign=False,
+        private=False,
+        reach=Reach.ACTS_BEYOND,
+    )
     async def scheduler_toggle(
         context: ToolContext,
         *,

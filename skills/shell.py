@@ -12,7 +12,7 @@ from bot.agent.sanitizer import escape_for_model
 from bot.sandbox.settings import ShellSettings
 from bot.sandbox.shell import QUEUE_SECONDS, Ended, NotStartedError
 from bot.sandbox.slots import SlotsBusyError
-from skills.base import Effects, Skill, ToolContext, ToolError, tool
+from skills.base import Effects, Reach, Skill, ToolContext, ToolError, tool
 
 
 class Runner(Protocol):
@@ -61,6 +61,9 @@ def build(sandbox: Runner, folder_of: FolderOf, counted_of: FolderOf) -> Skill:
         effects=Effects.ONCE,
         timeout_seconds=most + _FURTHER_SECONDS,
         subjects=subjects.commands("command"),
+        foreign=True,
+        private=True,
+        reach=Reach.ACTS_BEYOND,
     )
     async def shell(
         context: ToolContext,

@@ -10,7 +10,7 @@ from bot.subagents.manager import SubagentManager
 from bot.subagents.records import Records
 from bot.subagents.requests import Caller, Run, RunRequest, Spawned
 from bot.values import Json, Role, short
-from skills.base import Effects, Skill, Tool, ToolContext, ToolError, tool
+from skills.base import Effects, Reach, Skill, Tool, ToolContext, ToolError, tool
 
 GUIDE = """\
 Handing over work:
@@ -61,6 +61,9 @@ def _starting(manager: SubagentManager) -> tuple[Tool, ...]:
         timeout_seconds=limit,
         auto_approved=True,
         subjects=agent_meant,
+        foreign=True,
+        private=True,
+        reach=Reach.CHANGES_OWN,
     )
     async def delegate_to_subagent(
         context: ToolContext,
@@ -85,6 +88,9 @@ def _starting(manager: SubagentManager) -> tuple[Tool, ...]:
         effects=Effects.REPEATABLE,
         auto_approved=True,
         subjects=agent_meant,
+        foreign=False,
+        private=False,
+        reach=Reach.CHANGES_OWN,
     )
     async def sessions_spawn(  # noqa: PLR0913, PLR0917 - what a model may say about a run
         call: ToolContext,
@@ -133,7 +139,13 @@ def _starting(manager: SubagentManager) -> tuple[Tool, ...]:
 
 
 def _watching(records: Records) -> tuple[Tool, ...]:
-    @tool(main_agent_only=True, effects=Effects.NONE)
+    @tool(
+        main_agent_only=True,
+        effects=Effects.NONE,
+        foreign=True,
+        private=True,
+        reach=Reach.READS_HERE,
+    )
     async def sessions_list(context: ToolContext) -> str:
         """List the person's runs, also those that ended in the last half hour."""
         active, ended = await records.list(Caller.of(context))
@@ -144,7 +156,13 @@ def _watching(records: Records) -> tuple[Tool, ...]:
             lines += ["Ended lately:", *(_line(run) for run in ended)]
         return "\n".join(lines)
 
-    @tool(main_agent_only=True, effects=Effects.NONE)
+    @tool(
+        main_agent_only=True,
+        effects=Effects.NONE,
+        foreign=True,
+        private=True,
+        reach=Reach.READS_HERE,
+    )
     async def sessions_log(
         context: ToolContext,
         run_id: RunId,
@@ -155,7 +173,13 @@ def _watching(records: Records) -> tuple[Tool, ...]:
         head = f"Log of {_name(found.run)}, page {found.page} of {found.pages}:"
         return escape_for_model("\n".join([head, *found.lines]))
 
-    @tool(main_agent_only=True, effects=Effects.NONE)
+    @tool(
+        main_agent_only=True,
+        effects=Effects.NONE,
+        foreign=True,
+        private=True,
+        reach=Reach.READS_HERE,
+    )
     async def sessions_info(context: ToolContext, run_id: RunId) -> str:
         """Show a run's status, tokens, time, and the beginning of its result."""
         details = await records.info(run_id, Caller.of(context))
@@ -194,7 +218,14 @@ def _steering(manager: SubagentManager, records: Records) -> tuple[Tool, ...]:
             )
         return {"run_id": run.id}, f"stop “{one_line(run.label, 60)}” ({short(run.id)})"
 
-    @tool(main_agent_only=True, effects=Effects.REPEATABLE, auto_approved=True)
+    @tool(
+        main_agent_only=True,
+        effects=Effects.REPEATABLE,
+        auto_approved=True,
+        foreign=False,
+        private=False,
+        reach=Reach.CHANGES_OWN,
+    )
     async def sessions_send(context: ToolContext, run_id: RunId, message: str) -> str:
         """Leave a message for a run; it reads it at its next step."""
         return escape_for_model(await manager.send(run_id, message, Caller.of(context)))
@@ -204,6 +235,9 @@ def _steering(manager: SubagentManager, records: Records) -> tuple[Tool, ...]:
         needs_confirmation=True,
         effects=Effects.REPEATABLE,
         prepare=the_one_run,
+        foreign=False,
+        private=False,
+        reach=Reach.ACTS_BEYOND,
     )
     async def sessions_stop(context: ToolContext, run_id: RunId) -> str:
         """Stop a run. The person is asked first."""

@@ -8,7 +8,7 @@ from bot.agent.sanitizer import escape_for_model, one_line, stored
 from db import todos
 from db.database import Database
 from db.todos import Todo, progress
-from skills.base import Effects, Skill, Tool, ToolContext, ToolError, tool
+from skills.base import Effects, Reach, Skill, Tool, ToolContext, ToolError, tool
 
 MOST_ITEMS = 50
 MOST_CHARACTERS = 300
@@ -39,7 +39,13 @@ def build(database: Database) -> Skill:
 
 
 def _todo_write(database: Database) -> Tool:
-    @tool(effects=Effects.REPEATABLE, auto_approved=True)
+    @tool(
+        effects=Effects.REPEATABLE,
+        auto_approved=True,
+        foreign=False,
+        private=False,
+        reach=Reach.CHANGES_OWN,
+    )
     async def todo_write(context: ToolContext, items: list[Item]) -> str:
         """Write your whole list of things to do, in place of the one before; [] clears it."""
         if len(items) > MOST_ITEMS:
@@ -59,7 +65,7 @@ def _todo_write(database: Database) -> Tool:
 
 
 def _todo_read(database: Database) -> Tool:
-    @tool(effects=Effects.NONE)
+    @tool(effects=Effects.NONE, foreign=True, private=True, reach=Reach.READS_HERE)
     async def todo_read(context: ToolContext) -> str:
         """Read your list of things to do."""
         async with database.snapshot() as tx:

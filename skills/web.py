@@ -18,7 +18,7 @@ from bot.net.pages import READING_SECONDS, to_markdown
 from bot.net.urls import checked
 from bot.search.base import Hit, SearchProvider
 from bot.values import Json
-from skills.base import Effects, Skill, Tool, ToolContext, ToolError, tool
+from skills.base import Effects, Reach, Skill, Tool, ToolContext, ToolError, tool
 
 PART_CHARACTERS = 20_000
 MOST_HITS = 10
@@ -73,7 +73,14 @@ def build(
 def _web_fetch(web: Fetches, seconds: float) -> Tool:
     reading = asyncio.Semaphore(READ_AT_ONCE)
 
-    @tool(effects=Effects.NONE, timeout_seconds=seconds, subjects=_address)
+    @tool(
+        effects=Effects.NONE,
+        timeout_seconds=seconds,
+        subjects=_address,
+        foreign=True,
+        private=False,
+        reach=Reach.READS_BEYOND,
+    )
     async def web_fetch(
         context: ToolContext,
         url: Annotated[str, "With https://"],
@@ -91,7 +98,14 @@ def _web_fetch(web: Fetches, seconds: float) -> Tool:
 
 
 def _web_search(search: SearchProvider, seconds: float) -> Tool:
-    @tool(effects=Effects.NONE, timeout_seconds=seconds, subjects=subjects.argument("query"))
+    @tool(
+        effects=Effects.NONE,
+        timeout_seconds=seconds,
+        subjects=subjects.argument("query"),
+        foreign=True,
+        private=False,
+        reach=Reach.READS_BEYOND,
+    )
     async def web_search(
         context: ToolContext,
         query: Annotated[str, f"At most {MOST_QUERY_CHARACTERS} characters"],

@@ -10,7 +10,7 @@ from bot.values import Clock
 from db import whiteboard
 from db.database import Database
 from db.whiteboard import MOST_CHARACTERS
-from skills.base import Effects, Skill, Tool, ToolContext, ToolError, tool
+from skills.base import Effects, Reach, Skill, Tool, ToolContext, ToolError, tool
 
 #: What a key that does not exist reads as.
 MISSING = "null"
@@ -72,23 +72,35 @@ def build_for_runs(database: Database, now: Clock) -> Skill:
     """Return the tools of a run for its own board. They are given to runs, not registered."""
     boards = Boards(database, now)
 
-    @tool(effects=Effects.REPEATABLE, auto_approved=True)
+    @tool(
+        effects=Effects.REPEATABLE,
+        auto_approved=True,
+        foreign=False,
+        private=False,
+        reach=Reach.CHANGES_OWN,
+    )
     async def whiteboard_write(context: ToolContext, key: str, value: _Value) -> str:
         """Put a text on the whiteboard that you share with whoever gave the task."""
         return await boards.write(_own(context), key, value)
 
-    @tool(effects=Effects.NONE)
+    @tool(effects=Effects.NONE, foreign=True, private=True, reach=Reach.READS_HERE)
     async def whiteboard_read(context: ToolContext, key: str) -> str:
         """Read from the whiteboard; `null` if there is nothing."""
         value = await boards.read(_own(context), key)
         return MISSING if value is None else value
 
-    @tool(effects=Effects.NONE)
+    @tool(effects=Effects.NONE, foreign=True, private=True, reach=Reach.READS_HERE)
     async def whiteboard_list(context: ToolContext) -> str:
         """List what is on the whiteboard."""
         return await boards.listed(_own(context))
 
-    @tool(effects=Effects.REPEATABLE, auto_approved=True)
+    @tool(
+        effects=Effects.REPEATABLE,
+        auto_approved=True,
+        foreign=False,
+        private=False,
+        reach=Reach.CHANGES_OWN,
+    )
     async def whiteboard_delete(context: ToolContext, key: str) -> str:
         """Delete from the whiteboard."""
         return await boards.remove(_own(context), key)
@@ -100,24 +112,50 @@ def build_for_main(database: Database, resolve: Resolve, now: Clock) -> Skill:
     """Return the main agent's tools for the boards of its person's runs."""
     boards = Boards(database, now)
 
-    @tool(main_agent_only=True, effects=Effects.REPEATABLE, auto_approved=True)
+    @tool(
+        main_agent_only=True,
+        effects=Effects.REPEATABLE,
+        auto_approved=True,
+        foreign=False,
+        private=False,
+        reach=Reach.CHANGES_OWN,
+    )
     async def whiteboard_write(context: ToolContext, run_id: str, key: str, value: _Value) -> str:
         """Put a text on a run's whiteboard."""
         return await boards.write(await resolve(context, run_id), key, value)
 
-    @tool(main_agent_only=True, effects=Effects.NONE)
+    @tool(
+        main_agent_only=True,
+        effects=Effects.NONE,
+        foreign=True,
+        private=True,
+        reach=Reach.READS_HERE,
+    )
     async def whiteboard_read(context: ToolContext, run_id: str, key: str) -> str:
         """Read from a run's whiteboard; `null` if there is nothing."""
         value = await boards.read(await resolve(context, run_id), key)
         return MISSING if value is None else await asyncio.to_thread(escape_for_model, value)
 
-    @tool(main_agent_only=True, effects=Effects.NONE)
+    @tool(
+        main_agent_only=True,
+        effects=Effects.NONE,
+        foreign=True,
+        private=True,
+        reach=Reach.READS_HERE,
+    )
     async def whiteboard_list(context: ToolContext, run_id: str) -> str:
         """List what is on a run's whiteboard."""
         listed = await boards.listed(await resolve(context, run_id))
         return await asyncio.to_thread(escape_for_model, listed)
 
-    @tool(main_agent_only=True, effects=Effects.REPEATABLE, auto_approved=True)
+    @tool(
+        main_agent_only=True,
+        effects=Effects.REPEATABLE,
+        auto_approved=True,
+        foreign=False,
+        private=False,
+        reach=Reach.CHANGES_OWN,
+    )
     async def whiteboard_delete(context: ToolContext, run_id: str, key: str) -> str:
         """Delete from a run's whiteboard."""
         return await boards.remove(await resolve(context, run_id), key)

@@ -77,7 +77,8 @@ class Surroundings:
     """What an agent is given by whoever lets it work.
 
     Attributes:
-        caller: Who the tools act for; the id of each call is filled in.
+        caller: Who the tools act for, with the flags of the prompt at the start; the id of each
+            call is filled in, and the flags include the results so far.
         spent_before: Tokens charged to earlier attempts, a call that was under way when the
             process died included: it was paid for, or may have been.
     """
@@ -374,7 +375,14 @@ class BaseAgent:
         once = self._toolbox.effects(call.name) is Effects.ONCE
         counters, call_id = progress.counters(0), f"{step}.{index}"
         spent = partial(progress.spend, self._around.meter)
-        context = replace(self._around.caller, call_id=call_id, spent=spent)
+        caller = self._around.caller
+        context = replace(
+            caller,
+            call_id=call_id,
+            spent=spent,
+            foreign=caller.foreign or progress.foreign,
+            private=caller.private or progress.private,
+        )
         if (
             once
             and progress.resumed_at == step

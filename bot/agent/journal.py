@@ -79,20 +79,12 @@ def _body(entry: Entry) -> Json:
             "limit": entry.limit,
             "read": list(entry.read),
         }
-    result = entry.result
-    return {
-        "step": entry.step,
-        "index": entry.index,
-        "id": result.call_id,
-        "text": result.text,
-        "failed": result.failed,
-    }
+    return {"step": entry.step, "index": entry.index, **entry.result.document}
 
 
 def _entry(kind: str, body: Json) -> Entry:
     if kind == "result":
-        result = ToolResult(body["id"], body["text"], body["failed"])
-        return ResultEntry(body["step"], body["index"], result)
+        return ResultEntry(body["step"], body["index"], ToolResult.read(body))
     answer = from_json(body["answer"])
     if not isinstance(answer, Answer):
         raise TypeError(f"No answer: {body!r}")

@@ -75,11 +75,35 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class ToolResult:
-    """What came of a call, as the model will read it."""
+    """What came of a call, as the model will read it.
+
+    Attributes:
+        foreign: It holds content that neither the user nor the bot wrote.
+        private: It holds private material.
+    """
 
     call_id: str
     text: str
     failed: bool = False
+    foreign: bool = False
+    private: bool = False
+
+    @property
+    def document(self) -> Json:
+        """The result as JSON, for the steps table."""
+        row = {"id": self.call_id, "text": self.text, "failed": self.failed}
+        return row | {"foreign": self.foreign, "private": self.private}
+
+    @classmethod
+    def read(cls, document: Json) -> "ToolResult":
+        """Return the result that `document` holds; one stored before the flags has both set."""
+        return cls(
+            document["id"],
+            document["text"],
+            document["failed"],
+            foreign=document.get("foreign", True),
+            private=document.get("private", True),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +176,7 @@ def to_json(message: Message) -> Json:
             shown = [{"media_type": each.media_type, "base64": each.base64} for each in images]
             return {"kind": "user", "text": text} | ({"images": shown} if shown else {})
         case ToolResults(results, note):
-            rows = [{"id": r.call_id, "text": r.text, "failed": r.failed} for r in results]
+            rows = [result.document for result in results]
             return {"kind": "results", "results": rows, "note": note}
         case Answer():
             return {
@@ -186,9 +210,7 @@ def from_json(document: Json) -> Message:
             images = (Image(each["media_type"], b64decode(each["base64"])) for each in shown)
             return UserMessage(text, tuple(images))
         case {"kind": "results", "results": list(rows), "note": str(note)}:
-            return ToolResults(
-                tuple(ToolResult(r["id"], r["text"], r["failed"]) for r in rows), note
-            )
+            return ToolResults(tuple(map(ToolResult.read, rows)), note)
         case {"kind": "answer"}:
             return Answer(
                 document["text"],

@@ -1,7 +1,7 @@
 """How far one piece of work has come: what is kept between its steps."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from bot.agent.context import has_calls
@@ -98,6 +98,21 @@ class Progress:
     def usage(self) -> Usage:
         """What all calls cost, one that a crash interrupted included."""
         return sum((answer.usage for answer in self.answers), self.extra)
+
+    @property
+    def foreign(self) -> bool:
+        """Whether a result in the prompt holds what neither the user nor the bot wrote."""
+        return any(result.foreign for result in self._shown_results())
+
+    @property
+    def private(self) -> bool:
+        """Whether a result in the prompt holds private material."""
+        return any(result.private for result in self._shown_results())
+
+    def _shown_results(self) -> Iterator[ToolResult]:
+        for message in self.messages:
+            if isinstance(message, ToolResults):
+                yield from message.results
 
     def charge(self, spent_before: int) -> None:
         """Count what earlier attempts were charged beyond the answers that they stored."""

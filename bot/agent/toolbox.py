@@ -132,7 +132,7 @@ class Toolbox:
         text, failed = await self._run(tool, call.arguments, context, limit, left)
         kept = stored(text[:MAX_RESULT_CHARACTERS])
         kept = cut(kept, MAX_RESULT_CHARACTERS, more=len(text) > MAX_RESULT_CHARACTERS)
-        return ToolResult(call.id, kept, failed=failed)
+        return ToolResult(call.id, kept, failed=failed, foreign=tool.foreign, private=tool.private)
 
     def _refuse(self, call: ToolCall, tool: Tool | None, context: ToolContext) -> str:
         if tool is None or not self._may(tool, self._is_subagent or context.run_id is not None):

@@ -16,7 +16,7 @@ from bot.mcp.tools import Offer, offers, result_text
 from bot.tasks import Tasks
 from bot.values import Json
 from db.mcp_pins import Pin
-from skills.base import Effects, Tool, ToolContext
+from skills.base import Effects, Reach, Tool, ToolContext
 
 log = logging.getLogger(__name__)
 
@@ -213,6 +213,9 @@ class McpServer:
             main_agent_only=raw not in settings.runs,
             needs_confirmation=raw in settings.confirm,
             effects=Effects.NONE if raw in settings.read_only else Effects.ONCE,
+            foreign=True,
+            private=True,
+            reach=Reach.READS_BEYOND if raw in settings.read_only else Reach.ACTS_BEYOND,
             # What is said here says more than what the toolbox would.
             timeout_seconds=settings.timeout_seconds + GRACE,
         )

@@ -19,7 +19,7 @@ from bot.rest.requests import Request, request_for
 from bot.rest.settings import RestServiceSettings, RestSettings
 from bot.tasks import Tasks
 from bot.values import Json
-from skills.base import Effects, Tool, ToolContext
+from skills.base import Effects, Reach, Tool, ToolContext
 
 if TYPE_CHECKING:
     import aiohttp
@@ -161,6 +161,9 @@ class RestService:
             main_agent_only=operation.id not in settings.runs,
             needs_confirmation=operation.id in settings.confirm,
             effects=Effects.NONE if reads else Effects.ONCE,
+            foreign=True,
+            private=True,
+            reach=Reach.READS_BEYOND if reads else Reach.ACTS_BEYOND,
             timeout_seconds=settings.timeout_seconds + GRACE,
         )
 

@@ -71,7 +71,9 @@ async def test_a_tool_is_listed_as_the_model_reads_it_and_called(box: Box) -> No
     (described,) = tools.descriptions
     assert (described.name, described.description) == ("add", "Add two numbers.")
     assert described.schema["required"] == ["a"]
-    assert await tools.call(call("add", "id", a=2), caller()) == ToolResult("id", "3")
+    assert await tools.call(call("add", "id", a=2), caller()) == ToolResult(
+        "id", "3", foreign=True, private=True
+    )
 
 
 async def test_an_unknown_tool_is_refused_with_the_names_of_those_there_are(

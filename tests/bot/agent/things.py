@@ -13,7 +13,7 @@ from bot.agent.toolbox import Toolbox
 from bot.models.base import Model, OnText, Question
 from bot.tasks import Tasks
 from bot.values import Json
-from skills.base import Effects, Tool, ToolContext
+from skills.base import Effects, Reach, Tool, ToolContext
 from tests.fakes.around import surroundings
 
 TASK = [UserMessage("Count the sheep.")]
@@ -73,6 +73,9 @@ def a_tool(
     seconds: float | None = None,
     main_agent_only: bool = False,
     needs_confirmation: bool = False,
+    foreign: bool = False,
+    private: bool = False,
+    reach: Reach = Reach.CHANGES_OWN,
 ) -> Tool:
     """Return a tool; without a function it tells what it was called with."""
     return Tool(
@@ -84,6 +87,9 @@ def a_tool(
         timeout_seconds=seconds,
         main_agent_only=main_agent_only,
         needs_confirmation=needs_confirmation,
+        foreign=foreign,
+        private=private,
+        reach=reach,
     )
 
 
