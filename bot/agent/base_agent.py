@@ -20,18 +20,14 @@ from bot.agent.messages import (
 from bot.agent.progress import WARNING, AgentResult, Halt, Progress
 from bot.agent.protocols import (
     AnswerEntry,
-    Inbox,
-    Journal,
-    Meter,
-    Reporter,
     ResultEntry,
-    Timer,
+    Surroundings,
 )
 from bot.agent.toolbox import Toolbox, is_over, may_have_run, with_unique_ids
 from bot.errors import ContextTooLongError, ImagesRefusedError, ModelError
 from bot.models.base import Model, OnText, Question
 from bot.values import RunStatus
-from skills.base import Effects, ToolContext
+from skills.base import Effects
 
 log = logging.getLogger(__name__)
 
@@ -70,26 +66,6 @@ class AgentConfig:
     tool_result_characters: int = 16_000
     effort: str | None = None
     person: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Surroundings:
-    """What an agent is given by whoever lets it work.
-
-    Attributes:
-        caller: Who the tools act for, with the flags of the prompt at the start; the id of each
-            call is filled in, and the flags include the results so far.
-        spent_before: Tokens charged to earlier attempts, a call that was under way when the
-            process died included: it was paid for, or may have been.
-    """
-
-    journal: Journal
-    meter: Meter
-    timer: Timer
-    inbox: Inbox
-    reporter: Reporter
-    caller: ToolContext
-    spent_before: int = 0
 
 
 class BaseAgent:

@@ -123,6 +123,26 @@ class Reporter(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """What an agent is given by whoever lets it work.
+
+    Attributes:
+        caller: Who the tools act for, with the flags of the prompt at the start; the id of each
+            call is filled in, and the flags include the results so far.
+        spent_before: Tokens charged to earlier attempts, a call that was under way when the
+            process died included: it was paid for, or may have been.
+    """
+
+    journal: Journal
+    meter: Meter
+    timer: Timer
+    inbox: Inbox
+    reporter: Reporter
+    caller: ToolContext
+    spent_before: int = 0
+
+
 class Approver(Protocol):
     """Asks the person before a tool that needs it."""
 

@@ -7,12 +7,12 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from bot.agent.base_agent import AgentConfig, BaseAgent, Surroundings
+from bot.agent.base_agent import AgentConfig, BaseAgent
 from bot.agent.journal import StoredJournal
 from bot.agent.permissions import Permissions
 from bot.agent.plain import plain
 from bot.agent.progress import AgentResult, Progress
-from bot.agent.protocols import Approver
+from bot.agent.protocols import Approver, Surroundings
 from bot.agent.sanitizer import one_line
 from bot.agent.settings import AgentSettings
 from bot.agent.toolbox import Toolbox

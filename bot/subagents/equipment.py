@@ -5,12 +5,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from zoneinfo import ZoneInfo
 
-from bot.agent.base_agent import AgentConfig, Surroundings
+from bot.agent.base_agent import AgentConfig
 from bot.agent.context import run_prompt, run_task
 from bot.agent.definition import Agents, find
 from bot.agent.journal import StoredJournal
 from bot.agent.messages import UserMessage
 from bot.agent.permissions import Permissions, Rules, read_rules
+from bot.agent.protocols import Surroundings
 from bot.agent.settings import AgentSettings
 from bot.agent.toolbox import Toolbox
 from bot.events import EventBus

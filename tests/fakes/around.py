@@ -5,9 +5,17 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 
-from bot.agent.base_agent import Surroundings
 from bot.agent.messages import Usage
-from bot.agent.protocols import Counters, Entry, Inbox, Journal, Meter, Reporter, Timer
+from bot.agent.protocols import (
+    Counters,
+    Entry,
+    Inbox,
+    Journal,
+    Meter,
+    Reporter,
+    Surroundings,
+    Timer,
+)
 from bot.errors import FencedError
 from bot.subagents.budget import Unlimited
 from bot.values import Identity, Place, Role

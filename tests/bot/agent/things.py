@@ -5,10 +5,10 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TypedDict, Unpack
 
-from bot.agent.base_agent import AgentConfig, BaseAgent, Surroundings
+from bot.agent.base_agent import AgentConfig, BaseAgent
 from bot.agent.messages import ToolResult, ToolResults, UserMessage
 from bot.agent.progress import AgentResult
-from bot.agent.protocols import AnswerEntry, Entry
+from bot.agent.protocols import AnswerEntry, Entry, Surroundings
 from bot.agent.toolbox import Toolbox
 from bot.models.base import Model, OnText, Question
 from bot.tasks import Tasks
