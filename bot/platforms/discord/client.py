@@ -17,6 +17,7 @@ from bot.errors import ConfigError, PlatformUnreachableError
 from bot.platforms.base import Ears
 from bot.platforms.discord import portal
 from bot.platforms.discord.breaker import Breaker
+from bot.platforms.discord.buckets import use_buckets
 from bot.platforms.discord.parsers import skip_malformed
 from bot.platforms.discord.people import Reception
 from bot.platforms.discord.settings import DiscordSettings
@@ -112,6 +113,7 @@ class RetinueClient(discord.Client):
             raise PlatformUnreachableError(
                 f"Discord cannot be reached at {self.settings.api_url} ({_named(error)})."
             ) from error
+        use_buckets(self.http, LONGEST_RATE_LIMIT_SECONDS)
         flags = self.application.flags if self.application else discord.ApplicationFlags()
         self._wanted.message_content = (
             flags.gateway_message_content or flags.gateway_message_content_limited

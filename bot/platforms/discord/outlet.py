@@ -37,7 +37,7 @@ from bot.platforms.discord.replies import (
 from bot.platforms.discord.sending import PAUSES, Draft, Sender, made_harmless
 from bot.platforms.discord.settings import DiscordSettings
 from bot.platforms.discord.texts import paper_of
-from bot.platforms.discord.threads import Threads
+from bot.platforms.discord.threads import OPEN_SECONDS, Threads
 from bot.platforms.paper import Paper
 from bot.tasks import Tasks
 from bot.values import Identity, Place
@@ -59,6 +59,7 @@ class Tempo:
         edit_seconds: The least time between two edits of one message.
         typing_seconds: How often it is shown that the bot is typing.
         typing_at_most_seconds: The longest that one reply shows it.
+        open_seconds: What a thread may take to open before its channel is used instead.
         pauses: How long to wait before each repetition of a request that got no answer.
         last_pauses: The same for the last state of a card.
     """
@@ -66,6 +67,7 @@ class Tempo:
     edit_seconds: float
     typing_seconds: float = TYPING_SECONDS
     typing_at_most_seconds: float = TYPING_AT_MOST_SECONDS
+    open_seconds: float = OPEN_SECONDS
     pauses: tuple[float, ...] = PAUSES
     last_pauses: tuple[float, ...] = LAST_PAUSES
 
@@ -119,7 +121,7 @@ class DiscordOutlet:
         tempo = tempo or Tempo(edit_seconds=settings.edit_seconds)
         self._now = now
         self._sender = Sender(client, pauses=tempo.pauses)
-        self._threads = Threads(client, self._sender, tasks)
+        self._threads = Threads(client, self._sender, tasks, open_seconds=tempo.open_seconds)
         self._board = Board(
             self._sender,
             self._threads,

@@ -48,8 +48,8 @@ def problem_of(error: Exception) -> DeliveryError:
     match error:
         case discord.HTTPException():
             return _answered_with(error)
-        case discord.RateLimited():
-            return DeliveryError(BUSY)
+        case discord.RateLimited(retry_after=seconds):
+            return DeliveryError(BUSY, retry_after_seconds=seconds)
         case aiohttp.ClientConnectorError() | aiohttp.ConnectionTimeoutError():
             return DeliveryError(UNREACHABLE)
         case _:

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any, TypeVar
+from weakref import WeakValueDictionary
 
 import aiohttp
 import discord
@@ -82,6 +83,8 @@ class Sender:
         self._client = client
         self._pauses = pauses
         self._seconds = seconds
+        #: Messages to one channel are sent one after another, so that they keep their order.
+        self._posting: WeakValueDictionary[int, asyncio.Lock] = WeakValueDictionary()
 
     async def post(self, channel: str, draft: Draft, *, key: str, exact: bool = False) -> str:
         """Send a message and return its id.
@@ -115,7 +118,8 @@ class Sender:
             with _parameters(draft, nonce=nonce, reference=reference) as parameters:
                 return await self._client.http.send_message(target, params=parameters)
 
-        return await self._ask(send)
+        async with self._posting.setdefault(target, asyncio.Lock()):
+            return await self._ask(send)
 
     async def post_rest(
         self,
@@ -218,6 +222,19 @@ class Sender:
                 target, number, name=name, auto_archive_duration=1440
             )
         )
+
+    async def has_channel(self, channel: str) -> bool:
+        """Return whether there is a channel or thread with this id that the bot may see.
+
+        Raises:
+            DeliveryError: That cannot be told now.
+        """
+        target = _number(channel)
+        try:
+            await self._ask(lambda: self._client.http.get_channel(target))
+        except RefusedError:
+            return False
+        return True
 
     async def direct_channel(self, account: str) -> str:
         """Return the channel of direct messages with a person.

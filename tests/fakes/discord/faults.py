@@ -110,11 +110,52 @@ class Fault:
         return headers
 
 
+@dataclass(eq=False)
+class Window:
+    """A rate limit on some requests, which Discord tells in the headers of each answer.
+
+    Attributes:
+        limit: How many requests pass in one window.
+        seconds: How long the window still lasts, whatever the time is.
+        used: How many have passed.
+    """
+
+    method: str
+    path: str
+    limit: int
+    seconds: float
+    used: int = 0
+
+    def take(self) -> Fault | None:
+        """Count a request; return its refusal when there were too many."""
+        if self.used >= self.limit:
+            return Fault(self.method, self.path, retry_after=self.seconds)
+        self.used += 1
+        return None
+
+    def headers(self) -> dict[str, str]:
+        """Return what stands above an answer."""
+        return {
+            "X-RateLimit-Bucket": f"{self.method} {self.path}",
+            "X-RateLimit-Limit": str(self.limit),
+            "X-RateLimit-Remaining": str(self.limit - self.used),
+            "X-RateLimit-Reset-After": str(self.seconds),
+        }
+
+
 class Faults:
-    """The faults that a test ordered, the oldest first."""
+    """The faults that a test ordered, the oldest first, and the rate limits."""
 
     def __init__(self) -> None:
         self.ordered: list[Fault] = []
+        self.windows: list[Window] = []
+
+    def window(self, method: str, path: str) -> Window | None:
+        """Return the rate limit on a request."""
+        fitting = (
+            each for each in self.windows if Fault(each.method, each.path).fits(method, path)
+        )
+        return next(fitting, None)
 
     def take(self, method: str, path: str) -> Fault | None:
         """Return what happens to this request, and count it."""

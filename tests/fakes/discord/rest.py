@@ -73,11 +73,13 @@ class Rest:
             sent = await read(request)
             self._world.sent.append(sent)
             self._world.touch()
-            fault = self._world.faults.take(sent.method, sent.path)
+            window = self._world.faults.window(sent.method, sent.path)
+            fault = self._world.faults.take(sent.method, sent.path) or (window and window.take())
             if fault and (response := await _go_wrong(fault, request)):
                 sent.status, sent.code = response.status, fault.code
                 return response
             response = self._answer(route, request, sent)
+            response.headers.update(window.headers() if window else {})
             if fault and fault.cut:
                 sent.status = 0
                 return _tear(request)

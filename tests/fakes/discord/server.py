@@ -8,7 +8,7 @@ from typing import Self
 from aiohttp import web
 
 from tests.fakes.discord import routes, routes_application, routes_interactions
-from tests.fakes.discord.faults import Fault, Sent
+from tests.fakes.discord.faults import Fault, Sent, Window
 from tests.fakes.discord.interactions import Interactions
 from tests.fakes.discord.rest import Rest
 
@@ -116,6 +116,12 @@ class FakeDiscord(Interactions):
         )
         self.faults.ordered.append(fault)
         return fault
+
+    def limit(self, method: str, path: str, *, limit: int, seconds: float) -> Window:
+        """Let so many of the next requests pass in a window that lasts so long."""
+        window = Window(method, path, limit, seconds)
+        self.faults.windows.append(window)
+        return window
 
     def requests(self, method: str, path: str) -> list[Sent]:
         """Return the requests of one kind so far; `{…}` in the path stands for anything."""

@@ -3,7 +3,7 @@
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pydantic import SecretStr
 
@@ -26,6 +26,8 @@ THREADS = "/channels/{id}/messages/{id}/threads"
 
 #: As fast as it goes.
 AT_ONCE = Tempo(edit_seconds=0.0, typing_seconds=0.01, pauses=(0.0, 0.0), last_pauses=(0.0, 0.0))
+#: The same, and threads that do not open at once are not waited for.
+IMPATIENT = replace(AT_ONCE, open_seconds=0.1)
 
 _ESCAPED = re.compile(r"\\([\\*_~|])")
 

@@ -7,11 +7,20 @@ from dataclasses import replace
 import pytest
 
 from bot.errors import DeliveryError
-from bot.platforms.discord.sending import Sender
+from bot.platforms.base import Announcement
+from bot.platforms.discord.sending import Draft, Sender
 from bot.platforms.discord.threads import Threads
 from bot.tasks import Tasks
 from tests.bot.platforms.discord.hearing import town
-from tests.bot.platforms.discord.speaking import THREADS, Stand, stand
+from tests.bot.platforms.discord.speaking import (
+    IMPATIENT,
+    MESSAGES,
+    THREADS,
+    Stand,
+    card_of,
+    readable,
+    stand,
+)
 from tests.fakes.discord.server import FakeDiscord
 
 
@@ -117,3 +126,85 @@ async def test_a_thread_is_called_after_what_was_said() -> None:
         assert [each.name for each in fake.threads(heard.general)] == [
             "What is new in @ everyone's world?"
         ]
+
+
+# --- when Discord does not open it in time -------------------------------------------------------
+
+
+async def test_a_thread_that_takes_too_long_is_answered_in_the_channel_from_then_on() -> None:
+    async with stand(IMPATIENT) as room:
+        held = room.fake.fail("POST", THREADS, hold=asyncio.Event(), times=None)
+        threads = Threads(room.client, room.sender, room.tasks, open_seconds=0.1)
+
+        assert not await threads.ready(room.place)
+        held.take_back()
+        assert not await threads.ready(room.place)
+
+        assert len(room.fake.requests("POST", THREADS)) == 1
+
+
+async def test_a_thread_that_was_opened_without_an_answer_is_found(room: Stand) -> None:
+    await room.made_thread()
+    room.fake.fail("POST", THREADS, hold=asyncio.Event(), times=None)
+
+    assert await Threads(room.client, room.sender, room.tasks, open_seconds=0.1).ready(room.place)
+
+
+async def test_beyond_the_limit_of_threads_the_channel_is_used_at_once(room: Stand) -> None:
+    room.fake.limit("POST", THREADS, limit=1, seconds=300)
+    threads = room.threads
+    another = await room.fake.say(room.alice, room.channel, "and this?", mention=True)
+    place = replace(room.place, thread=str(another.id), message=str(another.id))
+
+    assert await threads.ready(room.place)
+    assert not await threads.ready(place)
+
+
+async def test_without_its_thread_all_of_a_place_is_said_in_the_channel_in_order() -> None:
+    async with stand(IMPATIENT) as room:
+        room.fake.fail("POST", THREADS, hold=asyncio.Event(), times=None)
+        outlet = room.outlet
+        reply = outlet.open_reply(room.place, room.owner)
+        async with asyncio.TaskGroup() as group:
+            group.create_task(outlet.acknowledge(room.place))
+            group.create_task(reply.finish("the answer"))
+            await asyncio.sleep(0)
+            outlet.show_card(card_of(room, label="the card"))
+            await asyncio.sleep(0)
+            for number in range(3):
+                announcement = Announcement(
+                    key=str(number),
+                    place=room.place,
+                    owner=room.owner,
+                    title="done",
+                    text=f"result {number}",
+                )
+                group.create_task(outlet.announce(announcement))
+                await asyncio.sleep(0)
+        await room.fake.until(lambda: len(room.fake.answers(room.channel)) == 5, "all of it")
+
+        order = ["the answer", "the card", "result 0", "result 1", "result 2"]
+        shown = [readable(each) for each in room.fake.answers(room.channel)]
+        assert [words in text for words, text in zip(order, shown, strict=True)] == [True] * 5
+        assert room.fake.answers(room.channel)[0].reference == room.said.id
+        assert len(room.fake.requests("POST", THREADS)) == 1
+
+
+async def test_messages_of_one_channel_do_not_overtake_one_another(room: Stand) -> None:
+    hold = asyncio.Event()
+    sender, other = room.sender, room.fake.add_channel(room.guild, "other")
+    # Discord takes many at once, and we know it.
+    await sender.post(str(room.channel.id), Draft(text="before"), key="before")
+    held = room.fake.fail("POST", MESSAGES, hold=hold)
+    async with asyncio.TaskGroup() as group:
+        for number in range(3):
+            draft = Draft(text=f"number {number}")
+            group.create_task(sender.post(str(room.channel.id), draft, key=str(number)))
+            await asyncio.sleep(0)
+        await room.fake.until(lambda: held.hits, "the first")
+        await sender.post(str(other.id), Draft(text="elsewhere"), key="other")
+        assert len(room.fake.answers(room.channel)) == 1
+        hold.set()
+
+    shown = [each.text() for each in room.fake.answers(room.channel)]
+    assert shown == ["before", "number 0", "number 1", "number 2"]
