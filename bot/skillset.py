@@ -21,6 +21,7 @@ from bot.net.addresses import AnyAddress
 from bot.net.guard import open_guarded
 from bot.net.web import Web
 from bot.rest.services import RestServices
+from bot.sandbox.commands import Commands
 from bot.sandbox.host import SandboxUnavailableError
 from bot.sandbox.selftest import open_sandbox
 from bot.sandbox.settings import Room
@@ -192,7 +193,7 @@ class Skillset:
         workspaces = Workspaces(self._config.workspaces)
         found = [files.build(workspaces)]
         if self._sandbox is not None:
-            found.append(shell.build(self._sandbox, workspaces.folder_of, workspaces.all_folder_of))
+            found.append(shell.build(Commands(self._sandbox, workspaces)))
         return found
 
     def _of_the_web(self) -> list[Skill]:

@@ -1,14 +1,13 @@
 """Shell commands, shut in: they see the person's workspace and nothing else of this machine."""
 
-import asyncio
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Iterator, Sequence
 from typing import Annotated, Protocol
 
 from pydantic import Field
 
 from bot.agent import subjects
 from bot.agent.sanitizer import escape_for_model
+from bot.changes import CAN_BE_UNDONE
 from bot.sandbox.settings import ShellSettings
 from bot.sandbox.shell import QUEUE_SECONDS, Ended, NotStartedError
 from bot.sandbox.slots import SlotsBusyError
@@ -16,27 +15,26 @@ from skills.base import Effects, Reach, Skill, ToolContext, ToolError, tool
 
 
 class Runner(Protocol):
-    """Runs commands, shut in: `bot.sandbox.shell.Sandbox`."""
+    """Runs commands, shut in: `bot.sandbox.commands.Commands`."""
 
     @property
     def settings(self) -> ShellSettings:
         """What a command may use."""
         ...
 
-    async def run(
-        self, command: str, folder: Path, *, user: str, seconds: float | None = None, counted: Path
-    ) -> Ended:
-        """Run a command of a user in a folder; `counted` holds all that is the user's.
+    async def run(self, context: ToolContext, command: str, *, seconds: float) -> Ended:
+        """Run a command on the workspace of a call.
 
         Raises:
             NotStartedError: Nothing was run.
             SlotsBusyError: Nothing was run, since no slot became free in time.
+            ToolError: Nothing was run; the text says why.
         """
         ...
 
 
-#: Gives a folder of whoever calls; it may block.
-FolderOf = Callable[[ToolContext], Path]
+#: Paths that the result of a command names.
+_MOST_NAMED = 20
 
 #: For the queue of commands, and for the end of one.
 _FURTHER_SECONDS = QUEUE_SECONDS + 30.0
@@ -46,15 +44,9 @@ GUIDE = """\
 """
 
 
-def build(sandbox: Runner, folder_of: FolderOf, counted_of: FolderOf) -> Skill:
-    """Return the skill that runs commands.
-
-    Args:
-        sandbox: Has passed its self-test; where there is none, this skill is not offered.
-        folder_of: Gives the workspace of whoever calls.
-        counted_of: Gives what holds all workspaces of that person, which share their room.
-    """
-    settings = sandbox.settings
+def build(commands: Runner) -> Skill:
+    """Return the skill that runs commands; where there is no sandbox, it is not offered."""
+    settings = commands.settings
     default, most = settings.default_seconds, settings.max_seconds
 
     @tool(
@@ -72,15 +64,11 @@ def build(sandbox: Runner, folder_of: FolderOf, counted_of: FolderOf) -> Skill:
     ) -> str:
         """Run a shell command in /workspace, in a sandbox without network or input.
 
-        Only files there stay, and no processes. Returns exit code and output; of a long one only
-        beginning and end, so write it to a file.
+        Only files there stay, and no processes. Others see them when it has ended. Returns exit
+        code and output; of a long one only beginning and end, so write it to a file.
         """
-        folder = await asyncio.to_thread(folder_of, context)
-        counted = await asyncio.to_thread(counted_of, context)
         try:
-            ended = await sandbox.run(
-                command, folder, user=context.user.key, seconds=timeout_seconds, counted=counted
-            )
+            ended = await commands.run(context, command, seconds=timeout_seconds)
         except SlotsBusyError as error:
             raise ToolError(str(error)) from None
         except NotStartedError:
@@ -110,4 +98,32 @@ def told(ended: Ended) -> str:
         if ended.reason
         else f"Exit code {ended.code}."
     )
+    began = " ".join((began, *_about_files(ended)))
     return f"{began}\n\n{text}" if text.strip() else f"{began} It printed nothing."
+
+
+def _about_files(ended: Ended) -> Iterator[str]:
+    """Give sentences about files that are not as the command left them."""
+    files = ended.files
+    if files.problem:
+        yield files.problem
+    if files.conflicts:
+        versions = [f"{mine} for {theirs}" for theirs, mine in files.conflicts]
+        yield (
+            "Somebody else changed some of its files meanwhile; what is theirs stays, and this "
+            f"command's versions are {_listed(versions)}."
+        )
+    if files.kept:
+        yield f"Not removed, since somebody else changed it meanwhile: {_listed(files.kept)}."
+    if files.can_be_undone:
+        yield CAN_BE_UNDONE
+    if files.lost:
+        yield f"Too large to be restored: {_listed(files.lost)}."
+    if files.left_out:
+        yield "Devices, pipes and sockets that it made were not kept."
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = len(names) - _MOST_NAMED
+    text = ", ".join(names[:_MOST_NAMED]) + (f" and {more:,} more" if more > 0 else "")
+    return escape_for_model(text, limit=len(text) + 1)

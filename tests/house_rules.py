@@ -79,7 +79,7 @@ LINES = {
     "bot.platforms.wording": 8,
     "bot.open_secrets": 8,
     "bot.problems": 8,
-    "bot.sandbox": 7,
+    "bot.sandbox": 6,
     "bot.sandbox.settings": 8,
     "bot.search": 7,
     "bot.search.anthropic": 6,

@@ -10,7 +10,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from bot.sandbox.host import Host
-from bot.sandbox.recipe import FILES, WORD, Descriptors, options
+from bot.sandbox.recipe import COVERED, FILES, WORD, Descriptors, LayerLimits, options
 from bot.sandbox.seccomp import program
 from bot.sandbox.settings import ShellSettings
 
@@ -41,7 +41,7 @@ class Handed:
             command=self._file(),
             filter=self._file(),
             information=self._information.fileno(),
-            files={path: self._file() for path in FILES},
+            files={path: self._file() for path in (*FILES, *COVERED)},
         )
 
     def _file(self) -> int:
@@ -49,15 +49,13 @@ class Handed:
         self._theirs.callback(os.close, descriptor)
         return descriptor
 
-    def fill(
-        self, host: Host, settings: ShellSettings, command: str, folder: str, account: int | None
-    ) -> None:
+    def fill(self, host: Host, settings: ShellSettings, command: str, layer: LayerLimits) -> None:
         """Write into the files what they are for."""
         mine = self.descriptors
-        _fill(mine.options, options(host, settings, mine, folder, account))
+        _fill(mine.options, options(host, settings, mine, layer))
         _fill(mine.command, command.encode("utf-8", errors="replace") + b"\n")
         _fill(mine.filter, program(host.machine))
-        for path, text in FILES.items():
+        for path, text in (FILES | COVERED).items():
             _fill(mine.files[path], text.encode())
 
     def started(self) -> None:

@@ -11,9 +11,8 @@ from pathlib import Path
 from bot.errors import BotError
 from bot.sandbox.seccomp import ARCHITECTURES
 
-#: What stands around the sandbox; the last three only where the bot is root.
-AROUND = ("choom", "nice", "prlimit")
-AROUND_FOR_ROOT = (*AROUND, "setpriv", "unshare", "sh")
+#: What stands around the sandbox.
+AROUND = ("choom", "nice", "prlimit", "setpriv", "unshare", "sh", "mount")
 #: What stands inside of it, and so must be below /usr.
 WITHIN = ("prlimit", "timeout")
 
@@ -78,7 +77,7 @@ def hosts(packages: Sequence[str]) -> list[Host]:
         )
     bubblewraps = _bubblewraps(packages)
     is_root = os.geteuid() == 0
-    around = {name: _found(name) for name in (AROUND_FOR_ROOT if is_root else AROUND)}
+    around = {name: _found(name) for name in AROUND}
     within = {name: _found_below_usr(name) for name in WITHIN}
     shell = "/bin/bash" if shutil.which("bash") else "/bin/sh"
     return [

@@ -24,18 +24,26 @@ _OPEN_FILES = 256
 _LATER_SECONDS = 5
 
 _MOUNT_POINT = "/mnt"
+_LOWER, _LAYER = f"{_MOUNT_POINT}/lower", f"{_MOUNT_POINT}/layer"
+#: What the command changes, as the mount namespace of bubblewrap's own process shows it.
+UPPER = f"{_LAYER}/up"
 
-#: A bot that is root may see folders that the command's account cannot reach, its workspace and
-#: bubblewrap among them. Both are mounted where it can, in a mount namespace of their own: no other
-#: process sees that, and it goes away by itself.
+#: In a mount namespace of their own, which no other process sees and which goes away by itself: the
+#: workspace as it was, and a layer of limited size for what the command changes. The kernel keeps
+#: that limit. Where the bot is root, the command's account cannot reach every folder that root can,
+#: so bubblewrap is mounted where it can. Inside, the mount table names nothing else.
 _MOUNTS = f"""\
 set -e
+[ -z "$1" ] || exec 3<"$1"
 mount -t tmpfs -o mode=0755,size=64k,nosuid,nodev sandbox {_MOUNT_POINT}
-mkdir {_MOUNT_POINT}/workspace {_MOUNT_POINT}/library
-mount --bind . {_MOUNT_POINT}/workspace
-[ -z "$1" ] || mount --bind "$1" {_MOUNT_POINT}/library
+mkdir {_LOWER} {_LAYER} {_MOUNT_POINT}/library
+mount --bind . {_LOWER}
+[ -z "$1" ] || {{ mount -c --bind /proc/self/fd/3 {_MOUNT_POINT}/library; exec 3<&-; }}
+mount -t tmpfs -o "size=$2,nr_inodes=$3,mode=0755,nosuid,nodev" layer {_LAYER}
+mkdir -m 0700 {UPPER} {_LAYER}/work
+[ -z "$4" ] || chown "$4:$4" {UPPER} {_LAYER}/work
 unset OLDPWD PWD
-shift
+shift 4
 exec "$@"
 """
 
@@ -82,6 +90,25 @@ FILES = {
 }
 
 
+#: Files of /proc that tell of this machine, with what stands there instead.
+COVERED = {"/proc/cmdline": "\n"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LayerLimits:
+    """What a command may change before it ends: the kernel keeps these.
+
+    Attributes:
+        size: In bytes.
+        count: Files and folders, removed ones included.
+        is_overlay: The layer lies over the workspace; otherwise it holds a copy of it.
+    """
+
+    size: int
+    count: int
+    is_overlay: bool
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Descriptors:
     """The open files that bubblewrap is given, by number.
@@ -91,7 +118,7 @@ class Descriptors:
         command: What the shell inside is to do.
         filter: The system calls that are allowed.
         information: Where it writes the number of the first process inside.
-        files: The files of `FILES`.
+        files: The files of `FILES` and `COVERED`.
     """
 
     options: int
@@ -127,8 +154,9 @@ def command_line(
     *,
     account: int | None,
     seconds: float,
+    layer: LayerLimits,
 ) -> tuple[str, ...]:
-    """Return the program to start, with its arguments: nothing of a person stands in it.
+    """Return the program to start, with its arguments: nothing of a user stands in it.
 
     Args:
         host: This machine.
@@ -136,10 +164,11 @@ def command_line(
         descriptors: What the program is to be started with.
         account: The account that the command gets outside, when the bot is root.
         seconds: The time that it has.
+        layer: What it may change.
     """
     around = host.around
     bwrap = host.bwrap
-    if account is not None and host.library:
+    if host.library:
         bwrap = bwrap.replace(host.library, f"{_MOUNT_POINT}/library", 1)
     limits = {
         "data": settings.memory_mb * MEGABYTE,
@@ -150,7 +179,7 @@ def command_line(
         "msgqueue": 0,
     }
     return (
-        *(() if account is None else _as_another(host, account)),
+        *_mounted(host, account, layer),
         *(around["choom"], "-n", "1000", "--"),
         *(around["nice"], "-n", "10"),
         around["prlimit"],
@@ -164,14 +193,21 @@ def command_line(
     )
 
 
-def _as_another(host: Host, account: int) -> tuple[str, ...]:
-    """Mount what is needed, then be somebody else: root has no limit of processes."""
+def _mounted(host: Host, account: int | None, layer: LayerLimits) -> tuple[str, ...]:
+    """Mount what is needed, then give up the rights for it; root becomes another account."""
     around = host.around
+    # Root has no limit of processes; others may mount in a user namespace alone.
+    own = ("--user", "--map-current-user", "--keep-caps") if account is None else ()
+    becoming = (
+        ("--ambient-caps=-all",)
+        if account is None
+        else (f"--reuid={account}", f"--regid={account}", "--clear-groups")
+    )
     return (
-        *(around["unshare"], "--mount", "--propagation", "private", "--"),
+        *(around["unshare"], *own, "--mount", "--propagation", "private", "--"),
         *(around["sh"], "-c", _MOUNTS, "sandbox", host.library or ""),
-        *(around["setpriv"], f"--reuid={account}", f"--regid={account}", "--clear-groups"),
-        *("--inh-caps=-all", "--no-new-privs", "--"),
+        *(str(layer.size), str(layer.count), "" if account is None else str(account)),
+        *(around["setpriv"], *becoming, "--inh-caps=-all", "--no-new-privs", "--"),
     )
 
 
@@ -179,8 +215,7 @@ def options(
     host: Host,
     settings: ShellSettings,
     descriptors: Descriptors,
-    folder: str,
-    account: int | None,
+    layer: LayerLimits,
 ) -> bytes:
     """Return bubblewrap's options, as it reads them from a file.
 
@@ -188,25 +223,28 @@ def options(
         host: This machine.
         settings: What the command may use.
         descriptors: What it is started with.
-        folder: The workspace outside.
-        account: The account that the command gets outside, when the bot is root.
+        layer: What the command may change.
     """
-    source = folder if account is None else f"{_MOUNT_POINT}/workspace"
+    workspace = (
+        ("--overlay-src", _LOWER, "--overlay", UPPER, f"{_LAYER}/work", WORKSPACE)
+        if layer.is_overlay
+        else ("--bind", UPPER, WORKSPACE)
+    )
     given = (
         *_ISOLATION,
         *("--uid", str(ACCOUNT), "--gid", str(ACCOUNT), "--hostname", "sandbox"),
         *(part for pair in _ENVIRONMENT.items() for part in ("--setenv", *pair)),
         *_files(descriptors),
-        *_system(host),
+        *_system(host, descriptors),
         *_devices(settings),
-        *("--bind", source, WORKSPACE, "--remount-ro", "/", "--chdir", WORKSPACE),
+        *(*workspace, "--remount-ro", "/", "--chdir", WORKSPACE),
         *("--seccomp", str(descriptors.filter)),
         *("--info-fd", str(descriptors.information)),
     )
     return b"".join(part.encode() + b"\0" for part in given)
 
 
-def _system(host: Host) -> Iterator[str]:
+def _system(host: Host, descriptors: Descriptors) -> Iterator[str]:
     yield from ("--ro-bind", "/usr", "/usr")
     for link, target in host.links:
         yield from ("--symlink", target, link)
@@ -216,6 +254,8 @@ def _system(host: Host) -> Iterator[str]:
         # A tmpfs without a size may take half of the memory, unless nothing can be put there.
         yield from ("--tmpfs", folder, "--remount-ro", folder)
     yield from ("--proc", "/proc")
+    for path in COVERED:
+        yield from ("--perms", "0444", "--ro-bind-data", str(descriptors.files[path]), path)
 
 
 def _devices(settings: ShellSettings) -> Iterator[str]:
@@ -232,6 +272,6 @@ def _devices(settings: ShellSettings) -> Iterator[str]:
 def _files(descriptors: Descriptors) -> Iterator[str]:
     for folder in ("/etc", "/run"):
         yield from ("--perms", "0755", "--dir", folder)
-    for path, descriptor in descriptors.files.items():
-        yield from ("--perms", "0644", "--file", str(descriptor), path)
+    for path in FILES:
+        yield from ("--perms", "0644", "--file", str(descriptors.files[path]), path)
     yield from ("--perms", "0644", "--file", str(descriptors.command), COMMAND)

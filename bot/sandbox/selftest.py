@@ -7,17 +7,21 @@ import tempfile
 from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import asynccontextmanager
-from pathlib import Path
+from itertools import product
 
 from bot.sandbox.host import Host, SandboxUnavailableError, hosts
 from bot.sandbox.recipe import ACCOUNT
 from bot.sandbox.settings import Room, ShellSettings
 from bot.sandbox.shell import Ended, NotStartedError, Sandbox, commands_at_once
+from bot.workspaces.settings import WorkspaceSettings
+from bot.workspaces.workspaces import Workspaces
 
 log = logging.getLogger(__name__)
 
 SECONDS = 10.0
 _MARK = "tried"
+#: A folder that the script replaces by one of the same name: not every overlay can tell that.
+_FOLDER = "folder"
 
 #: One start, and few programs: it runs at every start of the bot.
 SCRIPT = f"""\
@@ -35,7 +39,7 @@ for folder in / /usr /etc /dev /proc /run; do
 done
 unshare --user true 2>/dev/null && echo "nested"
 export | while read -r line; do echo "export ${{line%%=*}}"; done
-: >{_MARK} && echo "done"
+rm -r {_FOLDER} && mkdir {_FOLDER} && : >{_FOLDER}/new && : >{_MARK} && echo "done"
 """
 
 #: What may stand at the top, and no more.
@@ -79,16 +83,18 @@ async def _first_that_works(
     found: list[Host], settings: ShellSettings, room: Room, executor: Executor
 ) -> Sandbox:
     reasons = []
-    for host in found:
-        sandbox = Sandbox(host, settings, room, executor)
+    for is_overlay, host in product((True, False), found):
+        sandbox = Sandbox(host, settings, room, executor, is_overlay=is_overlay)
         try:
             await self_test(sandbox)
         except SandboxUnavailableError as error:
-            log.debug("%s does not do: %s", host.bwrap, error)
+            kind = "an overlay" if is_overlay else "a copy"
+            log.debug("%s with %s does not work: %s", host.bwrap, kind, error)
             reasons.append(error)
         else:
             return sandbox
-    raise reasons[0]
+    # The copy needs less of the system: what it lacks is what is missing.
+    raise reasons[-1]
 
 
 async def self_test(sandbox: Sandbox) -> None:
@@ -98,19 +104,18 @@ async def self_test(sandbox: Sandbox) -> None:
         SandboxUnavailableError: It is not shut in as it should be, or cannot be run at all.
     """
     with tempfile.TemporaryDirectory(prefix="sandbox-") as folder:
+        workspace = Workspaces(WorkspaceSettings(folder=folder)).scratch()
+        (workspace.path / _FOLDER).mkdir(parents=True)
+        (workspace.path / _FOLDER / "old").touch()
         try:
-            ended = await sandbox.run(SCRIPT, Path(folder), seconds=SECONDS)
+            ended = await sandbox.run(SCRIPT, workspace, seconds=SECONDS)
         except NotStartedError as error:
             raise SandboxUnavailableError(explain(str(error))) from None
-        wrote = _holds(Path(folder), _MARK)
+        wrote = sorted(path.name for path in workspace.path.rglob("*")) == [_FOLDER, "new", _MARK]
     for problem in problems(ended, sandbox.settings, wrote=wrote):
         raise SandboxUnavailableError(
             f"The sandbox did not pass its self-test, so nothing runs in it: {problem}."
         )
-
-
-def _holds(folder: Path, name: str) -> bool:
-    return (folder / name).exists()
 
 
 def problems(ended: Ended, settings: ShellSettings, *, wrote: bool) -> Iterator[str]:
@@ -119,7 +124,7 @@ def problems(ended: Ended, settings: ShellSettings, *, wrote: bool) -> Iterator[
     Args:
         ended: How the script ended.
         settings: What it was started with.
-        wrote: Its file has arrived in the workspace.
+        wrote: What it changed has arrived in the workspace.
     """
     lines = ended.output.head.splitlines()
     if ended.reason:
@@ -128,7 +133,7 @@ def problems(ended: Ended, settings: ShellSettings, *, wrote: bool) -> Iterator[
         yield f"the command broke off: {lines[-1] if lines else 'it printed nothing'}"
         return
     if not wrote:
-        yield "what it wrote did not arrive in the workspace"
+        yield "what it changed did not arrive in the workspace"
     facts: dict[str, list[str]] = {}
     for line in lines:
         kind, _, value = line.partition(" ")

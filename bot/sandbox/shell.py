@@ -5,27 +5,30 @@ import os
 from asyncio.subprocess import PIPE, STDOUT, Process
 from collections.abc import Callable
 from concurrent.futures import Executor
-from contextlib import closing, suppress
-from dataclasses import dataclass
-from pathlib import Path
+from contextlib import ExitStack, closing, suppress
+from dataclasses import dataclass, field
 from typing import ParamSpec, TypeVar
 
-from bot.errors import BotError
-from bot.sandbox.folders import contents_of, hand_over
+from bot.errors import BotError, ToolError
 from bot.sandbox.handles import Handed, Inside, held
 from bot.sandbox.host import Host
+from bot.sandbox.layer import Layer
 from bot.sandbox.output import Kept, Output
-from bot.sandbox.recipe import account_of, command_line
-from bot.sandbox.settings import Room, ShellSettings
+from bot.sandbox.recipe import LayerLimits, account_of, command_line
+from bot.sandbox.settings import MEGABYTE, Room, ShellSettings
 from bot.sandbox.slots import FairSlots
-from bot.sandbox.watchdog import Allowance, Watchdog, disk_left
+from bot.sandbox.watchdog import Allowance, Watchdog
 from bot.tasks import Tasks
+from bot.workspaces.snapshot import Snapshot, TakenOver
+from bot.workspaces.workspace import Workspace
 
 #: How long bubblewrap may take to begin, and to end once it was killed.
 START_SECONDS, END_SECONDS = 10.0, 5.0
 #: Longest wait for a slot, in seconds.
 QUEUE_SECONDS = 120.0
 _PIECE = 65_536
+#: Files that the layer needs for itself.
+_OWN_FILES, _OWN_FILES_OF_OVERLAY = 3, 5
 _GLANCE_SECONDS = 0.003
 #: For the programs around the sandbox; nothing of the bot's own environment goes there.
 _ENVIRONMENT = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LANG": "C.UTF-8"}
@@ -46,11 +49,44 @@ class Ended:
         code: What it returned; more than 128 when a signal ended it.
         output: What it printed, errors included.
         reason: Why we ended it; empty when it ended by itself.
+        files: What became of its changes to files.
     """
 
     code: int
     output: Output
     reason: str = ""
+    files: TakenOver = field(default_factory=TakenOver)
+
+
+@dataclass(frozen=True, slots=True)
+class _Command:
+    """What is to be run, for how long, and an event that ends it."""
+
+    text: str
+    account: int | None
+    seconds: float
+    stop: asyncio.Event
+
+
+@dataclass(frozen=True, slots=True)
+class _Started:
+    """A sandbox whose command may not have begun yet."""
+
+    process: Process
+    handed: Handed
+    snapshot: Snapshot
+    limits: LayerLimits
+
+    def open_layer(self) -> Layer:
+        """Open the layer, filled as the command is to find it; it blocks."""
+        layer = Layer(self.process.pid, self.limits)
+        if not self.limits.is_overlay:
+            try:
+                self.snapshot.copy_into(layer.descriptor)
+            except BaseException:
+                layer.close()
+                raise
+        return layer
 
 
 class Sandbox:
@@ -59,13 +95,24 @@ class Sandbox:
     Args:
         host: This machine.
         settings: What a command may use.
-        room: What one person's files may take.
+        room: What one user's files may take.
         executor: Looks at processes and disks, beside the event loop.
+        is_overlay: What a command writes lies over the workspace; otherwise the command works on a
+            copy in memory.
     """
 
-    def __init__(self, host: Host, settings: ShellSettings, room: Room, executor: Executor) -> None:
+    def __init__(
+        self,
+        host: Host,
+        settings: ShellSettings,
+        room: Room,
+        executor: Executor,
+        *,
+        is_overlay: bool = True,
+    ) -> None:
         self.settings = settings
         self.host = host
+        self.is_overlay = is_overlay
         self._room = room
         self._executor = executor
         self._tasks = Tasks()
@@ -75,56 +122,57 @@ class Sandbox:
     async def run(
         self,
         command: str,
-        folder: Path,
+        workspace: Workspace,
         *,
         user: str = "",
         seconds: float | None = None,
-        counted: Path | None = None,
     ) -> Ended:
         """Run a command and wait for its end. When the caller is cancelled, it is killed.
+
+        What it changed in the workspace is there afterwards, however it ended; while it runs, the
+        workspace is as others leave it.
 
         Call it from the main thread's loop: the sandbox ends with the thread that started it.
 
         Args:
             command: A shell script.
-            folder: The workspace: the only thing outside that it sees and may change.
+            workspace: The files that it sees and may change.
             user: The key of the user whose share of the slots it takes.
             seconds: The time that it has.
-            counted: The folder with all that is its person's, `folder` among it; what is there may
-                not grow beyond the room. `folder` alone by default.
 
         Raises:
             NotStartedError: The sandbox did not come up; nothing was run.
             SlotsBusyError: No slot became free in time; nothing was run.
+            ToolError: Others were writing to the workspace for too long; nothing was run.
         """
         seconds = seconds or self.settings.default_seconds
         stop = asyncio.Event()
         async with self._slots.hold(user, seconds=QUEUE_SECONDS):
             # In a task of its own: half-made sandboxes are not to be broken off anywhere.
-            work = self._tasks.start(
-                self._work(command, folder, counted or folder, seconds, stop), name="command"
-            )
+            work = self._tasks.start(self._work(command, workspace, seconds, stop), name="command")
             try:
                 await asyncio.wait({work})
             except asyncio.CancelledError:
                 stop.set()
                 await asyncio.wait({work})
                 raise
-        ended: Ended | NotStartedError = work.result()
-        if isinstance(ended, NotStartedError):
+        ended: Ended | BotError = work.result()
+        if isinstance(ended, BotError):
             raise ended
         return ended
 
     async def _work(
-        self, command: str, folder: Path, counted: Path, seconds: float, stop: asyncio.Event
-    ) -> Ended | NotStartedError:
+        self, command: str, workspace: Workspace, seconds: float, stop: asyncio.Event
+    ) -> Ended | BotError:
         try:
-            folder, account, allowance = await self._beside(self._prepare, folder, counted, seconds)
-            with closing(Handed()) as handed:
-                handed.fill(self.host, self.settings, command, str(folder), account)
-                process = await self._start(handed, folder, account, seconds)
-                handed.started()
-                return await self._attend(process, handed, allowance, counted, stop)
+            account = await self._beside(self._account_for, workspace)
+            snapshot = await self._beside(Snapshot, workspace, account)
+            try:
+                return await self._run_on(snapshot, _Command(command, account, seconds, stop))
+            finally:
+                await self._beside(snapshot.close)
+        except ToolError as error:
+            return error
         except OSError as error:
             return NotStartedError(str(error))
 
@@ -132,73 +180,105 @@ class Sandbox:
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._executor, lambda: work(*args, **kwargs))
 
-    def _prepare(
-        self, folder: Path, counted: Path, seconds: float
-    ) -> tuple[Path, int | None, Allowance]:
-        folder = folder.absolute()
-        most = 2 * self._room.count
-        account = None
-        if self.host.is_root:
-            account = account_of(str(folder), folder.stat().st_uid)
-            hand_over(folder, account, most)
-        before = contents_of(counted, most)
-        return (
-            folder,
-            account,
-            Allowance(self.settings, self._room, seconds, before, disk_left(counted)),
+    def _account_for(self, workspace: Workspace) -> int | None:
+        if not self.host.is_root:
+            return None
+        path = workspace.path.absolute()
+        with workspace.opened() as folder:
+            return account_of(str(path), os.fstat(folder).st_uid)
+
+    def _limits(self, snapshot: Snapshot) -> LayerLimits:
+        return LayerLimits(
+            # It is memory of the command, which needs some for itself.
+            size=min(self._room.size, self.settings.memory_mb * MEGABYTE // 2),
+            # To remove a file takes a place too: a full workspace can be cleared.
+            count=max(self._room.count, len(snapshot))
+            + (_OWN_FILES_OF_OVERLAY if self.is_overlay else _OWN_FILES),
+            is_overlay=self.is_overlay,
         )
 
-    async def _start(
-        self, handed: Handed, folder: Path, account: int | None, seconds: float
-    ) -> Process:
-        line = command_line(
-            self.host, self.settings, handed.descriptors, account=account, seconds=seconds
-        )
-        return await asyncio.create_subprocess_exec(
-            *line,
-            stdin=handed.leash,
-            stdout=PIPE,
-            stderr=STDOUT,
-            env=_ENVIRONMENT,
-            cwd=folder,
-            pass_fds=handed.descriptors.all,
-            start_new_session=True,
-        )
+    async def _run_on(self, snapshot: Snapshot, command: _Command) -> Ended | NotStartedError:
+        limits = self._limits(snapshot)
+        with closing(Handed()) as handed:
+            handed.fill(self.host, self.settings, command.text, limits)
+            line = command_line(
+                self.host,
+                self.settings,
+                handed.descriptors,
+                account=command.account,
+                seconds=command.seconds,
+                layer=limits,
+            )
+            process = await asyncio.create_subprocess_exec(
+                *line,
+                stdin=handed.leash,
+                stdout=PIPE,
+                stderr=STDOUT,
+                env=_ENVIRONMENT,
+                cwd=snapshot.path,
+                pass_fds=handed.descriptors.all,
+                start_new_session=True,
+            )
+            handed.started()
+            return await self._attend(_Started(process, handed, snapshot, limits), command)
 
-    async def _attend(
-        self,
-        process: Process,
-        handed: Handed,
-        allowance: Allowance,
-        counted: Path,
-        stop: asyncio.Event,
-    ) -> Ended | NotStartedError:
+    async def _attend(self, started: _Started, command: _Command) -> Ended | NotStartedError:
         kept = Kept(self.settings.shown_kb * 1024)
-        reason: str | None = None
+        process = started.process
         async with asyncio.TaskGroup() as group:
             # To the very end: a command that finds nobody reading waits for ever.
             draining = group.create_task(_drain(process, kept), name="read a command's output")
             waiting = group.create_task(process.wait(), name="wait for a command")
             try:
-                first = await _first_process(handed, waiting)
-                if first is not None:
-                    dog = Watchdog(allowance, counted, first, lambda: kept.total, self._executor)
-                    with held(first) as inside:
-                        came_up = await _came_up(inside, waiting)
-                        if came_up and not stop.is_set() and handed.begin():
-                            reason = await _until_over(group, waiting, dog, stop)
-                        inside.kill()
-                        await inside.gone()
+                ended = await self._watched(group, waiting, started, command, kept)
             finally:
                 # What has not begun never does now, and ends by itself. To kill bubblewrap before
                 # it has told its first process could leave that one waiting for ever.
-                handed.close()
+                started.handed.close()
                 await asyncio.wait({draining, waiting}, timeout=END_SECONDS)
                 _kill(process)
                 await asyncio.wait({draining, waiting}, timeout=END_SECONDS)
-        if reason is None:
+        if isinstance(ended, NotStartedError):
+            return ended
+        if ended is None:
             return NotStartedError(_cause(kept.output))
-        return Ended(_code(process), kept.output, reason)
+        reason, files = ended
+        return Ended(_code(process), kept.output, reason, files)
+
+    async def _watched(
+        self,
+        group: asyncio.TaskGroup,
+        waiting: "asyncio.Task[int]",
+        started: _Started,
+        command: _Command,
+        kept: Kept,
+    ) -> tuple[str, TakenOver] | NotStartedError | None:
+        """Let the command begin, see it to its end, and take its changes over.
+
+        Returns:
+            Why it was ended, with what became of its changes; `None` when it has not begun.
+        """
+        first = await _first_process(started.handed, waiting)
+        if first is None:
+            return None
+        with held(first) as inside, ExitStack() as stack:
+            try:
+                if not await _came_up(inside, waiting):
+                    return None
+                layer = await self._beside(started.open_layer)
+                stack.callback(layer.close)
+                if command.stop.is_set() or not started.handed.begin():
+                    return None
+                allowance = Allowance(self.settings, command.seconds)
+                dog = Watchdog(allowance, layer, first, lambda: kept.total, self._executor)
+                reason = await _until_over(group, waiting, dog, command.stop)
+            except OSError as error:
+                return NotStartedError(str(error))
+            finally:
+                inside.kill()
+                await inside.gone()
+            # No process is left that could change the layer now.
+            return reason, await self._beside(started.snapshot.take_over, layer.descriptor)
 
 
 def commands_at_once(settings: ShellSettings) -> int:

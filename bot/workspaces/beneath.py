@@ -9,9 +9,10 @@ import errno
 import os
 import stat
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from functools import cache
+from pathlib import Path
 from typing import Protocol
 
 from bot.agent.plain import clean
@@ -24,6 +25,8 @@ FILE = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
 MOST_LEVELS = 32
 MOST_NAME_BYTES = 240
+#: Names that one system call resolves: with 255 bytes each they stay below the kernel's 4,096.
+_NAMES_AT_ONCE = 15
 MOST_PATH_CHARACTERS = 1_000
 
 # https://man7.org/linux/man-pages/man2/openat2.2.html; the number is the same on every processor.
@@ -55,6 +58,17 @@ class _How(ctypes.Structure):
 
 def by_openat2(folder: int, parts: Sequence[str], flags: int) -> int:
     """Open below a folder by the one system call of Linux that is made for it."""
+    with ExitStack() as passed:
+        while len(parts) > _NAMES_AT_ONCE:
+            folder = _openat2(folder, parts[:_NAMES_AT_ONCE], os.O_PATH | os.O_DIRECTORY)
+            # Closes the one before: however deep, two are open.
+            passed.pop_all().close()
+            passed.callback(os.close, folder)
+            parts = parts[_NAMES_AT_ONCE:]
+        return _openat2(folder, parts, flags)
+
+
+def _openat2(folder: int, parts: Sequence[str], flags: int) -> int:
     path = os.fsencode("/".join(parts) or ".")
     how = _How(flags | os.O_CLOEXEC, 0, _BENEATH | _NO_SYMLINKS | _NO_MAGICLINKS | _NO_XDEV)
     for _ in range(_TRIES):
@@ -73,6 +87,7 @@ def by_walking(folder: int, parts: Sequence[str], flags: int) -> int:
     with ExitStack() as passed:
         for part in parts[:-1]:
             folder = _step(folder, part, FOLDER, device)
+            passed.pop_all().close()
             passed.callback(os.close, folder)
         return _step(folder, parts[-1] if parts else None, flags, device)
 
@@ -130,6 +145,16 @@ def told(parts: Sequence[str]) -> Iterator[None]:
 
 
 @contextmanager
+def opened_path(path: Path) -> Iterator[int]:
+    """Open a folder by a path that is ours, and so leads through no link of others."""
+    descriptor = os.open(path, FOLDER)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
 def opened(opener: Opener, folder: int, parts: Sequence[str], flags: int = FOLDER) -> Iterator[int]:
     """Open below a folder for as long as the block lasts."""
     descriptor = opener(folder, parts, flags)
@@ -141,9 +166,19 @@ def opened(opener: Opener, folder: int, parts: Sequence[str], flags: int = FOLDE
 
 @contextmanager
 def opened_file(
-    opener: Opener, folder: int, parts: Sequence[str]
+    opener: Opener,
+    folder: int,
+    parts: Sequence[str],
+    own_names: Callable[[os.stat_result], int] = lambda _: 1,
 ) -> Iterator[tuple[int, os.stat_result]]:
     """Open a file to read it.
+
+    Args:
+        opener: Opens what is below a folder.
+        folder: The folder, opened.
+        parts: The path in it.
+        own_names: Counts the names of the file that are known to be ours. With more of them it
+            could be a file of somebody else.
 
     Raises:
         ToolError: It is none, or could be a file that does not belong here.
@@ -155,12 +190,21 @@ def opened_file(
             raise IsADirectoryError(errno.EISDIR, "")
         if not stat.S_ISREG(state.st_mode):
             raise ToolError(f"{shown(parts)} is a device, a pipe or a socket, and no file.")
-        if state.st_nlink > 1:
+        if not _is_all_ours(descriptor, own_names):
             raise ToolError(
                 f"{shown(parts)} has several names (hard links), and such files are not read: copy "
                 "it, with the shell if you have it, and read the copy."
             )
         yield descriptor, state
+
+
+def _is_all_ours(descriptor: int, own_names: Callable[[os.stat_result], int]) -> bool:
+    for _ in range(_TRIES):
+        state = os.fstat(descriptor)
+        # A name that comes or goes at this moment is right at the next look.
+        if state.st_nlink <= 1 or own_names(state) >= os.fstat(descriptor).st_nlink:
+            return True
+    return False
 
 
 def state_of(opener: Opener, folder: int, parts: Sequence[str]) -> os.stat_result | None:

@@ -98,6 +98,32 @@ def check_total(settings: WorkspaceSettings, usage: Usage, change: Change) -> No
         )
 
 
+def check_growth(settings: WorkspaceSettings, usage: Usage, size: int, count: int) -> None:
+    """Let the changes of a command pass. Those that make a workspace smaller always may.
+
+    Args:
+        settings: What one user may have.
+        usage: What the user's files take before.
+        size: Bytes by which they would grow.
+        count: Files and folders by which they would grow.
+
+    Raises:
+        ToolError: They would take more than the user may have.
+    """
+    after = usage.size + size
+    if size > 0 and after > settings.user_bytes:
+        raise ToolError(
+            f"This user's files would take {spoken(after)} together, and "
+            f"{spoken(settings.user_bytes)} is the most."
+        )
+    after = usage.count + count
+    if count > 0 and after > settings.user_files:
+        raise ToolError(
+            f"This user would have {after:,} files and folders, and {settings.user_files:,} is "
+            "the most."
+        )
+
+
 def spoken(size: int) -> str:
     """Return a size in words: `1 byte`, `12 kB`, `3.4 MB`."""
     if size < 1_000:

@@ -4,7 +4,7 @@ import fcntl
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from bot.workspaces.beneath import (
     Opener,
     opened,
     opened_file,
+    opened_path,
     parts_of,
     shown,
     state_of,
@@ -26,10 +27,12 @@ from bot.workspaces.settings import (
     Change,
     Usage,
     WorkspaceSettings,
+    check_growth,
     check_room,
     check_total,
     spoken,
 )
+from bot.workspaces.tree import levels, opened_by_force
 from bot.workspaces.walk import DEEPEST, TEMPORARY, USUALLY_SKIPPED, Entry, Kind, Walk, kind_of
 from bot.workspaces.writing import make_folders, missing, replace_file
 
@@ -41,6 +44,8 @@ LOCK_SECONDS = 10.0
 
 #: What a person's folder holds: their own workspace, those of their runs, and the writers' lock.
 OWN, RUNS = "own", "runs"
+#: For each running command a folder that holds its view of the workspace.
+COMMANDS, LOWER = "commands", "lower"
 _LOCK = "lock"
 
 
@@ -157,7 +162,7 @@ class Workspace:
             OSError: It cannot be opened.
         """
         most = self.most_bytes
-        with opened_file(self.opener, folder, parts) as (descriptor, state):
+        with opened_file(self.opener, folder, parts, self._names_of(parts)) as (descriptor, state):
             if state.st_size <= most:
                 with os.fdopen(descriptor, "rb", closefd=False) as file:
                     content = file.read(most + 1)
@@ -182,7 +187,9 @@ class Workspace:
         return self._replace(parts, changed)
 
     @contextmanager
-    def changing(self, *, spared: str = "") -> Iterator[tuple[int, KeptChange]]:
+    def changing(
+        self, *, spared: str = "", seconds: float = LOCK_SECONDS
+    ) -> Iterator[tuple[int, KeptChange]]:
         """Open the folder to change what is in it, and begin a change that can be undone.
 
         Nobody else writes meanwhile. Whoever replaces or removes something here calls `keep` of
@@ -190,22 +197,35 @@ class Workspace:
 
         Args:
             spared: The id of a change that is not dropped to make room for this one.
+            seconds: Longest wait for other writers.
 
         Raises:
             ToolError: Other work has been writing for too long.
         """
         with (
-            self.alone() as folder,
+            self.alone(seconds) as folder,
             self.former.change(self.name, self._cause, spared=spared) as change,
         ):
             yield folder, change
 
     @contextmanager
-    def alone(self) -> Iterator[int]:
-        """Open the folder to change what is in it; nobody else writes meanwhile."""
-        with self._user_folder() as user, _alone(user):
+    def alone(self, seconds: float = LOCK_SECONDS) -> Iterator[int]:
+        """Open the folder to change what is in it; nobody else writes meanwhile.
+
+        Raises:
+            ToolError: Other work has been writing for longer than `seconds`.
+        """
+        with self._user_folder() as user, _alone(user, seconds):
             make_folders(self.opener, user, self._names)
             with opened(self.opener, user, self._names) as folder:
+                yield folder
+
+    @contextmanager
+    def commands(self) -> Iterator[int]:
+        """Open the folder in which each running command has its view of a workspace."""
+        with self._user_folder() as user:
+            make_folders(self.opener, user, (COMMANDS,))
+            with opened(self.opener, user, (COMMANDS,)) as folder:
                 yield folder
 
     @contextmanager
@@ -252,8 +272,21 @@ class Workspace:
         with self._user_folder() as user:
             check_total(self._settings, self._usage(user), change)
 
+    def check_growth(self, size: int, count: int) -> None:
+        """Let the changes of a command pass that fit; nobody else may write.
+
+        Args:
+            size: Bytes by which the user's files would grow.
+            count: Files and folders by which they would grow.
+
+        Raises:
+            ToolError: They do not fit.
+        """
+        with self._user_folder() as user:
+            check_growth(self._settings, self._usage(user), size, count)
+
     def _replace(self, parts: Sequence[str], content_in: Callable[[int], bytes]) -> Written:
-        with told(parts), self._user_folder() as user, _alone(user):
+        with told(parts), self._user_folder() as user, _alone(user, LOCK_SECONDS):
             make_folders(self.opener, user, self._names)
             with opened(self.opener, user, self._names) as folder:
                 content = content_in(folder)
@@ -302,6 +335,19 @@ class Workspace:
         except ToolError:
             return False
 
+    def _names_of(self, parts: Sequence[str]) -> Callable[[os.stat_result], int]:
+        """Return what counts the names of a file: each running command gives it one more."""
+
+        def count(state: os.stat_result) -> int:
+            found = 1
+            for place in (self.all_path / COMMANDS).glob(f"*/{LOWER}"):
+                with suppress(OSError), opened_path(place) as lower:
+                    twin = state_of(self.opener, lower, parts)
+                    found += twin is not None and os.path.samestat(twin, state)
+            return found
+
+        return count
+
     @contextmanager
     def _user_folder(self) -> Iterator[int]:
         """Open the folder that holds all that is this person's."""
@@ -318,13 +364,16 @@ class Workspace:
     def _usage(self, user: int) -> Usage:
         """Count; and clear away what writers left that died: nobody else is writing."""
         size = count = 0
-        for entry in Walk(self.opener, user, most=self._settings.user_files + 10):
-            if TEMPORARY.fullmatch(entry.parts[-1]) and entry.kind is Kind.FILE:
-                with opened(self.opener, user, entry.parts[:-1]) as above:
-                    os.unlink(entry.parts[-1], dir_fd=above)
-            elif entry.parts[0] in {OWN, RUNS} and len(entry.parts) > 1:
-                size += entry.size
-                count += 1
+        for name in (OWN, RUNS):
+            with suppress(FileNotFoundError), opened_by_force(self.opener, user, (name,)) as top:
+                for level in levels(self.opener, top):
+                    for entry, state in level.entries:
+                        kind = kind_of(state)
+                        if kind is Kind.FILE and TEMPORARY.fullmatch(entry):
+                            os.unlink(entry, dir_fd=level.descriptor)
+                            continue
+                        size += state.st_size if kind is Kind.FILE else 0
+                        count += 1
         return Usage(size, count)
 
 
@@ -336,12 +385,12 @@ def _file_parts(path: str) -> tuple[str, ...]:
 
 
 @contextmanager
-def _alone(user: int) -> Iterator[None]:
+def _alone(user: int, seconds: float) -> Iterator[None]:
     """Let one writer at a time into a person's files, whichever process it is in."""
     flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
     descriptor = os.open(_LOCK, flags, 0o600, dir_fd=user)
     try:
-        deadline = time.monotonic() + LOCK_SECONDS
+        deadline = time.monotonic() + seconds
         while not _locked(descriptor):
             if time.monotonic() > deadline:
                 raise ToolError("Other work is writing this person's files: try it again.")

@@ -78,18 +78,9 @@ class Workspaces:
         most = Usage(size + size // 20 + LIST_BYTES, 2 * count)
         return FormerVersions(self._opener, self._base, user, most=most, now=now)
 
-    def folder_of(self, context: ToolContext) -> Path:
-        """Return the folder of a call, for a sandbox to show to a command; it blocks.
-
-        What is in it may be hostile: open nothing below it by a path.
-        """
-        workspace = self.of(context)
-        with told(()), workspace.opened():
-            return workspace.path.absolute()
-
-    def all_folder_of(self, context: ToolContext) -> Path:
-        """Return the folder with all workspaces of who calls: what is in it shares their room."""
-        return self.of(context).all_path.absolute()
+    def scratch(self) -> Workspace:
+        """Return a workspace that belongs to no user, to try something in."""
+        return self._workspace("scratch", [OWN], _NOBODY, utc_now)
 
     async def use(self, context: ToolContext, work: Callable[[Workspace], Result], /) -> Result:
         """Do some work on the files of a call, in a thread."""

@@ -40,7 +40,9 @@ def others_files(workspaces: Workspaces, bob: Identity, clock: FakeClock) -> Cal
 @pytest.fixture
 def folder(workspaces: Workspaces, files: Caller) -> Path:
     """Where the files are, to plant what the tools would not write."""
-    return workspaces.folder_of(files._context("planting"))
+    workspace = workspaces.of(files._context("planting"))
+    with workspace.opened():
+        return workspace.path
 
 
 def body(answer: str) -> str:
@@ -304,7 +306,9 @@ async def test_a_file_that_is_too_large_for_a_search_is_told_of(
 ) -> None:
     workspaces = Workspaces(WorkspaceSettings(folder=str(tmp_path), file_bytes=1_000))
     files = Caller(build(workspaces), alice, clock)
-    (workspaces.folder_of(files._context("planting")) / "big.txt").write_text("needle" * 1_000)
+    workspace = workspaces.of(files._context("planting"))
+    with workspace.opened():
+        (workspace.path / "big.txt").write_text("needle" * 1_000)
 
     assert await files.call("grep", pattern="needle") == (
         "Nothing found in 0 files. 1 more are too large to look into."

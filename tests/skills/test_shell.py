@@ -1,6 +1,5 @@
 """The shell tool: what the model may say, and what it is told. The sandbox has tests of its own."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +10,7 @@ from bot.sandbox.settings import ShellSettings
 from bot.sandbox.shell import QUEUE_SECONDS, Ended, NotStartedError
 from bot.sandbox.slots import SlotsBusyError
 from bot.values import Identity
+from bot.workspaces.snapshot import TakenOver
 from skills.base import Effects, ToolContext
 from skills.shell import build, told
 from tests.fakes.calls import Caller
@@ -22,28 +22,14 @@ class FakeSandbox:
 
     def __init__(self) -> None:
         self.settings = ShellSettings(default_seconds=20, max_seconds=90)
-        self.runs: list[tuple[str, Path, float | None]] = []
-        self.counted: list[Path] = []
-        self.users: list[str] = []
+        self.runs: list[tuple[str, str, float]] = []
         self.answer: Ended | NotStartedError | SlotsBusyError = Ended(0, Output("fine\n"))
 
-    async def run(
-        self, command: str, folder: Path, *, user: str, seconds: float | None = None, counted: Path
-    ) -> Ended:
-        self.users.append(user)
-        self.counted.append(counted)
-        self.runs.append((command, folder, seconds))
+    async def run(self, context: ToolContext, command: str, *, seconds: float) -> Ended:
+        self.runs.append((context.user.key, command, seconds))
         if not isinstance(self.answer, Ended):
             raise self.answer
         return self.answer
-
-
-def folder_of(context: ToolContext) -> Path:
-    return Path("/w", context.user.account)
-
-
-def counted_of(context: ToolContext) -> Path:
-    return Path("/w/all", context.user.account)
 
 
 @pytest.fixture
@@ -53,27 +39,25 @@ def sandbox() -> FakeSandbox:
 
 @pytest.fixture
 def caller(sandbox: FakeSandbox, alice: Identity, clock: FakeClock) -> Caller:
-    return Caller(build(sandbox, folder_of, counted_of), alice, clock)
+    return Caller(build(sandbox), alice, clock)
 
 
 async def test_a_command_runs_in_the_workspace_of_whoever_calls(
     sandbox: FakeSandbox, caller: Caller, alice: Identity, bob: Identity, clock: FakeClock
 ) -> None:
     answer = await caller.call("shell", command="ls -l")
-    in_a_run = Caller(build(sandbox, folder_of, counted_of), bob, clock, run_id="r1")
+    in_a_run = Caller(build(sandbox), bob, clock, run_id="r1")
     await in_a_run.call("shell", command="make", timeout_seconds=90)
 
     assert answer == "Exit code 0.\n\nfine\n"
     assert sandbox.runs == [
-        ("ls -l", Path("/w/1001"), 20),
-        ("make", Path("/w/U2002"), 90),
+        (alice.key, "ls -l", 20),
+        (bob.key, "make", 90),
     ]
-    assert sandbox.counted == [Path("/w/all/1001"), Path("/w/all/U2002")]
-    assert sandbox.users == [alice.key, bob.key]
 
 
 def test_it_acts_on_the_world_and_has_time_enough(sandbox: FakeSandbox) -> None:
-    (tool,) = build(sandbox, folder_of, counted_of).tools
+    (tool,) = build(sandbox).tools
 
     assert tool.effects is Effects.ONCE
     assert not tool.main_agent_only
@@ -131,6 +115,27 @@ def test_a_command_that_was_ended_is_told_why_with_what_it_printed() -> None:
     ended = Ended(137, Output("so far"), "it took longer than 5 s.")
 
     assert told(ended) == "It was ended: it took longer than 5 s. (Exit code 137.)\n\nso far"
+
+
+def test_what_became_of_the_files_is_told_where_it_is_not_as_the_command_left_it() -> None:
+    files = TakenOver(conflicts=(("a.md", "a.md.conflict-1"),), kept=("b <c>",), left_out=2)
+
+    text = told(Ended(0, Output("fine"), files=files))
+
+    assert text == (
+        "Exit code 0. Somebody else changed some of its files meanwhile; what is theirs stays, and "
+        "this command's versions are a.md.conflict-1 for a.md. Not removed, since somebody else "
+        "changed it meanwhile: b &lt;c&gt;. Devices, pipes and sockets that it made were not kept."
+        "\n\nfine"
+    )
+
+
+def test_changes_that_were_discarded_are_told_with_the_reason() -> None:
+    files = TakenOver("All its changes to files were discarded: too much.")
+
+    assert told(Ended(0, Output(""), files=files)) == (
+        "Exit code 0. All its changes to files were discarded: too much. It printed nothing."
+    )
 
 
 def test_of_a_long_output_beginning_and_end_are_told_and_how_much_is_missing() -> None:

@@ -157,7 +157,7 @@ async def farm(
 ) -> AsyncIterator[Farm]:
     """Open a bot, and put the files into the workspace of its person."""
     settings = WorkspaceSettings(folder=str(folder / "workspaces"))
-    top = Workspaces(settings).folder_of(_anywhere(ALICE))
+    top = Workspaces(settings).of(_anywhere(ALICE)).path
     for name, text in FILES.items():
         (top / name).parent.mkdir(parents=True, exist_ok=True)
         (top / name).write_text(text, encoding="utf-8")

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.sandbox.host import SandboxUnavailableError, hosts
+from bot.sandbox.host import AROUND, SandboxUnavailableError, hosts
 from bot.sandbox.output import Output
 from bot.sandbox.selftest import explain, open_sandbox, problems
 from bot.sandbox.settings import Room, ShellSettings
@@ -102,7 +102,7 @@ def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder that holds all programs which are to be found."""
     folder = tmp_path / "programs"
     folder.mkdir()
-    for name in ("bash", "sh", "choom", "nice", "prlimit", "setpriv", "unshare", "timeout"):
+    for name in (*AROUND, "bash", "timeout"):
         program = shutil.which(name)
         assert program is not None
         (folder / name).symlink_to(program)

@@ -2,16 +2,14 @@
 
 import pytest
 
-from bot.sandbox.folders import NOTHING, Contents
-from bot.sandbox.settings import MEGABYTE, Room, ShellSettings
+from bot.sandbox.settings import MEGABYTE, ShellSettings
 from bot.sandbox.watchdog import Allowance, Usage
 
 SETTINGS = ShellSettings(memory_mb=100, output_mb=2, temporary_files=100, free_memory_mb=256)
-ROOM = Room(5_000_000, 200)
 
 
-def allowance(before: Contents = NOTHING, disk_left: int = 10**12) -> Allowance:
-    return Allowance(SETTINGS, ROOM, 10, before, disk_left)
+def allowance() -> Allowance:
+    return Allowance(SETTINGS, 10)
 
 
 def test_what_keeps_within_everything_goes_on() -> None:
@@ -21,8 +19,6 @@ def test_what_keeps_within_everything_goes_on() -> None:
         memory=100 * MEGABYTE,
         available=256 * MEGABYTE,
         temporary=100,
-        workspaces=Contents(5_000_000, 200),
-        disk_left=10**12 - 10**10,
     )
 
     assert allowance().passed(usage) == ""
@@ -39,10 +35,6 @@ def test_what_keeps_within_everything_goes_on() -> None:
             "this machine is short of memory",
         ),
         (Usage(temporary=101), "more than 100 files in /tmp"),
-        (Usage(workspaces=Contents(5_000_001, 1)), "take more than 5 MB"),
-        (Usage(workspaces=Contents(1, 201)), "has more than 200 files and folders"),
-        (Usage(workspaces=Contents(1, 1, too_deep=True)), "nested folders too deep"),
-        (Usage(disk_left=4_000_000), "disk of this machine is nearly full"),
     ],
 )
 def test_what_passes_a_limit_is_told_which(usage: Usage, told: str) -> None:
@@ -51,13 +43,3 @@ def test_what_passes_a_limit_is_told_which(usage: Usage, told: str) -> None:
 
 def test_a_small_command_is_not_ended_because_the_machine_is_full() -> None:
     assert allowance().passed(Usage(memory=MEGABYTE, available=MEGABYTE)) == ""
-    already_full = allowance(disk_left=3_000_000)
-    assert already_full.passed(Usage(disk_left=2_000_000)) == ""
-
-
-def test_a_workspace_that_is_too_full_may_be_worked_on_as_long_as_it_does_not_grow() -> None:
-    full = allowance(before=Contents(9_000_000, 400, too_deep=True))
-
-    assert full.passed(Usage(workspaces=Contents(9_000_000, 400, too_deep=True))) == ""
-    assert "take more than 5 MB" in full.passed(Usage(workspaces=Contents(9_000_001, 1)))
-    assert "has more than 200" in full.passed(Usage(workspaces=Contents(1, 401)))

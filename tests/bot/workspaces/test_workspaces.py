@@ -153,18 +153,6 @@ def test_runs_share_the_files_of_their_person_by_default(
     assert workspaces.of(context_of(alice, clock, RUN)).read("file.txt") == b"main"
 
 
-def test_a_sandbox_is_given_a_folder_that_exists(
-    settings: WorkspaceSettings, alice: Identity, clock: FakeClock
-) -> None:
-    workspaces, context = Workspaces(settings), context_of(alice, clock)
-
-    folder = workspaces.folder_of(context)
-
-    assert folder.is_dir()
-    assert folder.is_absolute()
-    assert folder == workspaces.of(context).path
-
-
 async def test_one_person_holds_no_more_than_some_threads(
     settings: WorkspaceSettings, alice: Identity, bob: Identity, clock: FakeClock
 ) -> None:
@@ -256,6 +244,27 @@ def test_two_processes_together_write_no_more_than_one_may(tmp_path: Path) -> No
     assert workspace.usage() == Usage(300_000, 30)
     sizes = {path.stat().st_size for path in workspace.path.iterdir()}
     assert sizes == {10_000}
+
+
+def test_files_below_130_folders_count_too(workspace: Workspace) -> None:
+    deep = workspace.path
+    with workspace.opened():
+        for _ in range(130):
+            deep /= "d"
+    deep.mkdir(parents=True)
+    (deep / "file").write_bytes(bytes(5_000))
+
+    assert workspace.usage() == Usage(5_000, 131)
+
+
+def test_files_in_a_folder_that_may_not_be_looked_into_count_too(workspace: Workspace) -> None:
+    with workspace.opened():
+        locked = workspace.path / "locked"
+    locked.mkdir()
+    (locked / "file").write_bytes(bytes(5_000))
+    locked.chmod(0)
+
+    assert workspace.usage() == Usage(5_000, 2)
 
 
 # -- whole -----------------------------------------------------------------------------------------

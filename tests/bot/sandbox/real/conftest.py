@@ -10,10 +10,16 @@ from pathlib import Path
 
 import pytest
 
+from bot.changes import Cause
 from bot.sandbox.host import Host, SandboxUnavailableError
 from bot.sandbox.selftest import open_sandbox
 from bot.sandbox.settings import Room, ShellSettings
 from bot.sandbox.shell import Sandbox
+from bot.values import utc_now
+from bot.workspaces.beneath import best_opener
+from bot.workspaces.former import FormerVersions
+from bot.workspaces.settings import Usage, WorkspaceSettings
+from bot.workspaces.workspace import Workspace
 
 ROOM = Room(8_000_000, 300)
 #: Little of everything, so that what takes it all does so soon.
@@ -65,6 +71,22 @@ async def roomy(host: Host) -> AsyncIterator[Sandbox]:
 
 def replace_settings(settings: ShellSettings, **changes: object) -> ShellSettings:
     return ShellSettings.model_validate(settings.model_dump() | changes)
+
+
+def workspace_of(folder: Path, *, levels: int = 1, room: Room = ROOM) -> Workspace:
+    """Return the workspace that a folder is; `levels` is the number of names below its user."""
+    settings = WorkspaceSettings(user_bytes=room.size, user_files=room.count)
+    user = folder.parents[levels - 1]
+    most = Usage(2 * room.size, 2 * room.count)
+    return Workspace(
+        settings,
+        best_opener(),
+        user.parent,
+        user.name,
+        folder.relative_to(user).parts,
+        former=FormerVersions(best_opener(), user.parent, user.name, most=most, now=utc_now),
+        cause=Cause(user_id="alice", work_id="turn", run_id=None),
+    )
 
 
 @pytest.fixture

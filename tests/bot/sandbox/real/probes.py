@@ -171,13 +171,18 @@ def environment_of_the_bot() -> str:
 
 def place_of_the_workspace() -> str:
     for process in os.listdir("/proc"):
-        for name in ("environ", "cmdline"):
+        for name in ("environ", "cmdline", "mountinfo", "mounts", "mountstats"):
             try:
-                if WHAT["folder"].encode() in Path("/proc", process, name).read_bytes():
+                if WHAT["place"].encode() in Path("/proc", process, name).read_bytes():
                     return f"{process} {name}"
             except OSError:
                 continue
     raise ClosedError
+
+
+def command_line_of_the_machine() -> str:
+    """Tells the disk, and sometimes more."""
+    return only_if(WHAT["machine"] in Path("/proc/cmdline").read_text())
 
 
 # Network

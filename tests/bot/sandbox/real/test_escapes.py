@@ -14,10 +14,12 @@ from typing import Any
 import pytest
 
 from bot.sandbox.shell import Sandbox
+from tests.bot.sandbox.real.conftest import workspace_of
 from tests.bot.sandbox.real.watching import PYTHON
 
 CANARY = "canary-5f1d0c77"
 SECRET = "what another person wrote"
+MACHINE = Path("/proc/cmdline").read_text()
 PROBES = Path(__file__).with_name("probes.py")
 
 #: Open to everybody outside, whatever the machine.
@@ -33,6 +35,7 @@ OPEN_OUTSIDE = {
     "environment",
     "environment_of_the_bot",
     "place_of_the_workspace",
+    "command_line_of_the_machine",
     "tcp",
     "tcp6",
     "udp",
@@ -129,7 +132,8 @@ async def what(
     secret.write_text(SECRET)
     outside = tmp_path / "outside"
     shared = {"bot": bot, "canary": CANARY, "secret": str(secret), "outside": str(outside)}
-    yield {**services, **shared, "folder": str(folder), "leave_out": []}
+    places = {"folder": str(folder), "place": str(tmp_path), "machine": MACHINE}
+    yield {**services, **shared, **places, "leave_out": []}
     loop.remove_reader(udp)
 
 
@@ -171,7 +175,7 @@ async def test_no_way_leads_out_of_the_sandbox_and_the_same_ways_are_open_outsid
     beside = tmp_path / "beside"
     beside.mkdir()
 
-    ended = await roomy.run("python3 probes.py", folder)
+    ended = await roomy.run("python3 probes.py", workspace_of(folder))
     inside = found_in(ended.output.head)
     written = (tmp_path / "outside").exists()
     control = await outside(what, beside)
@@ -198,7 +202,7 @@ async def test_only_the_workspace_is_shared_and_it_is_the_callers(
         "cat mine.txt; echo more >>mine.txt; mkdir a && echo new >a/b; "
         f"ls -a / .. {tmp_path} {other}; cat {other}/diary.txt; "
         "grep -rs 'another person' /etc /run /tmp /workspace",
-        folder,
+        workspace_of(folder),
     )
 
     assert ended.output.head.startswith("mine")
@@ -219,7 +223,7 @@ async def test_what_is_planted_in_a_workspace_is_never_run_outside(
         (folder / name).write_text(planted)
         (folder / name).chmod(0o755)
 
-    ended = await sandbox.run("echo fine", folder)
+    ended = await sandbox.run("echo fine", workspace_of(folder))
 
     assert ended.output.head == "fine\n"
     assert not mark.exists()
@@ -243,7 +247,7 @@ print(base.execute("pragma journal_mode=wal").fetchone(), base.execute("select 6
 END
 exit 3
 """,
-        folder,
+        workspace_of(folder),
     )
 
     assert "a\nb\nkept\n" in ended.output.head

@@ -13,7 +13,7 @@ from bot.sandbox import shell
 from bot.sandbox.host import Host, SandboxUnavailableError
 from bot.sandbox.selftest import open_sandbox, self_test
 from bot.sandbox.shell import NotStartedError, Sandbox
-from tests.bot.sandbox.real.conftest import ROOM, SMALL
+from tests.bot.sandbox.real.conftest import ROOM, SMALL, workspace_of
 from tests.bot.sandbox.real.watching import PYTHON
 
 #: The self-test prints all that it sees, and of the processes of a host that is a lot.
@@ -65,7 +65,7 @@ async def reason(host: Host) -> str:
         (b"--proc\0/proc\0", b"--ro-bind\0/proc\0/proc\0", "processes"),
         (b"--clearenv\0", b"--setenv\0TOKEN\0x\0", "environment: TOKEN"),
         (b"--ro-bind\0/usr\0/usr\0", b"--ro-bind\0/usr\0/usr\0--ro-bind\0/var\0/var\0", "/var"),
-        (b"--bind\0", b"--ro-bind\0", "broke off"),
+        (b"--overlay\0/mnt/layer/up\0/mnt/layer/work\0", b"--tmp-overlay\0", "did not arrive"),
     ],
 )
 async def test_a_sandbox_with_a_part_missing_is_refused(
@@ -114,7 +114,7 @@ async def test_a_program_that_does_not_answer_is_given_up(
     began = time.monotonic()
 
     with ThreadPoolExecutor(2) as executor, pytest.raises(NotStartedError):
-        await Sandbox(silent, SMALL, ROOM, executor).run("true", folder)
+        await Sandbox(silent, SMALL, ROOM, executor).run("true", workspace_of(folder))
 
     assert time.monotonic() - began < 10
 

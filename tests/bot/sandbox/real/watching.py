@@ -13,23 +13,12 @@ from pathlib import Path
 PYTHON = shutil.which("python3", path="/usr/local/bin:/usr/bin")
 
 
-class Bell:
-    """Heard when a command writes to it: it stands in the workspace."""
-
-    def __init__(self, folder: Path) -> None:
-        path = folder / "bell"
-        os.mkfifo(path)
-        self._descriptor = os.open(path, os.O_RDWR | os.O_NONBLOCK)
-        self._path = path
-
-    async def rung(self, seconds: float = 20) -> None:
-        """Wait until it is rung."""
-        if not await asyncio.to_thread(readable, [self._descriptor], seconds):
-            raise AssertionError(f"Nothing rang within {seconds} s.")
-
-    def close(self) -> None:
-        os.close(self._descriptor)
-        self._path.unlink()
+async def begun(program: str, argument: str, seconds: float = 20) -> None:
+    """Wait until a sandbox runs a program: nothing that a command writes is seen before its end."""
+    deadline = time.monotonic() + seconds
+    while not living(f"{program}\0{argument}\0"):
+        assert time.monotonic() < deadline, f"{program} {argument} did not begin in {seconds} s."
+        await asyncio.sleep(0.01)
 
 
 def readable(descriptors: Sequence[int], seconds: float) -> bool:
@@ -55,11 +44,11 @@ def living(mark: str) -> list[int]:
 
 
 def working_in(folder: Path) -> list[int]:
-    """Return every process of this machine that is in a folder: sandboxes in the making are."""
+    """Return every process of this machine that is below a folder: sandboxes in the making are."""
     found = []
     for process in Path("/proc").iterdir():
         try:
-            if process.name.isdigit() and (process / "cwd").readlink() == folder:
+            if process.name.isdigit() and ((process / "cwd").readlink().is_relative_to(folder)):
                 found.append(int(process.name))
         except OSError:
             continue

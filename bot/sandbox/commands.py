@@ -1,0 +1,34 @@
+"""Runs the commands of tool calls, each on the workspace of its call."""
+
+from bot.sandbox.settings import ShellSettings
+from bot.sandbox.shell import Ended, Sandbox
+from bot.workspaces.workspaces import Workspaces
+from skills.base import ToolContext
+
+
+class Commands:
+    """Runs the commands of tool calls.
+
+    Args:
+        sandbox: Has passed its self-test.
+        workspaces: The files of all users.
+    """
+
+    def __init__(self, sandbox: Sandbox, workspaces: Workspaces) -> None:
+        self._sandbox, self._workspaces = sandbox, workspaces
+
+    @property
+    def settings(self) -> ShellSettings:
+        """What a command may use."""
+        return self._sandbox.settings
+
+    async def run(self, context: ToolContext, command: str, *, seconds: float) -> Ended:
+        """Run a command and wait for its end.
+
+        Raises:
+            NotStartedError: Nothing was run.
+            SlotsBusyError: Nothing was run, since no slot became free in time.
+            ToolError: Nothing was run; the text says why.
+        """
+        workspace = self._workspaces.of(context)
+        return await self._sandbox.run(command, workspace, user=context.user.key, seconds=seconds)

@@ -1,0 +1,151 @@
+"""Reads what a command changed, from the layer that held its writes."""
+
+import os
+import stat
+from bisect import bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from bot.workspaces.beneath import Opener
+from bot.workspaces.copies import Manifest, stamp_of
+from bot.workspaces.tree import Level, Parts, levels
+from bot.workspaces.walk import Kind, kind_of
+
+#: Folders in each other that are taken over. Paths of the file tools have fewer.
+MOST_LEVELS = 200
+
+#: With these the kernel's overlay marks a folder that hides the one below it.
+_OPAQUE = "user.overlay.opaque"
+
+
+class NestedTooDeepError(Exception):
+    """The layer holds more folders in each other than are taken over."""
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A file, folder or link that a command made or changed.
+
+    Attributes:
+        parts: Its path in the workspace, which is also its path in the layer.
+        state: What the system knows of it in the layer.
+    """
+
+    parts: Parts
+    state: os.stat_result
+
+    @property
+    def kind(self) -> Kind:
+        """What it is."""
+        return kind_of(self.state)
+
+
+@dataclass(slots=True)
+class Changes:
+    """What a command changed.
+
+    Attributes:
+        removed: What the workspace held at the start and the command took away, or replaced by
+            something of another kind.
+        written: Made or changed; a folder comes before what is in it.
+        left_out: Devices, pipes and sockets, which are not taken over.
+    """
+
+    removed: set[Parts] = field(default_factory=set)
+    written: list[Written] = field(default_factory=list)
+    left_out: int = 0
+
+
+def overlay_changes(opener: Opener, layer: int, before: Manifest) -> Changes:
+    """Return what the upper layer of an overlay says.
+
+    Raises:
+        NestedTooDeepError: Folders are nested deeper than is taken over.
+    """
+    reader = _Reader(before)
+    for level in _bounded(opener, layer):
+        if level.parts and _is_opaque(level.descriptor):
+            reader.changes.removed.update(reader.below(level.parts))
+        for name, state in level.entries:
+            parts = (*level.parts, name)
+            if stat.S_ISCHR(state.st_mode) and state.st_rdev == 0:
+                reader.remove(parts)
+            else:
+                reader.see(parts, state)
+    return reader.changes
+
+
+def copy_changes(opener: Opener, layer: int, before: Manifest, copied: Manifest) -> Changes:
+    """Return how a layer differs from the copy of the workspace that was put into it.
+
+    Args:
+        opener: Opens what is below a folder.
+        layer: The layer, opened.
+        before: What the workspace held.
+        copied: The same, as it was in the layer.
+
+    Raises:
+        NestedTooDeepError: Folders are nested deeper than is taken over.
+    """
+    reader = _Reader(before)
+    seen: set[Parts] = set()
+    for level in _bounded(opener, layer):
+        for name, state in level.entries:
+            parts = (*level.parts, name)
+            seen.add(parts)
+            if copied.get(parts) != stamp_of(state):
+                reader.see(parts, state)
+    reader.changes.removed.update(parts for parts in copied if parts not in seen)
+    return reader.changes
+
+
+class _Reader:
+    """Gathers the changes; `before` is what the workspace held."""
+
+    def __init__(self, before: Manifest) -> None:
+        self._before = before
+        self._in_order = sorted(before)
+        self.changes = Changes()
+
+    def see(self, parts: Parts, state: os.stat_result) -> None:
+        """Note what is in the layer."""
+        kind, was = kind_of(state), self._before.get(parts)
+        if was is not None and (was.kind is Kind.FOLDER) != (kind is Kind.FOLDER):
+            self.remove(parts)
+        else:
+            self.changes.removed.discard(parts)
+        if kind is Kind.OTHER:
+            self.remove(parts)
+            self.changes.left_out += 1
+        elif kind is not Kind.FOLDER or was is None or was.kind is not Kind.FOLDER:
+            self.changes.written.append(Written(parts, state))
+
+    def remove(self, parts: Parts) -> None:
+        """Note that something is gone which was there at the start, with everything below."""
+        was = self._before.get(parts)
+        if was is not None:
+            self.changes.removed.add(parts)
+            if was.kind is Kind.FOLDER:
+                self.changes.removed.update(self.below(parts))
+
+    def below(self, parts: Parts) -> Iterator[Parts]:
+        """Yield what there was in a folder, at all depths."""
+        depth = len(parts)
+        for index in range(bisect_right(self._in_order, parts), len(self._in_order)):
+            if self._in_order[index][:depth] != parts:
+                return
+            yield self._in_order[index]
+
+
+def _bounded(opener: Opener, layer: int) -> Iterator[Level]:
+    for level in levels(opener, layer):
+        if len(level.parts) > MOST_LEVELS:
+            raise NestedTooDeepError
+        yield level
+
+
+def _is_opaque(descriptor: int) -> bool:
+    try:
+        return os.getxattr(descriptor, _OPAQUE) == b"y"
+    except OSError:
+        return False

@@ -1,0 +1,170 @@
+"""A workspace as it was when a command started, and what became of it when the command ended."""
+
+import errno
+import fcntl
+import logging
+import os
+import secrets
+from collections.abc import Iterable
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from bot.errors import ToolError
+from bot.workspaces.beneath import FOLDER, Opener, opened, shown
+from bot.workspaces.copies import Manifest, copy_tree, link_tree
+from bot.workspaces.layers import Changes, NestedTooDeepError, copy_changes, overlay_changes
+from bot.workspaces.planning import Plan, Planner
+from bot.workspaces.takeover import PartlyDoneError, carry_out
+from bot.workspaces.tree import Parts, remove_tree
+from bot.workspaces.workspace import COMMANDS, LOWER, Workspace
+
+log = logging.getLogger(__name__)
+
+#: Longest wait for other writers before the changes of a command are given up, in seconds.
+TAKE_OVER_SECONDS = 25.0
+_NEW = "new"
+
+
+@dataclass(frozen=True, slots=True)
+class TakenOver:
+    """What became of the changes of a command.
+
+    Attributes:
+        problem: Why not all of them are in the workspace, in sentences; empty when they are.
+        conflicts: Paths that somebody else changed meanwhile, with those that the command's
+            versions got instead.
+        kept: Paths that the command removed and somebody else changed meanwhile: still there.
+        left_out: Devices, pipes and sockets, which are never taken over.
+        can_be_undone: Former versions of what was replaced or removed are kept.
+        lost: Paths that were replaced or removed for good.
+    """
+
+    problem: str = ""
+    conflicts: tuple[tuple[str, str], ...] = ()
+    kept: tuple[str, ...] = ()
+    left_out: int = 0
+    can_be_undone: bool = False
+    lost: tuple[str, ...] = ()
+
+
+class Snapshot:
+    """A workspace as it was when a command started. Its methods block: call them in a thread.
+
+    Args:
+        workspace: What it shows.
+        account: To whom all files are to belong, when the bot is root.
+
+    Raises:
+        ToolError: Others were writing to the workspace for too long.
+        OSError: The snapshot could not be made.
+    """
+
+    def __init__(self, workspace: Workspace, account: int | None = None) -> None:
+        self._workspace = workspace
+        self._opener = workspace.opener
+        self._account = account
+        self._copied: Manifest | None = None
+        name = secrets.token_hex(8)
+        self.path: Path = workspace.all_path.absolute() / COMMANDS / name / LOWER
+        with ExitStack() as undone:
+            commands = undone.enter_context(workspace.commands())
+            with workspace.alone() as folder:
+                clear_abandoned(self._opener, commands)
+                os.mkdir(name, 0o700, dir_fd=commands)
+                place = self._opener(commands, (name,), FOLDER)
+                undone.callback(os.close, place)
+                # Held as long as we live: without it the folder is cleared away by the next.
+                fcntl.flock(place, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                undone.callback(remove_tree, self._opener, commands, name)
+                for each in (LOWER, _NEW):
+                    os.mkdir(each, 0o700, dir_fd=place)
+                self._lower = self._opener(place, (LOWER,), FOLDER)
+                undone.callback(os.close, self._lower)
+                self._manifest = link_tree(self._opener, folder, self._lower, account)
+            self._place = place
+            self._end = undone.pop_all()
+
+    def __len__(self) -> int:
+        """The number of files and folders in it."""
+        return len(self._manifest)
+
+    def copy_into(self, layer: int) -> None:
+        """Fill a layer that shows nothing of what lies below it.
+
+        Raises:
+            OSError: The workspace does not fit into it.
+        """
+        self._copied = copy_tree(self._opener, self._lower, layer, self._account)
+
+    def take_over(self, layer: int) -> TakenOver:
+        """Put into the workspace what a command changed; all of its processes have ended."""
+        try:
+            changes = self._changes(layer)
+            if not changes.removed and not changes.written:
+                return TakenOver(left_out=changes.left_out)
+            with self._workspace.changing(seconds=TAKE_OVER_SECONDS) as (folder, change):
+                plan = self._plan(changes, layer, folder)
+                self._workspace.check_growth(plan.size, plan.count)
+                with opened(self._opener, self._place, (_NEW,)) as staging:
+                    lost = carry_out(self._opener, plan, folder, layer, staging, change)
+        except NestedTooDeepError:
+            return _discarded("its folders are nested too deep.")
+        except ToolError as error:
+            return _discarded(str(error))
+        except PartlyDoneError as error:
+            log.exception("Only a part of a command's changes was taken over")
+            return TakenOver(f"Only a part of its changes to files was kept ({error}). Look at it.")
+        except OSError as error:
+            log.warning("The changes of a command were discarded", exc_info=True)
+            return _discarded(_reason(error))
+        return TakenOver(
+            conflicts=tuple((shown(theirs), shown(mine)) for theirs, mine in plan.conflicts),
+            kept=tuple(_outermost(plan.kept)),
+            left_out=changes.left_out,
+            can_be_undone=bool(change.id),
+            lost=tuple(shown(parts) for parts in lost),
+        )
+
+    def close(self) -> None:
+        """Delete the snapshot."""
+        self._end.close()
+
+    def _changes(self, layer: int) -> Changes:
+        if self._copied is None:
+            return overlay_changes(self._opener, layer, self._manifest)
+        return copy_changes(self._opener, layer, self._manifest, self._copied)
+
+    def _plan(self, changes: Changes, layer: int, folder: int) -> Plan:
+        planner = Planner(self._opener, folder, layer, self._lower, self._manifest)
+        return planner.make(changes)
+
+
+def clear_abandoned(opener: Opener, commands: int) -> None:
+    """Delete the snapshots of processes that have died; nobody makes one meanwhile."""
+    for name in os.listdir(commands):
+        with suppress(FileNotFoundError), opened(opener, commands, (name,)) as place:
+            try:
+                fcntl.flock(place, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                continue
+            remove_tree(opener, commands, name)
+
+
+def _discarded(reason: str) -> TakenOver:
+    return TakenOver(
+        f"All its changes to files were discarded, and the workspace is as before: {reason}"
+    )
+
+
+def _reason(error: OSError) -> str:
+    if error.errno in {errno.ENOSPC, errno.EDQUOT}:
+        return "the disk of this machine is full. Tell the user."
+    return f"they could not be stored ({os.strerror(error.errno or 0)})."
+
+
+def _outermost(paths: Iterable[Parts]) -> Iterable[str]:
+    """Return paths as text, without those of folders that are kept for what is in them."""
+    found = set(paths)
+    inner = {path[:length] for path in found for length in range(1, len(path))}
+    return sorted(shown(path) for path in found - inner)

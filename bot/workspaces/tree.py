@@ -1,0 +1,80 @@
+"""Walks everything below an open folder, at any depth and through no link."""
+
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+
+from bot.workspaces.beneath import FOLDER, Opener, opened
+
+#: The names on the way to something from an open folder.
+Parts = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """One folder and what is in it.
+
+    Attributes:
+        parts: The way to it from the top.
+        descriptor: The folder, opened until the next one is asked for.
+        entries: Its names with what the system knows of them, in order.
+    """
+
+    parts: Parts
+    descriptor: int
+    entries: tuple[tuple[str, os.stat_result], ...]
+
+
+def levels(opener: Opener, top: int) -> Iterator[Level]:
+    """Yield every folder, the one at the top first, and each before those in it.
+
+    One folder is open at a time, however deep they are nested.
+    """
+    waiting: list[Parts] = [()]
+    while waiting:
+        parts = waiting.pop()
+        with suppress(FileNotFoundError), opened_by_force(opener, top, parts) as descriptor:
+            level = Level(parts, descriptor, tuple(_entries(descriptor)))
+            yield level
+            folders = (name for name, found in level.entries if stat.S_ISDIR(found.st_mode))
+            waiting += [(*parts, name) for name in folders]
+
+
+def remove_tree(opener: Opener, above: int, name: str) -> None:
+    """Delete a folder with everything in it."""
+    folders: list[Parts] = []
+    with opened_by_force(opener, above, (name,)) as top:
+        for level in levels(opener, top):
+            for entry, found in level.entries:
+                if stat.S_ISDIR(found.st_mode):
+                    folders.append((*level.parts, entry))
+                else:
+                    os.unlink(entry, dir_fd=level.descriptor)
+        for parts in reversed(folders):
+            with opened(opener, top, parts[:-1]) as descriptor:
+                os.rmdir(parts[-1], dir_fd=descriptor)
+    os.rmdir(name, dir_fd=above)
+
+
+@contextmanager
+def opened_by_force(opener: Opener, top: int, parts: Parts) -> Iterator[int]:
+    """Open a folder, also one whose permissions forbid it: a command could hide files there."""
+    try:
+        descriptor = opener(top, parts, FOLDER)
+    except PermissionError:
+        with opened(opener, top, parts, os.O_PATH | os.O_DIRECTORY) as held:
+            os.chmod(f"/proc/self/fd/{held}", 0o700)  # noqa: PTH101 - a path object is not shorter
+        descriptor = opener(top, parts, FOLDER)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _entries(descriptor: int) -> Iterator[tuple[str, os.stat_result]]:
+    with os.scandir(descriptor) as listed:
+        for entry in sorted(listed, key=lambda found: found.name):
+            with suppress(FileNotFoundError):
+                yield entry.name, entry.stat(follow_symlinks=False)
