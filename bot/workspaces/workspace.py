@@ -1,6 +1,5 @@
 """One folder of files: what can be done in it, safely, whatever is in it."""
 
-import fcntl
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -23,6 +22,7 @@ from bot.workspaces.beneath import (
 )
 from bot.workspaces.former import FormerVersions
 from bot.workspaces.keeping import KeptChange, NotKeptError
+from bot.workspaces.locking import LOCK_SECONDS, one_writer
 from bot.workspaces.settings import (
     Change,
     Usage,
@@ -40,13 +40,10 @@ from bot.workspaces.writing import make_folders, missing, replace_file
 MOST_ENTRIES = 50_000
 WALK_SECONDS = 10.0
 
-LOCK_SECONDS = 10.0
-
 #: What a person's folder holds: their own workspace, those of their runs, and the writers' lock.
 OWN, RUNS = "own", "runs"
 #: For each running command a folder that holds its view of the workspace.
 COMMANDS, LOWER = "commands", "lower"
-_LOCK = "lock"
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,7 +212,7 @@ class Workspace:
         Raises:
             ToolError: Other work has been writing for longer than `seconds`.
         """
-        with self._user_folder() as user, _alone(user, seconds):
+        with self._user_folder() as user, one_writer(user, seconds):
             make_folders(self.opener, user, self._names)
             with opened(self.opener, user, self._names) as folder:
                 yield folder
@@ -286,7 +283,7 @@ class Workspace:
             check_growth(self._settings, self._usage(user), size, count)
 
     def _replace(self, parts: Sequence[str], content_in: Callable[[int], bytes]) -> Written:
-        with told(parts), self._user_folder() as user, _alone(user, LOCK_SECONDS):
+        with told(parts), self._user_folder() as user, one_writer(user, LOCK_SECONDS):
             make_folders(self.opener, user, self._names)
             with opened(self.opener, user, self._names) as folder:
                 content = content_in(folder)
@@ -382,27 +379,3 @@ def _file_parts(path: str) -> tuple[str, ...]:
     if not parts:
         raise ToolError("Name a file: give its path from the top of the workspace.")
     return parts
-
-
-@contextmanager
-def _alone(user: int, seconds: float) -> Iterator[None]:
-    """Let one writer at a time into a person's files, whichever process it is in."""
-    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-    descriptor = os.open(_LOCK, flags, 0o600, dir_fd=user)
-    try:
-        deadline = time.monotonic() + seconds
-        while not _locked(descriptor):
-            if time.monotonic() > deadline:
-                raise ToolError("Other work is writing this person's files: try it again.")
-            time.sleep(0.005)
-        yield
-    finally:
-        os.close(descriptor)
-
-
-def _locked(descriptor: int) -> bool:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
