@@ -15,6 +15,7 @@ from bot.conversations.announcements import Announcements
 from bot.conversations.answers import Answers
 from bot.conversations.approvals import Approvals
 from bot.conversations.commands import Commands
+from bot.conversations.durable_commands import DurableCommands
 from bot.conversations.orchestrator import Orchestrator
 from bot.conversations.turn_context import TurnContext
 from bot.conversations.turns import Desk, Turns
@@ -187,14 +188,15 @@ class Parts:
     def _orchestrator(
         self, engine: Engine, manager: SubagentManager, answers: Answers, turns: Turns
     ) -> Orchestrator:
-        mcp = self.skillset.mcp_commands
+        parts = (self.database, manager, self.records, self.agents, self.models, self.now)
+        commands = Commands(*parts, self.skillset.mcp_commands)
         self.wires.orchestrator = Orchestrator(
             database=self.database,
             engine=engine,
             tasks=self.tasks,
             access=self.config.access,
-            commands=Commands(
-                self.database, manager, self.records, self.agents, self.models, self.now, mcp
+            commands=DurableCommands(
+                commands, self.database, self.tasks, self.worker_id, self._tell, self.now
             ),
             answers=answers,
             turns=turns,

@@ -367,6 +367,23 @@ seen_events = Table(
     Index(None, "created_at"),
 )
 
+commands = Table(
+    "commands",
+    metadata,
+    Column("id", String(32), primary_key=True),
+    Column("user_id", UserKey, ForeignKey("users.id"), nullable=False),
+    *_place(),
+    Column("role", String(10), nullable=False, server_default="user"),
+    Column("text", Text, nullable=False),
+    Column("conversation_id", String(32), nullable=False, server_default=""),
+    # The start of the process that carries it out: see `workers`.
+    Column("worker_id", String(64), nullable=False),
+    Column("attempt", Integer, nullable=False, server_default=text("1")),
+    # Its effect is committed; the row is deleted when it is answered.
+    Column("applied_at", UtcDateTime),
+    Column("created_at", UtcDateTime, nullable=False),
+)
+
 workers = Table(
     "workers",
     metadata,

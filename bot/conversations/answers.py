@@ -6,12 +6,14 @@ from dataclasses import dataclass, replace
 
 from bot.agent.plain import plain
 from bot.agent.sanitizer import one_line
+from bot.conversations import inbound
 from bot.conversations.approvals import GONE, Approvals, Waiting
+from bot.conversations.inbound import Event
 from bot.platforms.base import CommandReply, Incoming
 from bot.platforms.short_answers import ShortAnswer, short_answer
 from bot.subagents.settling import PERMIT
 from bot.values import Clock, Identity, Place, Role, short
-from db import conversations, run_questions, runs, workers
+from db import run_questions, runs, workers
 from db.database import Database, Transaction
 from db.run_questions import RunQuestion
 from db.runs import Run
@@ -37,16 +39,23 @@ class Answers:
 
     async def answer(self, user: Identity, role: Role, asked: str, *, choice: str) -> CommandReply:
         """Take the key of one of the choices of a question."""
+        return await self._answer(user, role, asked, choice, None) or _gone()
+
+    async def _answer(
+        self, user: Identity, role: Role, asked: str, choice: str, event: Event | None
+    ) -> CommandReply | None:
+        """Take an answer with its event; return `None` when the event was stored before."""
         async with self.database.snapshot() as tx:
             question = await run_questions.get(tx, asked)
         if question is None:
             if choice not in {"yes", "no"}:
                 return _gone()
-            return await self.approvals.answer(user, role, asked, yes=choice == "yes")
+            yes = choice == "yes"
+            return await self.approvals.answer(user, role, asked, yes=yes, event=event)
         if question.user_id != user.key and role is not Role.ADMIN:
             return _gone()
         meant = _meaning(question, choice)
-        return _gone() if meant is None else await self._take(user, question, meant)
+        return _gone() if meant is None else await self._take(user, question, meant, event)
 
     async def in_words(self, incoming: Incoming, role: Role, text: str) -> CommandReply | None:
         """Take a message as the answer to what this person was asked in this place.
@@ -92,14 +101,17 @@ class Answers:
     async def _in_a_word(
         self, incoming: Incoming, role: Role, choice: str, waiting: list[Waiting]
     ) -> CommandReply | None:
-        if not await self._is_new(incoming):
-            return None
+        event = Event.of(incoming)
         if len(waiting) > 1:
+            if not await inbound.store(self.database, event, _changes_nothing, self.now):
+                return None
             lines = "\n".join(f"- `{choice} {item.id[-6:]}`: {item.about}" for item in waiting)
             return CommandReply(text=f"Which one do you mean?\n{lines}", failed=True)
         asked = waiting[0].id
-        reply = await self.answer(incoming.user, role, asked, choice=choice)
-        return reply if reply.refused else replace(reply, answered=asked, chosen=choice)
+        reply = await self._answer(incoming.user, role, asked, choice, event)
+        if reply is None or reply.refused:
+            return reply
+        return replace(reply, answered=asked, chosen=choice)
 
     # -- the answer to a run's question ------------------------------------------------------------
 
@@ -110,9 +122,12 @@ class Answers:
             return None
         waiting = [item for item in asked if item.kind == "input"]
         # Of several the main agent, which sees what they ask, may know which is meant.
-        if len(waiting) != 1 or not await self._is_new(incoming):
+        if len(waiting) != 1:
             return None
+        event = Event.of(incoming)
         if len(text) > MAX_ANSWER:
+            if not await inbound.store(self.database, event, _changes_nothing, self.now):
+                return None
             return CommandReply(
                 text=f"An answer to a run has at most {MAX_ANSWER:,} characters. Make it shorter.",
                 failed=True,
@@ -120,9 +135,11 @@ class Answers:
         question = waiting[0]
         skips = text.strip().lower() == "skip"
         said = "" if skips else question.meant_by(plain(text, limit=None).strip())
-        reply = await self._take(incoming.user, question, _Meaning("no" if skips else "yes", said))
-        shown = one_line(said, 100) or "Skip"
-        return reply if reply.refused else replace(reply, answered=question.id, chosen=shown)
+        meant = _Meaning("no" if skips else "yes", said)
+        reply = await self._take(incoming.user, question, meant, event)
+        if reply is None or reply.refused:
+            return reply
+        return replace(reply, answered=question.id, chosen=one_line(said, 100) or "Skip")
 
     async def open_in(
         self, user: Identity, place: Place, *, reply_to: str = ""
@@ -145,14 +162,12 @@ class Answers:
                 break
         return found
 
-    async def _is_new(self, incoming: Incoming) -> bool:
-        async with self.database.transaction() as tx:
-            return await conversations.is_new_event(
-                tx, incoming.place.platform, incoming.event_id, self.now()
-            )
+    async def _take(
+        self, user: Identity, question: RunQuestion, meant: "_Meaning", event: Event | None
+    ) -> CommandReply | None:
+        """Store an answer with its event; return `None` when the event was stored before."""
 
-    async def _take(self, user: Identity, question: RunQuestion, meant: "_Meaning") -> CommandReply:
-        async with self.database.transaction() as tx:
+        async def write(tx: Transaction) -> tuple[bool, Run | None]:
             taken = await run_questions.answer(
                 tx,
                 question.id,
@@ -165,6 +180,12 @@ class Answers:
             run = await runs.get(tx, question.run_id)
             if taken and user.key != question.user_id:
                 await self._audit(tx, question, user)
+            return taken, run
+
+        written = await inbound.store(self.database, event, write, self.now)
+        if written is None:
+            return None
+        taken, run = written
         if not taken or run is None:
             return _gone()
         self.stir(question.run_id)
@@ -212,6 +233,10 @@ def _reply(run: Run, question: RunQuestion, meant: _Meaning) -> str:
         return f"Denied: {name} goes on without `{question.tool}`."
     for_ = "as long as it goes on" if meant.whole_run else "this once"
     return f"Allowed: {name} may use `{question.tool}` {for_}."
+
+
+async def _changes_nothing(_: Transaction) -> bool:
+    return True
 
 
 def _gone() -> CommandReply:

@@ -8,13 +8,15 @@ from datetime import timedelta
 
 from bot.agent.messages import ToolCall
 from bot.agent.sanitizer import escape_for_model
+from bot.conversations import inbound
+from bot.conversations.inbound import Event
 from bot.errors import BotError, DeliveryError
 from bot.platforms.base import CommandReply, Confirmation, Outlet
 from bot.subagents.asking import fingerprint, spelled
 from bot.values import Clock, Identity, Json, Place, Role, derived_run_id
 from db import approvals, conversations, users, workers
 from db.approvals import Approval
-from db.database import Database
+from db.database import Database, Transaction
 from skills.base import Tool, ToolContext
 
 log = logging.getLogger(__name__)
@@ -134,14 +136,34 @@ class Approvals:
         )
 
     async def answer(
-        self, user: Identity, role: Role, approval_id: str, *, yes: bool
-    ) -> CommandReply:
-        """Take an answer: only the owner's, or an admin's, counts, and only the first."""
+        self,
+        user: Identity,
+        role: Role,
+        approval_id: str,
+        *,
+        yes: bool,
+        event: Event | None = None,
+    ) -> CommandReply | None:
+        """Take an answer: only the owner's, or an admin's, counts, and only the first.
+
+        Args:
+            user: The user who answers.
+            role: Their role.
+            approval_id: The question.
+            yes: The answer.
+            event: The message that holds it; `None` for a click.
+
+        Returns:
+            `None` when the event was stored before.
+        """
         async with self._database.snapshot() as tx:
             approval = await approvals.get(tx, approval_id)
         if approval is None or (approval.user_id != user.key and role is not Role.ADMIN):
             return CommandReply(text=GONE, failed=True, refused=True)
-        if not await self._close(approval.id, "approved" if yes else "denied", user):
+        closed = await self._close(approval.id, "approved" if yes else "denied", user, event)
+        if closed is None:
+            return None
+        if not closed:
             return CommandReply(text=GONE, failed=True, refused=True)
         if approval.user_id != user.key:
             await self._audit(approval, user)
@@ -164,11 +186,15 @@ class Approvals:
             await self._remember(approval, "The person did not answer in time; it was not done.")
         await self._tell_of_lost()
 
-    async def _close(self, approval_id: str, status: str, user: Identity) -> bool:
-        async with self._database.transaction() as tx:
+    async def _close(
+        self, approval_id: str, status: str, user: Identity, event: Event | None = None
+    ) -> bool | None:
+        async def write(tx: Transaction) -> bool:
             return await approvals.answer(
                 tx, approval_id, status=status, by=user.key, now=self._now()
             )
+
+        return await inbound.store(self._database, event, write, self._now)
 
     async def _run(self, approval: Approval) -> CommandReply:
         context = await self._context(approval)

@@ -84,6 +84,26 @@ def belongs_to_a_conversation(command: str) -> bool:
     return words[:2] == ["/subagents", "spawn"] or (words[:1] == ["/model"] and len(words) > 1)
 
 
+def changes_something(command: str) -> bool:
+    """Return whether a command does more than show something."""
+    words = command.lower().split()
+    match [word.removeprefix("/") for word in words[:1]] + words[1:2]:
+        case ["subagents" | "subagent", action]:
+            return action in {"stop", "kill", "send", "spawn", "retry", "dismiss"}
+        case ["new", *_] | ["model", _]:
+            return True
+        case ["mcp", action]:
+            return action == "approve"
+    return False
+
+
+def named(command: str) -> str:
+    """Return a command without what it is about, which others need not read."""
+    words = command.split()
+    of_runs = words[0].lower() in {"/subagents", "/subagent"}
+    return one_line(" ".join(words[: 2 if of_runs else 1]), 40)
+
+
 def parse_spawn(words: str) -> RunRequest:
     """Return the request in `[--option value …] [--] task`.
 

@@ -19,6 +19,7 @@ from bot.subagents.records import Records
 from bot.subagents.requests import Caller
 from bot.subagents.wording import mark
 from bot.values import Clock, Role, short
+from db import commands as stored
 from db import conversations, outbox
 from db.database import Database
 from db.runs import Run
@@ -249,6 +250,7 @@ class Commands:
         needs(words, "retry")
         run = await self.records.find(words, caller, action="retry")
         async with self.database.transaction() as tx:
+            await stored.apply(tx, caller.command_id, self.now())
             again = await outbox.retry_blocked(tx, run.id, caller.user.key, self.now())
         if not again:
             return CommandReply(text="That result is not waiting to be delivered.", failed=True)
@@ -258,6 +260,7 @@ class Commands:
         needs(words, "dismiss")
         run = await self.records.find(words, caller, action="dismiss")
         async with self.database.transaction() as tx:
+            await stored.apply(tx, caller.command_id, self.now())
             done = await outbox.dismiss(tx, run.id, caller.user.key)
         if not done:
             return CommandReply(text="That result is not waiting to be delivered.", failed=True)
@@ -267,6 +270,7 @@ class Commands:
 
     async def _new(self, _: str, caller: Caller) -> CommandReply:
         async with self.database.transaction() as tx:
+            await stored.apply(tx, caller.command_id, self.now())
             found = await conversations.find(tx, caller.user, caller.place)
             if found is not None:
                 await conversations.close(tx, found, self.now())
@@ -286,6 +290,7 @@ class Commands:
         default = words.lower() in {"default", "reset"}
         chosen = self.models.named("" if default else words)
         async with self.database.transaction() as tx:
+            await stored.apply(tx, caller.command_id, self.now())
             await conversations.choose_model(tx, caller.conversation_id, "" if default else chosen)
         return CommandReply(text=f"From now on `{chosen}` answers here. Runs keep their own model.")
 

@@ -6,11 +6,13 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from bot.agent.plain import plain
+from bot.conversations import inbound
 from bot.conversations.access import AccessSettings, check_may_talk, role_of
 from bot.conversations.answers import Answers
-from bot.conversations.command_lines import belongs_to_a_conversation, command_in
-from bot.conversations.commands import Commands
+from bot.conversations.command_lines import command_in
+from bot.conversations.durable_commands import DurableCommands
 from bot.conversations.files import FileSettings, not_read_yet, take
+from bot.conversations.inbound import Event
 from bot.conversations.turns import Turns
 from bot.engine import Engine
 from bot.errors import NotAllowedError
@@ -19,7 +21,7 @@ from bot.subagents.requests import Caller
 from bot.tasks import Tasks
 from bot.values import Clock, Identity, Place, Role
 from db import conversations, files, runs, turns, users
-from db.database import Database
+from db.database import Database, Transaction
 
 log = logging.getLogger(__name__)
 
@@ -54,7 +56,7 @@ class Orchestrator:
     engine: Engine
     tasks: Tasks
     access: AccessSettings
-    commands: Commands
+    commands: DurableCommands
     answers: Answers
     turns: Turns
     files: FileSettings
@@ -130,28 +132,10 @@ class Orchestrator:
 
     async def _command(self, incoming: Incoming, text: str) -> CommandReply | None:
         """Carry out a command, past the line of turns."""
-        async with self.database.transaction() as tx:
-            new = await conversations.is_new_event(
-                tx, incoming.place.platform, incoming.event_id, self.now()
-            )
-            if not new:
-                return None
-            await users.ensure_user(tx, incoming.user, incoming.user_name, self.now())
-            here = (tx, incoming.user, incoming.place)
-            conversation_id = (
-                await conversations.find_or_open(*here, self.now())
-                if belongs_to_a_conversation(text)
-                else await conversations.find(*here)
-            )
         if text.lower() in {"/stop", "/stop turn"}:
-            return await self.stop_turn(incoming.user, incoming.place)
-        caller = Caller(
-            user=incoming.user,
-            role=self._role(incoming.user, admin=incoming.admin),
-            place=incoming.place,
-            conversation_id=conversation_id or "",
-        )
-        return await self.commands.run(text, caller)
+            return await self.stop_turn(incoming.user, incoming.place, event_id=incoming.event_id)
+        role = self._role(incoming.user, admin=incoming.admin)
+        return await self.commands.carry_out(incoming, text, role)
 
     async def _store(
         self, incoming: Incoming, text: str, role: Role, *, held: timedelta | None = None
@@ -168,13 +152,8 @@ class Orchestrator:
             What was stored; `None` when this had been heard before.
         """
         now = self.now()
-        async with self.database.transaction() as tx:
-            new = await conversations.is_new_event(
-                tx, incoming.place.platform, incoming.event_id, now
-            )
-            if not new:
-                log.info("The event %s was delivered again", incoming.event_id)
-                return None
+
+        async def write(tx: Transaction) -> tuple[_Stored, str | None]:
             await users.ensure_user(tx, incoming.user, incoming.user_name, now)
             conversation_id = await conversations.find_or_open(
                 tx, incoming.user, incoming.place, now
@@ -194,10 +173,16 @@ class Orchestrator:
             if held is not None:
                 await turns.hold(tx, added, now + held)
             turn_id = await turns.claim_next(tx, conversation_id, now)
+            return _Stored(message_id, conversation_id, added), turn_id
+
+        written = await inbound.store(self.database, Event.of(incoming), write, self.now)
+        if written is None:
+            return None
+        stored, turn_id = written
         self.acknowledge(incoming.place)
         if turn_id is not None:
             self._start(turn_id, incoming.place.platform)
-        return _Stored(message_id, conversation_id, added)
+        return stored
 
     def _start(self, turn_id: str, platform: str) -> None:
         self.tasks.start(self.engine.start("turn", turn_id, platform), name=f"start turn {turn_id}")
@@ -219,17 +204,19 @@ class Orchestrator:
         """Stop the turn under way in this place, or in a thread of it, if it is this person's."""
         if refusal := self._refusal(user):
             return refusal
-        async with self.database.transaction() as tx:
-            if event_id and not await conversations.is_new_event(
-                tx, place.platform, event_id, self.now()
-            ):
-                return None
+
+        async def request(tx: Transaction) -> str:
             active = await turns.active_of(tx, user.key, place)
-            if active is None or not await turns.request_stop(tx, active.id, self.now()):
-                return CommandReply(
-                    text="Nothing is being answered. `/subagents stop ID` stops a run."
-                )
-        self.turns.active.stop(active.id)
+            asked = active and await turns.request_stop(tx, active.id, self.now())
+            return active.id if active and asked else ""
+
+        event = Event(place.platform, event_id) if event_id else None
+        turn_id = await inbound.store(self.database, event, request, self.now)
+        if turn_id is None:
+            return None
+        if not turn_id:
+            return CommandReply(text="Nothing is being answered. `/subagents stop ID` stops a run.")
+        self.turns.active.stop(turn_id)
         return CommandReply(text="Stopped. Background runs go on; `/subagents stop all` ends them.")
 
     async def idle_places(self, platform: str) -> list[Place]:
@@ -267,7 +254,7 @@ class Orchestrator:
         """
         check_may_talk(user, self.access)
         place = Place(user.platform)
-        return await self.commands.overview(Caller(user=user, role=Role.USER, place=place))
+        return await self.commands.commands.overview(Caller(user=user, role=Role.USER, place=place))
 
     async def run_choices(self, user: Identity, typed: str) -> list[tuple[str, str]]:
         """Return (id, label) of this person's runs that fit what was typed, newest first."""

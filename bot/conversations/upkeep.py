@@ -22,6 +22,7 @@ from bot.tasks import Tasks
 from bot.values import Clock, Identity, RunStatus
 from db import (
     admission,
+    commands,
     conversations,
     files,
     outbox,
@@ -188,7 +189,9 @@ class Upkeep:
             alive = await self._alive(tx)
             under_way = self.announcements.under_way
             unsure = await outbox.recover(tx, alive, me=self.worker_id, under_way=under_way)
+            typed = await self.orchestrator.commands.take_over(tx, alive, self.platforms)
             left = [] if self.database.is_sqlite else await self.engine.take_over(alive)
+        self.orchestrator.commands.carry_out_again(typed)
         if self.database.is_sqlite:
             left = await self.engine.take_over(alive)
         if left:
@@ -285,6 +288,7 @@ class Upkeep:
             await todos.forget_before(tx, runs_before)
             await files.forget_before(tx, now - timedelta(days=kept.files_days))
             await conversations.forget_events_before(tx, now - timedelta(hours=kept.events_hours))
+            await commands.forget_before(tx, now - timedelta(hours=kept.events_hours))
             await workers.forget(tx, timedelta(days=1))
         await self.engine.forget_before(now - timedelta(days=1))
 

@@ -24,12 +24,24 @@ class Attached:
     read: Callable[[], Awaitable[bytes]]
 
 
+def message_key(workspace: str, channel: str, message: str) -> str:
+    """Return the event id of a message: the same whether it was delivered or fetched.
+
+    Args:
+        workspace: Empty where ids of channels are unique on the whole platform.
+        channel: The channel or thread that holds the message.
+        message: The platform's id of the message.
+    """
+    return f"message:{workspace}:{channel}:{message}"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Incoming:
     """What a person said.
 
     Attributes:
         event_id: Unique per platform for 24 h: the same event delivered twice is answered once.
+            For a message its `message_key`; the platform's own id only for what is no message.
         admin: The platform makes this person an admin here, by a role for instance.
         reply_to: The platform's id of the message that this one answers; empty for none, or where
             a thread says it.

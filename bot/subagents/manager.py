@@ -19,7 +19,7 @@ from bot.subagents.records import Records
 from bot.subagents.requests import Caller, RunRequest, Spawned
 from bot.subagents.wording import Outcome, for_caller
 from bot.values import Clock, Role, RunStatus, derived_run_id, new_run_id, short
-from db import admission, run_messages, run_questions, runs, users, whiteboard, workers
+from db import admission, commands, run_messages, run_questions, runs, users, whiteboard, workers
 from db.database import Database, Transaction
 from db.runs import Run
 from db.summaries import summary_in
@@ -229,12 +229,13 @@ class SubagentManager:
         if not cleaned or len(cleaned) > MAX_MESSAGE:
             raise BadRequestError(f"A message to a run has 1 to {MAX_MESSAGE:,} characters.")
         run = await self._office.records.find(handle, caller, action="send")
-        message_id = derived_run_id(*caller.call_key) if caller.call_key else new_run_id()
+        message_id = derived_run_id(*caller.key) if caller.key else new_run_id()
         async with self._office.database.transaction() as tx:
             current = await runs.hold(tx, run.id)
             if current is None or current.status.final:
                 over = current.status if current else "gone"
                 return f"“{run.label}” ({short(run.id)}) is over ({over}): it cannot read this."
+            await commands.apply(tx, caller.command_id, self._office.now())
             answered = await self._answers(tx, current, cleaned, caller)
             if not answered:
                 await run_messages.add(
@@ -274,11 +275,14 @@ class SubagentManager:
                 wanted = await runs.active(tx, caller.user.key, parent=caller.run_id)
         else:
             wanted = [await self._office.records.find(handle, caller, action="stop")]
-        stopped = [await self._stop(run, caller) for run in wanted]
+        # With the last one the command is done: a crash before that leaves the rest to be stopped.
+        stopped = [await self._stop(run, caller, last=run is wanted[-1]) for run in wanted]
         return [run for run in stopped if run is not None]
 
-    async def _stop(self, run: Run, caller: Caller) -> Run | None:
+    async def _stop(self, run: Run, caller: Caller, *, last: bool) -> Run | None:
         async with self._office.database.transaction() as tx:
+            if last:
+                await commands.apply(tx, caller.command_id, self._office.now())
             asked = await runs.request_cancel(
                 tx, run.id, by=caller.user.key, now=self._office.now()
             )

@@ -65,7 +65,7 @@ class Planner:
                 f"There is no agent “{one_line(request.agent, 60)}”; `{definition.name}` took it."
             )
         plan.values = {
-            "id": derived_run_id(*caller.call_key) if caller.call_key else new_run_id(),
+            "id": derived_run_id(*caller.key) if caller.key else new_run_id(),
             "user_id": caller.user.key,
             "conversation_id": caller.conversation_id,
             "parent_message_id": caller.message_id,

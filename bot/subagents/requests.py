@@ -20,6 +20,8 @@ class Caller:
         call_key: (work, call) when a tool asks: asked again after a crash, it means the same run.
         run_id: The run that asks; `None` for the main agent and for commands.
         depth: 0 for the main agent and for commands.
+        command_id: The stored command that asks: carried out again after a crash, it means the
+            same run and the same message; empty for none.
     """
 
     user: Identity
@@ -31,6 +33,12 @@ class Caller:
     call_key: tuple[str, str] | None = None
     run_id: str | None = None
     depth: int = 0
+    command_id: str = ""
+
+    @property
+    def key(self) -> tuple[str, str] | None:
+        """What the ids of rows are derived from, so that asking twice makes one row."""
+        return self.call_key or (("command", self.command_id) if self.command_id else None)
 
     @classmethod
     def of(cls, context: ToolContext) -> "Caller":

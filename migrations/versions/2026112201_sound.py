@@ -1,5 +1,6 @@
 """Tables and columns for recovery, foreign content, undo and fair limits."""
 
+import sqlalchemy as sa
 from alembic import op
 
 revision = "2026112201"
@@ -12,4 +13,23 @@ def upgrade() -> None:
         "ix_conversations_place",
         "conversations",
         ["channel", "place_workspace", "place_channel", "place_thread", "user_id", "id"],
+    )
+    op.create_table(
+        "commands",
+        sa.Column("id", sa.String(length=32), nullable=False),
+        sa.Column("user_id", sa.String(length=255), nullable=False),
+        sa.Column("channel", sa.String(length=50), nullable=False),
+        sa.Column("place_workspace", sa.String(length=100), server_default="", nullable=False),
+        sa.Column("place_channel", sa.String(length=255), server_default="", nullable=False),
+        sa.Column("place_thread", sa.String(length=255), server_default="", nullable=False),
+        sa.Column("place_message", sa.String(length=255), server_default="", nullable=False),
+        sa.Column("role", sa.String(length=10), server_default="user", nullable=False),
+        sa.Column("text", sa.Text(), nullable=False),
+        sa.Column("conversation_id", sa.String(length=32), server_default="", nullable=False),
+        sa.Column("worker_id", sa.String(length=64), nullable=False),
+        sa.Column("attempt", sa.Integer(), server_default=sa.text("1"), nullable=False),
+        sa.Column("applied_at", sa.DateTime(timezone=True), nullable=True),
+        sa.Column("created_at", sa.DateTime(timezone=True), nullable=False),
+        sa.ForeignKeyConstraint(["user_id"], ["users.id"], name=op.f("fk_commands_user_id")),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_commands")),
     )

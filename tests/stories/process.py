@@ -9,13 +9,27 @@ import json
 import os
 import signal
 import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 from bot.app import open_bot
+from bot.config import Config
 from bot.parts import Bot
-from bot.platforms.base import Announcement, Delivered, Incoming, OnBegun, RunCard, not_kept
+from bot.platforms.base import (
+    Announcement,
+    Confirmation,
+    Delivered,
+    Incoming,
+    OnBegun,
+    RunCard,
+    not_kept,
+)
 from bot.values import Identity, Place, new_run_id
+from db.database import Database
+from migrations.run import ensure_current
 from skills.base import Effects, Skill, ToolContext, tool
+from tests.fakes.crashing_database import CrashingDatabase
 from tests.fakes.outlet import FakeOutlet, FakeReply
 from tests.stories.stage import PLATFORM, config_for
 
@@ -68,6 +82,13 @@ class TellingOutlet(FakeOutlet):
         if self._crash_at == "after-send":
             os.kill(os.getpid(), signal.SIGKILL)
         return await super().announce(announcement)
+
+    async def ask(self, confirmation: Confirmation) -> str:
+        tell(event="question", text=confirmation.text)
+        return await super().ask(confirmation)
+
+    async def tell(self, place: Place, user: Identity, text: str) -> None:
+        tell(event="told", user=user.account, text=text)
 
     def show_card(self, card: RunCard, *, begun: OnBegun = not_kept) -> None:
         tell(event="card", run=card.run_id, label=card.label, status=card.status, line=card.line)
@@ -132,13 +153,25 @@ async def _hear(bot: Bot, given: dict[str, Any]) -> None:
         tell(event="answer", text=reply.text, failed=reply.failed)
 
 
+@asynccontextmanager
+async def prepared(database: Database, config: Config) -> AsyncIterator[None]:
+    """Bring the tables to this version."""
+    await ensure_current(database, config.database)
+    yield
+
+
 async def main(given: argparse.Namespace) -> None:
     """Run the bot until the input ends or it is told to stop."""
     sections = json.loads(given.sections)
     config = config_for(given.database, given.model, **sections)
-    async with open_bot(
-        config, {PLATFORM: TellingOutlet(given.crash_at)}, further_skills=[tools()]
-    ) as bot:
+    outlets = {PLATFORM: TellingOutlet(given.crash_at)}
+    async with (
+        CrashingDatabase.open(config.database, exclusive=True) as database,
+        prepared(database, config),
+        open_bot(config, outlets, database=database, further_skills=[tools()]) as bot,
+    ):
+        # What is there at the start is not meant.
+        database.crash_at = given.crash_at
         tell(event="ready", pid=os.getpid())
         work = asyncio.ensure_future(obey(bot))
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, work.cancel)

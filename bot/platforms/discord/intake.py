@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import discord
 
 from bot.errors import BotError, DeliveryError
-from bot.platforms.base import Attached, CommandReply, Ears, Incoming
+from bot.platforms.base import Attached, CommandReply, Ears, Incoming, message_key
 from bot.platforms.discord import answers, registration
 from bot.platforms.discord.answers import Asker
 from bot.platforms.discord.attachments import attached
@@ -150,7 +150,7 @@ class DiscordIntake:
         if not said.text and not said.files:
             return CommandReply(text=NO_TEXT, failed=True) if said.addressed else None
         incoming = Incoming(
-            event_id=f"message:{message.id}",
+            event_id=message_key("", str(message.channel.id), str(message.id)),
             user=identity_of(person.account),
             user_name=message.author.display_name,
             place=self._place_of(message, spot),

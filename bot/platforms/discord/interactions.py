@@ -1,5 +1,6 @@
 """Commands, clicks and forms: let in, acknowledged in time, and answered for the asker alone."""
 
+import asyncio
 import io
 import logging
 from collections.abc import Awaitable, Callable
@@ -140,8 +141,13 @@ async def carry_out(interaction: Asked, text: str, *, below: Below | None = None
     """
 
     async def handle(visit: Visit) -> None:
-        await acknowledge(visit, thinking=True)
-        reply = await outcome(visit.hear(text), f"interaction {interaction.id}")
+        # Discord sends a command once: it is stored before Discord hears that it was taken.
+        async with asyncio.TaskGroup() as group:
+            heard = group.create_task(
+                outcome(visit.hear(text), f"interaction {interaction.id}"), name="hear a command"
+            )
+            group.create_task(acknowledge(visit, thinking=True), name="acknowledge a command")
+        reply = heard.result()
         if reply is not None:
             await show(visit, reply, private=answers.is_private(text), below=below)
         elif not visit.shared:

@@ -5,7 +5,7 @@ import logging
 from dataclasses import dataclass
 
 from bot.errors import BotError, DatabaseUnreachableError
-from bot.platforms.base import CommandReply, Incoming
+from bot.platforms.base import CommandReply, Incoming, message_key
 from bot.platforms.reception import NO_TEXT, TROUBLE, Lines
 from bot.platforms.slack import speech
 from bot.platforms.slack.answers import Asker
@@ -49,7 +49,7 @@ class Said:
     @property
     def event_id(self) -> str:
         """The same for the message and for the mention in it."""
-        return f"message:{self.place.channel}:{self.place.message}"
+        return message_key(self.place.workspace, self.place.channel, self.place.message)
 
     @property
     def key(self) -> tuple[str, bool]:

@@ -64,7 +64,9 @@ class Desk:
     async def yes(self, user: Identity) -> CommandReply:
         """Press yes, and wait for what it comes to."""
         question = await self.outlet.asked()
-        return await self.approvals.answer(user, Role.USER, question.id, yes=True)
+        reply = await self.approvals.answer(user, Role.USER, question.id, yes=True)
+        assert reply is not None
+        return reply
 
     async def remembered(self) -> list[str]:
         """Return what the main agent will know of it."""

@@ -2,95 +2,29 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field, replace
+from contextlib import AsyncExitStack
+from dataclasses import replace
 from datetime import timedelta
 from functools import partial
-from typing import cast
 
 import pytest
 from sqlalchemy import select
 
-from bot.agent.definition import AgentDefinition
 from bot.conversations.access import AccessSettings, spelled
-from bot.conversations.answers import SHOWN_SECONDS, Answers
-from bot.conversations.approvals import Approvals
-from bot.conversations.commands import Commands
-from bot.conversations.files import FileSettings
-from bot.conversations.orchestrator import Orchestrator
-from bot.conversations.turns import Desk, Turns
+from bot.conversations.answers import SHOWN_SECONDS
 from bot.errors import NotAllowedError
-from bot.platforms.base import Attached, CommandReply, Incoming
-from bot.tasks import Tasks
-from bot.values import Identity, Place, Role, new_run_id
+from bot.platforms.base import Attached, CommandReply
+from bot.values import Identity, Role
 from db import run_questions
 from db import turns as turn_queries
 from db.database import DatabaseSettings
 from db.run_questions import RunQuestion
 from db.tables import conversations, files, messages, seen_events, subagent_runs, turns, users
-from tests.fakes.agents import FakeAgents
+from tests.bot.conversations.hearing import Process, message, opened
 from tests.fakes.clock import FakeClock
-from tests.fakes.engine import FakeEngine
-from tests.fakes.models import FakeModels
-from tests.fakes.office import FakeOffice, limits
 from tests.fakes.stored import Stored, room
-from tests.fakes.watched_database import WatchedDatabase
 
 TABLES = (conversations, messages, seen_events, turns, users)
-
-
-@dataclass
-class Process:
-    """One process of the bot, as far as hearing goes."""
-
-    database: WatchedDatabase
-    clock: FakeClock
-    engine: FakeEngine = field(default_factory=FakeEngine)
-    tasks: Tasks = field(default_factory=Tasks)
-    acknowledged: list[Place] = field(default_factory=list)
-    told: list[tuple[Place, Identity, str]] = field(default_factory=list)
-    orchestrator: Orchestrator = field(init=False)
-
-    def __post_init__(self) -> None:
-        office = FakeOffice(self.database, limits(), self.clock)
-        general = AgentDefinition(name="general", description="Does anything.", prompt="Do it.")
-        agents = FakeAgents({"general": general})
-        self.orchestrator = Orchestrator(
-            database=self.database,
-            engine=self.engine,
-            tasks=self.tasks,
-            access=AccessSettings(),
-            commands=Commands(
-                self.database, office.manager, office.records, agents, FakeModels(), self.clock
-            ),
-            answers=Answers(
-                self.database,
-                Approvals(self.database, {}, lambda _: None, now=self.clock),
-                lambda _: None,
-                self.clock,
-            ),
-            # Turns are started here and worked on nowhere.
-            turns=Turns(cast(Desk, None)),
-            files=FileSettings(),
-            acknowledge=self.acknowledged.append,
-            tell=lambda place, user, text: self.told.append((place, user, text)),
-            listen_for=timedelta(hours=24),
-            now=self.clock,
-        )
-
-    async def settled(self) -> list[str]:
-        """Return the ids of the turns that were started here."""
-        await self.tasks.settle(10)
-        return [work_id for _, work_id, _ in self.engine.started]
-
-
-@asynccontextmanager
-async def opened(settings: DatabaseSettings, clock: FakeClock) -> AsyncIterator[Process]:
-    # One connection: a transaction inside a transaction would wait for itself.
-    one = settings.model_copy(update={"pool_size": 1})
-    async with WatchedDatabase.open(one) as database:
-        yield Process(database, clock)
-        assert database.connections_in_use() == 0, "A connection was not given back."
 
 
 @pytest.fixture
@@ -102,12 +36,6 @@ async def process(database_settings: DatabaseSettings, clock: FakeClock) -> Asyn
 @pytest.fixture
 def stored(process: Process) -> Stored:
     return Stored(process.database, process.clock)
-
-
-def message(user: Identity, text: str, *, event_id: str = "", name: str = "Alice") -> Incoming:
-    return Incoming(
-        event_id=event_id or new_run_id(), user=user, user_name=name, place=room(user), text=text
-    )
 
 
 async def test_a_message_is_stored_with_its_turn_and_the_turn_begins(

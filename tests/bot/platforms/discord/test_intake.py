@@ -51,7 +51,7 @@ async def test_a_mention_is_heard_in_the_thread_that_it_is_going_to_open(here: T
 
     assert here.ears.heard == [
         Incoming(
-            event_id=f"message:{message.id}",
+            event_id=f"message::{message.channel.id}:{message.id}",
             user=who(here.alice),
             user_name="Alice",
             place=Place(

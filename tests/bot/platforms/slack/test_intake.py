@@ -122,7 +122,7 @@ async def test_a_mention_is_heard_once_in_the_thread_that_it_begins(here: Here) 
     assert len(message.events) == 2, "a mention is a message as well"
     assert await nothing_but(here) == [
         Incoming(
-            event_id=f"message:{here.general.id}:{message.ts}",
+            event_id=f"message:{here.fake.team.id}:{here.general.id}:{message.ts}",
             user=here.who(here.alice),
             user_name="alice",
             place=Place("slack", here.fake.team.id, here.general.id, message.ts, message.ts),

@@ -1,0 +1,147 @@
+"""Commands that survive the process: stored first, carried out, and once more after a crash."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from bot.conversations import inbound
+from bot.conversations.command_lines import belongs_to_a_conversation, changes_something, named
+from bot.conversations.commands import Commands
+from bot.conversations.inbound import Event
+from bot.errors import DatabaseUnreachableError
+from bot.platforms.base import CommandReply, Incoming
+from bot.subagents.requests import Caller
+from bot.tasks import Tasks
+from bot.values import Clock, Identity, Place, Role, new_sortable_id
+from db import commands as stored
+from db import conversations, users
+from db.commands import StoredCommand
+from db.database import Database, Transaction, patiently
+
+log = logging.getLogger(__name__)
+
+#: A command is begun at most so often: once, and once more after a crash.
+MAX_ATTEMPTS = 2
+APPLIED = "`{command}` was carried out. I was restarted before I could answer."
+UNANSWERED = "I was restarted before I could answer `{command}`. Please send it again."
+GIVEN_UP = (
+    "`{command}` may not have been carried out: I was restarted twice while I worked on it. "
+    "Please check, and send it again."
+)
+CARRIED_OUT_LATE = "I was restarted while I worked on `{command}`. Now: {text}"
+
+
+@dataclass(frozen=True, slots=True)
+class DurableCommands:
+    """Carries out commands so that a crash loses none and repeats no effect.
+
+    Attributes:
+        worker_id: The start of this process.
+        tell: Says something short to one user in a place.
+    """
+
+    commands: Commands
+    database: Database
+    tasks: Tasks
+    worker_id: str
+    tell: Callable[[Place, Identity, str], None]
+    now: Clock
+    _under_way: set[str] = field(default_factory=set)
+
+    async def carry_out(self, incoming: Incoming, text: str, role: Role) -> CommandReply | None:
+        """Store a command and carry it out; return `None` when it was delivered before."""
+        command_id = new_sortable_id()
+
+        async def put(tx: Transaction) -> StoredCommand:
+            await users.ensure_user(tx, incoming.user, incoming.user_name, self.now())
+            here = (tx, incoming.user, incoming.place)
+            conversation_id = (
+                await conversations.find_or_open(*here, self.now())
+                if belongs_to_a_conversation(text)
+                else await conversations.find(*here)
+            )
+            command = StoredCommand(
+                id=command_id,
+                user=incoming.user,
+                place=incoming.place,
+                role=role,
+                text=text,
+                conversation_id=conversation_id or "",
+            )
+            await stored.put(tx, command, self.worker_id, self.now())
+            return command
+
+        self._under_way.add(command_id)
+        try:
+            command = await inbound.store(self.database, Event.of(incoming), put, self.now)
+            return None if command is None else await self._carried_out(command)
+        finally:
+            self._under_way.discard(command_id)
+
+    async def take_over(
+        self, tx: Transaction, alive: Sequence[str], platforms: Sequence[str]
+    ) -> list[StoredCommand]:
+        """Claim what processes left that died."""
+        return await stored.take_over(
+            tx, alive, me=self.worker_id, under_way=self._under_way, platforms=platforms
+        )
+
+    def carry_out_again(self, left: Iterable[StoredCommand]) -> None:
+        """Carry out what was claimed, and tell its users."""
+        for command in left:
+            self._under_way.add(command.id)
+            self.tasks.start(self._again(command), name=f"command {command.id} once more")
+
+    async def _again(self, command: StoredCommand) -> None:
+        shown = named(command.text)
+        log.info("The command %s (%s) was left by a process that ended", command.id, shown)
+        try:
+            if command.applied:
+                text = APPLIED.format(command=shown)
+            elif command.attempt > MAX_ATTEMPTS:
+                text = GIVEN_UP.format(command=shown)
+            elif not changes_something(command.text):
+                # Its answer may be for the user alone, and there is only the place to say it in.
+                text = UNANSWERED.format(command=shown)
+            else:
+                reply = await self._carried_out(command)
+                text = CARRIED_OUT_LATE.format(command=shown, text=reply.text)
+            self.tell(command.place, command.user, text)
+            await self._finish(command.id)
+        finally:
+            self._under_way.discard(command.id)
+
+    async def _carried_out(self, command: StoredCommand) -> CommandReply:
+        over = True
+        try:
+            return await self.commands.run(
+                command.text,
+                Caller(
+                    user=command.user,
+                    role=command.role,
+                    place=command.place,
+                    conversation_id=command.conversation_id,
+                    command_id=command.id,
+                ),
+            )
+        except asyncio.CancelledError:
+            over = False  # the process ends: the next one carries it out
+            raise
+        finally:
+            if over:
+                await self._finish(command.id)
+
+    async def _finish(self, command_id: str) -> None:
+        """Delete a command that is answered; while the database is out of reach, later."""
+
+        async def finish() -> None:
+            async with self.database.transaction() as tx:
+                await stored.finish(tx, command_id)
+
+        try:
+            await finish()
+        except DatabaseUnreachableError:
+            self._under_way.add(command_id)
+            later = self.tasks.start(patiently(finish), name="finish a command")
+            later.add_done_callback(lambda _: self._under_way.discard(command_id))

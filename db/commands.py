@@ -1,0 +1,112 @@
+"""Queries on commands that were stored and not answered yet."""
+
+from collections.abc import Sequence, Set
+from dataclasses import dataclass
+from datetime import datetime
+
+from sqlalchemy import delete, insert, select, update
+
+from bot.values import Identity, Place, Role
+from db.database import Transaction
+from db.runs import place_columns
+from db.tables import commands, users
+
+_PLACE = ("channel", "place_workspace", "place_channel", "place_thread", "place_message")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredCommand:
+    """A command of a user, stored before it is carried out.
+
+    Attributes:
+        text: As it was typed, such as `/subagents stop 1a2b`.
+        conversation_id: Empty for none.
+        attempt: 1 while the process that stored it carries it out.
+        applied: Its effect is committed; only the answer is missing.
+    """
+
+    id: str
+    user: Identity
+    place: Place
+    role: Role
+    text: str
+    conversation_id: str
+    attempt: int = 1
+    applied: bool = False
+
+
+async def put(tx: Transaction, command: StoredCommand, worker_id: str, now: datetime) -> None:
+    """Store a command that this process is about to carry out."""
+    await tx.execute(
+        insert(commands).values(
+            id=command.id,
+            user_id=command.user.key,
+            role=str(command.role),
+            text=command.text,
+            conversation_id=command.conversation_id,
+            worker_id=worker_id,
+            created_at=now,
+            **place_columns(command.place),
+        )
+    )
+
+
+async def apply(tx: Transaction, command_id: str, now: datetime) -> None:
+    """Record, in the transaction of its effect, that a command need not be carried out again."""
+    if command_id:
+        await tx.execute(update(commands).where(commands.c.id == command_id).values(applied_at=now))
+
+
+async def finish(tx: Transaction, command_id: str) -> None:
+    """Delete a command that was answered."""
+    await tx.execute(delete(commands).where(commands.c.id == command_id))
+
+
+async def take_over(
+    tx: Transaction, alive: Sequence[str], *, me: str, under_way: Set[str], platforms: Sequence[str]
+) -> list[StoredCommand]:
+    """Claim the commands of dead processes, and those that this process has lost sight of.
+
+    Args:
+        tx: The transaction.
+        alive: The workers that are at work.
+        me: The worker that asks.
+        under_way: The commands that it is carrying out, as they are at each moment.
+        platforms: Those that it can answer on.
+    """
+    mine = await tx.scalars(select(commands.c.id).where(commands.c.worker_id == me))
+    # Only now: what was stored before the rows were read is under way by now.
+    lost = [command_id for command_id in mine if command_id not in under_way]
+    claimed = await tx.scalars(
+        update(commands)
+        .where(
+            commands.c.worker_id.not_in(alive) | commands.c.id.in_(lost),
+            commands.c.channel.in_(platforms),
+        )
+        .values(worker_id=me, attempt=commands.c.attempt + 1)
+        .returning(commands.c.id)
+    )
+    rows = await tx.execute(
+        select(commands, users.c.platform, users.c.workspace, users.c.account)
+        .join(users, users.c.id == commands.c.user_id)
+        .where(commands.c.id.in_(list(claimed)))
+        .order_by(commands.c.id)
+    )
+    return [
+        StoredCommand(
+            id=row.id,
+            user=Identity(row.platform, row.workspace, row.account),
+            place=Place(*(getattr(row, name) for name in _PLACE)),
+            role=Role(row.role),
+            text=row.text,
+            conversation_id=row.conversation_id,
+            attempt=row.attempt,
+            applied=row.applied_at is not None,
+        )
+        for row in rows
+    ]
+
+
+async def forget_before(tx: Transaction, moment: datetime) -> None:
+    """Delete commands that no process has taken over since."""
+    await tx.execute(delete(commands).where(commands.c.created_at < moment))
