@@ -1,0 +1,233 @@
+"""Limits the memory and the processes of a command by a cgroup of its own, where that is allowed.
+
+The rules are those of the kernel's page on cgroup v2: a group with processes of its own cannot give
+controllers to its children, so the bot first moves itself to a child of the group it was put in.
+"""
+
+import asyncio
+import errno
+import os
+import secrets
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from bot.errors import BotError
+
+_CONTROLLERS = ("memory", "pids")
+#: The child that the bot and its other processes move to.
+_MAIN = "retinue-main"
+_COMMAND = "retinue-command-"
+#: Longest wait for the processes of a group to end after they were killed, and between two looks.
+_END_SECONDS, _LOOK_SECONDS = 5.0, 0.01
+
+
+class CgroupsUnavailableError(BotError):
+    """This process may not make cgroups with limits; the text says why."""
+
+
+class Files(Protocol):
+    """Reads and writes the files of the kernel: `KernelFiles`, or a fake in tests."""
+
+    def read(self, path: Path) -> str:
+        """Return the text of a file. Raises: OSError."""
+        ...
+
+    def write(self, path: Path, text: str) -> None:
+        """Write to a file that exists. Raises: OSError."""
+        ...
+
+    def make(self, folder: Path) -> None:
+        """Make a group; nothing happens where it exists. Raises: OSError."""
+        ...
+
+    def remove(self, folder: Path) -> None:
+        """Remove a group. Raises: OSError."""
+        ...
+
+    def is_delegated(self, folder: Path) -> bool:
+        """Return whether systemd has delegated a group to whoever runs in it."""
+        ...
+
+
+class KernelFiles:
+    """The files of this machine's kernel."""
+
+    def read(self, path: Path) -> str:  # noqa: D102 - the port says it
+        return path.read_text()
+
+    def write(self, path: Path, text: str) -> None:  # noqa: D102
+        descriptor = os.open(path, os.O_WRONLY)
+        try:
+            os.write(descriptor, text.encode())
+        finally:
+            os.close(descriptor)
+
+    def make(self, folder: Path) -> None:  # noqa: D102
+        folder.mkdir(exist_ok=True)
+
+    def remove(self, folder: Path) -> None:  # noqa: D102
+        folder.rmdir()
+
+    def is_delegated(self, folder: Path) -> bool:  # noqa: D102
+        with suppress(OSError):
+            return os.getxattr(folder, "user.delegate") == b"1"
+        return False
+
+
+@dataclass(frozen=True, slots=True)
+class Cgroups:
+    """Makes groups for commands below the group that this process was put in.
+
+    Attributes:
+        folder: That group, as a folder below the mount of cgroup v2.
+    """
+
+    folder: Path
+    files: Files
+
+    @classmethod
+    def open(cls, files: Files | None = None) -> "Cgroups":
+        """Return the groups of this process, after moving the process to a child of its group.
+
+        Raises:
+            CgroupsUnavailableError: The system does not allow it; nothing was changed.
+        """
+        files = files or KernelFiles()
+        try:
+            groups = cls(_usable_group(files), files)
+            groups._give_controllers()
+        except OSError as error:
+            reason = error.strerror or type(error).__name__
+            raise CgroupsUnavailableError(
+                f"the bot's cgroup cannot be changed ({reason})"
+            ) from None
+        return groups
+
+    @asynccontextmanager
+    async def command(self, memory_bytes: int, processes: int) -> AsyncIterator[Path]:
+        """Give a new group with these limits; its processes are killed when the block ends.
+
+        Args:
+            memory_bytes: Everything that the kernel counts: processes, page tables, socket buffers,
+                files on a tmpfs.
+            processes: Processes and threads.
+
+        Yields:
+            The folder of the group: a process that writes `0` to its `cgroup.procs` joins it.
+
+        Raises:
+            OSError: The group could not be made.
+        """
+        folder = self.folder / f"{_COMMAND}{secrets.token_hex(8)}"
+        self.files.make(folder)
+        try:
+            limits = {
+                "memory.max": memory_bytes,
+                "memory.swap.max": 0,
+                "memory.oom.group": 1,
+                "pids.max": processes,
+            }
+            for name, limit in limits.items():
+                # Kernels without swap accounting have no file for it.
+                with suppress(FileNotFoundError):
+                    self.files.write(folder / name, str(limit))
+            yield folder
+        finally:
+            await self._end(folder)
+
+    def killed_for_memory(self, folder: Path) -> bool:
+        """Return whether the kernel ended processes of a group because of its memory limit."""
+        with suppress(OSError):
+            return _field(self.files.read(folder / "memory.events"), "oom_kill") != "0"
+        return False
+
+    async def _end(self, folder: Path) -> None:
+        with suppress(OSError):
+            self.files.write(folder / "cgroup.kill", "1")
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_END_SECONDS):
+                events = folder / "cgroup.events"
+                while _field(self.files.read(events), "populated") != "0":  # noqa: ASYNC110
+                    await asyncio.sleep(_LOOK_SECONDS)
+        with suppress(OSError):
+            self.files.remove(folder)
+
+    def _give_controllers(self) -> None:
+        """Move the processes of our group to a child, then give controllers to the children."""
+        files, folder = self.files, self.folder
+        enabled = files.read(folder / "cgroup.subtree_control").split()
+        if all(name in enabled for name in _CONTROLLERS):
+            return
+        for process in files.read(folder / "cgroup.procs").split():
+            files.make(folder / _MAIN)
+            try:
+                files.write(folder / _MAIN / "cgroup.procs", process)
+            except OSError as error:
+                if error.errno != errno.ESRCH:
+                    raise
+        files.write(
+            folder / "cgroup.subtree_control", " ".join(f"+{name}" for name in _CONTROLLERS)
+        )
+
+
+def _usable_group(files: Files) -> Path:
+    """Return the group whose children may get limits: ours, or the unit that was delegated to us.
+
+    Raises:
+        CgroupsUnavailableError: There is none.
+        OSError: A file of the kernel cannot be read.
+    """
+    path, folder = _own_group(files)
+    if folder.name == _MAIN:
+        folder = folder.parent  # an earlier start in this group has moved us
+    if _has_controllers(files, folder):
+        if path != "/" and (others := _others(files, folder)):
+            raise CgroupsUnavailableError(
+                f"{len(others)} other programs are in the bot's cgroup: start it as a service of "
+                "its own"
+            )
+        return folder
+    # `DelegateSubgroup=` of systemd puts a service one level below what it delegates.
+    if path != "/" and files.is_delegated(folder.parent) and _has_controllers(files, folder.parent):
+        return folder.parent
+    raise CgroupsUnavailableError("the bot's cgroup has no memory and pids controllers")
+
+
+def _has_controllers(files: Files, folder: Path) -> bool:
+    available = files.read(folder / "cgroup.controllers").split()
+    return all(name in available for name in _CONTROLLERS)
+
+
+def _others(files: Files, folder: Path) -> set[str]:
+    """Return the processes in a group that are neither this one nor its children."""
+    found = set(files.read(folder / "cgroup.procs").split())
+    own = str(os.getpid())
+    for process in found.copy():
+        with suppress(FileNotFoundError, ProcessLookupError):
+            status = files.read(Path("/proc", process, "status"))
+            if own in {process, _field(status, "PPid:")}:
+                found.discard(process)
+    return found
+
+
+def _own_group(files: Files) -> tuple[str, Path]:
+    """Return the group of this process: its name, and its folder."""
+    lines = files.read(Path("/proc/self/cgroup")).splitlines()
+    if any("memory" in line.split(":")[1].split(",") for line in lines):
+        raise CgroupsUnavailableError("memory is controlled by cgroup v1 here")
+    path = next((line[3:] for line in lines if line.startswith("0::")), None)
+    if path is None:
+        raise CgroupsUnavailableError("cgroup v2 is not in use here")
+    mounts = (line.split() for line in files.read(Path("/proc/self/mountinfo")).splitlines())
+    for mount in mounts:
+        if "cgroup2" in mount[mount.index("-") :]:
+            root, point = mount[3], mount[4]
+            return path, Path(point) / Path(path).relative_to(root)
+    raise CgroupsUnavailableError("cgroup v2 is not mounted here")
+
+
+def _field(text: str, name: str) -> str:
+    return next((line.split()[1] for line in text.splitlines() if line.startswith(f"{name} ")), "")
