@@ -30,7 +30,7 @@ from bot.platforms.remarks import Remark
 from bot.platforms.slack.settings import SlackSettings
 from bot.rest import checkup as rest
 from bot.sandbox.host import SandboxUnavailableError
-from bot.sandbox.selftest import open_sandbox
+from bot.sandbox.selftest import enforced, open_sandbox
 from bot.sandbox.settings import Room
 from bot.values import utc_now
 from db.database import Database, DatabaseSettings
@@ -126,7 +126,10 @@ async def _sandbox(config: Config) -> Finding:
     room = Room(config.workspaces.user_bytes, config.workspaces.user_files)
     try:
         async with asyncio.timeout(PATIENCE_SECONDS), open_sandbox(config.shell, room) as sandbox:
-            text = f"{sandbox.host.bwrap} passes its self-test: the shell tool is on."
+            text = (
+                f"{sandbox.host.bwrap} passes its self-test: the shell tool is on. "
+                f"{enforced(sandbox)}."
+            )
             return Finding(Mark.GOOD, subject, text)
     except SandboxUnavailableError as error:
         return Finding(Mark.OFF, subject, f"the shell tool is off. {error}")

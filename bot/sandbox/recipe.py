@@ -4,6 +4,7 @@ import hashlib
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 from bot.sandbox.host import Host
 from bot.sandbox.settings import MEGABYTE, ShellSettings
@@ -52,6 +53,11 @@ exec "$@"
 #: that, nothing is left. (`--block-fd` would let the command begin when the bot is dead.)
 _WAIT = 'read -r word && exec "$@" </dev/null'
 WORD = b"begin\n"
+
+#: The first program of a command where cgroups are used: it joins the command's group.
+_JOIN = 'echo 0 >"$1/cgroup.procs" && shift && exec "$@"'
+#: Processes of ours around a command, in the same group.
+AROUND_A_COMMAND = 16
 
 _ISOLATION = (
     "--unshare-user",
@@ -155,6 +161,7 @@ def command_line(
     account: int | None,
     seconds: float,
     layer: LayerLimits,
+    group: Path | None = None,
 ) -> tuple[str, ...]:
     """Return the program to start, with its arguments: nothing of a user stands in it.
 
@@ -165,6 +172,7 @@ def command_line(
         account: The account that the command gets outside, when the bot is root.
         seconds: The time that it has.
         layer: What it may change.
+        group: The cgroup that it joins.
     """
     around = host.around
     bwrap = host.bwrap
@@ -178,7 +186,9 @@ def command_line(
         "core": 0,
         "msgqueue": 0,
     }
+    joining = () if group is None else (around["sh"], "-c", _JOIN, "sandbox", str(group))
     return (
+        *joining,
         *_mounted(host, account, layer),
         *(around["choom"], "-n", "1000", "--"),
         *(around["nice"], "-n", "10"),

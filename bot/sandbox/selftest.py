@@ -9,10 +9,12 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from itertools import product
 
+from bot.sandbox.cgroups import Cgroups, CgroupsUnavailableError
 from bot.sandbox.host import Host, SandboxUnavailableError, hosts
 from bot.sandbox.recipe import ACCOUNT
 from bot.sandbox.settings import Room, ShellSettings
 from bot.sandbox.shell import Ended, NotStartedError, Sandbox, commands_at_once
+from bot.sandbox.watchdog import EVERY_SECONDS
 from bot.workspaces.settings import WorkspaceSettings
 from bot.workspaces.workspaces import Workspaces
 
@@ -83,8 +85,9 @@ async def _first_that_works(
     found: list[Host], settings: ShellSettings, room: Room, executor: Executor
 ) -> Sandbox:
     reasons = []
-    for is_overlay, host in product((True, False), found):
-        sandbox = Sandbox(host, settings, room, executor, is_overlay=is_overlay)
+    groups = _groups()
+    for given, is_overlay, host in product(groups, (True, False), found):
+        sandbox = Sandbox(host, settings, room, executor, is_overlay=is_overlay, groups=given)
         try:
             await self_test(sandbox)
         except SandboxUnavailableError as error:
@@ -95,6 +98,36 @@ async def _first_that_works(
             return sandbox
     # The copy needs less of the system: what it lacks is what is missing.
     raise reasons[-1]
+
+
+def _groups() -> list[Cgroups | None]:
+    """Return what to try: cgroups where this system allows them, then none."""
+    try:
+        return [Cgroups.open(), None]
+    except CgroupsUnavailableError as error:
+        log.debug("Commands get no cgroups: %s", error)
+        return [None]
+
+
+def enforced(sandbox: Sandbox) -> str:
+    """Return which limits of a command this machine enforces, and how, in one sentence."""
+    files = "an overlay" if sandbox.is_overlay else "a copy"
+    if sandbox.groups is not None:
+        memory = "memory and processes by a cgroup"
+    else:
+        try:
+            Cgroups.open()
+            reason = "commands did not start in one"
+        except CgroupsUnavailableError as error:
+            reason = str(error)
+        memory = (
+            f"processes by a resource limit, memory by a check every {EVERY_SECONDS * 1000:g} ms "
+            f"(no cgroup: {reason})"
+        )
+    return (
+        f"Limits here: files and bytes on disk by the kernel ({files} in memory), {memory}, open "
+        "files and processor time by resource limits"
+    )
 
 
 async def self_test(sandbox: Sandbox) -> None:

@@ -5,19 +5,20 @@ import os
 from asyncio.subprocess import PIPE, STDOUT, Process
 from collections.abc import Callable
 from concurrent.futures import Executor
-from contextlib import ExitStack, closing, suppress
-from dataclasses import dataclass, field
+from contextlib import AsyncExitStack, ExitStack, closing, suppress
+from dataclasses import dataclass, field, replace
 from typing import ParamSpec, TypeVar
 
 from bot.errors import BotError, ToolError
+from bot.sandbox.cgroups import Cgroups
 from bot.sandbox.handles import Handed, Inside, held
 from bot.sandbox.host import Host
 from bot.sandbox.layer import Layer
 from bot.sandbox.output import Kept, Output
-from bot.sandbox.recipe import LayerLimits, account_of, command_line
+from bot.sandbox.recipe import AROUND_A_COMMAND, LayerLimits, account_of, command_line
 from bot.sandbox.settings import MEGABYTE, Room, ShellSettings
 from bot.sandbox.slots import FairSlots
-from bot.sandbox.watchdog import Allowance, Watchdog
+from bot.sandbox.watchdog import Allowance, Usage, Watchdog
 from bot.tasks import Tasks
 from bot.workspaces.snapshot import Snapshot, TakenOver
 from bot.workspaces.workspace import Workspace
@@ -99,6 +100,7 @@ class Sandbox:
         executor: Looks at processes and disks, beside the event loop.
         is_overlay: What a command writes lies over the workspace; otherwise the command works on a
             copy in memory.
+        groups: Give each command a cgroup with limits; `None` where the system allows none.
     """
 
     def __init__(
@@ -109,10 +111,12 @@ class Sandbox:
         executor: Executor,
         *,
         is_overlay: bool = True,
+        groups: Cgroups | None = None,
     ) -> None:
         self.settings = settings
         self.host = host
         self.is_overlay = is_overlay
+        self.groups = groups
         self._room = room
         self._executor = executor
         self._tasks = Tasks()
@@ -199,8 +203,16 @@ class Sandbox:
 
     async def _run_on(self, snapshot: Snapshot, command: _Command) -> Ended | NotStartedError:
         limits = self._limits(snapshot)
-        with closing(Handed()) as handed:
+        async with AsyncExitStack() as stack:
+            handed = stack.enter_context(closing(Handed()))
             handed.fill(self.host, self.settings, command.text, limits)
+            group = None
+            if self.groups is not None:
+                # The kernel counts the files of /tmp and /dev/shm too, which have their own limits.
+                megabytes = self.settings.memory_mb + 2 * self.settings.temporary_mb
+                processes = self.settings.processes + AROUND_A_COMMAND
+                making = self.groups.command(megabytes * MEGABYTE, processes)
+                group = await stack.enter_async_context(making)
             line = command_line(
                 self.host,
                 self.settings,
@@ -208,6 +220,7 @@ class Sandbox:
                 account=command.account,
                 seconds=command.seconds,
                 layer=limits,
+                group=group,
             )
             process = await asyncio.create_subprocess_exec(
                 *line,
@@ -220,7 +233,12 @@ class Sandbox:
                 start_new_session=True,
             )
             handed.started()
-            return await self._attend(_Started(process, handed, snapshot, limits), command)
+            ended = await self._attend(_Started(process, handed, snapshot, limits), command)
+            if isinstance(ended, Ended) and group is not None and not ended.reason:
+                allowance = Allowance(self.settings, command.seconds)
+                if self.groups is not None and self.groups.killed_for_memory(group):
+                    return replace(ended, reason=allowance.passed(Usage(memory=1 << 62)))
+            return ended
 
     async def _attend(self, started: _Started, command: _Command) -> Ended | NotStartedError:
         kept = Kept(self.settings.shown_kb * 1024)

@@ -139,7 +139,8 @@ async def test_search_is_looked_at_and_what_is_off_says_so(sqlite_url: str) -> N
 
     assert "FTS5" in found["Search"].text
     sandbox = found["Sandbox"]
-    assert (sandbox.mark is Mark.GOOD) == sandbox.text.endswith("the shell tool is on.")
+    assert (sandbox.mark is Mark.GOOD) == ("the shell tool is on." in sandbox.text)
+    assert (sandbox.mark is Mark.GOOD) == ("Limits here: files and bytes on disk" in sandbox.text)
     assert (sandbox.mark is Mark.OFF) == sandbox.text.startswith("the shell tool is off. ")
     for subject in ("Discord", "Slack"):
         assert found[subject].mark is Mark.OFF

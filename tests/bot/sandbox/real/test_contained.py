@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from bot.sandbox.cgroups import Cgroups
 from bot.sandbox.host import Host
 from bot.sandbox.shell import Ended, Sandbox
 from tests.bot.sandbox.real.conftest import ROOM, SMALL, replace_settings, workspace_of
@@ -391,3 +392,45 @@ async def test_twelve_long_commands_of_one_user_leave_a_slot_for_another(
                 task.cancel()
 
     assert ended.output.head == "done\n"
+
+
+class GroupsInAFolder:
+    """Cgroups that are ordinary folders: they limit nothing, and keep who joined."""
+
+    def __init__(self) -> None:
+        self.joined: list[str] = []
+        self.limits: dict[str, str] = {}
+
+    def read(self, path: Path) -> str:
+        return {"cgroup.events": "populated 0\n", "memory.events": "oom_kill 1\n"}[path.name]
+
+    def write(self, path: Path, text: str) -> None:
+        self.limits[path.name] = text
+
+    def make(self, folder: Path) -> None:
+        folder.mkdir()
+        (folder / "cgroup.procs").touch(mode=0o666)
+
+    def remove(self, folder: Path) -> None:
+        self.joined.append((folder / "cgroup.procs").read_text())
+        shutil.rmtree(folder)
+
+    def is_delegated(self, folder: Path) -> bool:
+        return False
+
+
+async def test_a_command_joins_its_cgroup_and_an_end_for_memory_there_is_told(
+    host: Host, folder: Path, tmp_path: Path
+) -> None:
+    kernel = GroupsInAFolder()
+    groups = Cgroups(tmp_path / "groups", kernel)
+    groups.folder.mkdir()
+    with ThreadPoolExecutor(4) as executor:
+        sandbox = Sandbox(host, SMALL, ROOM, executor, groups=groups)
+        ended = await sandbox.run("echo done", workspace_of(folder), seconds=15)
+
+    assert kernel.joined == ["0\n"]
+    assert kernel.limits["memory.max"] == str((160 + 2 * 4) * 1024 * 1024)
+    assert int(kernel.limits["pids.max"]) > 24
+    assert ended.output.head == "done\n"
+    assert "more than 160 MB of memory" in ended.reason
