@@ -1,6 +1,7 @@
 """What takes too much is ended soon, and nothing is left of it, however it ends."""
 
 import asyncio
+import shutil
 import sys
 import time
 import uuid
