@@ -6,7 +6,7 @@ from dataclasses import replace
 from bot.errors import DeliveryError
 from bot.platforms.base import OnBegun
 from bot.platforms.slack.problems import CONTENT, STILL_THERE, STREAMING, RefusedError
-from bot.platforms.slack.sending import Draft, Sender
+from bot.platforms.slack.sending import FINAL_REST_SECONDS, Draft, Sender
 from bot.platforms.slack.status import PROCESSING
 from bot.values import Place
 
@@ -39,19 +39,25 @@ class LiveMessage:
         self.message_id = message_id
         self.begun(message_id)
 
-    async def show(self, draft: Draft) -> None:
+    async def show(self, draft: Draft, *, final: bool = False) -> None:
         """Let it be like this from now on.
+
+        Args:
+            draft: What it shows.
+            final: It is posted anew when Slack takes no edit for longer than a few seconds.
 
         Raises:
             RefusedError: Not in this channel or thread.
             DeliveryError: Not now.
         """
-        refused = await self._edit(draft) if self.message_id else None
+        refused = await self._edit(draft, final=final) if self.message_id else None
         if refused is None and self.message_id:
             return
         old = self.message_id
         self.is_there(await self._sender.post(self.place, draft))
-        if refused is not None and refused.code in STILL_THERE | CONTENT:
+        if refused is not None and (
+            not isinstance(refused, RefusedError) or refused.code in STILL_THERE | CONTENT
+        ):
             await self._remove(old)
 
     def leave_thread(self) -> bool:
@@ -65,26 +71,31 @@ class LiveMessage:
         self.message_id = ""
         return True
 
-    async def _edit(self, draft: Draft) -> RefusedError | None:
-        """Edit it, or return why that can no longer be done."""
+    async def _edit(self, draft: Draft, *, final: bool) -> DeliveryError | None:
+        """Edit it, or return why that can no longer be done, or not soon enough."""
         try:
-            await self._edit_though_streaming(draft)
+            await self._edit_though_streaming(draft, final=final)
         except RefusedError as error:
             if error.token_refused:
                 raise
             log.info("Message %s has to be posted anew: %s", self.message_id, error)
             return error
+        except DeliveryError as error:
+            if not final or error.retry_after_seconds <= FINAL_REST_SECONDS:
+                raise
+            log.info("Message %s is posted anew, which waits less: %s", self.message_id, error)
+            return error
         return None
 
-    async def _edit_though_streaming(self, draft: Draft) -> None:
+    async def _edit_though_streaming(self, draft: Draft, *, final: bool) -> None:
         try:
-            await self._sender.edit(self.place, self.message_id, draft)
+            await self._sender.edit(self.place, self.message_id, draft, final=final)
         except RefusedError as error:
             if error.code != STREAMING:
                 raise
             # Whoever streamed it was not able to end that.
             await self._sender.stop_stream(self.place, self.message_id, session=PROCESSING)
-            await self._sender.edit(self.place, self.message_id, draft)
+            await self._sender.edit(self.place, self.message_id, draft, final=final)
 
     async def _remove(self, message_id: str) -> None:
         try:

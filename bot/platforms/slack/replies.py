@@ -241,7 +241,7 @@ class SlackReply:
             return
         await self._pace.turn(final=True)
         try:
-            await self._message.show(Draft(markdown=first))
+            await self._message.show(Draft(markdown=first), final=True)
         except RefusedError as error:
             if not error.thread_gone or not self._message.leave_thread():
                 raise

@@ -28,6 +28,8 @@ T = TypeVar("T")
 PAUSES = (2.0, 5.0)
 #: The longest that edits are left off since Slack says so; then it is asked again.
 LONGEST_REST_SECONDS = 60.0
+#: A final text does not wait longer for its edit: it is posted as a new message.
+FINAL_REST_SECONDS = 5.0
 
 Request = Callable[[AsyncWebClient], Awaitable[AsyncSlackResponse]]
 
@@ -126,8 +128,16 @@ class Sender:
 
         return await self._with_either(draft, post)
 
-    async def edit(self, place: Place, message_id: str, draft: Draft) -> None:
+    async def edit(
+        self, place: Place, message_id: str, draft: Draft, *, final: bool = False
+    ) -> None:
         """Change a message of ours.
+
+        Args:
+            place: Where it is.
+            message_id: Which.
+            draft: What it shows from then on.
+            final: Fail instead of waiting longer than `FINAL_REST_SECONDS` for the rate limit.
 
         Raises:
             RefusedError: It is gone, or cannot be edited.
@@ -135,7 +145,7 @@ class Sender:
         """
 
         async def edit(content: dict[str, Any]) -> None:
-            await self._after_the_rest(place.workspace)
+            await self._after_the_rest(place.workspace, final=final)
             await self.ask(
                 place.workspace,
                 lambda client: client.chat_update(channel=place.channel, ts=message_id, **content),
@@ -149,9 +159,11 @@ class Sender:
                 self._rests[place.workspace] = until
             raise
 
-    async def _after_the_rest(self, workspace: str) -> None:
+    async def _after_the_rest(self, workspace: str, *, final: bool) -> None:
         """Wait for as long as Slack wants no edits there."""
         left = self._rests.get(workspace, 0.0) - self._now()
+        if final and left > FINAL_REST_SECONDS:
+            raise DeliveryError(problems.BUSY, retry_after_seconds=left)
         if left > 0:
             await asyncio.sleep(left)
 

@@ -560,3 +560,43 @@ async def test_a_text_that_slack_takes_offence_at_is_no_reason_to_stream_no_more
         await reply.finish(text)
 
     assert len(room.called("chat.startStream")) == 2
+
+
+# --- when Slack takes no edits for long -----------------------------------------------------------
+
+
+@pytest.mark.parametrize("streaming", [True, False])
+async def test_an_answer_whose_edits_are_limited_for_minutes_is_posted_anew_at_once(
+    room: Stand, *, streaming: bool
+) -> None:
+    room.fake.streaming = streaming
+    begun: list[str] = []
+    reply = room.outlet.open_reply(room.place, room.owner, begun=begun.append)
+    reply.update("The answer is")
+    await room.shows("The answer")
+    for method in ("chat.update", "chat.stopStream", "chat.appendStream"):
+        room.fake.fail(method, error="ratelimited", status=429, retry_after=300, times=None)
+
+    async with asyncio.timeout(20):
+        delivered = await reply.finish("The answer is 42.")
+
+    assert room.texts()[-1] == "The answer is 42."
+    assert list(delivered.message_ids) == begun[-1:]
+    # What is still streaming cannot be deleted.
+    assert len(room.texts()) == 1 + streaming
+
+
+async def test_edits_that_rest_in_a_workspace_hold_up_no_answer(room: Stand) -> None:
+    room.fake.streaming = False
+    first, second = (room.outlet.open_reply(room.place, room.owner) for _ in range(2))
+    for reply in (first, second):
+        reply.update("Wait a moment")
+    await room.fake.until(lambda: len(room.texts()) == 2, "both")
+    room.fake.fail("chat.update", error="ratelimited", status=429, retry_after=60, times=None)
+
+    async with asyncio.timeout(20):
+        await first.finish("One.")
+        await second.finish("Two.")
+
+    assert sorted(room.texts()) == ["One.", "Two."]
+    assert len(room.called("chat.update")) == 1
