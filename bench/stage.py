@@ -18,7 +18,6 @@ import aiohttp
 from bot import logs
 from bot.app import open_bot
 from bot.config import Config
-from bot.parts import Bot
 from bot.platforms.base import (
     Announcement,
     Confirmation,
@@ -28,6 +27,7 @@ from bot.platforms.base import (
     Settlement,
     not_kept,
 )
+from bot.running import Bot
 from bot.subagents.requests import Caller, RunRequest
 from bot.values import Identity, Place, Role, utc_now
 from db import conversations, users

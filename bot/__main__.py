@@ -7,6 +7,7 @@ import logging
 import os
 import sys
 from collections.abc import Coroutine
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,8 +18,12 @@ from bot import logs
 from bot.config import Config, load, locate, remarks
 from bot.errors import BadRequestError, BotError, ConfigError
 from bot.reread import Reread
+from bot.signals import exit_after
 
 log = logging.getLogger(__name__)
+
+#: After a signal to end, the process is gone within 8 s, whatever happens.
+EXIT_SECONDS = 7.5
 
 # What a command needs is imported inside it: the database and the engine take longer to import
 # than `check` takes in all.
@@ -83,7 +88,8 @@ def serve(config: ConfigFile = None) -> None:
 
     file = locate(config, os.environ)
     current = Reread(settings, file, lambda: load(config, os.environ))
-    raise typer.Exit(_service(app.serve(settings, current=current), settings))
+    work = app.serve(settings, current=current, asked=partial(exit_after, EXIT_SECONDS))
+    raise typer.Exit(_service(work, settings))
 
 
 def worker(config: ConfigFile = None) -> None:
@@ -95,7 +101,8 @@ def worker(config: ConfigFile = None) -> None:
     settings = _prepare(config)
     from bot import app  # noqa: PLC0415
 
-    raise typer.Exit(_service(app.worker(settings), settings))
+    work = app.worker(settings, asked=partial(exit_after, EXIT_SECONDS))
+    raise typer.Exit(_service(work, settings))
 
 
 def check(config: ConfigFile = None) -> None:

@@ -6,51 +6,35 @@ import os
 import secrets
 import signal
 import socket
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import (
     AbstractAsyncContextManager,
     AsyncExitStack,
     asynccontextmanager,
-    contextmanager,
 )
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import Protocol
 
-from sqlalchemy.exc import DBAPIError
-
-from bot import logs
 from bot.agent.shelf import AGENTS, Shelf
 from bot.config import Config
 from bot.conversations.announcements import Announcements
-from bot.errors import BotError, ConfigError, PlatformUnreachableError
+from bot.errors import ConfigError
 from bot.models.catalog import Models
-from bot.parts import Bot, Parts
-from bot.platforms.base import Intake, Outlet
+from bot.parts import Parts
+from bot.platforms.base import Outlet
 from bot.platforms.terminal.terminal import Terminal
+from bot.running import Bot
+from bot.serving import OpenPlatform, Services, enter, quiet
 from bot.signals import Signals
 from bot.tasks import Tasks
 from bot.values import Clock, Identity, utc_now
-from db.database import Database, is_connection_trouble
+from db.database import Database
 from migrations.run import ensure_current
 from skills.base import Skill
 
 log = logging.getLogger(__name__)
-
-Opened = TypeVar("Opened")
-
-FIRST_WAIT_SECONDS, LONGEST_WAIT_SECONDS = 0.5, 30.0
-
-
-class OpenPlatform(Protocol):
-    """A platform that is open: what hears there, and what speaks."""
-
-    @property
-    def outlet(self) -> Outlet: ...  # noqa: D102
-
-    @property
-    def intake(self) -> Intake: ...  # noqa: D102
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,6 +204,7 @@ async def serve(
     platforms: Sequence[Platform] = PLATFORMS,
     *,
     current: Callable[[], Config] | None = None,
+    asked: Callable[[], None] = lambda: None,
 ) -> None:
     """Hear and say on every platform that is set up, until the process is asked to end.
 
@@ -227,15 +212,27 @@ async def serve(
         config: The configuration, which has been checked.
         platforms: Those that there are.
         current: What the configuration says now; the same as at the start if `None`.
+        asked: Called when the process is asked to end.
 
     Raises:
-        ConfigError: None is set up, or one will not have us; the text says what to do.
+        ConfigError: None is set up, or none will have us; the text says what to do.
     """
-    await _run(config, _wanted(config, platforms), current or (lambda: config), hears=True)
+    wanted = _wanted(config, platforms)
+    await _run(config, wanted, current or (lambda: config), hears=True, asked=asked)
 
 
-async def worker(config: Config, platforms: Sequence[Platform] = PLATFORMS) -> None:
+async def worker(
+    config: Config,
+    platforms: Sequence[Platform] = PLATFORMS,
+    *,
+    asked: Callable[[], None] = lambda: None,
+) -> None:
     """Work beside other processes on the platforms that are set up, until asked to end.
+
+    Args:
+        config: The configuration, which has been checked.
+        platforms: Those that there are.
+        asked: Called when the process is asked to end.
 
     Raises:
         ConfigError: There is nothing that could be shared; the text says what to do.
@@ -246,7 +243,8 @@ async def worker(config: Config, platforms: Sequence[Platform] = PLATFORMS) -> N
             f"process alone ({config.database.shown}). Set `database.url` to a PostgreSQL server, "
             "or run `python -m bot serve` alone: it works everything off itself."
         )
-    await _run(config, _wanted(config, platforms), lambda: config, hears=False)
+    wanted = _wanted(config, platforms)
+    await _run(config, wanted, lambda: config, hears=False, asked=asked)
 
 
 def _wanted(config: Config, platforms: Sequence[Platform]) -> list[Platform]:
@@ -261,21 +259,33 @@ def _wanted(config: Config, platforms: Sequence[Platform]) -> list[Platform]:
 
 
 async def _run(
-    config: Config, platforms: Sequence[Platform], current: Callable[[], Config], *, hears: bool
+    config: Config,
+    platforms: Sequence[Platform],
+    current: Callable[[], Config],
+    *,
+    hears: bool,
+    asked: Callable[[], None],
 ) -> None:
-    with Signals() as signals:
+    with Signals(on_asked=asked) as signals:
         async with AsyncExitStack() as stack:
             opened = await signals.unless_asked(
                 _open(stack, config, platforms, current, hears=hears)
             )
             if opened is None:
                 return
-            bot, intakes = opened
-            log.info("Ready for %s", " and ".join(each.name for each in platforms))
+            bot, services = opened
+            serving = asyncio.ensure_future(services.serve(bot, hears=hears))
+            over = asyncio.ensure_future(signals.asked.wait())
             try:
-                await signals.unless_asked(_listen(bot, intakes))
+                await asyncio.wait({serving, over}, return_when=asyncio.FIRST_COMPLETED)
             finally:
-                await bot.drain()
+                over.cancel()
+                serving.cancel()
+                async with asyncio.TaskGroup() as group:
+                    group.create_task(asyncio.wait({serving}), name="hear no more")
+                    group.create_task(bot.drain(), name="drain")
+            if not serving.cancelled():
+                serving.result()
 
 
 async def _open(
@@ -285,78 +295,15 @@ async def _open(
     current: Callable[[], Config],
     *,
     hears: bool,
-) -> tuple[Bot, list[Intake]]:
+) -> tuple[Bot, Services]:
     """Open everything, however long what it needs is out of reach."""
-    with _quiet("db.database"):
-        database = await _enter(stack, partial(open_database, config), config.database.shown)
+    with quiet("db.database"):
+        database = await enter(stack, partial(open_database, config), config.database.shown)
         ground = Ground(config, database, current)
-        opened = [
-            await _enter(stack, partial(each.open, ground, hears=hears), each.name)
-            for each in platforms
-        ]
-        outlets = {each.outlet.platform: each.outlet for each in opened}
-        opening = partial(open_bot, config, outlets, database=database)
-        bot = await _enter(stack, opening, config.database.shown)
-    return bot, [each.intake for each in opened] if hears else []
-
-
-async def _enter(
-    stack: AsyncExitStack,
-    opening: Callable[[], AbstractAsyncContextManager[Opened]],
-    name: str,
-) -> Opened:
-    """Open something; while it is out of reach, again, and say so when that changes."""
-    wait, said = FIRST_WAIT_SECONDS, ""
-    while True:
-        try:
-            opened = await stack.enter_async_context(opening())
-        except (BotError, DBAPIError, OSError) as error:
-            if not isinstance(error, PlatformUnreachableError) and not is_connection_trouble(error):
-                if isinstance(error, DBAPIError):
-                    raise _unusable(name, error) from error
-                raise
-            reason = logs.without_secrets(str(error.__cause__ or error))
-            if reason != said:
-                log.warning("%s is out of reach; waiting for it: %s", name, reason)
-                said = reason
-        else:
-            if said:
-                log.info("%s is there now", name)
-            return opened
-        await asyncio.sleep(wait)
-        wait = min(LONGEST_WAIT_SECONDS, wait * 2)
-
-
-def _unusable(name: str, error: DBAPIError) -> ConfigError:
-    """Return what to say when the database answers, and will not have us."""
-    said = str(error.orig).partition("\n")[0].rpartition(">: ")[2].rstrip(".")
-    return ConfigError(
-        f"{name} cannot be used: {logs.without_secrets(said)}. Check `database.url`; "
-        "`python -m bot doctor` says more."
-    )
-
-
-@contextmanager
-def _quiet(name: str) -> Iterator[None]:
-    """Keep a logger from telling of every try: what changes is told here, once."""
-    logger = logging.getLogger(name)
-    logger.disabled = True
-    try:
-        yield
-    finally:
-        logger.disabled = False
-
-
-async def _listen(bot: Bot, intakes: Sequence[Intake]) -> None:
-    """Hear on all platforms, until one of them will not have us; a worker hears nothing."""
-    if not intakes:
-        await asyncio.Event().wait()
-    try:
-        async with asyncio.TaskGroup() as group:
-            for intake in intakes:
-                group.create_task(intake.run(bot.orchestrator), name=f"hear {intake.platform}")
-    except BaseExceptionGroup as failed:
-        first, *others = failed.exceptions
-        for other in others:
-            log.error("%s", other)
-        raise first from None
+        services = Services(
+            {each.name: partial(each.open, ground, hears=hears) for each in platforms}
+        )
+        await stack.enter_async_context(services.open())
+        opening = partial(open_bot, config, services.outlets, database=database)
+        bot = await enter(stack, opening, config.database.shown)
+    return bot, services

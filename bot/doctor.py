@@ -17,6 +17,7 @@ from bot.agent.messages import UserMessage
 from bot.calendars import checkup as calendar_checkup
 from bot.calendars.settings import CalendarsSettings
 from bot.config import Config
+from bot.conversations.upkeep import DEAD_AFTER
 from bot.errors import BotError
 from bot.logs import without_secrets
 from bot.mcp import checkup as mcp
@@ -33,6 +34,7 @@ from bot.sandbox.host import SandboxUnavailableError
 from bot.sandbox.selftest import enforced, open_sandbox
 from bot.sandbox.settings import Room
 from bot.values import utc_now
+from db import workers
 from db.database import Database, DatabaseSettings
 from db.tables import SCHEMA_VERSION
 from migrations.run import current_version
@@ -86,6 +88,7 @@ async def examine(config: Config, *, online: bool = False) -> list[Finding]:
         Finding(Mark.GOOD, "Terminal", "always works: `python -m bot chat`."),
         *await _discord(config.discord),
         *await _slack(config.slack),
+        *await _ended(config.database),
         *await _calendars(config.calendar),
         await _sandbox(config),
         *_findings("MCP", await mcp.look(config.mcp, os.environ)),
@@ -136,6 +139,24 @@ async def _sandbox(config: Config) -> Finding:
     except TimeoutError:
         text = f"the self-test took more than {PATIENCE_SECONDS} s: look at the machine's load."
         return Finding(Mark.BAD, subject, text)
+
+
+async def _ended(settings: DatabaseSettings) -> list[Finding]:
+    """Tell which platforms a running process serves no more, as far as the database can say."""
+    if settings.is_sqlite and not _file(settings).exists():
+        return []
+    try:
+        async with asyncio.timeout(PATIENCE_SECONDS), Database.open(settings) as database:
+            if await current_version(database) != SCHEMA_VERSION:
+                return []
+            async with database.snapshot() as tx:
+                ended = await workers.ended_platforms(tx, DEAD_AFTER)
+    except Exception:  # noqa: BLE001 - what is wrong with the database has been said
+        return []
+    return [
+        Finding(Mark.BAD, name.capitalize(), f"ended in the bot that runs, or ran last: {reason}")
+        for name, reason in ended.items()
+    ]
 
 
 async def _waiting(config: Config) -> list[Finding]:

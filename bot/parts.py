@@ -4,7 +4,6 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
-from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 
@@ -25,6 +24,7 @@ from bot.events import EventBus, RunEvent, Severity, SubAgentEvent
 from bot.models.base import Model
 from bot.models.catalog import PROVIDERS, Choice, Models
 from bot.platforms.base import Outlet, RunCard
+from bot.running import Bot
 from bot.skillset import Skillset
 from bot.subagents.active import ActiveRuns
 from bot.subagents.asking import AskingDesk
@@ -49,50 +49,8 @@ from skills.registry import SkillRegistry
 
 log = logging.getLogger(__name__)
 
-DRAIN_SECONDS = 30.0
 #: Runs that wait for their people hold no slot of ours, but a place in the engine: enough for all.
 MAY_WAIT = 1000
-
-
-@dataclass(slots=True)
-class Bot:
-    """A running bot: what the edge needs of it."""
-
-    config: Config
-    tasks: Tasks
-    database: Database
-    engine: Engine
-    models: Models
-    events: EventBus
-    manager: SubagentManager
-    orchestrator: Orchestrator
-    announcements: Announcements
-    upkeep: Upkeep
-    registry: SkillRegistry
-
-    async def drain(self, seconds: float = DRAIN_SECONDS) -> None:
-        """Begin nothing more; let what is going on come to its end, at most so long.
-
-        The rest is left resumable: another process, or the next start, goes on with it.
-        """
-        self.engine.drain()
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + seconds
-        groups = (self.upkeep.turns, self.upkeep.active)
-        working = {
-            active.task for group in groups for active in group.by_id.values() if not active.idle
-        }
-        working.update(*(group.ending for group in groups))
-        if working and seconds > 0:
-            log.info("Waiting up to %g s for what is under way (%d)", seconds, len(working))
-            await asyncio.wait(working, timeout=seconds)
-        left = [task for group in groups for task in group.drain()]
-        if left:
-            log.info("What is left (%d) goes on with the next start", len(left))
-            await asyncio.wait(left, timeout=5)
-        # What has just ended is being announced.
-        while self.announcements.under_way and loop.time() < deadline:  # noqa: ASYNC110
-            await asyncio.sleep(0.05)
 
 
 class Parts:

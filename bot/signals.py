@@ -4,7 +4,8 @@ import asyncio
 import logging
 import os
 import signal
-from collections.abc import Coroutine
+import threading
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from typing import Any, Self, TypeVar
 
@@ -18,13 +19,17 @@ class Signals:
 
     Args:
         numbers: Which.
+        on_asked: Called at the first of them.
 
     Attributes:
         asked: Set once the process was asked to end.
     """
 
-    def __init__(self, *numbers: signal.Signals) -> None:
+    def __init__(
+        self, *numbers: signal.Signals, on_asked: Callable[[], None] = lambda: None
+    ) -> None:
         self.asked = asyncio.Event()
+        self._on_asked = on_asked
         self._numbers = numbers or (signal.SIGTERM, signal.SIGINT)
 
     def __enter__(self) -> Self:
@@ -42,6 +47,7 @@ class Signals:
             os.kill(os.getpid(), number)
         log.info("Asked to end by %s; once more ends it at once", number.name)
         self.asked.set()
+        self._on_asked()
 
     async def unless_asked(self, work: Coroutine[Any, Any, Result]) -> Result | None:
         """Do `work` and return what it returns; `None` if it was broken off by being asked."""
@@ -56,3 +62,19 @@ class Signals:
                 task.cancel()
                 with suppress(asyncio.CancelledError):
                     await task
+
+
+def exit_after(seconds: float, end: Callable[[int], object] = os._exit) -> None:
+    """End this process by force after a while, should it not have come to its end by then.
+
+    Everything that matters is stored: the next process goes on as after a crash. It works from a
+    thread, so that neither a blocked event loop nor a blocked thread at exit keeps it.
+    """
+
+    def force() -> None:
+        log.warning("The process did not end within %g s of the signal; it is ended now", seconds)
+        end(0)
+
+    timer = threading.Timer(seconds, force)
+    timer.daemon = True
+    timer.start()

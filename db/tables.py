@@ -390,6 +390,8 @@ workers = Table(
     # New at each start of a process.
     Column("id", String(64), primary_key=True),
     Column("platforms", StringList, nullable=False),
+    # Those that this process serves no more, or never did, with the reason.
+    Column("ended_platforms", JsonDocument),
     Column("started_at", UtcDateTime, nullable=False),
     Column("beat_at", UtcDateTime, nullable=False),
     Column("stopped_at", UtcDateTime),

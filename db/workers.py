@@ -44,6 +44,32 @@ async def stop(tx: Transaction, worker_id: str) -> None:
     await tx.execute(update(workers).where(this).values(stopped_at=now, beat_at=now))
 
 
+async def end_platform(tx: Transaction, worker_id: str, platform: str, reason: str) -> None:
+    """Enter that a process does not serve a platform any more, and why."""
+    this = workers.c.id == worker_id
+    ended = await tx.scalar(select(workers.c.ended_platforms).where(this).with_for_update())
+    changed = {**(ended or {}), platform: reason}
+    await tx.execute(update(workers).where(this).values(ended_platforms=changed))
+
+
+async def ended_platforms(tx: Transaction, within: timedelta) -> dict[str, str]:
+    """Return why platforms have ended, by platform.
+
+    Args:
+        tx: The transaction.
+        within: Processes with a sign of life within this time count, and for each platform the one
+            that started last.
+    """
+    here = set(await alive(tx, within))
+    newest: dict[str, str] = {}
+    living: dict[str, str] = {}
+    for row in await tx.execute(select(workers).order_by(workers.c.started_at)):
+        ended: dict[str, str] = row.ended_platforms or {}
+        newest |= dict.fromkeys(row.platforms, "") | ended
+        living |= ended if row.id in here else {}
+    return {name: reason for name, reason in (newest | living).items() if reason}
+
+
 async def try_take_over_lock(tx: Transaction) -> bool:
     """Be the only process that takes over dead ones' work, until the transaction ends."""
     if tx.dialect.name != "postgresql":

@@ -1,7 +1,7 @@
 """The runs at work in this process."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -39,6 +39,11 @@ class ActiveRun:
     def idle(self) -> bool:
         """Whether it does nothing but wait for its person, or for a run that does."""
         return bool(self.clocks) and self.clocks[0].stands_still
+
+    @property
+    def awaited(self) -> bool:
+        """Whether a turn or another run waits for its result."""
+        return len(self.clocks) > 1
 
     def stir(self) -> None:
         """Let it look whether its person has answered."""
@@ -83,10 +88,15 @@ class ActiveRuns:
         """Cancel a run's model call and tools at once; `False` when it is not at work here."""
         return self._cancel(run_id, Why.STOPPED)
 
-    def drain(self) -> Sequence[asyncio.Task[None]]:
-        """Cancel all runs, to be resumed by another process, and return their tasks."""
-        tasks = [active.task for active in self.by_id.values()]
-        for run_id in list(self.by_id):
+    def drain(self, run_ids: Collection[str] | None = None) -> Sequence[asyncio.Task[None]]:
+        """Cancel runs, to be resumed by another process, and return their tasks.
+
+        Args:
+            run_ids: Those runs; all of them if `None`.
+        """
+        chosen = [each for each in self.by_id if run_ids is None or each in run_ids]
+        tasks = [self.by_id[run_id].task for run_id in chosen]
+        for run_id in chosen:
             self._cancel(run_id, Why.DRAINING)
         return tasks
 

@@ -1,6 +1,6 @@
 """How a run moves: from the agent's reports to events, and from events to run cards."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from bot.agent.protocols import Counters
@@ -20,6 +20,7 @@ from bot.values import Identity, StepState
 from db.runs import Run
 
 RESUMED = "Going on after an interruption."
+PAUSED = "Paused for a restart; continues by itself."
 #: How many tool calls a card shows.
 STEPS_SHOWN = 6
 #: A delegated task that is over so soon, and calls no tool, needs no card.
@@ -137,6 +138,18 @@ class Cards:
         )
         self._keep(card, moved)
 
+    def pause(self, run_ids: Iterable[str]) -> None:
+        """Show that runs wait until a process takes them over from this one."""
+        for run_id in run_ids:
+            if run_id in self._cards:
+                self._keep(self._cards[run_id], replace(self._cards[run_id], line=PAUSED))
+
+    def tools_at_work(self, run_id: str) -> list[str]:
+        """Return the tools whose calls by a run are under way."""
+        card = self._cards.get(run_id)
+        steps = card.steps if card else ()
+        return [step.tool for step in steps if step.state is StepState.RUNNING]
+
     def hear(self, event: RunEvent) -> None:
         """Move the card that an event is about."""
         card = self._cards.get(event.run_id)
@@ -182,6 +195,7 @@ def _moved(card: RunCard, event: RunEvent) -> RunCard:
             return replace(
                 card,
                 status=event.status,
+                line="" if card.line == PAUSED else card.line,
                 steps=tuple(_over(step, StepState.FAILED) for step in card.steps),
                 tool="",
                 tool_calls=event.tool_calls,

@@ -2,6 +2,7 @@
 
 import sqlalchemy as sa
 from alembic import op
+from sqlalchemy.dialects import postgresql
 
 revision = "2026112201"
 down_revision = "2026112107"
@@ -33,3 +34,7 @@ def upgrade() -> None:
         sa.ForeignKeyConstraint(["user_id"], ["users.id"], name=op.f("fk_commands_user_id")),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_commands")),
     )
+    document = sa.JSON(none_as_null=True).with_variant(
+        postgresql.JSONB(none_as_null=True, astext_type=sa.Text()), "postgresql"
+    )
+    op.add_column("workers", sa.Column("ended_platforms", document))

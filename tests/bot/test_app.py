@@ -13,6 +13,7 @@ from pydantic import SecretStr
 
 from bot.app import Ground, Platform, serve, worker
 from bot.config import Config
+from bot.doctor import examine
 from bot.errors import ConfigError, PlatformUnreachableError
 from bot.models.catalog import ModelSettings
 from bot.models.offline import OfflineSettings
@@ -26,6 +27,7 @@ from bot.platforms.base import (
     not_kept,
 )
 from bot.platforms.discord.settings import DiscordSettings
+from bot.subagents.progress import PAUSED
 from bot.values import Identity, Place, RunStatus, new_run_id
 from db.settings import DatabaseSettings
 from tests.fakes.discord.server import FakeDiscord
@@ -41,6 +43,7 @@ class Stub:
     name: str = "fake"
     failures: list[Exception] = field(default_factory=list)
     opened: list[bool] = field(default_factory=list)
+    crashes: list[Exception] = field(default_factory=list)
     closed: int = 0
     ears: Ears | None = None
 
@@ -54,6 +57,8 @@ class Stub:
 
     async def run(self, ears: Ears) -> None:
         """Hear until cancelled, or until the platform will not have us."""
+        if self.crashes:
+            raise self.crashes.pop(0)
         self.ears = ears
         self.heard.set()
         try:
@@ -274,27 +279,44 @@ async def test_a_run_that_is_started_while_it_drains_begins_with_the_next_start(
     assert "completed" in again.outlet.announcements[0].title
 
 
+async def test_a_run_at_work_is_handed_over_at_once_and_its_card_says_so(sqlite_url: str) -> None:
+    stub, again = Stub(), Stub()
+
+    async with serving(configured(sqlite_url, pace=0.5), stub) as task:
+        await stub.say(BACKGROUND)
+        await stub.outlet.until(lambda: bool(stub.outlet.cards))
+        (run_id,) = stub.outlet.cards
+        await stub.outlet.card_shows(run_id, RunStatus.RUNNING)
+        await stub.outlet.replied()
+        end()
+        await task
+    assert stub.outlet.cards[run_id][-1].line == PAUSED
+    async with serving(configured(sqlite_url), again):
+        await again.outlet.until(lambda: bool(again.outlet.announcements))
+
+    assert stub.outlet.announcements == []
+    assert [said.key for said in again.outlet.announcements] == [run_id]
+    assert again.outlet.cards[run_id][-1].line != PAUSED
+
+
 class SlowOutlet(FakeOutlet):
-    """An outlet whose platform takes half a second for an announcement."""
+    """An outlet that is asked to end, with its process, while it takes an announcement."""
 
     async def announce(self, announcement: Announcement) -> Delivered:
+        end()
         await asyncio.sleep(0.5)
         return await super().announce(announcement)
 
 
-async def test_what_ends_while_it_drains_is_announced(sqlite_url: str) -> None:
+async def test_what_is_being_announced_when_it_drains_is_announced(sqlite_url: str) -> None:
     stub = Stub()
     stub.outlet = SlowOutlet(stub.name)
 
-    async with serving(configured(sqlite_url, pace=0.1), stub) as task:
+    async with serving(configured(sqlite_url), stub) as task:
         await stub.say(BACKGROUND)
-        await stub.outlet.replied()
-        (run_id,) = stub.outlet.cards
-        await stub.outlet.card_shows(run_id, RunStatus.RUNNING)
-        end()
         await task
 
-    assert [said.key for said in stub.outlet.announcements] == [run_id]
+    assert [said.key for said in stub.outlet.announcements] == [*stub.outlet.cards]
 
 
 class LateOutlet(FakeOutlet):
@@ -334,20 +356,87 @@ async def test_a_reply_whose_last_words_are_being_said_is_said_to_its_end_and_on
     assert len(again.outlet.replies) == 1
 
 
-async def test_a_platform_that_will_not_have_us_ends_it_after_what_is_under_way(
-    sqlite_url: str,
+# --- platforms that fail ------------------------------------------------------------------------
+
+
+async def test_a_platform_that_will_not_have_us_ends_alone_and_doctor_knows(
+    sqlite_url: str, told: pytest.LogCaptureFixture
 ) -> None:
     broken, fine = Stub("broken"), Stub("fine")
 
-    async with serving(configured(sqlite_url, pace=0.5), broken, fine) as task:
+    async with serving(configured(sqlite_url), broken, fine) as task:
         await fine.say("hello")
-        await fine.outlet.until(lambda: bool(fine.outlet.replies))
+        await fine.outlet.replied()
+        await broken.heard.wait()
         broken.fatal.set_exception(ConfigError("We do not want you here."))
-        with pytest.raises(ConfigError, match="We do not want you"):
+        await until(lambda: broken.ears is None)
+        await fine.say("hello again")
+        await fine.outlet.replied(2)
+        assert not task.done()
+
+    assert task.exception() is None
+    assert "broken has ended: We do not want you here." in told.messages
+    findings = [str(each) for each in await examine(configured(sqlite_url))]
+    assert any("✗ Broken" in line and "We do not want you here." in line for line in findings)
+
+
+async def test_the_process_ends_when_no_platform_is_left(sqlite_url: str) -> None:
+    first, second = Stub("first"), Stub("second")
+
+    async with serving(configured(sqlite_url, pace=0.5), first, second) as task:
+        await first.say("hello")
+        await first.outlet.until(lambda: bool(first.outlet.replies))
+        await second.heard.wait()
+        first.fatal.set_exception(ConfigError("Not you."))
+        second.fatal.set_exception(ConfigError("Not you either."))
+        with pytest.raises(ConfigError, match=r"Not you\."):
             await task
 
-    assert len(fine.outlet.finished) == 1
-    assert (broken.closed, fine.closed) == (1, 1)
+    assert len(first.outlet.finished) == 1
+    assert (first.closed, second.closed) == (1, 1)
+
+
+async def test_a_platform_that_is_refused_at_the_start_leaves_the_others_alone(
+    sqlite_url: str, told: pytest.LogCaptureFixture
+) -> None:
+    broken = Stub("broken", failures=[ConfigError("Not with this token.")])
+    fine = Stub("fine")
+
+    async with serving(configured(sqlite_url), broken, fine):
+        await fine.say("hello")
+        await fine.outlet.replied()
+        assert "broken has ended: Not with this token." in told.messages
+        findings = [str(each) for each in await examine(configured(sqlite_url))]
+
+    assert any("✗ Broken" in line and "Not with this token." in line for line in findings)
+
+
+async def test_a_platform_out_of_reach_at_the_start_keeps_nobody_waiting_and_comes_later(
+    sqlite_url: str,
+) -> None:
+    away = Stub("away", failures=[PlatformUnreachableError("No way there.") for _ in range(3)])
+    fine = Stub("fine")
+
+    async with serving(configured(sqlite_url), fine, away):
+        await fine.say("hello")
+        await fine.outlet.replied()
+        assert not away.heard.is_set()
+        await away.say("hello")
+        await away.outlet.replied()
+
+
+async def test_what_goes_wrong_while_it_hears_is_logged_once_and_it_hears_again(
+    sqlite_url: str, told: pytest.LogCaptureFixture
+) -> None:
+    crashes: list[Exception] = [KeyError("author"), KeyError("author")]
+    shaky, fine = Stub("shaky", crashes=crashes), Stub("fine")
+
+    async with serving(configured(sqlite_url), shaky, fine) as task:
+        await shaky.say("hello")
+        await shaky.outlet.replied()
+        assert not task.done()
+
+    assert told.messages.count("shaky is not heard any more; trying again") == 1
 
 
 # --- several processes ----------------------------------------------------------------------------

@@ -120,3 +120,28 @@ async def test_what_an_admin_does_is_written_down(
         row = (await tx.execute(select(audit))).one()
     noted = (row.user_id, row.action, row.subject, row.detail, row.created_at)
     assert noted == (alice.key, "stop", "run", "of bob\ufffd", clock())
+
+
+async def test_a_platform_that_ended_is_known_until_another_process_serves_it(
+    database: Database,
+) -> None:
+    await start(database, "first")
+    async with database.transaction() as tx:
+        await workers.end_platform(tx, "first", "discord", "The token is refused.")
+        await workers.end_platform(tx, "first", "slack", "Not installed.")
+
+    assert await ended(database) == {
+        "discord": "The token is refused.",
+        "slack": "Not installed.",
+    }
+    await let_pass(database, 60)
+    assert set(await ended(database)) == {"discord", "slack"}
+    await start(database, "second")
+    assert await ended(database) == {}
+    await beat(database, "first")
+    assert set(await ended(database)) == {"discord", "slack"}
+
+
+async def ended(database: Database) -> dict[str, str]:
+    async with database.snapshot() as tx:
+        return await workers.ended_platforms(tx, TEN_SECONDS)

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from bot.agent.settings import AgentsSettings
-from bot.parts import Bot
+from bot.running import Bot
 from db import runs, tables
 from db.runs import Run
 from skills.base import Effects, Skill, ToolContext, tool

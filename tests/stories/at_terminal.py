@@ -10,8 +10,8 @@ from prompt_toolkit.input import PipeInput, create_pipe_input
 
 from bot.app import open_bot
 from bot.conversations.announcements import Announcements
-from bot.parts import Bot
 from bot.platforms.terminal.terminal import Terminal
+from bot.running import Bot
 from bot.values import Identity
 from skills.base import Skill
 from tests.fakes.anthropic_server import FakeAnthropic

@@ -8,9 +8,9 @@ from typing import Any
 from pydantic import SecretStr
 
 from bot.app import open_bot
-from bot.parts import Bot
 from bot.platforms.discord.platform import open_discord
 from bot.platforms.discord.settings import DiscordSettings
+from bot.running import Bot
 from bot.tasks import Tasks
 from bot.values import Json
 from skills.base import Skill

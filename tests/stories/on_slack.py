@@ -11,11 +11,11 @@ import yaml
 from pydantic import SecretStr
 
 from bot.app import open_bot, open_database
-from bot.parts import Bot
 from bot.platforms.slack.outlet import Tempo
 from bot.platforms.slack.platform import open_slack
 from bot.platforms.slack.settings import SlackSettings
 from bot.platforms.slack.sockets import PING_SECONDS
+from bot.running import Bot
 from bot.values import Json
 from skills.base import Skill
 from tests.fakes.anthropic_server import FakeAnthropic, Reply

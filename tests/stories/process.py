@@ -15,7 +15,6 @@ from typing import Any
 
 from bot.app import open_bot
 from bot.config import Config
-from bot.parts import Bot
 from bot.platforms.base import (
     Announcement,
     Confirmation,
@@ -25,6 +24,7 @@ from bot.platforms.base import (
     RunCard,
     not_kept,
 )
+from bot.running import Bot
 from bot.values import Identity, Place, new_run_id
 from db.database import Database
 from migrations.run import ensure_current

@@ -16,8 +16,8 @@ from bot.config import Config
 from bot.models.anthropic import AnthropicSettings
 from bot.models.catalog import ModelSettings
 from bot.models.retrying import RetrySettings
-from bot.parts import Bot
 from bot.platforms.base import CommandReply, Incoming
+from bot.running import Bot
 from bot.sandbox.settings import ShellSettings
 from bot.values import Identity, Json, Place, RunStatus, new_run_id
 from db import outbox, runs, tables

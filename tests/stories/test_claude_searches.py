@@ -3,7 +3,7 @@
 from sqlalchemy import select
 
 from bot.agent.messages import Usage
-from bot.parts import Bot
+from bot.running import Bot
 from db import tables
 from tests.fakes.anthropic_search import SEARCH_USAGE, Page, searched
 from tests.fakes.anthropic_server import Reply

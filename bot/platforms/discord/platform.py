@@ -12,7 +12,7 @@ from bot.platforms.discord.settings import DiscordSettings
 from bot.tasks import Tasks
 
 #: How long the last edits may take once nothing more is said.
-LAST_WORDS_SECONDS = 3.0
+LAST_WORDS_SECONDS = 2.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 TYPING_SECONDS = 8.0
 TYPING_AT_MOST_SECONDS = 1_800.0
 #: How long an edit under way may take when a reply is left to somebody else.
-LEAVE_SECONDS = 5.0
+LEAVE_SECONDS = 1.0
 FILE_NAME = "answer.md"
 
 

@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 #: How far apart the additions to one stream are.
 GROW_SECONDS = 1.0
 #: How long a request under way may take when a reply is left to somebody else.
-LEAVE_SECONDS = 5.0
+LEAVE_SECONDS = 1.0
 FILE_NAME = "answer.md"
 
 

@@ -1,0 +1,110 @@
+"""Stands in for the outlet of a platform that cannot be reached yet."""
+
+import asyncio
+
+from bot.errors import DeliveryError
+from bot.platforms.base import (
+    Announcement,
+    Confirmation,
+    Delivered,
+    OnBegun,
+    Outlet,
+    ReplyStream,
+    RunCard,
+    Settlement,
+    not_kept,
+)
+from bot.values import Identity, Place
+
+NOT_OPEN = "That platform cannot be reached yet; I try again later."
+
+
+class PendingOutlet:
+    """An outlet that can be given to everybody before its platform is open.
+
+    Until then replies and announcements fail, so that they are delivered later, and questions wait.
+
+    Args:
+        platform: Its key, as places name it.
+    """
+
+    def __init__(self, platform: str) -> None:
+        self.platform = platform
+        self._outlet: Outlet | None = None
+        self._opened = asyncio.Event()
+
+    def connect(self, outlet: Outlet) -> None:
+        """Pass everything on to the platform's own outlet from now on."""
+        self._outlet = outlet
+        self._opened.set()
+
+    async def acknowledge(self, place: Place) -> None:
+        """Show at once that the message was heard. Never raises."""
+        if self._outlet is not None:
+            await self._outlet.acknowledge(place)
+
+    def open_reply(
+        self,
+        place: Place,
+        owner: Identity,
+        message_id: str = "",
+        *,
+        begun: OnBegun = not_kept,
+    ) -> ReplyStream:
+        """Begin a reply, or go on with the one whose id is given."""
+        if self._outlet is None:
+            return _Undeliverable()
+        return self._outlet.open_reply(place, owner, message_id, begun=begun)
+
+    async def announce(self, announcement: Announcement) -> Delivered:
+        """Say something new in its place, pinging only its owner.
+
+        Raises:
+            DeliveryError: It did not get through.
+        """
+        if self._outlet is None:
+            raise DeliveryError(NOT_OPEN)
+        return await self._outlet.announce(announcement)
+
+    def show_card(self, card: RunCard, *, begun: OnBegun = not_kept) -> None:
+        """Show or move a run card. Never waits."""
+        if self._outlet is not None:
+            self._outlet.show_card(card, begun=begun)
+
+    async def ask(self, confirmation: Confirmation) -> str:
+        """Ask the owner a question, once the platform is open.
+
+        Raises:
+            DeliveryError: There is no one to ask; the answer is then no.
+        """
+        await self._opened.wait()
+        assert self._outlet is not None, "It is set before the event."
+        return await self._outlet.ask(confirmation)
+
+    async def settle(self, question: Confirmation, settlement: Settlement) -> None:
+        """Show that a question waits no more, and why. Never raises."""
+        if self._outlet is not None:
+            await self._outlet.settle(question, settlement)
+
+    async def tell(self, place: Place, user: Identity, text: str) -> None:
+        """Say a short thing to one person, privately where the platform can. Never raises."""
+        if self._outlet is not None:
+            await self._outlet.tell(place, user, text)
+
+
+class _Undeliverable:
+    """A reply in a platform that cannot be reached."""
+
+    def update(self, text: str) -> None:
+        """Show nothing."""
+
+    async def finish(self, text: str) -> Delivered:
+        """Fail, so that the text is delivered later.
+
+        Raises:
+            DeliveryError: Always.
+        """
+        raise DeliveryError(NOT_OPEN)
+
+    async def abandon(self) -> None:
+        """Do nothing."""

@@ -1,0 +1,294 @@
+"""Serves platforms side by side: each is opened, heard, reconnected and ended by itself."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import (
+    AbstractAsyncContextManager,
+    AsyncExitStack,
+    asynccontextmanager,
+    contextmanager,
+    suppress,
+)
+from typing import Protocol, TypeVar
+
+from sqlalchemy.exc import DBAPIError
+
+from bot import logs
+from bot.errors import BotError, ConfigError, PlatformUnreachableError
+from bot.platforms.base import Intake, Outlet
+from bot.platforms.pending import PendingOutlet
+from bot.running import Bot
+from bot.tasks import Tasks
+from db import workers
+from db.database import is_connection_trouble
+
+log = logging.getLogger(__name__)
+
+Opened = TypeVar("Opened")
+
+FIRST_WAIT_SECONDS, LONGEST_WAIT_SECONDS = 0.5, 30.0
+#: An intake that worked for longer than this failed for a reason of its own: the wait begins anew.
+STABLE_SECONDS = 60.0
+#: How long one open platform waits for the first attempts of the others before work begins.
+FIRST_ATTEMPTS_SECONDS = 5.0
+
+
+class OpenPlatform(Protocol):
+    """A platform that is open: what hears there, and what speaks."""
+
+    @property
+    def outlet(self) -> Outlet: ...  # noqa: D102
+
+    @property
+    def intake(self) -> Intake: ...  # noqa: D102
+
+
+class Service:
+    """One platform of this process.
+
+    Args:
+        name: As people know it.
+        key: As places name it.
+        opening: Opens it, as often as it takes.
+        changed: Called when `opened`, `ended` or `tried` changes.
+
+    Attributes:
+        opened: `None` while it is out of reach.
+        ended: Why it is not served any more, or was not from the start.
+        tried: The first attempt to open it is over.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        key: str,
+        opening: Callable[[], AbstractAsyncContextManager[OpenPlatform]],
+        changed: Callable[[], None],
+    ) -> None:
+        self.name = name
+        self.key = key
+        self.opened: OpenPlatform | None = None
+        self.ended: ConfigError | None = None
+        self.tried = False
+        self._opening = opening
+        self._changed = changed
+        self._outlet: Outlet | None = None
+        self._stack = AsyncExitStack()
+
+    @property
+    def outlet(self) -> Outlet:
+        """The outlet, which passes everything on as soon as the platform is open."""
+        if self._outlet is None:
+            self._outlet = self.opened.outlet if self.opened else PendingOutlet(self.key)
+        return self._outlet
+
+    async def open(self) -> None:
+        """Open it, however long it is out of reach, unless its configuration is wrong."""
+        try:
+            opened = await enter(
+                self._stack, self._opening, self.name, patient=True, failed=self._failed
+            )
+        except ConfigError as error:
+            self.end(error)
+        else:
+            self.opened = opened
+            if isinstance(self._outlet, PendingOutlet):
+                self._outlet.connect(opened.outlet)
+        self._failed()
+
+    def _failed(self) -> None:
+        self.tried = True
+        self._changed()
+
+    def end(self, error: ConfigError) -> None:
+        """Serve it no more."""
+        self.ended = error
+        log.error("%s has ended: %s", self.name, logs.without_secrets(str(error)))
+
+    async def listen(self, bot: Bot) -> None:
+        """Hear until cancelled, or until the platform will not have us; reconnect meanwhile."""
+        assert self.opened is not None, "It is open."
+        loop, wait, said = asyncio.get_running_loop(), FIRST_WAIT_SECONDS, ""
+        while True:
+            began = loop.time()
+            try:
+                await self.opened.intake.run(bot.orchestrator)
+            except ConfigError as error:
+                self.end(error)
+                return
+            except Exception as error:
+                if loop.time() - began > STABLE_SECONDS:
+                    wait, said = FIRST_WAIT_SECONDS, ""
+                reason = logs.without_secrets(f"{type(error).__name__}: {error}")
+                if reason != said:
+                    log.exception("%s is not heard any more; trying again", self.name)
+                    said = reason
+            else:
+                return
+            await asyncio.sleep(wait)
+            wait = min(LONGEST_WAIT_SECONDS, wait * 2)
+
+    async def close(self) -> None:
+        """Close it."""
+        await self._stack.aclose()
+
+
+class Services:
+    """All platforms of this process.
+
+    Args:
+        openings: What opens a platform, by its name.
+    """
+
+    def __init__(
+        self, openings: Mapping[str, Callable[[], AbstractAsyncContextManager[OpenPlatform]]]
+    ) -> None:
+        self._changed = asyncio.Event()
+        self._all = [
+            Service(name, name.lower(), opening, self._changed.set)
+            for name, opening in openings.items()
+        ]
+        self._tasks = Tasks()
+
+    @asynccontextmanager
+    async def open(self) -> AsyncIterator[None]:
+        """Begin to open all, return when one is open, and close all when the block ends.
+
+        Raises:
+            ConfigError: None can be used; the text says what to do.
+        """
+        for service in self._all:
+            self._tasks.start(service.open(), name=f"open {service.name}")
+        try:
+            await self._until(lambda: any(each.opened for each in self._all) or self._over)
+            self._raise_if_over()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(FIRST_ATTEMPTS_SECONDS):
+                    await self._until(lambda: all(each.tried for each in self._all))
+            yield
+        finally:
+            await self._tasks.close()
+            async with asyncio.TaskGroup() as group:
+                for service in self._all:
+                    group.create_task(service.close())
+
+    @property
+    def _over(self) -> bool:
+        return all(each.ended for each in self._all)
+
+    def _raise_if_over(self) -> None:
+        if self._over:
+            raise next(each.ended for each in self._all if each.ended)
+
+    async def _until(self, condition: Callable[[], object]) -> None:
+        while not condition():
+            self._changed.clear()
+            await self._changed.wait()
+
+    @property
+    def outlets(self) -> dict[str, Outlet]:
+        """The outlets of all platforms that have not ended, by the key of their platform."""
+        return {each.key: each.outlet for each in self._all if not each.ended}
+
+    async def serve(self, bot: Bot, *, hears: bool) -> None:
+        """Hear on all platforms, until none of them will have us; a worker hears nothing.
+
+        Raises:
+            ConfigError: Why one of them will not.
+        """
+        ready = [each.name for each in self._all if each.opened]
+        log.info("Ready for %s", " and ".join(ready))
+        async with asyncio.TaskGroup() as group:
+            for service in self._all:
+                group.create_task(self._serve(service, bot, hears=hears), name=f"{service.key}")
+        self._raise_if_over()
+
+    async def _serve(self, service: Service, bot: Bot, *, hears: bool) -> None:
+        await self._wait_for(service)
+        if not service.ended and not hears:
+            await asyncio.Event().wait()
+        if not service.ended:
+            await service.listen(bot)
+        if service.ended:
+            await _store_end(bot, service)
+
+    async def _wait_for(self, service: Service) -> None:
+        """Wait until a platform is open, or has ended."""
+        while not (service.opened or service.ended):
+            self._changed.clear()
+            await self._changed.wait()
+
+
+async def _store_end(bot: Bot, service: Service) -> None:
+    """Let `doctor`, another process, know that a platform has ended, and why."""
+    try:
+        async with bot.database.transaction() as tx:
+            reason = logs.without_secrets(str(service.ended))
+            await workers.end_platform(tx, bot.upkeep.worker_id, service.key, reason)
+    except (BotError, DBAPIError, OSError) as error:
+        log.warning("That %s has ended is not stored: %s", service.name, error)
+
+
+async def enter(
+    stack: AsyncExitStack,
+    opening: Callable[[], AbstractAsyncContextManager[Opened]],
+    name: str,
+    *,
+    patient: bool = False,
+    failed: Callable[[], None] = lambda: None,
+) -> Opened:
+    """Open something; while it is out of reach, again, and log it when that changes.
+
+    Args:
+        stack: Closes it.
+        opening: Opens it.
+        name: For the log.
+        patient: Try again after every error but a wrong configuration.
+        failed: Called after each attempt in vain.
+
+    Raises:
+        BotError: It is there, and cannot be used.
+    """
+    wait, said = FIRST_WAIT_SECONDS, ""
+    while True:
+        try:
+            opened = await stack.enter_async_context(opening())
+        except Exception as error:
+            known = isinstance(error, PlatformUnreachableError) or is_connection_trouble(error)
+            if not known and isinstance(error, DBAPIError):
+                raise _unusable(name, error) from error
+            if not known and (isinstance(error, ConfigError) or not patient):
+                raise
+            reason = logs.without_secrets(str(error.__cause__ or error))
+            if reason != said:
+                shown = None if known else error
+                log.warning("%s is out of reach; waiting for it: %s", name, reason, exc_info=shown)
+                said = reason
+        else:
+            if said:
+                log.info("%s is there now", name)
+            return opened
+        failed()
+        await asyncio.sleep(wait)
+        wait = min(LONGEST_WAIT_SECONDS, wait * 2)
+
+
+def _unusable(name: str, error: DBAPIError) -> ConfigError:
+    """Return what to say when the database answers, and will not have us."""
+    said = str(error.orig).partition("\n")[0].rpartition(">: ")[2].rstrip(".")
+    return ConfigError(
+        f"{name} cannot be used: {logs.without_secrets(said)}. Check `database.url`; "
+        "`python -m bot doctor` says more."
+    )
+
+
+@contextmanager
+def quiet(name: str) -> Iterator[None]:
+    """Keep a logger from telling of every try: what changes is logged here, once."""
+    logger = logging.getLogger(name)
+    logger.disabled = True
+    try:
+        yield
+    finally:
+        logger.disabled = False
