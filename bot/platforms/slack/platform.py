@@ -33,8 +33,8 @@ from db.database import Database
 
 log = logging.getLogger(__name__)
 
-#: How long the last edits may take once nothing more is said.
-LAST_WORDS_SECONDS = 2.0
+#: How long the last edits may take once nothing more is said: longer than `edit_seconds`.
+LAST_WORDS_SECONDS = 3.5
 #: How long what was heard may still be worked on when nothing more is heard.
 SETTLE_SECONDS = 5.0
 
