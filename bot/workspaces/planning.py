@@ -178,7 +178,7 @@ class Planner:
         """Return a free name for a version that must not replace what is there."""
         for number in range(1, len(self._before) + len(self._planned) + 100_000):
             end = f".conflict-{number}"
-            name = os.fsdecode(os.fsencode(target[-1])[: _NAME_BYTES - len(end)]) + end
+            name = _cut(target[-1], _NAME_BYTES - len(end)) + end
             free = (*target[:-1], name)
             if free not in self._planned and self._now(free) is None:
                 self.plan.conflicts.append((target, free))
@@ -193,6 +193,11 @@ class Planner:
                 return os.stat(parts[-1], dir_fd=above, follow_symlinks=False)
         except (FileNotFoundError, NotADirectoryError):
             return None
+
+
+def _cut(name: str, size: int) -> str:
+    encoded = os.fsencode(name)
+    return name if len(encoded) <= size else encoded[:size].decode(errors="ignore")
 
 
 def _same_content(one: tuple[int, str], two: tuple[int, str]) -> bool:
