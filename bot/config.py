@@ -12,7 +12,8 @@ from bot.agent.permissions import PermissionSettings
 from bot.agent.settings import AgentSettings, AgentSkillsSettings, AgentsSettings
 from bot.calendars.settings import CalendarsSettings
 from bot.conversations.access import AccessSettings
-from bot.conversations.files import FileSettings
+from bot.conversations.files import AttachmentSettings, FileSettings
+from bot.disk import DiskReserve, DiskSettings
 from bot.errors import ConfigError
 from bot.interpolation import Key, Tree
 from bot.mcp.settings import McpSettings
@@ -106,6 +107,7 @@ class Config(Settings):
     workspaces: WorkspaceSettings = Field(
         WorkspaceSettings(), description="Files that the models read and write for a person."
     )
+    disk: DiskSettings = Field(DiskSettings(), description="What is kept free on the disks.")
     shell: ShellSettings = Field(
         ShellSettings(), description="Commands in a sandbox, in those workspaces: docs/shell.md."
     )
@@ -143,6 +145,16 @@ class Config(Settings):
         if self.search.provider == "anthropic" and not self.models.anthropic.configured:
             raise ValueError("`search.provider: anthropic` needs `models.anthropic.api_key`")
         return self
+
+    @property
+    def reserve(self) -> DiskReserve:
+        """The part of the disks that no files of users get."""
+        return DiskReserve(self.disk, (Path(self.workspaces.folder), *self.database.folders))
+
+    @property
+    def attachments(self) -> AttachmentSettings:
+        """What people may attach, while there is room."""
+        return AttachmentSettings(self.files, self.reserve)
 
     @property
     def secrets(self) -> frozenset[str]:

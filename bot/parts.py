@@ -158,7 +158,7 @@ class Parts:
             ),
             answers=answers,
             turns=turns,
-            files=self.config.files,
+            attachments=self.config.attachments,
             acknowledge=self._acknowledge,
             tell=self._tell,
             listen_for=timedelta(minutes=self.config.agent.listen_minutes),

@@ -168,7 +168,7 @@ class Skillset:
     def _of_others(self, found: list[Skill]) -> list[Skill]:
         """Return the skills that do not come with the bot, less those in the way of these."""
         config = self._config
-        loaded = fitting(load(config.skills, config.fetch), found)
+        loaded = fitting(load(config.skills, config.fetch, config.reserve), found)
         for problem in (*self.agent_skills.problems, *loaded.problems):
             log.warning("%s", problem)
         return [each.skill for each in loaded.skills]
@@ -190,7 +190,7 @@ class Skillset:
     def _of_files(self) -> list[Skill]:
         if not self._config.workspaces.enabled:
             return []
-        workspaces = Workspaces(self._config.workspaces)
+        workspaces = Workspaces(self._config.workspaces, reserve=self._config.reserve)
         found = [files.build(workspaces)]
         if self._sandbox is not None:
             found.append(shell.build(Commands(self._sandbox, workspaces)))
@@ -198,7 +198,7 @@ class Skillset:
 
     def _of_the_web(self) -> list[Skill]:
         fetch = self._config.fetch
-        pages = Web(fetch) if fetch.enabled else None
+        pages = Web(fetch, reserve=self._config.reserve) if fetch.enabled else None
         if pages is None and self._search is None:
             return []
         return [web.build(pages, self._search, seconds=fetch.seconds)]

@@ -1,6 +1,7 @@
 """Which database, told apart from connecting to it: to read this costs next to nothing."""
 
 import re
+from pathlib import Path
 from urllib.parse import unquote
 
 from pydantic import Field, field_validator
@@ -41,6 +42,12 @@ class DatabaseSettings(Settings):
     def is_sqlite(self) -> bool:
         """Whether all data is in one file on this machine."""
         return self.url.startswith("sqlite")
+
+    @property
+    def folders(self) -> tuple[Path, ...]:
+        """The folder of the database, where it is a file on this machine."""
+        path = self.url.partition(":///")[2].partition("?")[0]
+        return (Path(path).parent,) if self.is_sqlite else ()
 
     @property
     def shown(self) -> str:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from bot.agent.sanitizer import one_line
+from bot.disk import DiskReserve
 from bot.errors import BotError, ConfigError
 from bot.net.settings import FetchSettings
 from skills.base import Skill, Tool
@@ -71,12 +72,15 @@ class _Candidate:
     make: Callable[[SkillServices], object]
 
 
-def load(settings: SkillsSettings, limits: FetchSettings) -> Loaded:
+def load(
+    settings: SkillsSettings, limits: FetchSettings, reserve: DiskReserve | None = None
+) -> Loaded:
     """Import and build every further skill that the configuration asks for.
 
     Args:
         settings: Says which.
         limits: What they may read from the network.
+        reserve: The part of the disk that nothing they read gets.
 
     Raises:
         ConfigError: A tool asks for a person's yes and could be called where no person is.
@@ -95,7 +99,7 @@ def load(settings: SkillsSettings, limits: FetchSettings) -> Loaded:
             continue
         try:
             _check_name(candidate, owners)
-            skill = _made(candidate, settings, limits)
+            skill = _made(candidate, settings, limits, reserve)
         except (Exception, SystemExit) as error:
             log.info("%s is left out", candidate.origin, exc_info=error)
             problems.append(f"{candidate.origin} is left out: {_told(error)}")
@@ -164,12 +168,18 @@ def _check_name(candidate: _Candidate, owners: dict[str, str]) -> None:
         raise ConfigError(f"{other} has the same name; rename one of them.")
 
 
-def _made(candidate: _Candidate, settings: SkillsSettings, limits: FetchSettings) -> Skill:
+def _made(
+    candidate: _Candidate,
+    settings: SkillsSettings,
+    limits: FetchSettings,
+    reserve: DiskReserve | None,
+) -> Skill:
     services = SkillServices(
         name=candidate.name,
         settings=dict(settings.settings.get(candidate.name, {})),
         folder=Path(settings.data_folder) / candidate.name,
         limits=limits,
+        reserve=reserve,
     )
     skill = candidate.make(services)
     if not isinstance(skill, Skill):

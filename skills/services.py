@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from bot.disk import DiskReserve
 from bot.net.settings import FetchSettings
 from bot.net.web import Site, Web
 from bot.values import Json
@@ -17,12 +18,14 @@ class SkillServices:
         settings: What `skills.settings` says under that name; empty for nothing.
         folder: Where `data_folder` is.
         limits: How much is read from the network, and how long it may take.
+        reserve: The part of the disk that nothing of it gets.
     """
 
     name: str
     settings: Json
     folder: Path
     limits: FetchSettings
+    reserve: DiskReserve | None = None
 
     def site(self, base_url: str) -> Site:
         """Return a service whose address the skill or its settings name.
@@ -37,7 +40,7 @@ class SkillServices:
 
         `await web.fetch(address)` reaches nothing inside of the network that the bot runs in.
         """
-        return Web(self.limits)
+        return Web(self.limits, reserve=self.reserve)
 
     def data_folder(self) -> Path:
         """Return a folder that is the skill's alone, made when it is first asked for."""

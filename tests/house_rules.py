@@ -66,6 +66,7 @@ LINES = {
     "bot.agent.tool_names": 8,
     "bot.conversations.access": 8,
     "bot.conversations.file_kinds": 8,
+    "bot.disk": 8,
     "bot.document": 8,
     "bot.interpolation": 8,
     "bot.platforms.board": 6,

@@ -12,6 +12,7 @@ from pydantic import Field
 from bot.agent.defusing import defused
 from bot.agent.plain import clean
 from bot.conversations.file_kinds import Kind, claimed_kind, image_type, text_in
+from bot.disk import DiskFullError, DiskReserve
 from bot.errors import DeliveryError
 from bot.platforms.base import Attached
 from bot.values import File, Settings
@@ -45,6 +46,14 @@ class FileSettings(Settings):
     )
 
 
+@dataclass(frozen=True, slots=True)
+class AttachmentSettings:
+    """What people may attach, and the part of the disk that no attachment gets."""
+
+    files: FileSettings
+    reserve: DiskReserve
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Taken:
     """What became of the files of one message.
@@ -68,11 +77,20 @@ def not_read_yet(attached: Sequence[Attached]) -> Taken:
     return Taken(refusals=tuple(refusals[:NAMES_TOLD]))
 
 
-async def take(attached: Sequence[Attached], settings: FileSettings) -> Taken:
+async def take(
+    attached: Sequence[Attached], settings: FileSettings, reserve: DiskReserve | None = None
+) -> Taken:
     """Fetch the files of a message, all at once, and keep those that a model can be shown.
+
+    When the disk has no more left than its reserve, none is fetched.
 
     Whatever the platform does, this takes hardly longer than `files.fetch_seconds`.
     """
+    try:
+        (reserve or DiskReserve()).check()
+    except DiskFullError:
+        refused = [_disk_full(file_name(each.name)) for each in attached[:NAMES_TOLD]]
+        return Taken(refusals=tuple(refused))
     wanted, surplus = attached[: settings.per_message], attached[settings.per_message :]
     async with asyncio.TaskGroup() as group:
         tasks = [group.create_task(_take(each, settings), name="take a file") for each in wanted]
@@ -159,6 +177,11 @@ def judged(name: str, claim: Kind, content: bytes, settings: FileSettings) -> Fi
 
 def _refused(name: str, why: str, instead: str) -> str:
     return f"The file {name} was not taken: {why}. {instead}"
+
+
+def _disk_full(name: str) -> str:
+    instead = "Ask an admin to make room, then send it again."
+    return _refused(name, "my disk is nearly full", instead)
 
 
 def _unreadable(name: str, claim: Kind) -> str:

@@ -11,7 +11,7 @@ from bot.conversations.access import AccessSettings, check_may_talk, role_of
 from bot.conversations.answers import Answers
 from bot.conversations.command_lines import command_in
 from bot.conversations.durable_commands import DurableCommands
-from bot.conversations.files import FileSettings, not_read_yet, take
+from bot.conversations.files import AttachmentSettings, not_read_yet, take
 from bot.conversations.inbound import Event
 from bot.conversations.turns import Turns
 from bot.engine import Engine
@@ -46,7 +46,7 @@ class Orchestrator:
     """Hears what people say, on every platform alike: implements `Ears`.
 
     Attributes:
-        files: What people may attach.
+        attachments: What people may attach.
         acknowledge: Shows in a place that the message was heard.
         tell: Says something short to one person in a place.
         listen_for: How long after the last word no mention is needed in a thread.
@@ -59,7 +59,7 @@ class Orchestrator:
     commands: DurableCommands
     answers: Answers
     turns: Turns
-    files: FileSettings
+    attachments: AttachmentSettings
     acknowledge: Callable[[Place], None]
     tell: Callable[[Place, Identity, str], None]
     listen_for: timedelta
@@ -95,11 +95,11 @@ class Orchestrator:
         Whatever happens meanwhile, it is answered after a while, with the files or without.
         """
         unread = not_read_yet(incoming.files)
-        held = timedelta(seconds=self.files.fetch_seconds) + HELD_BESIDE
+        held = timedelta(seconds=self.attachments.files.fetch_seconds) + HELD_BESIDE
         message = await self._store(incoming, unread.told(text), role, held=held)
         if message is None:
             return None
-        taken = await take(incoming.files, self.files)
+        taken = await take(incoming.files, self.attachments.files, self.attachments.reserve)
         nothing = not text and not taken.files
         turn_id = None
         async with self.database.transaction() as tx:

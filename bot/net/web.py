@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
+from bot.disk import DiskReserve
 from bot.net.addresses import WEB_PORTS, Addresses, AnyAddress, PublicAddresses, networks
 from bot.net.base import UNREACHABLE, Answer, WebError
 from bot.net.bodies import ENCODINGS, MEGABYTE, BodyLimits, check_type, read_body
@@ -42,6 +43,7 @@ class Web:
         addresses: Which addresses may be dialled; `None` for public ones that are not ours.
         ports: The ports that a URL may name.
         doors: What stands between us and the network, where it is not the usual.
+        reserve: The part of the disk that no page gets: what a page says is stored.
     """
 
     def __init__(
@@ -51,8 +53,10 @@ class Web:
         addresses: Addresses | None = None,
         ports: frozenset[int] = WEB_PORTS,
         doors: Doors | None = None,
+        reserve: DiskReserve | None = None,
     ) -> None:
         self._settings = settings
+        self._reserve = reserve or DiskReserve()
         refused = networks(settings.refused_networks)
         self._addresses = addresses or NotOurOwn(PublicAddresses(refused=refused))
         self._ports = ports
@@ -64,7 +68,9 @@ class Web:
 
         Raises:
             WebError: It is not to be had.
+            DiskFullError: The disk is nearly full.
         """
+        self._reserve.check()
         url = checked(address)
         seconds = self._settings.seconds
         try:

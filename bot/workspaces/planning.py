@@ -45,7 +45,7 @@ class Plan:
         kept: What the command removed and somebody else changed meanwhile: it stays.
         size: Bytes that the workspace grows by; negative when it shrinks.
         count: Files and folders that it grows by.
-        on_disk: Bytes that are written.
+        on_disk: Bytes that are written, former versions included.
     """
 
     replaced: list[Parts] = field(default_factory=list)
@@ -144,6 +144,7 @@ class Planner:
             self.plan.size -= now.st_size
             if not self._is_same(written, self._workspace, target):
                 self.plan.replaced.append(target)
+                self.plan.on_disk += now.st_size + _BLOCK
         self._planned.add(target)
         self.plan.size += size
         self.plan.on_disk += size + _BLOCK

@@ -56,7 +56,7 @@ class Snapshot:
         account: To whom all files are to belong, when the bot is root.
 
     Raises:
-        ToolError: Others were writing to the workspace for too long.
+        ToolError: Others were writing to the workspace for too long, or the disk is nearly full.
         OSError: The snapshot could not be made.
     """
 
@@ -65,6 +65,7 @@ class Snapshot:
         self._opener = workspace.opener
         self._account = account
         self._copied: Manifest | None = None
+        workspace.reserve.check()
         name = secrets.token_hex(8)
         self.path: Path = workspace.all_path.absolute() / COMMANDS / name / LOWER
         with ExitStack() as undone:
@@ -105,7 +106,7 @@ class Snapshot:
                 return TakenOver(left_out=changes.left_out)
             with self._workspace.changing(seconds=TAKE_OVER_SECONDS) as (folder, change):
                 plan = self._plan(changes, layer, folder)
-                self._workspace.check_growth(plan.size, plan.count)
+                self._workspace.check_growth(plan.size, plan.count, plan.on_disk)
                 with opened(self._opener, self._place, (_NEW,)) as staging:
                     lost = carry_out(self._opener, plan, folder, layer, staging, change)
         except NestedTooDeepError:

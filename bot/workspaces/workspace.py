@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bot.changes import Cause
+from bot.disk import DiskReserve
 from bot.errors import ToolError
 from bot.workspaces.beneath import (
     FOLDER,
@@ -108,6 +109,7 @@ class Workspace:
         *,
         former: FormerVersions,
         cause: Cause,
+        reserve: DiskReserve | None = None,
     ) -> None:
         self._settings = settings
         self._base = base
@@ -115,6 +117,7 @@ class Workspace:
         self._names = tuple(names)
         self._cause = cause
         self.former = former
+        self.reserve = reserve or DiskReserve()
         self.opener = opener
 
     @property
@@ -269,16 +272,19 @@ class Workspace:
         with self._user_folder() as user:
             check_total(self._settings, self._usage(user), change)
 
-    def check_growth(self, size: int, count: int) -> None:
+    def check_growth(self, size: int, count: int, on_disk: int) -> None:
         """Let the changes of a command pass that fit; nobody else may write.
 
         Args:
             size: Bytes by which the user's files would grow.
             count: Files and folders by which they would grow.
+            on_disk: Bytes that are written for it.
 
         Raises:
             ToolError: They do not fit.
         """
+        if on_disk:
+            self.reserve.check(on_disk)
         with self._user_folder() as user:
             check_growth(self._settings, self._usage(user), size, count)
 
@@ -291,6 +297,8 @@ class Workspace:
                 made = missing(self.opener, folder, parts)
                 change = Change(before.st_size if before else 0, len(content), made)
                 check_room(self._settings, self._usage(user), change)
+                if made or change.after > change.before:
+                    self.reserve.check(change.after + change.before)
                 kept = self._keep_and_replace(folder, parts, before, content)
         return Written(before is None, len(content), kept)
 

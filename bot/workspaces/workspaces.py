@@ -12,6 +12,7 @@ from typing import TypeVar
 from weakref import WeakValueDictionary
 
 from bot.changes import Cause
+from bot.disk import DiskReserve
 from bot.values import Clock, Identity, utc_now
 from bot.workspaces.beneath import Opener, best_opener, told
 from bot.workspaces.changes import FileChange
@@ -41,6 +42,7 @@ class Workspaces:
     Args:
         settings: Where they are, and what each may hold.
         opener: How files are opened; as well as this system can by default.
+        reserve: The part of the disk that no files get; nothing by default.
     """
 
     def __init__(
@@ -48,10 +50,12 @@ class Workspaces:
         settings: WorkspaceSettings,
         *,
         opener: Opener | None = None,
+        reserve: DiskReserve | None = None,
     ) -> None:
         self._settings = settings
         self._opener = opener or best_opener()
         self._base = Path(settings.folder)
+        self._reserve = reserve or DiskReserve()
         self._room: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
 
     def of(self, context: ToolContext) -> Workspace:
@@ -70,6 +74,7 @@ class Workspaces:
             names,
             former=self._former(user, now),
             cause=cause,
+            reserve=self._reserve,
         )
 
     def _former(self, user: str, now: Clock) -> FormerVersions:

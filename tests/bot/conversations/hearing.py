@@ -12,9 +12,10 @@ from bot.conversations.answers import Answers
 from bot.conversations.approvals import Approvals
 from bot.conversations.commands import Commands
 from bot.conversations.durable_commands import DurableCommands
-from bot.conversations.files import FileSettings
+from bot.conversations.files import AttachmentSettings, FileSettings
 from bot.conversations.orchestrator import Orchestrator
 from bot.conversations.turns import Desk, Turns
+from bot.disk import DiskReserve
 from bot.platforms.base import Incoming
 from bot.tasks import Tasks
 from bot.values import Identity, Place, new_run_id
@@ -68,7 +69,7 @@ class Process:
             ),
             # Turns are started here and worked on nowhere.
             turns=Turns(cast(Desk, None)),
-            files=FileSettings(),
+            attachments=AttachmentSettings(FileSettings(), DiskReserve()),
             acknowledge=self.acknowledged.append,
             tell=lambda place, user, text: self.told.append((place, user, text)),
             listen_for=timedelta(hours=24),

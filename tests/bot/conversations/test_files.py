@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import cast
 
 import pytest
@@ -18,6 +19,7 @@ from bot.conversations.files import (
     refused_unseen,
     take,
 )
+from bot.disk import DiskReserve, DiskSettings
 from bot.errors import DeliveryError
 from bot.platforms.base import Attached
 from bot.values import File
@@ -367,3 +369,22 @@ def test_settings_that_no_provider_would_take_are_refused() -> None:
     for wrong in ({"per_message": 21}, {"image_bytes": 16_000_000}, {"fetch_seconds": 0}):
         with pytest.raises(ValueError, match="1 validation error"):
             FileSettings.model_validate(cast(dict[str, object], wrong))
+
+
+async def test_when_the_disk_is_nearly_full_nothing_is_fetched_and_the_user_is_told(
+    tmp_path: Path,
+) -> None:
+    async def never() -> bytes:
+        raise AssertionError("It was fetched.")
+
+    full = DiskReserve(DiskSettings(reserve_bytes=10**18, reserve_percent=100), (tmp_path,))
+
+    taken = await take([sent("a.txt", read=never), sent("b.png")], SETTINGS, full)
+
+    assert taken.files == ()
+    assert taken.refusals == (
+        "The file a.txt was not taken: my disk is nearly full. Ask an admin to make room, then "
+        "send it again.",
+        "The file b.png was not taken: my disk is nearly full. Ask an admin to make room, then "
+        "send it again.",
+    )

@@ -1,0 +1,61 @@
+"""The disk reserve: the last part of a disk, which nobody's files get."""
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pydantic import Field
+
+from bot.errors import ToolError
+from bot.values import Settings
+
+
+class DiskSettings(Settings):
+    """Everything under `disk:`."""
+
+    reserve_bytes: int = Field(
+        1_000_000_000,
+        ge=0,
+        description="What is kept free on the disks of the workspaces and of the database, in "
+        "bytes: below it no command begins, and nothing is downloaded or attached.",
+    )
+    reserve_percent: float = Field(
+        5, ge=0, le=100, description="The same as a part of the disk; the smaller of both counts."
+    )
+
+
+class DiskFullError(ToolError):
+    """A disk has no more left than its reserve."""
+
+
+@dataclass(frozen=True, slots=True)
+class DiskReserve:
+    """Refuses what would take the last part of a disk.
+
+    Attributes:
+        settings: How much it is.
+        folders: Whatever lies on the disks; they need not exist yet. Without any, all passes.
+    """
+
+    settings: DiskSettings = field(default_factory=DiskSettings)
+    folders: Sequence[Path] = ()
+
+    def check(self, needed: int = 0) -> None:
+        """Let something pass that takes so many bytes; it blocks for some µs.
+
+        Raises:
+            DiskFullError: A disk would have less left than its reserve.
+        """
+        for folder in self.folders:
+            path = folder.absolute()
+            there = next(each for each in (path, *path.parents) if each.exists())
+            found = os.statvfs(there)
+            share = self.settings.reserve_percent / 100
+            reserve = min(self.settings.reserve_bytes, int(found.f_blocks * found.f_frsize * share))
+            if found.f_bavail * found.f_frsize - needed < reserve:
+                raise DiskFullError(
+                    "The disk of this machine is nearly full. Its last "
+                    f"{reserve / 1_000_000:,.0f} MB are kept free, and nothing new is stored until "
+                    "an admin of the machine has made room. Tell the user."
+                )
