@@ -180,3 +180,40 @@ async def test_other_bots_and_the_bot_itself_are_not_answered(database_url: str)
         await it.reads(await it.thread_of(asked), "Hello, it is me.")
 
         assert len(play.asked) == 1
+
+
+async def test_when_discord_opens_no_threads_for_minutes_the_channel_has_everything_in_order(
+    database_url: str,
+) -> None:
+    async with new_server() as server, on_discord(database_url, server, digging()) as it:
+        it.discord.limit("POST", "/channels/{id}/messages/{id}/threads", limit=0, seconds=300)
+
+        asked = await it.discord.say(server.alice, server.channel, "Dig, please.", mention=True)
+        card = await it.card(server.channel, "digging")
+        answer = await it.reads(server.channel, "Started")
+        it.gate.opened.set()
+        result = await it.reads(server.channel, "Dug.")
+        await it.card(server.channel, "digging", "completed")
+
+        assert answer.reference == asked.id
+        assert [each.id for each in it.said(server.channel)][-1] == result.id
+        assert len(it.said(server.channel)) == len({card.id, answer.id, result.id}) == 3
+        assert result.pings == {server.alice.id}
+
+
+async def test_a_talk_that_was_answered_in_the_channel_goes_on_in_its_thread(
+    database_url: str,
+) -> None:
+    play = Play(main=[Reply(text="Heard it."), Reply(text="Heard that, too.")])
+    async with new_server() as server, on_discord(database_url, server, play) as it:
+        it.discord.limit("POST", "/channels/{id}/messages/{id}/threads", limit=0, seconds=300)
+        asked = await it.discord.say(server.alice, server.channel, "The first.", mention=True)
+        await it.reads(server.channel, "Heard it.")
+
+        thread = await it.discord.open_thread(server.alice, server.channel, start=asked)
+        await it.discord.say(server.alice, thread, "The second.", mention=True)
+        await it.reads(thread, "Heard that, too.")
+
+        last = str(play.asked[-1]["messages"])
+        assert "The first." in last
+        assert "The second." in last

@@ -36,7 +36,7 @@ log = logging.getLogger(__name__)
 #: How long the last edits may take once nothing more is said: longer than `edit_seconds`.
 LAST_WORDS_SECONDS = 3.5
 #: How long what was heard may still be worked on when nothing more is heard.
-SETTLE_SECONDS = 5.0
+SETTLE_SECONDS = 3.0
 
 REFUSED = (
     "Slack refuses `slack.bot_token` (or SLACK_BOT_TOKEN): {code}. Copy the Bot User OAuth Token "

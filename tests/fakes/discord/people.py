@@ -214,9 +214,11 @@ class People(World):
         """Let somebody give a message an emoji, or take it back."""
         posting.react(self, message, emoji, user, add=add)
 
-    async def open_thread(self, user: User, channel: Channel, name: str = "talk") -> Channel:
-        """Let somebody open a thread in a channel."""
-        return posting.open_thread(self, channel, user, {"name": name})
+    async def open_thread(
+        self, user: User, channel: Channel, name: str = "talk", *, start: Message | None = None
+    ) -> Channel:
+        """Let somebody open a thread in a channel, or from a message there."""
+        return posting.open_thread(self, channel, user, {"name": name}, start)
 
     # -- what stands there -----------------------------------------------------------------------
 

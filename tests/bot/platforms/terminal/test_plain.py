@@ -282,3 +282,23 @@ async def test_the_chat_ends_at_once_when_the_result_of_its_run_is_in_the_reply(
         chat.end()
 
         assert (await chat.ended()).endswith("It says so.\n")
+
+
+class Stumbling(FakeEars):
+    """Ears that answer every line at once, and stumble over all but short ones."""
+
+    async def hear(self, incoming: Incoming) -> CommandReply:
+        await super().hear(incoming)
+        if len(incoming.text) != 5:
+            raise ValueError("an odd line")
+        return CommandReply(text="Yes, still here.")
+
+
+async def test_bytes_that_are_no_text_and_endless_lines_end_nothing(tmp_path: Path) -> None:
+    lines = [b"\xff\xfe\xfd\x00", b"\x00", b"\xed\xa0\x80", b"x" * 2_000_000, b"\x1b[2J", b"hello"]
+    path = tmp_path / "lines"
+    path.write_bytes(b"\n".join(lines))
+
+    written = await from_file(path, Stumbling())
+
+    assert written.endswith("Yes, still here.\n")
