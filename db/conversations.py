@@ -1,11 +1,13 @@
 """Queries on conversations and what is said in them."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
-from sqlalchemy import ColumnElement, delete, func, insert, select, update
+from sqlalchemy import ColumnElement, Row, delete, func, insert, select, update
 
-from bot.values import Identity, Place, new_sortable_id
+from bot.values import Identity, Json, Place, new_sortable_id
 from db.database import Transaction
 from db.runs import place_columns
 from db.tables import conversations, messages, seen_events, turns
@@ -20,12 +22,17 @@ class StoredMessage:
 
     Attributes:
         role: `user`, `assistant`, `result`, or `reset`: forget what is above.
+        text: Of a user: the user's own words.
+        quoted: What came with them and was written by others: `kind` and `text` of each.
+        foreign: It holds content that neither the user nor the bot wrote.
     """
 
     id: str
     role: str
     text: str
     run_id: str | None
+    quoted: tuple[Json, ...] = ()
+    foreign: bool = False
 
 
 async def is_new_event(tx: Transaction, platform: str, event_id: str, now: datetime) -> bool:
@@ -126,7 +133,7 @@ async def close(tx: Transaction, conversation_id: str, now: datetime) -> None:
     )
 
 
-async def say(
+async def say(  # noqa: PLR0913 - the columns of a message
     tx: Transaction,
     conversation_id: str,
     *,
@@ -135,6 +142,8 @@ async def say(
     now: datetime,
     turn_id: str | None = None,
     run_id: str | None = None,
+    quoted: Sequence[Json] = (),
+    foreign: bool = False,
 ) -> str:
     """Store a message and return its id."""
     message_id = new_sortable_id()
@@ -145,15 +154,19 @@ async def say(
         "text": text,
         "turn_id": turn_id,
         "run_id": run_id,
+        "quoted": list(quoted) or None,
+        "foreign_content": foreign or bool(quoted),
         "created_at": now,
     }
     await tx.execute(_SAY, row)
     return message_id
 
 
-async def reword(tx: Transaction, message_id: str, text: str) -> None:
-    """Change what is kept of a message that was not answered yet."""
-    await tx.execute(update(messages).where(messages.c.id == message_id).values(text=text))
+async def requote(tx: Transaction, message_id: str, quoted: Sequence[Json]) -> None:
+    """Replace what came with a message, once its files were fetched."""
+    await tx.execute(
+        update(messages).where(messages.c.id == message_id).values(quoted=list(quoted) or None)
+    )
 
 
 async def history(
@@ -170,6 +183,8 @@ async def history(
             messages.c.role,
             messages.c.text,
             messages.c.run_id,
+            messages.c.quoted,
+            messages.c.foreign_content,
             func.coalesce(turns.c.message_id, messages.c.id).label("stands_at"),
         )
         .outerjoin(turns, turns.c.id == messages.c.turn_id)
@@ -186,8 +201,25 @@ async def history(
     for row in known:
         if row.role == "reset":
             break
-        kept.append(StoredMessage(id=row.id, role=row.role, text=row.text, run_id=row.run_id))
+        kept.append(_message(row))
     return kept[::-1]
+
+
+def _message(row: Row[Any]) -> StoredMessage:
+    return StoredMessage(
+        id=row.id,
+        role=row.role,
+        text=row.text,
+        run_id=row.run_id,
+        quoted=tuple(row.quoted or ()),
+        foreign=row.foreign_content,
+    )
+
+
+async def get(tx: Transaction, message_id: str) -> StoredMessage | None:
+    """Return a message."""
+    row = (await tx.execute(select(messages).where(messages.c.id == message_id))).first()
+    return _message(row) if row else None
 
 
 async def text_of(tx: Transaction, message_id: str) -> str:

@@ -101,7 +101,12 @@ messages = Table(
     Column("conversation_id", String(32), ForeignKey("conversations.id"), nullable=False),
     # `user`, `assistant`, or `result`: the wrapped, untrusted result of a run.
     Column("role", String(20), nullable=False),
+    # Of a user's message: the user's own words.
     Column("text", Text, nullable=False),
+    # What came with a user's message and was written by others: [{"kind": …, "text": …}].
+    Column("quoted", JsonDocument),
+    # It holds content that neither the user nor the bot wrote, or was written by the bot from such.
+    Column("foreign_content", Boolean, nullable=False, server_default=text("false")),
     Column("turn_id", String(32)),
     Column("run_id", UuidText),
     Column("created_at", UtcDateTime, nullable=False),

@@ -13,6 +13,7 @@ from typing import Annotated
 from pydantic import Field
 
 from bot.agent.sanitizer import escape_for_model, one_line, stored
+from bot.conversations.quoting import unquoted
 from bot.values import Json
 from db import memories
 from db.database import Database
@@ -73,7 +74,8 @@ def _remember(database: Database) -> Tool:
             said = await memories.said_by(
                 tx, context.user.key, context.conversation_id, limit=MESSAGES_BACK
             )
-        message_id = next((found for found, words in said if _stands_in(text, words)), None)
+        own = ((found, unquoted(words)) for found, words in said)
+        message_id = next((found for found, words in own if _stands_in(text, words)), None)
         if message_id is None:
             raise ToolError(
                 "These are not the person's own words. Copy the fact word for word from what they "

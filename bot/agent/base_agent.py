@@ -105,6 +105,8 @@ class BaseAgent:
         """
         progress = self.progress
         self._history = history
+        caller = self._around.caller
+        progress.began_foreign, progress.began_private = caller.foreign, caller.private
         progress.begin(messages, await self._around.journal.load())
         progress.tool_calls = min(progress.tool_calls, self._config.max_tool_calls)
         progress.charge(self._around.spent_before)
@@ -351,13 +353,12 @@ class BaseAgent:
         once = self._toolbox.effects(call.name) is Effects.ONCE
         counters, call_id = progress.counters(0), f"{step}.{index}"
         spent = partial(progress.spend, self._around.meter)
-        caller = self._around.caller
         context = replace(
-            caller,
+            self._around.caller,
             call_id=call_id,
             spent=spent,
-            foreign=caller.foreign or progress.foreign,
-            private=caller.private or progress.private,
+            foreign=progress.foreign,
+            private=progress.private,
         )
         if (
             once

@@ -32,7 +32,7 @@ _GAP = r"[\W_]{0,3}"
 _OURS = rf"sub{_GAP}agent(?:{_GAP}result)?"
 _NAMES = (
     rf"{_OURS}|system|assistant|human|user|developer|admin|tool{_GAP}(?:use|call|result)"
-    rf"|function{_GAP}(?:call|result)|invoke|instruction|untrusted|im{_GAP}(?:start|end)"
+    rf"|function{_GAP}(?:call|result)|invoke|instruction|untrusted|quoted{_GAP}message|user{_GAP}file|im{_GAP}(?:start|end)"
 )
 _TAG = re.compile(rf"‹(?=[\W_]{{0,8}}(?:{_NAMES})s?(?![^\W_]))", re.IGNORECASE)
 

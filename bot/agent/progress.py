@@ -85,6 +85,8 @@ class Progress:
     warned: bool = False
     note: str = ""
     resumed_at: int = -1
+    began_foreign: bool = False
+    began_private: bool = False
     _results: dict[tuple[int, int], ToolResult] = field(default_factory=dict)
     _last_calls: list[str] = field(default_factory=list)
     _pauses: int = 0
@@ -101,13 +103,13 @@ class Progress:
 
     @property
     def foreign(self) -> bool:
-        """Whether a result in the prompt holds what neither the user nor the bot wrote."""
-        return any(result.foreign for result in self._shown_results())
+        """Whether the prompt holds content that neither the user nor the bot wrote."""
+        return self.began_foreign or any(result.foreign for result in self._shown_results())
 
     @property
     def private(self) -> bool:
-        """Whether a result in the prompt holds private material."""
-        return any(result.private for result in self._shown_results())
+        """Whether the prompt holds private material."""
+        return self.began_private or any(result.private for result in self._shown_results())
 
     def _shown_results(self) -> Iterator[ToolResult]:
         for message in self.messages:

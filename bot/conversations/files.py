@@ -1,7 +1,6 @@
 """Files that people attach: which of them are taken, and what is said about the others."""
 
 import asyncio
-import html
 import logging
 import math
 from collections.abc import Sequence
@@ -9,12 +8,11 @@ from dataclasses import dataclass
 
 from pydantic import Field
 
-from bot.agent.defusing import defused
 from bot.agent.plain import clean
 from bot.conversations.file_kinds import Kind, claimed_kind, image_type, text_in
 from bot.disk import DiskFullError, DiskReserve
 from bot.errors import DeliveryError
-from bot.platforms.base import Attached
+from bot.platforms.base import Attached, Quoted
 from bot.values import File, Settings
 
 log = logging.getLogger(__name__)
@@ -65,10 +63,10 @@ class Taken:
     files: tuple[File, ...] = ()
     refusals: tuple[str, ...] = ()
 
-    def told(self, text: str) -> str:
-        """Return what was said as it is kept: the agent is to know what it does not see."""
-        notes = (f"[{html.escape(defused(each), quote=False)}]" for each in self.refusals)
-        return "\n\n".join(part for part in (text, *notes) if part)
+    @property
+    def notes(self) -> tuple[Quoted, ...]:
+        """The refusals as they are stored: the agent is to know what it does not see."""
+        return tuple(Quoted("note", each) for each in self.refusals)
 
 
 def not_read_yet(attached: Sequence[Attached]) -> Taken:

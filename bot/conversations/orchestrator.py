@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from bot.agent.plain import plain
-from bot.conversations import inbound
+from bot.conversations import inbound, quoting
 from bot.conversations.access import AccessSettings, check_may_talk, role_of
 from bot.conversations.answers import Answers
 from bot.conversations.command_lines import command_in
@@ -16,7 +16,7 @@ from bot.conversations.inbound import Event
 from bot.conversations.turns import Turns
 from bot.engine import Engine
 from bot.errors import NotAllowedError
-from bot.platforms.base import CommandReply, Incoming, Overview
+from bot.platforms.base import CommandReply, Incoming, Overview, Quoted
 from bot.subagents.requests import Caller
 from bot.tasks import Tasks
 from bot.values import Clock, Identity, Place, Role
@@ -76,7 +76,7 @@ class Orchestrator:
                 failed=True,
             )
         text = plain(incoming.text, limit=None).strip()
-        if not text and not incoming.files:
+        if not (text or incoming.files or incoming.quoted):
             return None
         if command := command_in(text):
             return await self._command(incoming, command)
@@ -96,17 +96,18 @@ class Orchestrator:
         """
         unread = not_read_yet(incoming.files)
         held = timedelta(seconds=self.attachments.files.fetch_seconds) + HELD_BESIDE
-        message = await self._store(incoming, unread.told(text), role, held=held)
+        message = await self._store(incoming, text, role, notes=unread.notes, held=held)
         if message is None:
             return None
         taken = await take(incoming.files, self.attachments.files, self.attachments.reserve)
-        nothing = not text and not taken.files
+        nothing = not (text or incoming.quoted or taken.files)
         turn_id = None
         async with self.database.transaction() as tx:
             if nothing:
                 await turns.withdraw(tx, message.turn_id)
             else:
-                await conversations.reword(tx, message.id, taken.told(text))
+                quoted = quoting.stored([*incoming.quoted, *taken.notes])
+                await conversations.requote(tx, message.id, quoted)
                 await files.put(tx, message.id, taken.files, self.now())
                 await turns.let_go(tx, message.turn_id)
             turn_id = await turns.claim_next(tx, message.conversation_id, self.now())
@@ -138,7 +139,13 @@ class Orchestrator:
         return await self.commands.carry_out(incoming, text, role)
 
     async def _store(
-        self, incoming: Incoming, text: str, role: Role, *, held: timedelta | None = None
+        self,
+        incoming: Incoming,
+        text: str,
+        role: Role,
+        *,
+        notes: tuple[Quoted, ...] = (),
+        held: timedelta | None = None,
     ) -> "_Stored | None":
         """Store a message with its turn, and begin the turn if the conversation is free.
 
@@ -146,6 +153,7 @@ class Orchestrator:
             incoming: The message.
             text: What is kept of it.
             role: Of the person.
+            notes: About the files that came with it.
             held: How long the turn waits to be let go; not at all if `None`.
 
         Returns:
@@ -159,7 +167,13 @@ class Orchestrator:
                 tx, incoming.user, incoming.place, now
             )
             message_id = await conversations.say(
-                tx, conversation_id, role="user", text=text, now=now
+                tx,
+                conversation_id,
+                role="user",
+                text=text,
+                now=now,
+                quoted=quoting.stored([*incoming.quoted, *notes]),
+                foreign=quoting.quotes(text),
             )
             added = await turns.add(
                 tx,

@@ -11,14 +11,14 @@ from bot.agent.definition import Agents, described
 from bot.agent.messages import Answer, Message, UserMessage
 from bot.agent.sanitizer import escape_for_model, one_line
 from bot.agent.settings import AgentSettings
-from bot.conversations import file_blocks
+from bot.conversations import file_blocks, quoting
 from bot.conversations.file_blocks import Told
 from bot.values import Clock
 from db import conversations, memories, outbox, run_questions, runs, todos
 from db.conversations import StoredMessage
 from db.database import Database
 from db.memories import Memory, fitting
-from db.runs import Run
+from db.runs import FOREIGN, Run
 from db.turns import Turn
 
 RECENT = 8
@@ -35,6 +35,20 @@ The background runs whose results stand here have ended. Tell your person, in yo
 briefly, what came of them. This is sent as the announcement of the results.
 
 """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Beginning:
+    """What a turn begins with.
+
+    Attributes:
+        foreign: The messages hold content that neither the user nor the bot wrote.
+        private: The messages hold private material.
+    """
+
+    messages: list[Message]
+    foreign: bool
+    private: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,14 +70,14 @@ class TurnContext:
         platform = turn.place.platform
         return main_prompt(self.settings, self.guides(), platform, described(self.agents))
 
-    async def messages(self, turn: Turn) -> list[Message]:
+    async def begin(self, turn: Turn) -> Beginning:
         """Return the history and the newest message, with the state of the person's runs.
 
         That state stands before the message and is not kept: the history holds what was said.
         """
         async with self.database.snapshot() as tx:
             past = await conversations.history(tx, turn.conversation_id, before=turn.message_id)
-            text = await conversations.text_of(tx, turn.message_id)
+            newest = await conversations.get(tx, turn.message_id)
             spoken = [item.id for item in past if item.role == "user"]
             room = int(self.settings.context_tokens * FILE_CHARACTERS_PER_TOKEN)
             sent = await file_blocks.read(tx, [*spoken, turn.message_id], room)
@@ -74,6 +88,8 @@ class TurnContext:
             waiting = await outbox.undelivered(tx, turn.user.key, limit=UNDELIVERED)
             remembered = await memories.everything(tx, turn.user.key)
             todo = await todos.read(tx, turn.conversation_id, turn.user.key)
+        text = quoting.shown(newest.text, newest.quoted) if newest else ""
+        memories_shown = _remembered(remembered, newest.text if newest else "")
         zone = ZoneInfo(self.settings.timezone)
         block = situation(
             time=f"{self.now().astimezone(zone):%A %d %B %Y, %H:%M} ({self.settings.timezone})",
@@ -81,14 +97,23 @@ class TurnContext:
             active=[_line(run, asked.get(run.id, "")) for run in active],
             recent=[_line(run) for run in recent],
             undelivered=_undelivered(waiting),
-            memories=_remembered(remembered, text),
+            memories=memories_shown,
             todo=todos.progress(todo) if todo else "",
         )
         if turn.kind == "summary":
             text = SUMMARISE + text
         files = await sent.told()
         own = files.get(turn.message_id, Told())
-        return [*_history(past, files), UserMessage(block + own.blocks + text, own.images)]
+        messages = [*_history(past, files), UserMessage(block + own.blocks + text, own.images)]
+        of_runs = [*active, *recent]
+        return Beginning(
+            messages=messages,
+            foreign=bool(files or waiting or asked)
+            or any(item.foreign or item.run_id for item in (*past, newest) if item)
+            or any(run.metadata.get(FOREIGN) for run in of_runs),
+            private=bool(files or memories_shown)
+            or any(run.conversation_id != turn.conversation_id for run in of_runs),
+        )
 
 
 def _history(past: Sequence[StoredMessage], files: Mapping[str, Told]) -> list[Message]:
@@ -97,9 +122,9 @@ def _history(past: Sequence[StoredMessage], files: Mapping[str, Told]) -> list[M
     return [
         Answer(text=item.text)
         if item.role == "assistant"
-        else files.get(item.id, Told()).said_with(item.text)
+        else files.get(item.id, Told()).said_with(quoting.shown(item.text, item.quoted))
         for item in spoken
-        if item.text.strip() or item.id in files
+        if item.text.strip() or item.quoted or item.id in files
     ]
 
 

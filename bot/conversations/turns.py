@@ -16,7 +16,7 @@ from bot.agent.protocols import Approver, Surroundings
 from bot.agent.sanitizer import one_line
 from bot.agent.settings import AgentSettings
 from bot.agent.toolbox import Toolbox
-from bot.conversations.turn_context import TurnContext
+from bot.conversations.turn_context import Beginning, TurnContext
 from bot.errors import BotError, DeliveryError, FencedError, LeftError
 from bot.logs import bound
 from bot.models.base import Model
@@ -216,14 +216,15 @@ class Turns:
             approver=desk.approver,
             permissions=desk.permissions,
         )
-        around = self._around(turn, clock)
+        beginning = await desk.context.begin(turn)
+        around = self._around(turn, clock, beginning)
         agent = BaseAgent(config, model, toolbox, around, progress=progress)
-        messages = await desk.context.messages(turn)
+        messages = beginning.messages
         return await agent.run(
             messages, history=len(messages) - 1, on_text=shown.grow if shown.reply else None
         )
 
-    def _around(self, turn: Turn, clock: WorkClock) -> Surroundings:
+    def _around(self, turn: Turn, clock: WorkClock, beginning: Beginning) -> Surroundings:
         desk = self.desk
         return Surroundings(
             journal=StoredJournal(
@@ -248,6 +249,8 @@ class Turns:
                 message_id=turn.message_id,
                 run_id=None,
                 now=desk.now,
+                foreign=beginning.foreign,
+                private=beginning.private,
             ),
             spent_before=turn.tokens,
         )
@@ -289,7 +292,8 @@ class Turns:
             async with self.desk.database.transaction() as tx:
                 if not await turns.end(tx, turn, status=status, now=self.desk.now()):
                     return False
-                await self._keep(tx, turn, text, arrived=arrived, refused=refused)
+                foreign = shown.progress.foreign
+                await self._keep(tx, turn, text, foreign=foreign, arrived=arrived, refused=refused)
                 return True
 
         ended = await patiently(write)
@@ -299,13 +303,27 @@ class Turns:
         self.desk.wake(turn.conversation_id, turn.place.platform)
 
     async def _keep(
-        self, tx: Transaction, turn: Turn, text: str, *, arrived: "Fate", refused: bool
+        self,
+        tx: Transaction,
+        turn: Turn,
+        text: str,
+        *,
+        foreign: bool,
+        arrived: "Fate",
+        refused: bool,
     ) -> None:
         now = self.desk.now()
         # What a model refused must not be sent to it again.
         role, kept = ("reset", "") if refused else ("assistant", text)
         await conversations.say(
-            tx, turn.conversation_id, role=role, text=kept, now=now, turn_id=turn.id
+            tx,
+            turn.conversation_id,
+            role=role,
+            text=kept,
+            now=now,
+            turn_id=turn.id,
+            # What it quotes from others stays theirs.
+            foreign=foreign,
         )
         if arrived is not Fate.ARRIVED:
             asked = one_line(await conversations.text_of(tx, turn.message_id), 60)
@@ -354,6 +372,7 @@ class Turns:
                         text=text,
                         now=self.desk.now(),
                         turn_id=turn.id,
+                        foreign=True,
                     )
                 return keys
 

@@ -35,11 +35,26 @@ def message_key(workspace: str, channel: str, message: str) -> str:
     return f"message:{workspace}:{channel}:{message}"
 
 
+@dataclass(frozen=True, slots=True)
+class Quoted:
+    """Content of a message that its speaker did not write.
+
+    Attributes:
+        kind: `forwarded`, `replied_to`, `shared`, `link_preview` or `note`: a sentence of the bot
+            about a file, with its name.
+    """
+
+    kind: str
+    text: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Incoming:
     """What a person said.
 
     Attributes:
+        text: The user's own words; lines that begin with `>` quote somebody.
+        quoted: What came with them and was written by others.
         event_id: Unique per platform for 24 h: the same event delivered twice is answered once.
             For a message its `message_key`; the platform's own id only for what is no message.
         admin: The platform makes this person an admin here, by a role for instance.
@@ -53,6 +68,7 @@ class Incoming:
     place: Place
     text: str
     files: tuple[Attached, ...] = ()
+    quoted: tuple[Quoted, ...] = ()
     admin: bool = False
     reply_to: str = ""
 

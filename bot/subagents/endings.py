@@ -125,6 +125,7 @@ class Endings:
                 text=wrapped,
                 run_id=run.id,
                 now=self._now(),
+                foreign=True,
             )
         if run.announce == "silent":
             return False, False

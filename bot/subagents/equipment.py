@@ -25,7 +25,7 @@ from bot.subagents.progress import Cards, RunReporter
 from bot.tasks import Tasks
 from bot.values import Clock, Identity, Role, utc_now
 from db.database import Database
-from db.runs import Run
+from db.runs import FOREIGN, PRIVATE, Run
 from db.steps import StepWriter
 from skills.base import Tool, ToolContext
 
@@ -105,6 +105,8 @@ class Equipment:
                 now=shop.now,
                 report=reporter.report,
                 ask=asking.ask,
+                foreign=bool(run.metadata.get(FOREIGN)),
+                private=bool(run.metadata.get(PRIVATE)),
             ),
             spent_before=run.tokens,
         )

@@ -12,7 +12,7 @@ from bot.errors import BadRequestError
 from bot.subagents.limits import SubagentSettings, clamp
 from bot.subagents.requests import Caller, RunRequest
 from bot.values import Json, derived_run_id, new_run_id
-from db.runs import place_columns
+from db.runs import FOREIGN, PRIVATE, place_columns
 
 MAX_TASK = 20_000
 MAX_LABEL = 60
@@ -86,7 +86,7 @@ class Planner:
             "max_steps": self._steps(request, definition, plan),
             "allowed_tools": self._allowed(request, definition, plan),
             "blocked_tools": sorted(self.resolve([*request.blocked_tools, *definition.disallowed])),
-            "metadata": _kept(request, definition),
+            "metadata": _kept(request, definition, caller),
             **place_columns(caller.place),
         }
         return plan
@@ -151,7 +151,7 @@ class Planner:
         return self.resolve(definition.tools) | {f"{server}__*" for server in servers}
 
 
-def _kept(request: RunRequest, definition: AgentDefinition) -> Json:
+def _kept(request: RunRequest, definition: AgentDefinition, caller: Caller) -> Json:
     """Return what a run keeps of its caller's rules and its agent's file, whatever becomes of it.
 
     A run whose agent's file is gone when it begins may do no more than it could have done.
@@ -166,6 +166,9 @@ def _kept(request: RunRequest, definition: AgentDefinition) -> Json:
         kept["permissions"] = rules
     if definition.workspace == "run":
         kept["own_workspace"] = True
+    # Its task may pass on what stood in the prompt that it was written from.
+    flags = {FOREIGN: caller.foreign, PRIVATE: caller.private}
+    kept |= {name: True for name, is_set in flags.items() if is_set}
     return kept
 
 

@@ -22,6 +22,8 @@ class Caller:
         depth: 0 for the main agent and for commands.
         command_id: The stored command that asks: carried out again after a crash, it means the
             same run and the same message; empty for none.
+        foreign: The prompt that asks holds content that neither the user nor the bot wrote.
+        private: The prompt that asks holds private material.
     """
 
     user: Identity
@@ -34,6 +36,8 @@ class Caller:
     run_id: str | None = None
     depth: int = 0
     command_id: str = ""
+    foreign: bool = False
+    private: bool = False
 
     @property
     def key(self) -> tuple[str, str] | None:
@@ -53,6 +57,8 @@ class Caller:
             call_key=(context.work_id, context.call_id),
             run_id=context.run_id,
             depth=context.depth,
+            foreign=context.foreign,
+            private=context.private,
         )
 
 

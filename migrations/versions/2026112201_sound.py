@@ -4,12 +4,19 @@ import sqlalchemy as sa
 from alembic import op
 from sqlalchemy.dialects import postgresql
 
+from db.types import JsonDocument
+
 revision = "2026112201"
 down_revision = "2026112107"
 
 
 def upgrade() -> None:
     """Bring the tables to this version."""
+    op.add_column("messages", sa.Column("quoted", JsonDocument, nullable=True))
+    op.add_column(
+        "messages",
+        sa.Column("foreign_content", sa.Boolean(), nullable=False, server_default=sa.false()),
+    )
     op.create_index(
         "ix_conversations_place",
         "conversations",

@@ -216,3 +216,10 @@ def test_words_that_were_not_said_in_this_order_are_not_found(text: str, said: s
 def test_what_stands_in_a_message_is_found_in_it(before: str, fact: str, after: str) -> None:
     if fact.strip():
         assert _stands_in(fact, f"{before} {fact} {after}")
+
+
+async def test_a_line_that_quotes_somebody_is_not_the_persons_own_words(talk: Talk) -> None:
+    await talk.say("> Bob is my boss.\nIs that so?")
+
+    with pytest.raises(ToolError, match="not the person's own words"):
+        await talk.call("remember", text="Bob is my boss")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import discord
 
 from bot.errors import BotError, DeliveryError
-from bot.platforms.base import Attached, CommandReply, Ears, Incoming, message_key
+from bot.platforms.base import Attached, CommandReply, Ears, Incoming, Quoted, message_key
 from bot.platforms.discord import answers, registration
 from bot.platforms.discord.answers import Asker
 from bot.platforms.discord.attachments import attached
@@ -48,6 +48,7 @@ class Said:
     hidden: bool
     text: str
     files: tuple[Attached, ...]
+    quoted: tuple[Quoted, ...]
 
 
 class DiscordIntake:
@@ -102,6 +103,7 @@ class DiscordIntake:
             hidden=self._is_hidden(message),
             text=self._text_of(message),
             files=attached(_files_of(message), self._client.settings.api_url),
+            quoted=quoted_in(message, me.id),
         )
         key = (message.author.id, message.channel.id)
         self._lines.start(key, self._take(said), name=f"message {message.id}")
@@ -147,7 +149,7 @@ class DiscordIntake:
         if said.hidden:
             first = said.addressed or reception.first(("hidden", spot.thread))
             return CommandReply(text=HIDDEN, failed=True) if first else None
-        if not said.text and not said.files:
+        if not (said.text or said.files or said.quoted):
             return CommandReply(text=NO_TEXT, failed=True) if said.addressed else None
         incoming = Incoming(
             event_id=message_key("", str(message.channel.id), str(message.id)),
@@ -156,6 +158,7 @@ class DiscordIntake:
             place=self._place_of(message, spot),
             text=said.text,
             files=said.files,
+            quoted=said.quoted,
             admin=reception.is_admin(person),
             reply_to=_reply_to(message),
         )
@@ -211,9 +214,7 @@ class DiscordIntake:
         names = [f"<@{me.id}>", f"<@!{me.id}>"] if me else []
         if message.guild is not None and (role := message.guild.self_role) is not None:
             names.append(f"<@&{role.id}>")
-        said = without_names(message.content, names, me.display_name if me else "")
-        forwarded = [each.content for each in message.message_snapshots if each.content]
-        return "\n\n".join([*([said] if said else []), *(f"Forwarded: {it}" for it in forwarded)])
+        return without_names(message.content, names, me.display_name if me else "")
 
 
 def was_said_by_a_person(message: discord.Message) -> bool:
@@ -247,6 +248,22 @@ def without_names(text: str, names: list[str], own: str) -> str:
     text = re.sub(rf"\A\s*(?:(?:{name})[\s,:]*)+", "", text)
     text = re.sub(rf"(?:\s*(?:{name}))+\s*\Z", "", text)
     return re.sub(name, lambda _: f"@{own}", text).strip()
+
+
+def quoted_in(message: discord.Message, me: int) -> tuple[Quoted, ...]:
+    """Return what came with a message and was written by others: forwards, and what it replies to.
+
+    What the bot or the user wrote is in the conversation already.
+    """
+    found = [Quoted("forwarded", each.content) for each in message.message_snapshots]
+    replied_to = message.reference.resolved if message.reference else None
+    is_reply = message.type is discord.MessageType.reply
+    if is_reply and isinstance(replied_to, discord.Message):
+        of_others = replied_to.author.id not in {me, message.author.id}
+        forwarded = [each.content for each in replied_to.message_snapshots]
+        texts = [replied_to.content, *forwarded] if of_others else forwarded
+        found += [Quoted("replied_to", text) for text in texts]
+    return tuple(each for each in found if each.text.strip())
 
 
 def _answered(message: discord.Message) -> int | None:

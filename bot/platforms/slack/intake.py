@@ -195,7 +195,8 @@ class Listener:
             return None
         text = said.text
         files = self._attachments.of(said.event.get("files") or (), place.workspace)
-        if not text and not files:
+        quoted = speech.quoted_in(said.event, said.installed.user)
+        if not (text or files or quoted):
             return CommandReply(text=NO_TEXT, failed=True) if said.addressed else None
         incoming = Incoming(
             event_id=said.event_id,
@@ -204,6 +205,7 @@ class Listener:
             place=place,
             text=text,
             files=files,
+            quoted=quoted,
         )
         return await self._hand_on(said, incoming)
 

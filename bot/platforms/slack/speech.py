@@ -6,6 +6,7 @@ see "Formatting text for app surfaces" in its documentation.
 
 import re
 
+from bot.platforms.base import Quoted
 from bot.platforms.short_answers import short_answer
 from bot.values import Json
 
@@ -15,6 +16,8 @@ _SAID = frozenset({"", "file_share", "thread_broadcast", "me_message"})
 #: Slack itself, which writes to bots like a person: that they were removed from a channel, say.
 _SLACKBOT = "USLACKBOT"
 _ALL_THERE = frozenset({"here", "channel", "everyone"})
+#: The parts of an attachment that somebody wrote.
+_WRITTEN = ("pretext", "author_name", "title", "text", "footer")
 _COMMAND = re.compile(r"[/!]\w|subagents?\b", re.IGNORECASE)
 
 
@@ -61,6 +64,23 @@ def spoken(text: str, me: str) -> str:
     )
     text = _MARKUP.sub(lambda match: _meant(match[1]), text)
     return text.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&").strip()
+
+
+def quoted_in(event: Json, me: str) -> tuple[Quoted, ...]:
+    """Return what came with a message and was written by others: shared messages, link previews."""
+    found = []
+    for each in event.get("attachments") or ():
+        shared = each.get("is_share") or each.get("is_msg_unfurl")
+        texts = [str(each.get(key) or "") for key in _WRITTEN]
+        texts = texts if any(texts) else [str(each.get("fallback") or "")]
+        fields = [
+            f"{field.get('title') or ''}: {field.get('value') or ''}"
+            for field in each.get("fields") or ()
+        ]
+        text = spoken("\n".join(part for part in [*texts, *fields] if part), me)
+        if text:
+            found.append(Quoted("shared" if shared else "link_preview", text))
+    return tuple(found)
 
 
 def _meant(markup: str) -> str:

@@ -13,7 +13,7 @@ from sqlalchemy import select
 from bot.conversations.access import AccessSettings, spelled
 from bot.conversations.answers import SHOWN_SECONDS
 from bot.errors import NotAllowedError
-from bot.platforms.base import Attached, CommandReply
+from bot.platforms.base import Attached, CommandReply, Quoted
 from bot.values import Identity, Role
 from db import run_questions
 from db import turns as turn_queries
@@ -381,9 +381,9 @@ async def test_files_are_stored_with_their_message_and_what_is_not_taken_is_told
 
     async with process.database.snapshot() as tx:
         kept = [(row.name, row.data) for row in await tx.execute(select(files))]
-        said = await tx.scalar(select(messages.c.text))
+        quoted = await tx.scalar(select(messages.c.quoted))
     assert kept == [("sheep.csv", b"Dolly,6")]
-    assert "barn.zip was not taken" in str(said)
+    assert "barn.zip was not taken" in str(quoted)
     [(place, user, told)] = process.told
     assert (place, user) == (room(alice), alice)
     assert "barn.zip was not taken" in told
@@ -432,8 +432,10 @@ async def test_a_message_is_stored_before_its_files_are_fetched_and_answered_wit
     assert await stored.claim_turn(conversation) is not None
     async with process.database.snapshot() as tx:
         texts = list(await tx.scalars(select(messages.c.text).order_by(messages.c.id)))
+        quoted = await tx.scalar(select(messages.c.quoted).where(messages.c.text == "Look"))
     assert process.acknowledged == [room(alice), room(alice)]
-    assert texts == ["Look\n\n[The file a.txt has not been read.]", "And this?"]
+    assert texts == ["Look", "And this?"]
+    assert quoted == [{"kind": "note", "text": "The file a.txt has not been read."}]
 
 
 async def test_a_file_delivered_twice_is_stored_once(
@@ -447,3 +449,23 @@ async def test_a_file_delivered_twice_is_stored_once(
 
     assert await stored.count(files) == 1
     assert len(process.told) == 1
+
+
+async def test_what_others_wrote_is_stored_apart_from_the_users_words(
+    process: Process, alice: Identity
+) -> None:
+    forward = Quoted("forwarded", "I am the boss.")
+
+    await process.orchestrator.hear(replace(message(alice, ""), quoted=(forward,)))
+
+    async with process.database.snapshot() as tx:
+        (row,) = await tx.execute(select(messages))
+    assert (row.text, row.quoted) == ("", [{"kind": "forwarded", "text": "I am the boss."}])
+    assert row.foreign_content
+
+
+async def test_a_message_with_a_quoting_line_is_foreign(process: Process, alice: Identity) -> None:
+    await process.orchestrator.hear(message(alice, "> I am the boss.\nIs that so?"))
+
+    async with process.database.snapshot() as tx:
+        assert await tx.scalar(select(messages.c.foreign_content)) is True

@@ -234,6 +234,8 @@ def message_json(message: Message, bot: User, files_url: str) -> Json:
         "type": message.kind,
         "flags": message.flags,
     }
+    if message.forwards:
+        found["message_snapshots"] = [_snapshot(text, message) for text in message.forwards]
     if message.nonce:
         found["nonce"] = message.nonce
     if message.reactions:
@@ -249,6 +251,14 @@ def message_json(message: Message, bot: User, files_url: str) -> Json:
     if message.thread:
         found["thread"] = channel_json(message.thread, bot)
     return found
+
+
+def _snapshot(text: str, message: Message) -> Json:
+    """Return the part of a forwarded message that Discord shows."""
+    sent_at = time_of(message.id)
+    shown: Json = {"type": 0, "content": text, "timestamp": sent_at, "edited_timestamp": None}
+    lists = ("attachments", "embeds", "components", "mentions", "mention_roles")
+    return {"message": shown | {"flags": 0} | {name: [] for name in lists}}
 
 
 def _reference(message: Message, bot: User, files_url: str) -> Json:

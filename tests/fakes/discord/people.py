@@ -153,6 +153,7 @@ class People(World):
         mention: bool = False,
         files: list[Upload] | None = None,
         reply_to: Message | None = None,
+        forwards: tuple[str, ...] = (),
         ping_reply: bool = True,
         kind: int | None = None,
         webhook: bool = False,
@@ -166,13 +167,15 @@ class People(World):
             mention: Begin with a mention of the bot.
             files: Sent along.
             reply_to: Which message it answers.
+            forwards: Texts of messages that it forwards.
             ping_reply: Whether that message's author is mentioned by that.
             kind: Discord's type of the message: 7 when somebody joined, for instance.
             webhook: It is said by a webhook in that person's name.
         """
         self.check_presence(user, channel, webhook=webhook)
         payload = {
-            "content": f"{self.bot.mention} {text}" if mention else text,
+            # Only a forward may have no words of its own.
+            "content": f"{self.bot.mention} {text}" if mention else text or "".join(forwards),
             "allowed_mentions": {
                 "parse": ["users", "roles", "everyone"],
                 "replied_user": ping_reply,
@@ -186,7 +189,9 @@ class People(World):
         }
         letter = posting.Letter(user, payload, uploads, kind=kind)
         message = posting.make(self, channel, letter)
-        message.webhook = webhook
+        message.webhook, message.forwards = webhook, forwards
+        if forwards:
+            message.content = text
         return posting.deliver(self, message)
 
     def check_presence(self, user: User, channel: Channel, *, webhook: bool = False) -> None:

@@ -207,6 +207,7 @@ class Message:
         reference: The id of the message that it answers.
         edits: How often it was edited.
         old: Discord refuses to edit it any more (30046).
+        forwards: Texts of messages that it forwards.
         interaction: The id of the interaction whose answer it is; 0 for none.
     """
 
@@ -214,6 +215,7 @@ class Message:
     channel: Channel
     author: User
     content: str = ""
+    forwards: tuple[str, ...] = ()
     kind: int = 0
     flags: int = 0
     components: list[Json] = field(default_factory=list)

@@ -45,6 +45,7 @@ class People:
         mention: bool = False,
         thread: Message | str | None = None,
         files: Iterable[Sent] = (),
+        attachments: Iterable[Json] = (),
         broadcast: bool = False,
         raw: bool = False,
     ) -> Message:
@@ -57,6 +58,7 @@ class People:
             mention: Our bot is mentioned, at the start.
             thread: A message of the thread that it is a reply in, or its id.
             files: What is sent along.
+            attachments: Shared messages and link previews, as Slack shows them.
             broadcast: A reply that is shown in the channel too.
             raw: The text is in Slack's own terms already.
         """
@@ -67,6 +69,7 @@ class People:
         if mention:
             message.text = f"<@{team.bot.id}> {message.text}"
         message.blocks = [_rich_text(message.text)]
+        message.attachments = list(attachments)
         message.files = [self.uploads.attach(*file, user) for file in files]
         if message.files or broadcast:
             message.subtype = "file_share" if message.files else "thread_broadcast"

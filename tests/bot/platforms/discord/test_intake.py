@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from bot.errors import BotError
-from bot.platforms.base import CommandReply, Incoming
+from bot.platforms.base import CommandReply, Incoming, Quoted
 from bot.platforms.discord.answers import FOR_YOU_ALONE, SENT_PRIVATELY
 from bot.platforms.discord.intake import HIDDEN, without_names
 from bot.platforms.discord.people import ROLES_UNKNOWN
@@ -667,3 +667,37 @@ def test_people_are_told_apart_by_account(fake: FakeDiscord) -> None:
     twins: list[User] = [fake.add_user("alice"), fake.add_user("alice")]
 
     assert who(twins[0]) != who(twins[1])
+
+
+# -- content of others -----------------------------------------------------------------------------
+
+
+async def test_a_forward_is_quoted_content_and_not_the_users_words(here: Town) -> None:
+    dm = here.fake.dm(here.alice)
+    await here.fake.say(here.alice, dm, "", forwards=("I am the boss.",))
+    await here.heard()
+
+    incoming = here.ears.heard[0]
+    assert (incoming.text, incoming.quoted) == ("", (Quoted("forwarded", "I am the boss."),))
+
+
+async def test_the_message_that_is_replied_to_is_quoted_content(here: Town) -> None:
+    theirs = await here.fake.say(here.bob, here.general, "Bob is the boss.")
+    await here.fake.say(here.alice, here.general, "true?", mention=True, reply_to=theirs)
+    await here.heard()
+
+    incoming = here.ears.heard[0]
+    assert (incoming.text, incoming.quoted) == (
+        "true?",
+        (Quoted("replied_to", "Bob is the boss."),),
+    )
+
+
+async def test_a_reply_to_the_bot_or_to_oneself_quotes_nobody(here: Town) -> None:
+    sent = await here.client.get_partial_messageable(here.general.id).send("What else?")
+    mine = await here.fake.say(here.alice, here.general, "Look.")
+    for asked in (here.general.messages[sent.id], mine):
+        await here.fake.say(here.alice, here.general, "this", mention=True, reply_to=asked)
+    await here.heard(2)
+
+    assert [incoming.quoted for incoming in here.ears.heard] == [(), ()]

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from bot.errors import BotError, DatabaseUnreachableError
-from bot.platforms.base import CommandReply, Incoming
+from bot.platforms.base import CommandReply, Incoming, Quoted
 from bot.platforms.reception import NO_TEXT, NOT_YOU, TELL_AGAIN_SECONDS, TROUBLE
 from bot.platforms.slack.clients import OneClient, open_session
 from bot.platforms.slack.intake import AGAIN, NotHeardError
@@ -953,3 +953,13 @@ async def test_a_command_does_not_wait_behind_a_message_whose_files_take_long(
         go_on.set()
         await at.heard(3)
         assert ears.texts() == [command, "Look", "And this?"]
+
+
+async def test_a_shared_message_is_quoted_content_and_not_the_users_words(here: Here) -> None:
+    shared = {"is_share": True, "text": "I am the boss."}
+    dm = here.fake.dm(here.alice)
+    await here.fake.say(here.alice, dm, "true?", attachments=[shared])
+    await here.heard()
+
+    incoming = here.ears.heard[0]
+    assert (incoming.text, incoming.quoted) == ("true?", (Quoted("shared", "I am the boss."),))

@@ -6,10 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bot.platforms.base import Quoted
 from bot.platforms.short_answers import WORDS
 from bot.platforms.slack.speech import (
     begins_with_another,
     mentions,
+    quoted_in,
     spoken,
     waits_for_nothing,
     was_said_by_a_person,
@@ -226,3 +228,17 @@ def test_a_text_as_long_as_slack_allows_takes_no_time(piece: str) -> None:
     spoken(text, ME)
 
     assert time.process_time() - began < 0.5
+
+
+def test_shared_messages_and_link_previews_are_quoted_content() -> None:
+    shared = {"is_share": True, "author_name": "Bob", "text": "I am the &lt;boss&gt;."}
+    preview = {"title": "Sheep", "from_url": "https://sheep.example", "fields": [{"value": "6"}]}
+    bare = {"fallback": "A picture"}
+
+    found = quoted_in({"attachments": [shared, preview, bare, {}]}, "U0BOT")
+
+    assert found == (
+        Quoted("shared", "Bob\nI am the <boss>."),
+        Quoted("link_preview", "Sheep\n: 6"),
+        Quoted("link_preview", "A picture"),
+    )
