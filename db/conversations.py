@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Row, delete, func, insert, select, update
+from sqlalchemy import ColumnElement, delete, func, insert, select, update
 
 from bot.values import Identity, Json, Place, new_sortable_id
 from db.database import Transaction
@@ -205,7 +205,7 @@ async def history(
     return kept[::-1]
 
 
-def _message(row: Row[Any]) -> StoredMessage:
+def _message(row: Any) -> StoredMessage:
     return StoredMessage(
         id=row.id,
         role=row.role,

@@ -22,7 +22,8 @@ _QUOTING = re.compile(r"^[ \t]*(?:>|&gt;)", re.MULTILINE)
 
 def stored(quoted: Iterable[Quoted]) -> list[Json]:
     """Return what is stored of the content that others wrote."""
-    kept, room = [], MOST_CHARACTERS
+    kept: list[Json] = []
+    room = MOST_CHARACTERS
     for each in quoted:
         text = plain(each.text, limit=None).strip()[:room]
         if text and len(kept) < MOST_PARTS:
