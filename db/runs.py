@@ -29,10 +29,6 @@ BEGUN = [str(RunStatus.RUNNING), *(str(status) for status in WAITING)]
 
 runs = subagent_runs
 
-#: Keys of a run's metadata: its task was written from a prompt with foreign content, or with
-#: private material.
-FOREIGN, PRIVATE = "foreign", "private"
-
 #: No label or id is longer.
 MAX_HANDLE = 100
 

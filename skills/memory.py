@@ -12,8 +12,8 @@ from typing import Annotated
 
 from pydantic import Field
 
+from bot.agent.plain import unquoted
 from bot.agent.sanitizer import escape_for_model, one_line, stored
-from bot.conversations.quoting import unquoted
 from bot.values import Json
 from db import memories
 from db.database import Database

@@ -54,6 +54,9 @@ _ANY_SELECTOR = re.compile(
 
 _MARKS = re.compile(rf"[^\w\s\x00-\x7f]{{{MARKS_PER_LETTER + 1},}}")
 
+#: A line that quotes somebody, as all platforms write it.
+_QUOTING = re.compile(r"^[ \t]*(?:>|&gt;)", re.MULTILINE)
+
 
 def plain(text: str, *, limit: int | None = LIMIT) -> str:
     """Return `text` as a person would see it, cut at `limit` characters with a visible mark.
@@ -119,3 +122,19 @@ def _without_piles(match: re.Match[str]) -> str:
             marks = 0
         kept.append(character)
     return "".join(kept)
+
+
+def quotes(text: str) -> bool:
+    """Whether a line of a message quotes somebody."""
+    return _QUOTING.search(text) is not None
+
+
+def unquoted(text: str) -> str:
+    """Return a message without the lines that quote somebody."""
+    own = []
+    for line in text.splitlines():
+        if line.lstrip().startswith((">>>", "&gt;&gt;&gt;")):
+            break  # on Discord the quote goes on to the end
+        if not _QUOTING.match(line):
+            own.append(line)
+    return "\n".join(own)

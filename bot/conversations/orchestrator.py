@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 
-from bot.agent.plain import plain
+from bot.agent.plain import plain, quotes
 from bot.conversations import inbound, quoting
 from bot.conversations.access import AccessSettings, check_may_talk, role_of
 from bot.conversations.answers import Answers
@@ -173,7 +173,7 @@ class Orchestrator:
                 text=text,
                 now=now,
                 quoted=quoting.stored([*incoming.quoted, *notes]),
-                foreign=quoting.quotes(text),
+                foreign=quotes(text),
             )
             added = await turns.add(
                 tx,

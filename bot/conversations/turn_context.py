@@ -13,12 +13,13 @@ from bot.agent.sanitizer import escape_for_model, one_line
 from bot.agent.settings import AgentSettings
 from bot.conversations import file_blocks, quoting
 from bot.conversations.file_blocks import Told
+from bot.subagents.requests import FOREIGN
 from bot.values import Clock
 from db import conversations, memories, outbox, run_questions, runs, todos
 from db.conversations import StoredMessage
 from db.database import Database
 from db.memories import Memory, fitting
-from db.runs import FOREIGN, Run
+from db.runs import Run
 from db.turns import Turn
 
 RECENT = 8

@@ -9,6 +9,7 @@ from enum import StrEnum
 
 from bot.agent.base_agent import AgentConfig, BaseAgent
 from bot.agent.journal import StoredJournal
+from bot.agent.no_ports import NoInbox, NoReporter
 from bot.agent.permissions import Permissions
 from bot.agent.plain import plain
 from bot.agent.progress import AgentResult, Progress
@@ -71,21 +72,6 @@ class Desk:
     wake: Callable[[str, str], None]
     announce: Callable[[str], None]
     now: Clock = utc_now
-
-
-class NoInbox:
-    """A turn has no inbox: what people say meanwhile is the next turn."""
-
-    async def take(self) -> list[tuple[str, str]]:
-        """Return nothing."""
-        return []
-
-
-class NoReporter:
-    """A turn has no card: its reply is what moves."""
-
-    def moved(self, **_: object) -> None:
-        """Do nothing."""
 
 
 @dataclass(slots=True)

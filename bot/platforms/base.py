@@ -40,8 +40,7 @@ class Quoted:
     """Content of a message that its speaker did not write.
 
     Attributes:
-        kind: `forwarded`, `replied_to`, `shared`, `link_preview` or `note`: a sentence of the bot
-            about a file, with its name.
+        kind: `forwarded`, `replied_to`, `shared`, `link_preview`, or `note` of the bot on a file.
     """
 
     kind: str

@@ -22,10 +22,11 @@ from bot.subagents.budget import Budget
 from bot.subagents.clock import WorkClock
 from bot.subagents.limits import SubagentSettings
 from bot.subagents.progress import Cards, RunReporter
+from bot.subagents.requests import FOREIGN, PRIVATE
 from bot.tasks import Tasks
 from bot.values import Clock, Identity, Role, utc_now
 from db.database import Database
-from db.runs import FOREIGN, PRIVATE, Run
+from db.runs import Run
 from db.steps import StepWriter
 from skills.base import Tool, ToolContext
 

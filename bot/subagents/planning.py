@@ -10,9 +10,9 @@ from bot.agent.plain import plain
 from bot.agent.sanitizer import one_line
 from bot.errors import BadRequestError
 from bot.subagents.limits import SubagentSettings, clamp
-from bot.subagents.requests import Caller, RunRequest
+from bot.subagents.requests import FOREIGN, PRIVATE, Caller, RunRequest
 from bot.values import Json, derived_run_id, new_run_id
-from db.runs import FOREIGN, PRIVATE, place_columns
+from db.runs import place_columns
 
 MAX_TASK = 20_000
 MAX_LABEL = 60

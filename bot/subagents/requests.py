@@ -7,7 +7,11 @@ from bot.values import Identity, Json, Place, Role
 from db.runs import Run
 from skills.base import ToolContext
 
-__all__ = ["Caller", "Run", "RunRequest", "Spawned"]
+__all__ = ["FOREIGN", "PRIVATE", "Caller", "Run", "RunRequest", "Spawned"]
+
+#: Keys of a run's metadata: its task was written from a prompt with foreign content, or with
+#: private material.
+FOREIGN, PRIVATE = "foreign", "private"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,7 +15,7 @@ def upgrade() -> None:
     op.add_column("messages", sa.Column("quoted", JsonDocument, nullable=True))
     op.add_column(
         "messages",
-        sa.Column("foreign_content", sa.Boolean(), nullable=False, server_default=sa.false()),
+        sa.Column("foreign_content", sa.Boolean(), nullable=False, server_default=sa.text("false")),
     )
     op.create_index(
         "ix_conversations_place",

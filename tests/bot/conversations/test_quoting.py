@@ -2,6 +2,7 @@
 
 import pytest
 
+from bot.agent.plain import quotes, unquoted
 from bot.conversations import quoting
 from bot.platforms.base import Quoted
 
@@ -40,5 +41,5 @@ def test_quoted_content_is_bounded() -> None:
     ],
 )
 def test_lines_that_quote_somebody_are_not_the_users_own_words(text: str, own: str) -> None:
-    assert quoting.unquoted(text) == own
-    assert quoting.quotes(text) == (text != own)
+    assert unquoted(text) == own
+    assert quotes(text) == (text != own)
