@@ -262,6 +262,7 @@ def config(server: Server, database_url: str) -> Config:
                 "max_concurrent_global": 5000,
                 "max_queued_per_user": many,
                 "spawn_rate_limit": {"max_requests": many},
+                "delegation_rate_limit": {"max_requests": many},
             },
         }
     )

@@ -94,11 +94,12 @@ def _subagents(limits: SubagentSettings) -> Iterator[str]:
     if not limits.enabled:
         yield "off: `subagents.enabled` is false"
         return
-    rate = limits.spawn_rate_limit
+    rate, delegation = limits.spawn_rate_limit, limits.delegation_rate_limit
     yield (
         f"on: {limits.max_concurrent_per_user} at once per person, "
         f"{limits.max_concurrent_global} in all; {limits.max_queued_per_user} more may wait; "
-        f"{rate.max_requests} may start in {spoken(rate.window_seconds)}"
+        f"{rate.max_requests} may start in {spoken(rate.window_seconds)}, "
+        f"{delegation.max_requests} tasks be delegated in {spoken(delegation.window_seconds)}"
     )
     yield (
         f"each: {limits.default_timeout_minutes:g} min (at most {limits.max_timeout_minutes:g}), "

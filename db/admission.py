@@ -41,7 +41,7 @@ _GOING_ON = select(
     func.count(case((_WAITS, 1))),
 ).where(runs.c.status.in_(_UNFINISHED))
 _IN_WINDOW = select(func.count(), func.min(runs.c.created_at)).where(
-    _MINE, runs.c.created_at > bindparam("b_since")
+    _MINE, runs.c.created_at > bindparam("b_since"), runs.c.mode == bindparam("b_mode")
 )
 _NEXT_NUMBER = (
     update(users)
@@ -51,6 +51,13 @@ _NEXT_NUMBER = (
 )
 _NEXT_NUMBER_ADMITTED = _NEXT_NUMBER.values(last_admitted_at=bindparam("b_now"))
 _INSERT = insert(runs).returning(*COLUMNS)
+_SAME = (
+    "user_id", "batch_id", "mode", "agent", "task", "context", "label", "instructions", "provider",
+    "model",
+)  # fmt: skip
+_IDENTICAL = select(*COLUMNS).where(
+    runs.c.status.in_(_UNFINISHED), *(runs.c[name] == bindparam(f"b_{name}") for name in _SAME)
+)
 _ONE_WAITS = select(runs.c.id).where(_WAITS).limit(1)
 _TURN = (
     users.c.last_admitted_at.is_not(None),
@@ -63,11 +70,22 @@ _READY = runs.c.status.in_([str(status) for status in WAITING]) & runs.c.ready_a
 _ONE_IS_READY = select(runs.c.id).where(_READY).limit(1)
 
 
-async def counts(tx: Transaction, user_id: str, window_start: datetime) -> Counts:
-    """Count what the limits look at, inside `Database.admission`."""
+async def counts(
+    tx: Transaction, user_id: str, window_start: datetime, *, mode: str = "async"
+) -> Counts:
+    """Count what the limits look at, inside `Database.admission`.
+
+    Args:
+        tx: The transaction that decides.
+        user_id: Whose runs.
+        window_start: When the rate window began.
+        mode: Which runs the rate is about: `async`, or `sync` for delegated tasks.
+    """
     going = await tx.execute(_GOING_ON, {"b_user": user_id})
     running, queued, running_global, ahead = going.one()
-    window = await tx.execute(_IN_WINDOW, {"b_user": user_id, "b_since": window_start})
+    window = await tx.execute(
+        _IN_WINDOW, {"b_user": user_id, "b_since": window_start, "b_mode": mode}
+    )
     started, oldest = window.one()
     return Counts(
         started_in_window=started,
@@ -161,6 +179,14 @@ async def _next(
     return found
 
 
+async def identical_in_batch(tx: Transaction, values: Json) -> Run | None:
+    """Return a run that is going on, asked for in the same turn with the same task."""
+    if not values["batch_id"]:
+        return None
+    row = (await tx.execute(_IDENTICAL, {f"b_{name}": values[name] for name in _SAME})).first()
+    return run_of(row) if row else None
+
+
 async def queue_position(tx: Transaction, run: Run) -> int:
     """Return how many queued runs of this person stand before it, plus one."""
     before = await tx.scalar(
@@ -171,15 +197,17 @@ async def queue_position(tx: Transaction, run: Run) -> int:
     return (before or 0) + 1
 
 
-async def tokens_since(tx: Transaction, user_id: str, since: datetime) -> tuple[int, int]:
-    """Return (tokens, runs) of what a person started since then."""
+async def tokens_since(tx: Transaction, user_id: str, since: datetime) -> tuple[int, int, int]:
+    """Return (tokens, weighted tokens, runs) of what a user started since then."""
     row = await tx.execute(
         select(
-            func.coalesce(func.sum(runs.c.input_tokens + runs.c.output_tokens), 0), func.count()
+            func.coalesce(func.sum(runs.c.input_tokens + runs.c.output_tokens), 0),
+            func.coalesce(func.sum(runs.c.discounted_tokens), 0),
+            func.count(),
         ).where(runs.c.user_id == user_id, runs.c.created_at > since)
     )
-    tokens, number = row.one()
-    return int(tokens), int(number)
+    tokens, discounted, number = row.one()
+    return int(tokens), int(tokens - discounted), int(number)
 
 
 async def admitted_sync(tx: Transaction) -> list[Run]:

@@ -66,6 +66,7 @@ class Run:
     error: str | None
     input_tokens: int
     output_tokens: int
+    discounted_tokens: int
     token_budget: int
     reserved_tokens: int
     tool_call_count: int
@@ -87,8 +88,13 @@ class Run:
 
     @property
     def tokens(self) -> int:
-        """What the run has cost so far."""
+        """All tokens so far, input and output."""
         return self.input_tokens + self.output_tokens
+
+    @property
+    def weighted_tokens(self) -> int:
+        """The tokens so far as they count against the budget."""
+        return self.tokens - self.discounted_tokens
 
 
 _PLACE = ("channel", "place_workspace", "place_channel", "place_thread", "place_message")
@@ -132,13 +138,6 @@ _CLAIM = (
         updated_at=bindparam("b_now", type_=UtcDateTime()),
     )
     .returning(*COLUMNS)
-)
-_SAME = (
-    "user_id", "batch_id", "mode", "agent", "task", "context", "label", "instructions", "provider",
-    "model",
-)  # fmt: skip
-_IDENTICAL = select(*COLUMNS).where(
-    runs.c.status.in_(_UNFINISHED), *(runs.c[name] == bindparam(f"b_{name}") for name in _SAME)
 )
 _FINISH = update(runs).where(_THIS, runs.c.status.in_(_UNFINISHED)).returning(*COLUMNS)
 _FINISH_ATTEMPT = _FINISH.where(runs.c.attempt == bindparam("b_attempt"))
@@ -240,14 +239,6 @@ async def cancel_requested(tx: Transaction, run_ids: Sequence[str]) -> list[str]
         )
     )
     return list(found)
-
-
-async def identical_in_batch(tx: Transaction, values: Json) -> Run | None:
-    """Return a run that is going on, asked for in the same turn with the same task."""
-    if not values["batch_id"]:
-        return None
-    row = (await tx.execute(_IDENTICAL, {f"b_{name}": values[name] for name in _SAME})).first()
-    return run_of(row) if row else None
 
 
 async def unfinished_in_batch(tx: Transaction, run: Run) -> int:

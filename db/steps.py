@@ -42,6 +42,7 @@ class Step:
     now: datetime
     input_tokens: int = 0
     output_tokens: int = 0
+    discounted_tokens: int = 0
     reserved_tokens: int = 0
     tool_calls: int = 0
     seconds_used: float = 0.0
@@ -230,6 +231,7 @@ _UPDATE_RUN = (
     .values(
         input_tokens=bindparam("b_input"),
         output_tokens=bindparam("b_output"),
+        discounted_tokens=bindparam("b_discounted"),
         reserved_tokens=bindparam("b_reserved"),
         tool_call_count=bindparam("b_calls"),
         seconds_used=bindparam("b_seconds"),
@@ -308,6 +310,7 @@ def _counts(step: Step) -> Json:
     counts = {"b_id": step.work_id, "b_input": step.input_tokens, "b_output": step.output_tokens}
     if step.table == "runs":
         counts |= {
+            "b_discounted": step.discounted_tokens,
             "b_reserved": step.reserved_tokens,
             "b_calls": step.tool_calls,
             "b_seconds": step.seconds_used,

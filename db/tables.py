@@ -199,6 +199,8 @@ subagent_runs = Table(
     Column("error", Text),
     Column("input_tokens", Integer, nullable=False, server_default=text("0")),
     Column("output_tokens", Integer, nullable=False, server_default=text("0")),
+    # What these count less against the budget: input read from a cache counts by its price.
+    Column("discounted_tokens", Integer, nullable=False, server_default=text("0")),
     Column("token_budget", Integer, nullable=False),
     # The most that the model call under way may cost; charged when the process dies in it.
     Column("reserved_tokens", Integer, nullable=False, server_default=text("0")),

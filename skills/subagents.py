@@ -190,6 +190,7 @@ def _watching(records: Records) -> tuple[Tool, ...]:
             "agent": run.agent,
             "status": str(run.status),
             "tokens": run.tokens,
+            "weighted_tokens": run.weighted_tokens,
             "token_budget": run.token_budget,
             "steps": details.steps,
             "tool_calls": run.tool_call_count,
@@ -274,5 +275,5 @@ def _name(run: Run) -> str:
 def _line(run: Run) -> str:
     return escape_for_model(
         f"- {short(run.id)} #{run.number} “{one_line(run.label, 60)}” ({run.agent}): {run.status}, "
-        f"{spoken(run.seconds_used)}, {run.tokens:,} of {run.token_budget:,} tokens"
+        f"{spoken(run.seconds_used)}, {run.weighted_tokens:,} of {run.token_budget:,} tokens"
     )

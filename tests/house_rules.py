@@ -46,6 +46,7 @@ LINES = {
     "bot.models.failures": 7,
     "bot.models.lazy": 7,
     "bot.models.retrying": 7,
+    "bot.models.weights": 8,
     "bot.net": 8,
     "bot.platforms.base": 7,
     "db": 7,

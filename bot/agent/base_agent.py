@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -23,9 +23,11 @@ from bot.agent.protocols import (
     ResultEntry,
     Surroundings,
 )
+from bot.agent.spending import Spending
 from bot.agent.toolbox import Toolbox, is_over, may_have_run, with_unique_ids
 from bot.errors import ContextTooLongError, ImagesRefusedError, ModelError
 from bot.models.base import Model, OnText, Question
+from bot.models.weights import cached_weight
 from bot.values import RunStatus
 from skills.base import Effects
 
@@ -34,6 +36,9 @@ log = logging.getLogger(__name__)
 WARN_AT = 0.8
 SAME_CALLS = 3
 LEAST_OUTPUT = 256
+#: Output tokens that are charged for an answer which a crash of the process interrupts: few answers
+#: are longer, and the budget of a run would not survive a charge of the greatest length.
+INTERRUPTED_OUTPUT = 4_096
 
 LAST_STEP = {
     RunStatus.TIMEOUT: "Your time is up.",
@@ -53,6 +58,7 @@ class AgentConfig:
 
     Attributes:
         max_response_tokens: Output tokens of one answer.
+        cached_weight: Gives the weight of a token that a model reads from its cache.
         effort: How hard the model should think, from `low` to `max`; `None` for its usual.
         person: An opaque hash for the provider.
     """
@@ -61,11 +67,12 @@ class AgentConfig:
     model: str
     max_steps: int
     max_tool_calls: int
-    max_response_tokens: int = 4096
+    max_response_tokens: int = 16_000
     context_tokens: int = 100_000
     tool_result_characters: int = 16_000
     effort: str | None = None
     person: str = ""
+    cached_weight: Callable[[str], float] = cached_weight
 
 
 class BaseAgent:
@@ -86,9 +93,9 @@ class BaseAgent:
         self._around = around
         self.progress = progress or Progress()
         self._history = 0
-        tools = "".join(f"{tool.description}{tool.schema}" for tool in toolbox.descriptions)
-        self._tools_tokens = estimate_tokens(tools)
-        self._always_sent = estimate_tokens(config.prompt) + self._tools_tokens
+        self._spending = Spending(
+            config.prompt, config.model, toolbox.descriptions, config.cached_weight
+        )
 
     async def run(
         self, messages: Sequence[Message], *, history: int = 0, on_text: OnText | None = None
@@ -109,7 +116,9 @@ class BaseAgent:
         progress.began_foreign, progress.began_private = caller.foreign, caller.private
         progress.begin(messages, await self._around.journal.load())
         progress.tool_calls = min(progress.tool_calls, self._config.max_tool_calls)
-        progress.charge(self._around.spent_before)
+        if progress.answers and progress.answers[-1] in progress.messages[-1:]:
+            self._spending.recall(self._shown(progress.messages[:-1]), progress.answers[-1].usage)
+        progress.charge(self._around.spent_before, self._around.discount_before)
         self._around.meter.settle(progress.usage)
         while progress.halt is None:
             progress.halt = await self._step(progress, on_text)
@@ -159,21 +168,24 @@ class BaseAgent:
             return RunStatus.MAX_TOOL_CALLS
         if progress.steps >= config.max_steps:
             return RunStatus.MAX_STEPS
-        estimate = self._input_estimate(progress, received)
+        messages = progress.messages
+        if received is not None:
+            messages = [*messages, shorten(received, config.tool_result_characters)]
+        estimate = self._spending.expected(messages, most=config.context_tokens)
+        # The last step forbids tools, which invalidates what is cached of the messages.
+        around.meter.set_aside(
+            self._spending.weighted_fixed(self._toolbox.descriptions)
+            + min(estimate_tokens(messages), config.context_tokens)
+        )
         if around.meter.allow(estimate, config.max_response_tokens) is None:
             return RunStatus.BUDGET_EXCEEDED
         return None
 
-    def _input_estimate(self, progress: Progress, received: Message | None = None) -> int:
-        config = self._config
-        history = estimate_tokens(progress.messages)
-        if received is not None:
-            history += estimate_tokens([shorten(received, config.tool_result_characters)])
-        return min(history, config.context_tokens) + self._always_sent
-
     def _next_cost(self) -> int:
-        estimate = self._input_estimate(self.progress)
-        return self._around.meter.reservation(estimate, self._config.max_response_tokens)
+        config = self._config
+        estimate = self._spending.expected(self.progress.messages, most=config.context_tokens)
+        output = min(config.max_response_tokens, INTERRUPTED_OUTPUT)
+        return self._around.meter.reservation(estimate, output)
 
     async def _with_notes(
         self, progress: Progress, received: Message | None, limit: RunStatus | None
@@ -266,6 +278,7 @@ class BaseAgent:
             answer = await self._model.ask(question, on_text)
         except ContextTooLongError:
             return None
+        answer = replace(answer, usage=self._spending.weighed(question, answer))
         self._around.meter.settle(answer.usage)
         if answer.stop is StopReason.CONTEXT_FULL:
             # Nothing of it is kept, but it was paid for.
@@ -276,18 +289,19 @@ class BaseAgent:
     def _question(self, messages: Sequence[Message], limit: RunStatus | None) -> Question | None:
         config, meter = self._config, self._around.meter
         room, output = config.context_tokens, config.max_response_tokens
-        tools, always_sent = self._toolbox.descriptions, self._always_sent
+        tools = self._toolbox.descriptions
         if limit:
             # Only a history with calls is refused without tools; else they need not be paid for.
             if not any(has_calls(message) for message in messages):
-                tools, always_sent = (), always_sent - self._tools_tokens
+                tools = ()
             allowed = meter.allow_last(output)
-            if allowed is None or allowed[0] <= always_sent:
+            fixed = self._spending.weighted_fixed(tools)
+            if allowed is None or allowed[0] <= fixed:
                 return None
-            room, output = min(room, allowed[0] - always_sent), allowed[1]
-        shown = fit(messages, tokens=room, result_characters=config.tool_result_characters)
+            room, output = min(room, allowed[0] - fixed), allowed[1]
+        shown = self._shown(messages, room)
         if not limit:
-            output = meter.allow(estimate_tokens(shown) + self._always_sent, output) or LEAST_OUTPUT
+            output = meter.allow(self._spending.expected(shown), output) or LEAST_OUTPUT
         return Question(
             model=config.model,
             prompt=config.prompt,
@@ -300,6 +314,11 @@ class BaseAgent:
             history=max(0, self._history - (len(messages) - len(shown))),
             person=config.person,
         )
+
+    def _shown(self, messages: Sequence[Message], room: int | None = None) -> tuple[Message, ...]:
+        config = self._config
+        tokens = config.context_tokens if room is None else room
+        return fit(messages, tokens=tokens, result_characters=config.tool_result_characters)
 
     # -- after the answer ------------------------------------------------------------------------
 

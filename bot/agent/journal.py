@@ -62,6 +62,7 @@ class StoredJournal:
                 now=self.now(),
                 input_tokens=counters.usage.all_input,
                 output_tokens=counters.usage.output,
+                discounted_tokens=counters.usage.discount,
                 reserved_tokens=counters.reserved,
                 tool_calls=counters.tool_calls,
                 seconds_used=self.seconds_used(),

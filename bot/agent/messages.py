@@ -2,7 +2,7 @@
 
 from base64 import b64decode, b64encode
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
@@ -21,12 +21,15 @@ class Usage:
         output: Output tokens, thinking included.
         cache_read: Input tokens read from the cache.
         cache_write: Input tokens written to the cache.
+        discount: What these tokens count less against a budget, since reading input from a cache
+            costs a fraction of new input. Not part of a comparison.
     """
 
     input: int = 0
     output: int = 0
     cache_read: int = 0
     cache_write: int = 0
+    discount: int = field(default=0, compare=False)
 
     @property
     def all_input(self) -> int:
@@ -35,8 +38,13 @@ class Usage:
 
     @property
     def total(self) -> int:
-        """What counts against a budget: input, cache and output."""
+        """All tokens: input, cached or not, and output."""
         return self.all_input + self.output
+
+    @property
+    def weighted(self) -> int:
+        """Tokens as they count against a budget."""
+        return self.total - self.discount
 
     def __add__(self, other: "Usage") -> "Usage":
         return Usage(
@@ -44,6 +52,7 @@ class Usage:
             self.output + other.output,
             self.cache_read + other.cache_read,
             self.cache_write + other.cache_write,
+            self.discount + other.discount,
         )
 
 
@@ -156,6 +165,7 @@ class Answer:
         model: The model that really answered, as the provider names it.
         native: The provider's own content blocks, JSON, to be sent back unchanged to the same
             provider and model (thinking blocks are signed); `None` when text and calls say it all.
+        thought: The model thought before it answered.
     """
 
     text: str
@@ -164,6 +174,7 @@ class Answer:
     usage: Usage = Usage()
     model: str = ""
     native: list[Json] | None = None
+    thought: bool = False
 
 
 Message = UserMessage | ToolResults | Answer
@@ -193,8 +204,10 @@ def to_json(message: Message) -> Json:
                     message.usage.cache_read,
                     message.usage.cache_write,
                 ],
+                "discount": message.usage.discount,
                 "model": message.model,
                 "native": message.native,
+                "thought": message.thought,
             }
 
 
@@ -219,9 +232,10 @@ def from_json(document: Json) -> Message:
                     for c in document["calls"]
                 ),
                 StopReason(document["stop"]),
-                Usage(*document["usage"]),
+                replace(Usage(*document["usage"]), discount=document.get("discount", 0)),
                 document["model"],
                 document["native"],
+                document.get("thought", False),
             )
     raise ValueError(f"No message: {document!r}")
 

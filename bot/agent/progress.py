@@ -29,8 +29,14 @@ TOO_LONG = (
     "Your answer was cut at its greatest length before it said or called anything. "
     "Write less at a time."
 )
+ONLY_THOUGHTS = (
+    "Only your thoughts arrived, no answer. Write the answer now, or call the tools that you need."
+)
+NO_ANSWER = "The model did not get to the end of its answer."
 MALFORMED = "wrote arguments that are no JSON object"
+#: How often an answer may be continued: one that paused, and one of which only thoughts came.
 GO_ON = 2
+GO_ON_AFTER_THOUGHTS = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +96,7 @@ class Progress:
     _results: dict[tuple[int, int], ToolResult] = field(default_factory=dict)
     _last_calls: list[str] = field(default_factory=list)
     _pauses: int = 0
+    _only_thoughts: int = 0
 
     @property
     def steps(self) -> int:
@@ -116,10 +123,11 @@ class Progress:
             if isinstance(message, ToolResults):
                 yield from message.results
 
-    def charge(self, spent_before: int) -> None:
+    def charge(self, spent_before: int, discount: int = 0) -> None:
         """Count what earlier attempts were charged beyond the answers that they stored."""
-        known = sum(answer.usage.total for answer in self.answers)
-        self.extra = Usage(input=max(0, spent_before - known))
+        known = sum((answer.usage for answer in self.answers), Usage())
+        spent = max(0, spent_before - known.total)
+        self.extra = Usage(input=spent, discount=min(spent, max(0, discount - known.discount)))
 
     def spend(self, meter: Meter, usage: Usage) -> None:
         """Count what was spent beside the answers that are kept, such as by a tool."""
@@ -187,16 +195,18 @@ class Progress:
         if answer.stop is StopReason.REFUSAL:
             return Halt(RunStatus.FAILED, REFUSED, refused=True)
         if answer.calls:
-            self._pauses = 0
+            self._pauses = self._only_thoughts = 0
             return None
-        if answer.stop is StopReason.PAUSE or (
-            answer.stop is StopReason.MAX_TOKENS and not answer.text.strip()
-        ):
+        if answer.stop is StopReason.PAUSE:
             self._pauses += 1
-            if self._pauses <= GO_ON:
-                self.note = TOO_LONG if answer.stop is StopReason.MAX_TOKENS else ""
-                return None
-            return Halt(RunStatus.FAILED, "The model did not get to the end of its answer.")
+            return None if self._pauses <= GO_ON else Halt(RunStatus.FAILED, NO_ANSWER)
+        cut = answer.stop is StopReason.MAX_TOKENS
+        if not answer.text.strip() and (cut or answer.thought):
+            self._only_thoughts += 1
+            if self._only_thoughts > GO_ON_AFTER_THOUGHTS:
+                return Halt(RunStatus.FAILED, NO_ANSWER)
+            self.note = TOO_LONG if cut else ONLY_THOUGHTS
+            return None
         if not self.text():
             return Halt(RunStatus.FAILED, EMPTY)
         return Halt(RunStatus.COMPLETED)

@@ -68,11 +68,15 @@ class Journal(Protocol):
 
 
 class Meter(Protocol):
-    """A token budget: reserved before each call, settled after it."""
+    """A budget of weighted tokens: reserved before each call, settled after it."""
 
     @property
     def fraction(self) -> float:
         """How much is used, 0 to 1; 0 without a budget."""
+        ...
+
+    def set_aside(self, input_tokens: int) -> None:
+        """Keep enough for a last step with so much input, within bounds."""
         ...
 
     def allow(self, input_tokens: int, max_output: int) -> int | None:
@@ -132,6 +136,7 @@ class Surroundings:
             call is filled in, and the flags include the results so far.
         spent_before: Tokens charged to earlier attempts, a call that was under way when the
             process died included: it was paid for, or may have been.
+        discount_before: What these tokens count less against the budget.
     """
 
     journal: Journal
@@ -141,6 +146,7 @@ class Surroundings:
     reporter: Reporter
     caller: ToolContext
     spent_before: int = 0
+    discount_before: int = 0
 
 
 class Approver(Protocol):

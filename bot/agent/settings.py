@@ -22,7 +22,7 @@ class AgentSettings(Settings):
         600, gt=0, description="Time of one turn of the main agent, in seconds."
     )
     max_response_tokens: int = Field(
-        4096, ge=256, le=16_000, description="Output tokens of one answer, main agent or run."
+        16_000, ge=256, le=16_000, description="Output tokens of one answer, main agent or run."
     )
     context_tokens: int = Field(
         100_000, ge=4000, description="History is trimmed to about so many tokens."

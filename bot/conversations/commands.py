@@ -156,7 +156,7 @@ class Commands:
         return (
             f"- {mark(run.status)} `{short(run.id)}` #{run.number} **{run.label}** "
             f"({run.agent}) {run.status} · {elapsed} · {run.tool_call_count} tool calls · "
-            f"{run.tokens:,} of {run.token_budget:,} tokens"
+            f"{run.weighted_tokens:,} of {run.token_budget:,} tokens"
         )
 
     async def _info(self, words: str, caller: Caller) -> CommandReply:
@@ -169,8 +169,8 @@ class Commands:
             + (f", place {details.position} in the queue" if details.position else ""),
             f"- Agent: {run.agent}, model {run.model} ({run.provider}), {run.mode}",
             f"- Task: {one_line(run.task, 300)}",
-            f"- Tokens: {run.input_tokens:,} in, {run.output_tokens:,} out, of "
-            f"{run.token_budget:,}",
+            f"- Tokens: {run.weighted_tokens:,} of {run.token_budget:,} (weighted); "
+            f"{run.tokens:,} in all: {run.input_tokens:,} in, {run.output_tokens:,} out",
             f"- Work: {details.steps} steps, {run.tool_call_count} tool calls, "
             f"{spoken(run.seconds_used)} of {spoken(run.timeout_ms / 1000)}",
             f"- Asked for: {run.created_at:%Y-%m-%d %H:%M:%S} UTC"
@@ -304,13 +304,16 @@ class Commands:
 def usage_text(report: UsageReport) -> str:
     """Return what a person has used of what they may use."""
     settings = report.settings
-    rate = settings.spawn_rate_limit
+    rate, delegation = settings.spawn_rate_limit, settings.delegation_rate_limit
     lines = [
         f"- Runs started in the last {spoken(rate.window_seconds)}: {report.started} of "
         f"{rate.max_requests}",
+        f"- Tasks delegated in the last {spoken(delegation.window_seconds)}: {report.delegated} of "
+        f"{delegation.max_requests}",
         f"- Going on: {report.running} of {settings.max_concurrent_per_user}",
         f"- Waiting: {report.queued} of {settings.max_queued_per_user}",
-        f"- Last 24 hours: {report.runs_today} runs, {report.tokens_today:,} tokens",
+        f"- Last 24 hours: {report.runs_today} runs, {report.tokens_today:,} tokens "
+        f"({report.weighted_today:,} weighted)",
         f"- One run: {settings.default_token_budget:,} tokens (at most "
         f"{settings.max_token_budget:,}), {settings.default_timeout_minutes:g} min (at most "
         f"{settings.max_timeout_minutes:g})",

@@ -36,7 +36,7 @@ class AnthropicSettings(Settings):
         "5.5), `off` asks for nothing and leaves it to the model.",
     )
     timeout_seconds: float = Field(
-        120, gt=0, description="How long to wait for a whole answer that is not streamed."
+        300, gt=0, description="How long to wait for a whole answer that is not streamed."
     )
     idle_timeout_seconds: float = Field(
         60, gt=0, description="How long a stream may be silent before it counts as broken."

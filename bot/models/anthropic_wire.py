@@ -30,6 +30,8 @@ _STOPS = {
     "model_context_window_exceeded": StopReason.CONTEXT_FULL,
 }
 
+THOUGHTS = frozenset({"thinking", "redacted_thinking"})
+
 #: What reading a document of the wrong shape raises.
 NOT_AS_PROMISED = (LookupError, TypeError, AttributeError)
 
@@ -100,7 +102,7 @@ def _with_breakpoint(message: Json) -> Json:
     if isinstance(content, str):
         content = [{"type": "text", "text": content}]
     last = content[-1]
-    if last["type"] in {"thinking", "redacted_thinking"}:
+    if last["type"] in THOUGHTS:
         return message  # the API refuses a breakpoint there
     return message | {"content": [*content[:-1], last | {"cache_control": _CACHED}]}
 
@@ -180,6 +182,7 @@ def _answer(document: Json, question: Question) -> Answer:
         model=str(document.get("model") or question.model),
         # A call that is not made gets no result, and a call without one is refused.
         native=_native(blocks) if len(calls) == len(wanted) else None,
+        thought=any(block["type"] in THOUGHTS for block in blocks),
     )
 
 

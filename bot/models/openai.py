@@ -50,7 +50,7 @@ class OpenAISettings(Settings):
         description="Whether tool calls that a small model writes into its text are made.",
     )
     timeout_seconds: float = Field(
-        120, gt=0, description="How long to wait for a whole answer that is not streamed."
+        300, gt=0, description="How long to wait for a whole answer that is not streamed."
     )
     idle_timeout_seconds: float = Field(
         60, gt=0, description="How long a stream may be silent before it counts as broken."

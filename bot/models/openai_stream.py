@@ -21,6 +21,7 @@ class Arriving:
         self.complete = False
         self.text = ""
         self._refusal = ""
+        self._reasoning = ""
         self._calls: list[Json] = []
         self._places: dict[int, Json] = {}
         self._finish = ""
@@ -30,7 +31,12 @@ class Arriving:
     @property
     def document(self) -> Json:
         """The completion so far, as a request without streaming would have brought it."""
-        message = {"content": self.text, "refusal": self._refusal, "tool_calls": self._calls}
+        message = {
+            "content": self.text,
+            "refusal": self._refusal,
+            "reasoning": self._reasoning,
+            "tool_calls": self._calls,
+        }
         choice = {"message": message, "finish_reason": self._finish}
         return {"choices": [choice], "model": self._model, "usage": self._usage}
 
@@ -52,6 +58,9 @@ class Arriving:
         for choice in chunk.choices:
             self.text += choice.delta.content or ""
             self._refusal += choice.delta.refusal or ""
+            further = choice.delta.model_extra or {}
+            thought = further.get("reasoning_content") or further.get("reasoning") or ""
+            self._reasoning += thought if isinstance(thought, str) else ""
             for piece in choice.delta.tool_calls or ():
                 self._grow(piece)
             if choice.finish_reason is not None:

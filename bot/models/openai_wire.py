@@ -165,6 +165,8 @@ def _answer(document: Json, question: Question, *, text_calls: bool) -> Answer:
         stop=stop,
         usage=_usage(document.get("usage"), question, message),
         model=str(document.get("model") or question.model),
+        # The field has one of these names, by server; OpenAI itself sends none.
+        thought=bool(message.get("reasoning_content") or message.get("reasoning")),
     )
 
 

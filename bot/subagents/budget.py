@@ -2,14 +2,18 @@
 
 from bot.agent.messages import Usage
 
-#: The part of a budget that is set aside from the start for the last step.
+#: The part of a budget that is set aside from the start for the last step, and the most that is set
+#: aside when there is much to report on.
 LAST_STEP_SHARE = 0.2
+MOST_LAST_STEP_SHARE = 0.4
+#: Output tokens of a last report, at least.
+REPORT_OUTPUT = 2_000
 LEAST_OUTPUT = 256
 LEAST_LAST_OUTPUT = 64
 
 
 class Budget:
-    """The token budget of one run, in and out together.
+    """The token budget of one run, in weighted tokens, in and out together.
 
     Only the attempt that holds the run counts here, and every step stores the count, so it is the
     same number that the next attempt begins with. Spending passes the budget by at most one call.
@@ -19,6 +23,7 @@ class Budget:
         self.total = total
         self.spent = 0
         self._aside = int(total * LAST_STEP_SHARE)
+        self._most_aside = int(total * MOST_LAST_STEP_SHARE)
 
     @property
     def fraction(self) -> float:
@@ -31,8 +36,13 @@ class Budget:
         return max(0, self.total - self.spent)
 
     def settle(self, usage: Usage) -> None:
-        """Count what a call cost, cached tokens included."""
-        self.spent += usage.total
+        """Count what a call cost."""
+        self.spent += usage.weighted
+
+    def set_aside(self, input_tokens: int) -> None:
+        """Keep enough for a last step with so much input, within bounds; never less than before."""
+        wanted = min(input_tokens + REPORT_OUTPUT, self._most_aside)
+        self._aside = max(self._aside, wanted)
 
     def allow(self, input_tokens: int, max_output: int) -> int | None:
         """Return the most output tokens of an ordinary step; `None` when only the last is left."""
@@ -57,6 +67,9 @@ class Unlimited:
 
     def settle(self, usage: Usage) -> None:
         """Count nothing here: the turn's row keeps the sum."""
+
+    def set_aside(self, input_tokens: int) -> None:
+        """Keep nothing."""
 
     def allow(self, input_tokens: int, max_output: int) -> int | None:
         """Allow what is asked for."""

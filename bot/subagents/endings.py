@@ -103,6 +103,7 @@ class Endings:
         measured = {
             "input_tokens": outcome.input_tokens,
             "output_tokens": outcome.output_tokens,
+            "discounted_tokens": outcome.discounted_tokens,
             "tool_call_count": outcome.tool_calls,
             "seconds_used": outcome.seconds_used,
             "model": outcome.model or None,
@@ -195,7 +196,7 @@ class Endings:
                 run.status,
                 run_id=run.id,
                 user_id=run.user_id,
-                tokens=run.tokens,
+                tokens=run.weighted_tokens,
                 tool_calls=run.tool_call_count,
                 duration_seconds=run.seconds_used,
                 error=run.error or "",

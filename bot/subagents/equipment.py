@@ -110,6 +110,7 @@ class Equipment:
                 private=bool(run.metadata.get(PRIVATE)),
             ),
             spent_before=run.tokens,
+            discount_before=run.discounted_tokens,
         )
 
     def journal(self, run: Run, clock: WorkClock) -> StoredJournal:

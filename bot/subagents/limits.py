@@ -17,6 +17,13 @@ class SpawnRateLimit(Settings):
     window_seconds: int = Field(3600, ge=1, description="Length of the window, in seconds.")
 
 
+class DelegationRateLimit(Settings):
+    """How many tasks one user may have delegated within a sliding window."""
+
+    max_requests: int = Field(60, ge=1, description="Tasks delegated for one user per window.")
+    window_seconds: int = Field(3600, ge=1, description="Length of the window, in seconds.")
+
+
 class SubagentSettings(Settings):
     """Everything under `subagents:` (features G1–G15)."""
 
@@ -42,12 +49,17 @@ class SubagentSettings(Settings):
     )
     max_tool_calls_per_run: int = Field(25, ge=1, description="Tool calls of one run.")
     default_token_budget: int = Field(
-        50_000, ge=1000, description="Tokens (input and output) of a run that asks for none."
+        50_000,
+        ge=1000,
+        description="Weighted tokens of a run that asks for none: output and new input count 1,"
+        " "
+        "input read from a provider's cache by its price.",
     )
     max_token_budget: int = Field(
-        200_000, ge=1000, description="The most tokens a run can ask for; more is clamped."
+        200_000, ge=1000, description="The most weighted tokens a run can ask for; more is clamped."
     )
     spawn_rate_limit: SpawnRateLimit = SpawnRateLimit()
+    delegation_rate_limit: DelegationRateLimit = DelegationRateLimit()
     cleanup_interval_seconds: float = Field(
         60, gt=0, description="How often finished runs are swept, in seconds."
     )
@@ -75,7 +87,8 @@ class Usage:
     """What the tables say at the moment of the decision, inside its transaction.
 
     Attributes:
-        started_in_window: Runs this person started within the rate window, refused ones excepted.
+        started_in_window: Runs this person started within the rate window, refused ones excepted;
+            for a delegated task, tasks that were delegated.
         oldest_in_window: When the first of these started.
         running: Slots that this person's runs hold.
         queued: This person's runs that wait for a slot.
@@ -113,15 +126,18 @@ def decide(
         LimitReachedError: A cap refuses it; the text says which, how much is used, and when to
             try again.
     """
-    rate = settings.spawn_rate_limit
+    rate = settings.spawn_rate_limit if may_queue else settings.delegation_rate_limit
     if usage.started_in_window >= rate.max_requests:
         oldest = usage.oldest_in_window or now
         free_at = oldest + timedelta(seconds=rate.window_seconds)
         wait = max(1.0, (free_at - now).total_seconds())
+        used = f"{usage.started_in_window} of {rate.max_requests}"
+        text = f"You have started {used} runs" if may_queue else f"I have delegated {used} tasks"
+        key = "spawn_rate_limit" if may_queue else "delegation_rate_limit"
         raise LimitReachedError(
-            f"You have started {usage.started_in_window} of {rate.max_requests} runs in the last "
-            f"{spoken(rate.window_seconds)}; the next one is possible in {spoken(wait)}.",
-            limit="subagents.spawn_rate_limit.max_requests",
+            f"{text} in the last {spoken(rate.window_seconds)}; the next one is possible in "
+            f"{spoken(wait)}.",
+            limit=f"subagents.{key}.max_requests",
             retry_after_seconds=wait,
         )
     mine = usage.running >= settings.max_concurrent_per_user

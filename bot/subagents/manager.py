@@ -163,7 +163,7 @@ class SubagentManager:
         rules = [*kept.get("permissions", ()), *parent.metadata.get("permissions", ())]
         apart = kept.get("own_workspace") or parent.metadata.get("own_workspace")
         plan.values["metadata"] = {"permissions": rules, "own_workspace": bool(apart)}
-        left = max(100, parent.token_budget - parent.tokens)
+        left = max(100, parent.token_budget - parent.weighted_tokens)
         plan.values["token_budget"] = min(plan.values["token_budget"], left)
 
     async def _known(self, tx: Transaction, plan: Plan) -> Run | None:
@@ -171,7 +171,7 @@ class SubagentManager:
         known = await runs.get(tx, plan.values["id"])
         if known is None and plan.values["mode"] == "async":
             # Two delegated tasks are worked off by two callers: they are never one run.
-            known = await runs.identical_in_batch(tx, plan.values)
+            known = await admission.identical_in_batch(tx, plan.values)
         return known
 
     async def _again(self, tx: Transaction, run: Run, plan: Plan) -> Spawned:
@@ -182,8 +182,11 @@ class SubagentManager:
 
     async def _admit(self, tx: Transaction, plan: Plan, *, may_queue: bool) -> Spawned:
         now, settings = self._office.now(), self._office.settings
-        window = now - timedelta(seconds=settings.spawn_rate_limit.window_seconds)
-        counts = await admission.counts(tx, plan.values["user_id"], window)
+        rate = settings.spawn_rate_limit if may_queue else settings.delegation_rate_limit
+        window = now - timedelta(seconds=rate.window_seconds)
+        counts = await admission.counts(
+            tx, plan.values["user_id"], window, mode=plan.values["mode"]
+        )
         usage = Usage(
             started_in_window=counts.started_in_window,
             oldest_in_window=counts.oldest_in_window,
@@ -308,19 +311,25 @@ class SubagentManager:
         office = self._office
         now = office.now()
         window = now - timedelta(seconds=office.settings.spawn_rate_limit.window_seconds)
+        seconds = office.settings.delegation_rate_limit.window_seconds
         async with office.database.snapshot() as tx:
             counts = await admission.counts(tx, caller.user.key, window)
-            tokens, cost_runs = await admission.tokens_since(
+            delegated = await admission.counts(
+                tx, caller.user.key, now - timedelta(seconds=seconds), mode="sync"
+            )
+            tokens, weighted, cost_runs = await admission.tokens_since(
                 tx, caller.user.key, now - timedelta(days=1)
             )
             everyone = await users.count(tx) if caller.role is Role.ADMIN else None
         return UsageReport(
             settings=office.settings,
             started=counts.started_in_window,
+            delegated=delegated.started_in_window,
             running=counts.running,
             queued=counts.queued,
             running_global=counts.running_global,
             tokens_today=tokens,
+            weighted_today=weighted,
             runs_today=cost_runs,
             people=everyone,
         )
@@ -337,6 +346,8 @@ class UsageReport:
     running_global: int
     tokens_today: int
     runs_today: int
+    weighted_today: int = 0
+    delegated: int = 0
     people: int | None = None
 
 

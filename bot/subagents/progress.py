@@ -48,7 +48,7 @@ class RunReporter:
                 tool=tool,
                 call=call,
                 tool_calls=counters.tool_calls,
-                tokens=counters.usage.total,
+                tokens=counters.usage.weighted,
                 elapsed_seconds=self.clock.used(),
             )
         )
@@ -77,7 +77,7 @@ def card_of(run: Run, owner: Identity) -> RunCard:
         status=run.status,
         elapsed_seconds=run.seconds_used,
         tool_calls=run.tool_call_count,
-        tokens=run.tokens,
+        tokens=run.weighted_tokens,
         token_budget=run.token_budget,
         awaited=run.mode == "sync",
         message_id=run.card_message_id,
@@ -134,7 +134,7 @@ class Cards:
             status=run.status,
             elapsed_seconds=run.seconds_used,
             tool_calls=run.tool_call_count,
-            tokens=run.tokens,
+            tokens=run.weighted_tokens,
         )
         self._keep(card, moved)
 

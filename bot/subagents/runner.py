@@ -5,7 +5,7 @@ import logging
 from collections.abc import Coroutine
 from dataclasses import replace
 
-from bot.agent.base_agent import BaseAgent
+from bot.agent.base_agent import INTERRUPTED_OUTPUT, BaseAgent
 from bot.agent.messages import estimate_tokens
 from bot.agent.progress import AgentResult, Progress
 from bot.agent.protocols import AnswerEntry
@@ -92,7 +92,9 @@ class Runner:
             before = await runs.get(tx, run_id)
             if before is None or before.status.final:
                 return None
-            reserve = estimate_tokens(before.task) + shop.agent_settings.max_response_tokens
+            reserve = estimate_tokens(before.task) + min(
+                shop.agent_settings.max_response_tokens, INTERRUPTED_OUTPUT
+            )
             run = await runs.claim(
                 tx,
                 run_id,
@@ -205,6 +207,7 @@ class Runner:
             outcome,
             input_tokens=progress.usage.all_input,
             output_tokens=progress.usage.output,
+            discounted_tokens=progress.usage.discount,
             tool_calls=progress.tool_calls,
             model=progress.answers[-1].model,
             transcript=progress.transcript(),
@@ -218,6 +221,7 @@ def _outcome(result: AgentResult, clock: WorkClock) -> Outcome:
         error=result.error,
         input_tokens=result.usage.all_input,
         output_tokens=result.usage.output,
+        discounted_tokens=result.usage.discount,
         tool_calls=result.tool_calls,
         seconds_used=clock.used(),
         model=result.model,

@@ -84,7 +84,7 @@ class Summaries:
             return None
         prompt = PROMPT.format(instruction=agent.summarize)
         messages = (UserMessage(MATERIAL.format(task=run.task, report=outcome.text)),)
-        used = (outcome.input_tokens or 0) + (outcome.output_tokens or 0)
+        used = outcome.weighted_tokens
         room = run.token_budget - used - estimate_tokens(prompt) - estimate_tokens(messages)
         if room < LEAST_OUTPUT:
             log.info("The result of run %s stays long: its tokens are used up", run.id)

@@ -29,6 +29,16 @@ WORDS = {
     RunStatus.LOST: "was lost",
 }
 
+#: Limits at which a run writes its last report.
+LIMITS = frozenset(
+    {
+        RunStatus.TIMEOUT,
+        RunStatus.BUDGET_EXCEEDED,
+        RunStatus.MAX_TOOL_CALLS,
+        RunStatus.MAX_STEPS,
+    }
+)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
@@ -46,10 +56,17 @@ class Outcome:
     error: str = ""
     input_tokens: int | None = None
     output_tokens: int | None = None
+    discounted_tokens: int | None = None
     tool_calls: int | None = None
     seconds_used: float | None = None
     model: str = ""
     transcript: tuple[Json, ...] = ()
+
+    @property
+    def weighted_tokens(self) -> int:
+        """The tokens as they count against the budget."""
+        used = (self.input_tokens or 0) + (self.output_tokens or 0)
+        return used - (self.discounted_tokens or 0)
 
 
 def mark(status: RunStatus) -> str:
@@ -60,13 +77,15 @@ def mark(status: RunStatus) -> str:
 def title(run: Run) -> str:
     """Return the first line of an announcement."""
     words = WORDS.get(run.status, str(run.status))
+    if run.status in LIMITS and run.result:
+        words += " (partial report)"
     return f"{mark(run.status)} Sub-agent {words}: “{run.label}” ({short(run.id)})"
 
 
 def footer(run: Run) -> str:
     """Return the quiet line under an announcement."""
     parts = [
-        f"{run.tokens:,} of {run.token_budget:,} tokens",
+        f"{run.weighted_tokens:,} of {run.token_budget:,} tokens",
         spoken(run.seconds_used),
         f"{run.tool_call_count} tool calls" if run.tool_call_count != 1 else "1 tool call",
     ]
@@ -79,11 +98,10 @@ def reason(run: Run, outcome: Outcome) -> str:
     """Return why a run did not complete, naming the limit, what was used, and the key to change."""
     minutes = spoken(run.timeout_ms / 1000)
     key = "timeout_minutes" if run.mode == "async" else "subagents.sync_timeout_seconds"
-    tokens = (outcome.input_tokens or 0) + (outcome.output_tokens or 0)
     texts = {
         RunStatus.TIMEOUT: f"It was stopped at its limit of {minutes} (`{key}`).",
         RunStatus.BUDGET_EXCEEDED: (
-            f"It used {tokens:,} of its {run.token_budget:,} tokens "
+            f"It used {outcome.weighted_tokens:,} of its {run.token_budget:,} tokens "
             "(`token_budget`, at most `subagents.max_token_budget`)."
         ),
         RunStatus.MAX_TOOL_CALLS: (

@@ -45,3 +45,7 @@ def upgrade() -> None:
         postgresql.JSONB(none_as_null=True, astext_type=sa.Text()), "postgresql"
     )
     op.add_column("workers", sa.Column("ended_platforms", document))
+    op.add_column(
+        "subagent_runs",
+        sa.Column("discounted_tokens", sa.Integer(), server_default=sa.text("0"), nullable=False),
+    )

@@ -61,7 +61,9 @@ async def test_what_is_counted_is_what_the_tables_hold(
     async with database.admission() as tx:
         found = await admission.counts(tx, alice.key, window)
         nobody = await admission.counts(tx, "discord::404", window)
+        delegated = await admission.counts(tx, alice.key, window, mode="sync")
 
+    assert (delegated.started_in_window, delegated.running) == (0, 2)
     assert found == Counts(
         started_in_window=6,
         oldest_in_window=oldest,

@@ -311,12 +311,12 @@ async def test_tokens_are_summed_per_person_from_a_moment_on(
     await stored.run(alice, input_tokens=1000)
     since = clock()
     clock.advance(1)
-    await stored.run(alice, input_tokens=10, output_tokens=5)
+    await stored.run(alice, input_tokens=10, output_tokens=5, discounted_tokens=7)
     await stored.run(alice, input_tokens=1)
     await stored.run(bob, input_tokens=100)
 
     async with database.snapshot() as tx:
-        assert await admission.tokens_since(tx, alice.key, since) == (16, 2)
+        assert await admission.tokens_since(tx, alice.key, since) == (16, 9, 2)
 
 
 async def test_a_transcript_is_empty_until_the_run_is_over(

@@ -95,6 +95,9 @@ class FakeMeter:
     settled: list[Usage] = field(default_factory=list)
     asked: list[int] = field(default_factory=list)
 
+    def set_aside(self, input_tokens: int) -> None:
+        pass
+
     def allow(self, input_tokens: int, max_output: int) -> int | None:
         self.asked.append(input_tokens)
         return max_output

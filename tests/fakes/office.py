@@ -10,7 +10,7 @@ from bot.events import EventBus, RunEvent
 from bot.platforms.base import RunCard
 from bot.subagents.active import ActiveRuns
 from bot.subagents.endings import Endings, Hooks
-from bot.subagents.limits import SpawnRateLimit, SubagentSettings
+from bot.subagents.limits import DelegationRateLimit, SpawnRateLimit, SubagentSettings
 from bot.subagents.manager import Office, SubagentManager
 from bot.subagents.planning import Planner
 from bot.subagents.progress import Cards
@@ -133,6 +133,7 @@ def limits(
         max_concurrent_global=everyone,
         max_queued_per_user=queued,
         spawn_rate_limit=SpawnRateLimit(max_requests=rate),
+        delegation_rate_limit=DelegationRateLimit(max_requests=rate),
         **more,
     )
 

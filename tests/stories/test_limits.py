@@ -3,10 +3,10 @@
 import pytest
 
 from bot.subagents import clock
-from bot.subagents.limits import SpawnRateLimit, SubagentSettings
+from bot.subagents.limits import DelegationRateLimit, SpawnRateLimit, SubagentSettings
 from bot.values import Identity, RunStatus, short
 from tests.fakes.anthropic_server import Reply
-from tests.stories.stage import ALICE, BOB, PLATFORM, Play, Stage, call, calls, said, stage
+from tests.stories.stage import ALICE, BOB, PLATFORM, Play, Stage, call, calls, is_run, said, stage
 
 
 def waiting_runs(*words: str) -> dict[str, list[Reply]]:
@@ -62,6 +62,34 @@ async def test_nobody_waits_behind_another_persons_queue(database_url: str) -> N
         assert await as_they_ended(it, sorted(words)) == [
             f"user{k}-{n}" for n in "ab" for k in range(3)
         ]
+
+
+async def test_delegated_tasks_have_a_rate_limit_of_their_own(database_url: str) -> None:
+    settings = SubagentSettings(
+        spawn_rate_limit=SpawnRateLimit(max_requests=1),
+        delegation_rate_limit=DelegationRateLimit(max_requests=2),
+    )
+    tasks = ["First", "Second", "Third"]
+    play = Play(
+        main=[
+            *(call("delegate_to_subagent", task=task, tools_needed=[]) for task in tasks),
+            call("sessions_spawn", task="Fourth"),
+            Reply(text="Two were done."),
+        ],
+        runs={word: [Reply(text="Done.")] for word in (*tasks, "Fourth")},
+    )
+    async with stage(database_url, play, subagents=settings) as it:
+        await it.say(ALICE, "Delegate three tasks.")
+        await it.outlet.replied()
+        await it.ended("Fourth", RunStatus.COMPLETED)
+        usage = await it.command(ALICE, "/subagents usage")
+
+    results = [said(body["messages"][-1]) for body in play.asked if not is_run(body)]
+    refusal = results[3]
+    assert "2 of 2 tasks in the last 1 h; the next one is possible in " in refusal
+    assert "accepted" in results[4], "spawning has its own limit"
+    assert "Tasks delegated in the last 1 h: 2 of 2" in usage.text
+    assert "Runs started in the last 1 h: 1 of 1" in usage.text
 
 
 async def test_the_rate_limit_names_itself_what_is_used_and_when_to_come_back(

@@ -105,7 +105,7 @@ class Short:
             meter=Budget(10_000) if tight else FakeMeter(),
             inbox=self.inbox,
         )
-        cost = Usage(3_000, 1_000) if tight else Usage(10, 5)
+        cost = Usage(0, 1_000, cache_write=3_000) if tight else Usage(10, 5)
         self.steps: list[Line] = [
             asks_for(call("look", n=n), text=f"Step {n}.", usage=cost) for n in (1, 2)
         ]
@@ -296,7 +296,7 @@ async def test_spending_passes_the_budget_by_at_most_one_call(
 
     def respond(question: Question) -> Line:
         sent, share = left.pop(0) if left else (10, 0.1)
-        usage = Usage(sent, int(question.max_tokens * share))
+        usage = Usage(0, int(question.max_tokens * share), cache_write=sent)
         spent.append(usage.total)
         if len(spent) > len(costs):
             return says("Twelve.", usage=usage)
@@ -327,7 +327,7 @@ async def test_spending_keeps_to_the_budget_when_calls_cost_what_was_estimated(
 
     def respond(question: Question) -> Line:
         share = left.pop(0) if left else 1.0
-        usage = Usage(seen.asked[-1], int(question.max_tokens * share))
+        usage = Usage(0, int(question.max_tokens * share), cache_write=seen.asked[-1])
         if not question.tools_allowed:
             return says("Twelve.", usage=Usage(0, question.max_tokens))
         return asks_for(call("look", n=len(left) + meter.spent), usage=usage)

@@ -1,5 +1,7 @@
 """Models that refuse, break off, pause, overflow, say nothing, or cannot be reached."""
 
+from dataclasses import replace
+
 import pytest
 
 from bot.agent.messages import (
@@ -75,12 +77,24 @@ async def test_one_that_was_cut_before_it_said_anything_is_told_so_and_goes_on(
     assert "cut at its greatest length" in told(model.last)
 
 
-async def test_one_that_is_cut_again_and_again_fails(office: Office) -> None:
-    model = ScriptedModel(*[says("", stop=StopReason.MAX_TOKENS)] * 3)
+@pytest.mark.parametrize("stop", [StopReason.MAX_TOKENS, StopReason.END])
+async def test_only_thoughts_are_continued_once(office: Office, stop: StopReason) -> None:
+    thoughts = replace(says("", stop=stop), thought=True)
+    model = ScriptedModel(thoughts, says("Twelve."))
 
     result = await office.work(model)
 
-    assert (result.status, len(model.questions)) == (RunStatus.FAILED, 3)
+    assert (result.status, result.text) == (RunStatus.COMPLETED, "Twelve.")
+    assert len(model.questions) == 2
+
+
+@pytest.mark.parametrize("stop", [StopReason.MAX_TOKENS, StopReason.END])
+async def test_only_thoughts_twice_in_a_row_fail(office: Office, stop: StopReason) -> None:
+    model = ScriptedModel(*[replace(says("", stop=stop), thought=True)] * 2)
+
+    result = await office.work(model)
+
+    assert (result.status, len(model.questions)) == (RunStatus.FAILED, 2)
     assert "did not get to the end" in result.error
 
 
@@ -258,17 +272,23 @@ async def test_long_history_is_trimmed_to_its_room_before_it_is_sent(office: Off
 
 
 async def test_the_last_step_is_trimmed_to_what_can_still_be_paid(office: Office) -> None:
-    answers = [
-        asks_for(call("look", n=n), text="I look. " * 300, usage=Usage(0, 1_500)) for n in range(4)
-    ]
-    model = ScriptedModel(*answers, says("Twelve."))
+    def respond(question: Question) -> Line:
+        if not question.tools_allowed:
+            return says("Twelve.")
+        n = len(question.messages)
+        usage = Usage(estimate_tokens(question.messages), 300)
+        return asks_for(call("look", n=n), text="I look. " * 300, usage=usage)
+
+    model = ScriptedModel(respond=respond)
 
     result = await office.work(model, a_tool("look"), around=surroundings(meter=Budget(10_000)))
 
     assert (result.status, result.text) == (RunStatus.BUDGET_EXCEEDED, "Twelve.")
     assert not model.last.tools_allowed
-    assert model.last.messages[1] == UserMessage("[2 earlier messages are left out here]")
-    assert estimate_tokens(model.last.messages) < 4_000 - model.last.max_tokens
+    left_out = model.last.messages[1]
+    assert isinstance(left_out, UserMessage)
+    assert "earlier messages are left out here" in left_out.text
+    assert estimate_tokens(model.last.messages) < 4_500 - model.last.max_tokens
     assert_pairs_are_whole(model.last.messages)
 
 

@@ -105,6 +105,18 @@ async def test_the_end_of_the_history_and_of_the_step_before_are_cached_too(
     assert marked == ["Hello.", "Look it up."]
 
 
+async def test_an_answer_of_thoughts_alone_is_known_as_such(
+    server: FakeAnthropic, model: AnthropicModel
+) -> None:
+    server.script = in_order(Reply(blocks=(THOUGHT,)), Reply(text="Twelve."))
+
+    thoughts, words = await model.ask(ask()), await model.ask(ask())
+
+    assert (thoughts.text, thoughts.thought) == ("", True)
+    assert not words.thought
+    assert from_json(to_json(thoughts)) == thoughts
+
+
 async def test_no_breakpoint_is_set_on_a_thought(
     server: FakeAnthropic, model: AnthropicModel
 ) -> None:

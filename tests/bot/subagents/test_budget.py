@@ -44,6 +44,25 @@ def test_whatever_calls_cost_spending_passes_the_budget_by_at_most_one(
     assert budget.spent - newest <= total
 
 
+def test_a_budget_counts_weighted_tokens() -> None:
+    budget = Budget(10_000)
+
+    budget.settle(Usage(5_000, 500, discount=4_500))
+
+    assert budget.spent == 1_000
+
+
+def test_more_is_set_aside_when_there_is_more_to_report_on_within_bounds() -> None:
+    budget = Budget(50_000)
+
+    budget.set_aside(1_000)
+    assert budget.allow(0, 50_000) == 40_000
+    budget.set_aside(13_000)
+    assert budget.allow(0, 50_000) == 35_000
+    budget.set_aside(90_000)
+    assert budget.allow(0, 50_000) == 30_000
+
+
 @given(totals, st.integers(0, 250_000), max_outputs)
 def test_the_last_step_fits_in_what_is_left(total: int, spent: int, max_output: int) -> None:
     budget = Budget(total)

@@ -10,6 +10,7 @@ from pydantic import ValidationError
 from bot.errors import LimitReachedError
 from bot.subagents.limits import (
     Admission,
+    DelegationRateLimit,
     SpawnRateLimit,
     SubagentSettings,
     Usage,
@@ -29,6 +30,9 @@ settings = st.builds(
     max_queued_per_user=numbers,
     spawn_rate_limit=st.builds(
         SpawnRateLimit, max_requests=caps, window_seconds=st.integers(1, 7200)
+    ),
+    delegation_rate_limit=st.builds(
+        DelegationRateLimit, max_requests=caps, window_seconds=st.integers(1, 7200)
     ),
 )
 usages = st.builds(
@@ -59,7 +63,8 @@ def test_a_run_is_never_let_in_past_a_cap(
     except LimitReachedError:
         return
 
-    assert usage.started_in_window < caps.spawn_rate_limit.max_requests
+    rate = caps.spawn_rate_limit if may_queue else caps.delegation_rate_limit
+    assert usage.started_in_window < rate.max_requests
     if admission is Admission.ADMITTED:
         assert usage.running < caps.max_concurrent_per_user
         assert usage.running_global < caps.max_concurrent_global
@@ -84,6 +89,13 @@ def test_a_run_is_refused_only_at_a_cap_that_is_named_with_what_is_used(
             assert usage.started_in_window >= rate.max_requests
             assert f"{usage.started_in_window} of {rate.max_requests} runs" in text
             assert spoken(rate.window_seconds) in text
+            assert may_queue
+        case "subagents.delegation_rate_limit.max_requests":
+            delegated = caps.delegation_rate_limit
+            assert usage.started_in_window >= delegated.max_requests
+            assert f"{usage.started_in_window} of {delegated.max_requests} tasks" in text
+            assert spoken(delegated.window_seconds) in text
+            assert not may_queue
         case "subagents.max_concurrent_per_user":
             assert usage.running >= caps.max_concurrent_per_user
             assert f"{usage.running} of your {caps.max_concurrent_per_user} runs" in text
@@ -121,8 +133,9 @@ def test_a_refusal_says_nothing_that_is_not_so(caps: SubagentSettings, usage: Us
 def test_below_every_cap_a_run_is_let_in(
     caps: SubagentSettings, usage: Usage, may_queue: bool
 ) -> None:
+    rate = caps.spawn_rate_limit if may_queue else caps.delegation_rate_limit
     free = (
-        usage.started_in_window < caps.spawn_rate_limit.max_requests
+        usage.started_in_window < rate.max_requests
         and usage.running < caps.max_concurrent_per_user
         and usage.running_global < caps.max_concurrent_global
         and usage.queued == 0

@@ -35,6 +35,7 @@ RUN = Run(
     error=None,
     input_tokens=12_000,
     output_tokens=345,
+    discounted_tokens=0,
     token_budget=50_000,
     reserved_tokens=0,
     tool_call_count=5,
@@ -67,6 +68,23 @@ def test_a_title_says_in_words_how_it_ended(status: RunStatus) -> None:
     assert "_" not in said
     assert ("completed" in said) == (status is RunStatus.COMPLETED)
     assert ("🟢" in said) == (status is RunStatus.COMPLETED)
+
+
+@pytest.mark.parametrize("status", FINAL)
+def test_a_report_at_a_limit_is_titled_partial(status: RunStatus) -> None:
+    at_a_limit = status in {
+        RunStatus.TIMEOUT,
+        RunStatus.BUDGET_EXCEEDED,
+        RunStatus.MAX_TOOL_CALLS,
+        RunStatus.MAX_STEPS,
+    }
+
+    assert ("partial report" in title(replace(RUN, status=status))) == at_a_limit
+    assert "partial" not in title(replace(RUN, status=status, result=None))
+
+
+def test_the_footer_counts_weighted_tokens() -> None:
+    assert footer(replace(RUN, discounted_tokens=9_000)).startswith("3,345 of 50,000 tokens")
 
 
 def test_the_footer_tells_tokens_time_tools_and_model() -> None:

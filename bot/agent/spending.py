@@ -1,0 +1,85 @@
+"""Weighs the tokens of requests: input that the provider has cached counts by its price."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from bot.agent.messages import Answer, Message, Usage, estimate_tokens
+from bot.models.base import Question, ToolDescription
+
+
+@dataclass(slots=True)
+class Spending:
+    """The requests of one piece of work, each compared with the one before.
+
+    Attributes:
+        weight_of: Gives the weight of a token that a model reads from its cache.
+    """
+
+    prompt: str
+    model: str
+    tools: tuple[ToolDescription, ...]
+    weight_of: Callable[[str], float]
+    _previous: Question | None = None
+    _previous_input: int = 0
+
+    def fixed(self, tools: Sequence[ToolDescription]) -> int:
+        """Return the tokens of the system prompt and these tools."""
+        spelled = "".join(f"{tool.description}{tool.schema}" for tool in tools)
+        return estimate_tokens(self.prompt) + (estimate_tokens(spelled) if tools else 0)
+
+    def weighted_fixed(self, tools: Sequence[ToolDescription]) -> int:
+        """Return the weighted tokens of the system prompt and these tools in the next request."""
+        known = self._previous is not None and self._previous.tools == tuple(tools)
+        return int(self.fixed(tools) * (self.weight_of(self.model) if known else 1))
+
+    def expected(self, messages: Sequence[Message], *, most: int | None = None) -> int:
+        """Return the weighted input tokens that a request with all tools would cost.
+
+        Args:
+            messages: What it would show.
+            most: More tokens of messages than this are never sent.
+        """
+        tokens = estimate_tokens(messages)
+        if most is not None:
+            tokens = min(tokens, most)
+        whole = tokens + self.fixed(self.tools)
+        cached = self._repeated(messages, self.tools, whole)
+        return whole - int(cached * (1 - self.weight_of(self.model)))
+
+    def weighed(self, question: Question, answer: Answer) -> Usage:
+        """Return the usage of an answer with its discount, and remember its request.
+
+        A provider that reports no cached tokens at all may cache all the same, or count none: the
+        part equal to the previous request counts as cached.
+        """
+        usage = answer.usage
+        cached = usage.cache_read
+        if not usage.cache_read and not usage.cache_write:
+            cached = self._repeated(question.messages, question.tools, usage.all_input)
+        self._previous, self._previous_input = question, usage.all_input
+        return replace(usage, discount=int(cached * (1 - self.weight_of(answer.model))))
+
+    def recall(self, messages: Sequence[Message], usage: Usage) -> None:
+        """Take up the newest request of an earlier attempt, which showed these messages."""
+        self._previous = Question(
+            model=self.model, prompt=self.prompt, messages=tuple(messages), tools=self.tools
+        )
+        self._previous_input = usage.all_input
+
+    def _repeated(
+        self, messages: Sequence[Message], tools: Sequence[ToolDescription], whole: int
+    ) -> int:
+        """Return how many of the tokens of a request the previous request began with."""
+        before = self._previous
+        if before is None or before.tools != tuple(tools):
+            return 0
+        same = 0
+        for one, other in zip(before.messages, messages, strict=False):
+            if one is not other and one != other:
+                break
+            same += 1
+        if same == len(before.messages):
+            return min(whole, self._previous_input)
+        fixed = self.fixed(tools)
+        share = (fixed + estimate_tokens(messages[:same])) / (fixed + estimate_tokens(messages))
+        return int(whole * share)

@@ -1,0 +1,69 @@
+"""Weighted tokens of requests: what is cached counts by its price."""
+
+from dataclasses import replace
+
+import pytest
+
+from bot.agent.messages import Answer, Message, Usage, UserMessage
+from bot.agent.spending import Spending
+from bot.models.base import Question, ToolDescription
+
+TOOL = ToolDescription("look", "Look. " * 100, {"type": "object"})
+TASK = UserMessage("Count the sheep. " * 50)
+
+
+def spending() -> Spending:
+    return Spending("You count.", "some-model", (TOOL,), lambda model: 0.1)
+
+
+def ask(*messages: Message) -> Question:
+    return Question(model="some-model", prompt="You count.", messages=messages, tools=(TOOL,))
+
+
+def answer(usage: Usage) -> Answer:
+    return Answer("Next.", usage=usage, model="some-model")
+
+
+def test_reported_cached_tokens_are_discounted() -> None:
+    usage = spending().weighed(ask(TASK), answer(Usage(100, 20, 1000, 50)))
+
+    assert (usage.total, usage.weighted) == (1170, 270)
+
+
+def test_without_a_report_the_part_equal_to_the_previous_prompt_counts_as_cached() -> None:
+    it = spending()
+
+    first = it.weighed(ask(TASK), answer(Usage(1000, 20)))
+    second = it.weighed(ask(TASK, answer(Usage()), UserMessage("More")), answer(Usage(1200, 20)))
+
+    assert first.weighted == 1020
+    assert second.weighted == 1220 - 900
+
+
+def test_only_the_equal_beginning_counts_when_the_history_was_cut() -> None:
+    it = spending()
+    it.weighed(ask(TASK, UserMessage("One " * 300)), answer(Usage(1000, 20)))
+
+    usage = it.weighed(ask(TASK, UserMessage("Two " * 300)), answer(Usage(1000, 20)))
+
+    assert 300 < usage.discount < 800
+
+
+@pytest.mark.parametrize("tools", [(), (replace(TOOL, name="find"),)])
+def test_nothing_is_equal_when_the_tools_differ(tools: tuple[ToolDescription, ...]) -> None:
+    it = spending()
+    it.weighed(ask(TASK), answer(Usage(1000, 20)))
+
+    usage = it.weighed(replace(ask(TASK), tools=tools), answer(Usage(1000, 20)))
+
+    assert usage.discount == 0
+
+
+def test_the_expected_cost_of_the_next_request_is_weighted() -> None:
+    it = spending()
+    whole = it.expected([TASK])
+    it.weighed(ask(TASK), answer(Usage(whole, 20)))
+
+    again = it.expected([TASK, UserMessage("More")])
+
+    assert again == pytest.approx(whole * 0.1, abs=15)
