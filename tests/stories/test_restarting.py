@@ -1,5 +1,6 @@
 """A process is asked to end while work goes on: it is gone soon, and the next one goes on."""
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
@@ -10,11 +11,12 @@ from typing import Any
 import pytest
 
 from bot.subagents.progress import PAUSED
+from skills.base import Effects, Skill, ToolContext, tool
 from tests.fakes.anthropic_server import FakeAnthropic, Reply
 from tests.fakes.serving import Process, serving
 from tests.stories.on_discord import new_server
 from tests.stories.on_slack import new_office
-from tests.stories.stage import Play, call
+from tests.stories.stage import ALICE, Play, call, stage
 from tests.stories.test_discord_process import models
 
 pytestmark = pytest.mark.timeout(180)
@@ -155,3 +157,38 @@ async def test_an_answer_that_is_nearly_done_comes_to_its_end(
             await ends_in_time(process)
 
         assert stage.texts() == ["Once upon a time there was a sheep, the end."]
+
+
+@pytest.mark.parametrize("effects", [Effects.ONCE, Effects.NONE])
+async def test_a_call_with_side_effects_comes_to_its_end_and_others_are_cut_off(
+    sqlite_url: str, effects: Effects
+) -> None:
+    begun, opened, ends = asyncio.Event(), asyncio.Event(), list[str]()
+
+    @tool(effects=effects, timeout_seconds=50)
+    async def launch(context: ToolContext) -> str:
+        """Launch something."""
+        begun.set()
+        try:
+            await opened.wait()
+        except asyncio.CancelledError:
+            ends.append("cut off")
+            raise
+        ends.append("launched")
+        return "launched"
+
+    play = Play(runs={"Dig": [call("launch"), Reply(text="x", fault="hang")]})
+    skill = Skill(name="launching", description="For tests.", tools=(launch,))
+    async with stage(sqlite_url, play, further_skills=[skill]) as it:
+        await it.command(ALICE, "/subagents spawn Dig")
+        async with asyncio.timeout(PATIENCE):
+            await begun.wait()
+        draining = asyncio.ensure_future(it.bot.drain(1))
+        await it.outlet.until(
+            lambda: any(cards[-1].line == PAUSED for cards in it.outlet.cards.values())
+        )
+        if effects is Effects.ONCE:
+            opened.set()
+        await draining
+
+    assert ends == ["launched" if effects is Effects.ONCE else "cut off"]
