@@ -12,6 +12,7 @@ import pytest
 
 from bot.subagents.progress import PAUSED
 from skills.base import Effects, Skill, ToolContext, tool
+from tests.bot.platforms.terminal.pipes import idle
 from tests.fakes.anthropic_server import FakeAnthropic, Reply
 from tests.fakes.serving import Process, serving
 from tests.stories.on_discord import new_server
@@ -187,8 +188,8 @@ async def test_a_call_with_side_effects_comes_to_its_end_and_others_are_cut_off(
         await it.outlet.until(
             lambda: any(cards[-1].line == PAUSED for cards in it.outlet.cards.values())
         )
-        if effects is Effects.ONCE:
-            opened.set()
+        await idle()
+        opened.set()
         await draining
 
     assert ends == ["launched" if effects is Effects.ONCE else "cut off"]
