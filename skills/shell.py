@@ -118,7 +118,7 @@ def _about_files(ended: Ended) -> Iterator[str]:
     if files.can_be_undone:
         yield CAN_BE_UNDONE
     if files.lost:
-        yield f"Too large to be restored: {_listed(files.lost)}."
+        yield f"Cannot be restored: {_listed(files.lost)}."
     if files.left_out:
         yield "Devices, pipes and sockets that it made were not kept."
 

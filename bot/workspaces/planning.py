@@ -3,12 +3,13 @@
 import os
 import stat
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass, field
 
 from bot.workspaces.beneath import Opener, opened
 from bot.workspaces.copies import Manifest, open_to_read, stamp_of
 from bot.workspaces.layers import Changes, Written
-from bot.workspaces.tree import Parts
+from bot.workspaces.tree import OpenFolders, Parts
 from bot.workspaces.walk import Kind, kind_of
 
 #: The most bytes of a name on the usual file systems.
@@ -76,6 +77,7 @@ class Planner:
         self._opener = opener
         self._workspace, self._layer, self._lower = workspace, layer, lower
         self._before = before
+        self._folders = OpenFolders(opener, workspace)
         self._gone: set[Parts] = set()
         self._planned: set[Parts] = set()
         #: Folders of the layer, and where what is in them goes.
@@ -84,6 +86,10 @@ class Planner:
 
     def make(self, changes: Changes) -> Plan:
         """Return the plan for these changes."""
+        with closing(self._folders):
+            return self._made(changes)
+
+    def _made(self, changes: Changes) -> Plan:
         for parts in sorted(changes.removed, key=len, reverse=True):
             self._remove(parts)
         self.plan.removed = sorted(parts for parts in self._gone if parts[:-1] not in self._gone)
@@ -142,7 +148,8 @@ class Planner:
             self.plan.count += 1
         elif stat.S_ISREG(now.st_mode):
             self.plan.size -= now.st_size
-            if not self._is_same(written, self._workspace, target):
+            is_same_size = now.st_size == written.state.st_size
+            if not (is_same_size and self._is_same(written, self._workspace, target)):
                 self.plan.replaced.append(target)
                 self.plan.on_disk += now.st_size + _BLOCK
         self._planned.add(target)
@@ -187,11 +194,12 @@ class Planner:
         raise AssertionError("There are more names than files.")
 
     def _now(self, parts: Parts) -> os.stat_result | None:
-        if parts in self._gone:
+        # A folder that is still to be made is empty, whatever has its name so far.
+        if parts in self._gone or parts[:-1] in self._planned:
             return None
         try:
-            with opened(self._opener, self._workspace, parts[:-1]) as above:
-                return os.stat(parts[-1], dir_fd=above, follow_symlinks=False)
+            above = self._folders.above(parts)
+            return os.stat(parts[-1], dir_fd=above, follow_symlinks=False)
         except (FileNotFoundError, NotADirectoryError):
             return None
 

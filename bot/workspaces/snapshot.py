@@ -22,7 +22,7 @@ from bot.workspaces.workspace import COMMANDS, LOWER, Workspace
 log = logging.getLogger(__name__)
 
 #: Longest wait for other writers before the changes of a command are given up, in seconds.
-TAKE_OVER_SECONDS = 25.0
+TAKE_OVER_SECONDS = 120.0
 _NEW = "new"
 
 

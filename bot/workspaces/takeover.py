@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from contextlib import closing
 from functools import cache
 
-from bot.workspaces.beneath import FOLDER, Opener, opened
+from bot.workspaces.beneath import Opener, opened
 from bot.workspaces.copies import copy_file, make_folder
 from bot.workspaces.keeping import KeptChange, NotKeptError
 from bot.workspaces.planning import Plan
-from bot.workspaces.tree import Parts, remove_tree
+from bot.workspaces.tree import OpenFolders, Parts, remove_tree
 
 
 class PartlyDoneError(Exception):
@@ -37,8 +37,9 @@ def carry_out(
         OSError: It could not be done, and the workspace is as it was.
         PartlyDoneError: A part of it was done.
     """
-    for number, put in enumerate(plan.puts):
-        with opened(opener, layer, put.source[:-1]) as above:
+    with closing(OpenFolders(opener, layer)) as folders:
+        for number, put in enumerate(plan.puts):
+            above = folders.above(put.source)
             copy_file(above, put.source[-1], staging, str(number), put.state)
     if plan.puts:
         # A file that is renamed before its content is on the disk may be empty after a power cut.
@@ -78,35 +79,12 @@ def _remove_all(opener: Opener, plan: Plan, workspace: int, change: KeptChange) 
 
 
 def _put_all(opener: Opener, plan: Plan, workspace: int, staging: int) -> None:
-    with closing(_Folders(opener, workspace)) as folders:
+    with closing(OpenFolders(opener, workspace)) as folders:
         for parts, mode in plan.folders:
             make_folder(folders.above(parts), parts[-1], mode & 0o755 | 0o700)
         for number, put in enumerate(plan.puts):
             above = folders.above(put.target)
             os.rename(str(number), put.target[-1], src_dir_fd=staging, dst_dir_fd=above)
-
-
-class _Folders:
-    """Keeps the last folder open: neighbours in a plan are mostly neighbours in a folder."""
-
-    def __init__(self, opener: Opener, top: int) -> None:
-        self._opener, self._top = opener, top
-        self._parts: Parts | None = None
-        self._descriptor = -1
-
-    def above(self, parts: Parts) -> int:
-        """Return the open folder that holds something."""
-        if parts[:-1] != self._parts:
-            self.close()
-            self._descriptor = self._opener(self._top, parts[:-1], FOLDER)
-            self._parts = parts[:-1]
-        return self._descriptor
-
-    def close(self) -> None:
-        """Close the folder."""
-        if self._parts is not None:
-            self._parts = None
-            os.close(self._descriptor)
 
 
 def _sync(descriptor: int) -> None:

@@ -58,6 +58,36 @@ def remove_tree(opener: Opener, above: int, name: str) -> None:
     os.rmdir(name, dir_fd=above)
 
 
+class OpenFolders:
+    """Opens the folders that hold things, and keeps the last one open: neighbours come together.
+
+    Nobody else may write below the top meanwhile. Close it before folders are replaced.
+    """
+
+    def __init__(self, opener: Opener, top: int) -> None:
+        self._opener, self._top = opener, top
+        self._parts: Parts | None = None
+        self._descriptor = -1
+
+    def above(self, parts: Parts) -> int:
+        """Return the open folder that holds something.
+
+        Raises:
+            OSError: It is not there.
+        """
+        if parts[:-1] != self._parts:
+            self.close()
+            self._descriptor = self._opener(self._top, parts[:-1], FOLDER)
+            self._parts = parts[:-1]
+        return self._descriptor
+
+    def close(self) -> None:
+        """Close the folder."""
+        if self._parts is not None:
+            self._parts = None
+            os.close(self._descriptor)
+
+
 @contextmanager
 def opened_by_force(opener: Opener, top: int, parts: Parts) -> Iterator[int]:
     """Open a folder, also one whose permissions forbid it: a command could hide files there."""

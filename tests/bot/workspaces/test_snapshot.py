@@ -215,6 +215,40 @@ def test_a_folder_that_was_made_again_holds_only_what_is_new(
     assert told.kept == ()
 
 
+def test_a_folder_takes_the_place_of_a_link_and_nothing_is_written_where_that_led(
+    workspace: Workspace, begin: Callable[[], Command], tmp_path: Path
+) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (workspace.path / "link").symlink_to(outside)
+    first, second = begin(), begin()
+    for command in (first, second):
+        command.makes_again("link")
+        command.writes("link/x.txt", "mine")
+        command.writes("link/deep/y.txt", "deep")
+
+    told = [command.ends().problem for command in (first, second)]
+
+    assert told == ["", ""]
+    assert texts(workspace.path) == BEFORE | {"link/x.txt": "mine", "link/deep/y.txt": "deep"}
+    assert list(outside.iterdir()) == []
+
+
+def test_a_link_that_somebody_else_put_there_is_not_followed(
+    workspace: Workspace, command: Command, tmp_path: Path
+) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    command.writes("new/x.txt", "mine")
+    (workspace.path / "new").symlink_to(outside)
+
+    told = command.ends()
+
+    assert told.conflicts == (("new", "new.conflict-1"),)
+    assert (workspace.path / "new.conflict-1/x.txt").read_text() == "mine"
+    assert list(outside.iterdir()) == []
+
+
 def test_a_long_name_leaves_room_for_what_tells_the_version(
     workspace: Workspace, command: Command
 ) -> None:

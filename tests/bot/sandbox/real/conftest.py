@@ -61,12 +61,13 @@ async def sandbox(host: Host) -> AsyncIterator[Sandbox]:
         yield Sandbox(host, SMALL, ROOM, executor)
 
 
-@pytest.fixture
-async def roomy(host: Host) -> AsyncIterator[Sandbox]:
-    """A sandbox as people have it."""
+@pytest.fixture(params=[True, False], ids=["overlay", "copy"])
+async def roomy(host: Host, request: pytest.FixtureRequest) -> AsyncIterator[Sandbox]:
+    """A sandbox as users have it, with each of the two ways to keep what a command writes apart."""
     settings = replace_settings(ShellSettings(), free_memory_mb=0)
     with ThreadPoolExecutor(4) as executor:
-        yield Sandbox(replace(host), settings, Room(256_000_000, 20_000), executor)
+        room = Room(256_000_000, 20_000)
+        yield Sandbox(replace(host), settings, room, executor, is_overlay=request.param)
 
 
 def replace_settings(settings: ShellSettings, **changes: object) -> ShellSettings:

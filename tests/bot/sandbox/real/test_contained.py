@@ -297,9 +297,12 @@ asyncio.run(main())
 """
 
 
-async def test_no_command_survives_a_bot_that_is_killed(folder: Path, mark: str) -> None:
+async def test_no_command_survives_a_bot_that_is_killed_and_nothing_of_it_is_taken_over(
+    sandbox: Sandbox, folder: Path, mark: str
+) -> None:
+    command = f"echo half >half; {staying(mark)}"
     bot = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", BOT, staying(mark), str(folder), cwd=Path(__file__).parents[4]
+        sys.executable, "-c", BOT, command, str(folder), cwd=Path(__file__).parents[4]
     )
     await begun("sleep", f"9{mark}")
     commands = [process for process in living(mark) if process != bot.pid]
@@ -311,6 +314,11 @@ async def test_no_command_survives_a_bot_that_is_killed(folder: Path, mark: str)
     assert await dying.dead()
     await bot.wait()
     assert living(mark) == []
+    assert names_in(folder) == []
+    views = folder.parent / "commands"
+    assert len(names_in(views)) == 1
+    await sandbox.run("true", workspace_of(folder))
+    assert names_in(views) == []
 
 
 async def test_nothing_is_left_of_a_bot_that_is_killed_while_a_sandbox_is_made(
