@@ -4,8 +4,6 @@ import secrets
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from skills.base import ToolContext
-
 #: For the model, behind the result of a call whose effect can be undone.
 CAN_BE_UNDONE = "`/retinue undo` takes it back."
 
@@ -30,11 +28,6 @@ class Cause:
     work_id: str
     run_id: str | None
     undoes: str = ""
-
-    @classmethod
-    def of(cls, context: ToolContext) -> "Cause":
-        """Return the cause of what a tool call changes."""
-        return cls(user_id=context.user.key, work_id=context.work_id, run_id=context.run_id)
 
 
 def new_id(now: datetime, *, after: str = "") -> str:

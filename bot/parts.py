@@ -147,7 +147,7 @@ class Parts:
         self, engine: Engine, manager: SubagentManager, answers: Answers, turns: Turns
     ) -> Orchestrator:
         parts = (self.database, manager, self.records, self.agents, self.models, self.now)
-        commands = Commands(*parts, self.skillset.mcp_commands)
+        commands = Commands(*parts, self.skillset.mcp_commands, self.skillset.undo)
         self.wires.orchestrator = Orchestrator(
             database=self.database,
             engine=engine,

@@ -15,6 +15,7 @@ from bot.agent.skill_shelf import SkillFolders
 from bot.calendars.calendars import Calendars
 from bot.config import Config
 from bot.conversations.mcp_commands import McpCommands
+from bot.conversations.undo import Undo
 from bot.mcp.pins import Pins
 from bot.mcp.servers import McpServers
 from bot.net.addresses import AnyAddress
@@ -37,6 +38,7 @@ from bot.tasks import Tasks
 from bot.values import Clock
 from bot.wires import Wires
 from bot.workspaces.workspaces import Workspaces
+from db.changes import Restorer
 from db.database import Database
 from skills import (
     agent_skills,
@@ -132,6 +134,23 @@ class Skillset:
     def mcp_commands(self) -> McpCommands | None:
         """What admins may ask about MCP servers, where there are any."""
         return McpCommands(self._mcp) if self._mcp.servers else None
+
+    @property
+    def undo(self) -> Undo:
+        """What users may take back."""
+        config = self._config
+        found: list[Restorer] = [
+            notes.NoteRestorer(),
+            memory.MemoryRestorer(),
+            whiteboard.WhiteboardRestorer(self._now),
+            self._book(),
+        ]
+        return Undo(
+            database=self._database,
+            workspaces=Workspaces(config.workspaces) if config.workspaces.enabled else None,
+            restorers={each.kind: each for each in found},
+            now=self._now,
+        )
 
     def build(self, manager: SubagentManager, records: Records) -> list[Skill]:
         """Return all skills."""

@@ -54,9 +54,12 @@ async def next_number(tx: Transaction, user: str) -> int:
     return (await tx.scalar(newest) or 0) + 1
 
 
-async def find(tx: Transaction, user: str, memory_id: str, text: str) -> Memory | None:
+async def find(
+    tx: Transaction, user: str, memory_id: str, text: str | None = None
+) -> Memory | None:
     """Return a person's memory that has this id or says just this."""
-    return await _one(tx, user, (memories.c.id == memory_id) | (memories.c.text == text))
+    same = memories.c.id == memory_id
+    return await _one(tx, user, same if text is None else same | (memories.c.text == text))
 
 
 async def get(tx: Transaction, user: str, number: int) -> Memory | None:

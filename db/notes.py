@@ -26,11 +26,29 @@ class Note:
 
 
 async def add(
-    tx: Transaction, user: str, *, note_id: str, title: str, text: str, now: datetime
+    tx: Transaction,
+    user: str,
+    *,
+    note_id: str,
+    title: str,
+    text: str,
+    now: datetime,
+    number: int | None = None,
 ) -> Note:
-    """Store a note under the person's next number; the caller has locked the person's row."""
-    newest = select(func.max(notes.c.number)).where(notes.c.user_id == user)
-    number = (await tx.scalar(newest) or 0) + 1
+    """Store a note; the caller has locked the user's row.
+
+    Args:
+        tx: The transaction.
+        user: The key of the user.
+        note_id: A new id.
+        title: A few words.
+        text: The note.
+        now: When it was written.
+        number: Taken if it is free; the user's next number otherwise.
+    """
+    if number is None or await get(tx, user, number) is not None:
+        newest = select(func.max(notes.c.number)).where(notes.c.user_id == user)
+        number = (await tx.scalar(newest) or 0) + 1
     note = Note(id=note_id, number=number, title=title, text=text, created_at=now)
     values = {"id": note_id, "number": number, "title": title, "text": text, "created_at": now}
     await tx.execute(insert(notes).values(user_id=user, **values))

@@ -135,6 +135,15 @@ async def cancel(tx: Transaction, schedule_id: str, now: datetime) -> bool:
     return await _end(tx, schedule_id, "cancelled", now)
 
 
+async def revive(tx: Transaction, schedule_id: str, status: str, due_at: datetime | None) -> bool:
+    """Let a schedule that was cancelled go on; `False` when it is not cancelled."""
+    query = update(schedules).where(
+        schedules.c.id == schedule_id, schedules.c.status == "cancelled"
+    )
+    values = {"status": status, "due_at": due_at, "ended_at": None}
+    return (await tx.execute(query.values(values))).rowcount > 0
+
+
 async def pause(tx: Transaction, schedule_id: str) -> bool:
     """Let a schedule not fire for now."""
     query = update(schedules).where(schedules.c.id == schedule_id, schedules.c.status == "active")

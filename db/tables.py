@@ -303,6 +303,8 @@ whiteboard = Table(
     ),
     Column("key", String(200), primary_key=True),
     Column("value", Text, nullable=False),
+    # The turn or run that wrote it.
+    Column("work_id", String(36)),
     Column("updated_at", UtcDateTime, nullable=False),
 )
 
@@ -538,6 +540,33 @@ memories = Table(
     Column("created_at", UtcDateTime, nullable=False),
     CheckConstraint("origin IN ('said','confirmed')", name="origin"),
     UniqueConstraint("user_id", "number"),
+)
+
+changes = Table(
+    "changes",
+    metadata,
+    # The time in µs, then random: they sort by time.
+    Column("id", String(32), primary_key=True),
+    Column("user_id", UserKey, ForeignKey("users.id", ondelete="CASCADE"), nullable=False),
+    # `note`, `memory`, `schedule`, `whiteboard`
+    Column("kind", String(20), nullable=False),
+    # Of the thing that changed, among those of its kind.
+    Column("key", String(255), nullable=False),
+    Column("title", String(200), nullable=False),
+    # Its state before; NULL when there was nothing.
+    Column("before", JsonDocument),
+    # The fingerprint of its state after; empty for nothing.
+    Column("after", String(64), nullable=False, server_default=""),
+    # The turn or run that made the change; empty for a command.
+    Column("work_id", String(36), nullable=False, server_default=""),
+    Column("run_id", UuidText),
+    # The change that this one took back.
+    Column("undoes", String(32), nullable=False, server_default=""),
+    Column("undone_at", UtcDateTime),
+    Column("created_at", UtcDateTime, nullable=False),
+    Index(None, "user_id", "kind", "id"),
+    Index(None, "user_id", "id"),
+    Index(None, "created_at"),
 )
 
 todos = Table(

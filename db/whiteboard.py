@@ -7,7 +7,7 @@ from sqlalchemy import ColumnElement, delete, func, select
 
 from bot.errors import BadRequestError
 from db.database import Transaction
-from db.tables import whiteboard
+from db.tables import subagent_runs, whiteboard
 from db.upsert import insert_into
 
 MOST_KEYS = 100
@@ -28,13 +28,27 @@ class Entry:
     length: int
 
 
-async def write(tx: Transaction, board: str, key: str, value: str, now: datetime) -> None:
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A value of a board.
+
+    Attributes:
+        work_id: The turn or run that wrote it; empty if nobody knows.
+    """
+
+    text: str
+    work_id: str
+
+
+async def write(
+    tx: Transaction, board: str, key: str, value: str, now: datetime, *, work_id: str = ""
+) -> None:
     """Put a value under a key, in place of what was there.
 
     Raises:
         BadRequestError: Key or value are too long, or the board is full.
     """
-    key = _key(key)
+    key = key_of(key)
     if len(value) > MOST_CHARACTERS:
         raise BadRequestError(
             f"The value of {key[:50]!r} has {len(value):,} characters, and {MOST_CHARACTERS:,} is "
@@ -46,9 +60,9 @@ async def write(tx: Transaction, board: str, key: str, value: str, now: datetime
             "under one key."
         )
     insert = insert_into(tx, whiteboard).values(
-        board_id=board, key=key, value=value, updated_at=now
+        board_id=board, key=key, value=value, work_id=work_id, updated_at=now
     )
-    new = {"value": insert.excluded.value, "updated_at": insert.excluded.updated_at}
+    new = {name: insert.excluded[name] for name in ("value", "work_id", "updated_at")}
     await tx.execute(insert.on_conflict_do_update(index_elements=["board_id", "key"], set_=new))
 
 
@@ -57,6 +71,21 @@ async def read(tx: Transaction, board: str, key: str) -> str | None:
     query = select(whiteboard.c.value).where(_at(board, key))
     value: str | None = await tx.scalar(query)
     return value
+
+
+async def value_of(tx: Transaction, board: str, key: str) -> Value | None:
+    """Return the value under a key, with the work that wrote it."""
+    query = select(whiteboard.c.value, whiteboard.c.work_id).where(_at(board, key))
+    row = (await tx.execute(query)).one_or_none()
+    return None if row is None else Value(row.value, row.work_id or "")
+
+
+async def is_board_of(tx: Transaction, board: str, user: str) -> bool:
+    """Return whether a board is there, and belongs to a run of this user."""
+    query = select(subagent_runs.c.id).where(
+        subagent_runs.c.id == board, subagent_runs.c.user_id == user
+    )
+    return await tx.scalar(query) is not None
 
 
 async def entries(tx: Transaction, board: str, *, preview: int = 100) -> list[Entry]:
@@ -81,10 +110,10 @@ async def _count_others(tx: Transaction, board: str, key: str) -> int:
 
 
 def _at(board: str, key: str) -> ColumnElement[bool]:
-    return (whiteboard.c.board_id == board) & (whiteboard.c.key == _key(key))
+    return (whiteboard.c.board_id == board) & (whiteboard.c.key == key_of(key))
 
 
-def _key(key: str) -> str:
+def key_of(key: str) -> str:
     """Return a key as it is stored: on one line, and not distinguished by spaces nobody sees."""
     key = " ".join(key.split())
     if not key:

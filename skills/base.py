@@ -12,6 +12,7 @@ from pydantic.fields import FieldInfo
 from bot.agent.brief import brief
 from bot.agent.messages import Usage
 from bot.agent.subjects import Subjects
+from bot.changes import Cause
 from bot.errors import ToolError
 from bot.values import Clock, Identity, Json, Place, Role
 
@@ -94,6 +95,11 @@ class ToolContext:
     spent: Callable[[Usage], None] = _uncounted
     foreign: bool = False
     private: bool = False
+
+    @property
+    def cause(self) -> Cause:
+        """The cause of what the call changes, for undo."""
+        return Cause(user_id=self.user.key, work_id=self.work_id, run_id=self.run_id)
 
 
 Prepare = Callable[[ToolContext, Json], Awaitable[tuple[Json, str]]]

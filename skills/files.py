@@ -223,6 +223,8 @@ def _grep(workspaces: Workspaces) -> Tool:
 
 
 def _undo(written: Written) -> str:
+    if written.lost:
+        return " What it held was too large to be kept, and cannot be restored."
     return f" {CAN_BE_UNDONE}" if written.kept else ""
 
 

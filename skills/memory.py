@@ -7,16 +7,19 @@ whoever gets a sentence in here speaks to the agent from then on.
 
 import re
 import uuid
-from dataclasses import replace
+from dataclasses import asdict, replace
+from datetime import datetime
 from typing import Annotated
 
 from pydantic import Field
 
 from bot.agent.plain import unquoted
 from bot.agent.sanitizer import escape_for_model, one_line, stored
+from bot.changes import CAN_BE_UNDONE
+from bot.errors import BadRequestError
 from bot.values import Json
-from db import memories
-from db.database import Database
+from db import changes, memories
+from db.database import Database, Transaction
 from db.memories import Memory, fitting
 from db.users import lock
 from skills.base import Effects, Reach, Skill, Tool, ToolContext, ToolError, tool
@@ -156,12 +159,67 @@ def _forget(database: Database) -> Tool:
     )
     async def forget(context: ToolContext, number: _Number) -> str:
         """Forget a memory, when the person wants that."""
+        user = context.user.key
         async with database.transaction() as tx:
-            if not await memories.remove(tx, context.user.key, number):
+            await lock(tx, user)
+            memory = await memories.get(tx, user, number)
+            if memory is None:
                 raise ToolError(f"There is no memory {number}. See recall for the numbers.")
-        return f"Memory {number} is forgotten."
+            await changes.keep(
+                tx,
+                context.cause,
+                kind=MemoryRestorer.kind,
+                key=memory.id,
+                title=f"memory {number} “{one_line(memory.text, 80)}”",
+                before=_state(memory),
+                after=None,
+                now=context.now(),
+            )
+            await memories.remove(tx, user, number)
+        return f"Memory {number} is forgotten. {CAN_BE_UNDONE}"
 
     return forget
+
+
+class MemoryRestorer:
+    """Brings memories back that were forgotten."""
+
+    kind = "memory"
+
+    async def state(self, tx: Transaction, user: str, key: str) -> Json | None:
+        """Return a user's memory as a document."""
+        memory = await memories.find(tx, user, key)
+        return None if memory is None else _state(memory)
+
+    async def restore(
+        self, tx: Transaction, user: str, key: str, before: Json | None, *, beside: bool
+    ) -> tuple[str, str]:
+        """Bring a user's memory back under its number, or the next one; `None` forgets it again.
+
+        Raises:
+            BadRequestError: The user has as many memories as one may have.
+        """
+        await lock(tx, user)
+        there = await memories.find(tx, user, key, before["text"] if before else None)
+        if before is None:
+            if there is not None:
+                await memories.remove(tx, user, there.number)
+            return key, "The memory is forgotten again."
+        if there is not None:
+            return key, f"That is memory {there.number} already."
+        if len(await memories.everything(tx, user)) >= MOST_MEMORIES:
+            raise BadRequestError(f"You have {MOST_MEMORIES} memories, which is the most.")
+        memory = Memory(
+            **before | {"id": key, "created_at": datetime.fromisoformat(before["created_at"])}
+        )
+        if await memories.get(tx, user, memory.number) is not None:
+            memory = replace(memory, number=await memories.next_number(tx, user))
+        await memories.add(tx, user, memory)
+        return key, f"It is memory {memory.number}."
+
+
+def _state(memory: Memory) -> Json:
+    return asdict(memory) | {"created_at": memory.created_at.isoformat()}
 
 
 async def _keep(

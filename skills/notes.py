@@ -3,13 +3,17 @@
 import asyncio
 import json
 import uuid
+from datetime import datetime
 from typing import Annotated
 
 from pydantic import Field
 
 from bot.agent.sanitizer import escape_for_model, one_line, stored
-from db import notes
-from db.database import Database
+from bot.changes import CAN_BE_UNDONE
+from bot.errors import BadRequestError
+from bot.values import Json
+from db import changes, notes
+from db.database import Database, Transaction
 from db.notes import Note
 from db.search import search_notes, words_of
 from db.users import lock
@@ -140,12 +144,66 @@ def _note_delete(database: Database) -> Tool:
     )
     async def note_delete(context: ToolContext, number: _Number) -> str:
         """Delete a note, when the person asks for it."""
+        user = context.user.key
         async with database.transaction() as tx:
-            if not await notes.remove(tx, context.user.key, number):
+            await lock(tx, user)
+            note = await notes.get(tx, user, number)
+            if note is None:
                 raise _no_note(number)
-        return f"Note {number} is deleted."
+            await changes.keep(
+                tx,
+                context.cause,
+                kind=NoteRestorer.kind,
+                key=note.id,
+                title=_title(note),
+                before=_state(note),
+                after=None,
+                now=context.now(),
+            )
+            await notes.remove(tx, user, number)
+        return f"Note {number} is deleted. {CAN_BE_UNDONE}"
 
     return note_delete
+
+
+class NoteRestorer:
+    """Brings notes back that were deleted."""
+
+    kind = "note"
+
+    async def state(self, tx: Transaction, user: str, key: str) -> Json | None:
+        """Return a user's note as a document."""
+        note = await notes.find(tx, user, key)
+        return None if note is None else _state(note)
+
+    async def restore(
+        self, tx: Transaction, user: str, key: str, before: Json | None, *, beside: bool
+    ) -> tuple[str, str]:
+        """Bring a user's note back under its number, or the next one; `None` deletes it again.
+
+        Raises:
+            BadRequestError: The user has as many notes as one may have.
+        """
+        await lock(tx, user)
+        there = await notes.find(tx, user, key)
+        if before is None:
+            if there is not None:
+                await notes.remove(tx, user, there.number)
+            return key, "The note is deleted again."
+        if there is not None:
+            return key, f"It is there already, as note {there.number}."
+        if await notes.count(tx, user) >= MOST_NOTES:
+            raise BadRequestError(f"You have {MOST_NOTES:,} notes, which is the most.")
+        note = await notes.add(
+            tx,
+            user,
+            note_id=key,
+            title=before["title"],
+            text=before["text"],
+            now=datetime.fromisoformat(before["created_at"]),
+            number=before["number"],
+        )
+        return key, f"It is note {note.number}."
 
 
 def excerpt(text: str, words: list[str], size: int = EXCERPT_CHARACTERS) -> str:
@@ -191,6 +249,19 @@ def _check_room(count: int) -> None:
             f"This person has {count:,} notes, which is the most. Ask which ones may go, and "
             "delete them with note_delete."
         )
+
+
+def _title(note: Note) -> str:
+    return f"note {note.number} “{one_line(note.title or note.text, 60)}”"
+
+
+def _state(note: Note) -> Json:
+    return {
+        "number": note.number,
+        "title": note.title,
+        "text": note.text,
+        "created_at": note.created_at.isoformat(),
+    }
 
 
 def _no_note(number: int) -> ToolError:

@@ -6,6 +6,7 @@ from typing import Annotated
 from pydantic import Field
 
 from bot.agent.sanitizer import escape_for_model, one_line
+from bot.changes import CAN_BE_UNDONE
 from bot.schedules.book import Planned, Schedule, ScheduleBook, Wanted
 from skills.base import Effects, Reach, Skill, Tool, ToolContext, tool
 
@@ -94,8 +95,9 @@ def _schedule_cancel(book: ScheduleBook) -> Tool:
         reach=Reach.ACTS_BEYOND,
     )
     async def schedule_cancel(context: ToolContext, number: _Number) -> str:
-        """End a schedule for good; runs that have started go on."""
-        return f"{_name(await book.cancel(number, context.user))} is cancelled."
+        """End a schedule; runs that have started go on."""
+        cancelled = await book.cancel(number, context.user, context.cause)
+        return f"{_name(cancelled)} is cancelled. {CAN_BE_UNDONE}"
 
     return schedule_cancel
 

@@ -5,10 +5,12 @@ import json
 from dataclasses import asdict
 from typing import Annotated, Protocol
 
-from bot.agent.sanitizer import escape_for_model, stored
-from bot.values import Clock
-from db import whiteboard
-from db.database import Database
+from bot.agent.sanitizer import escape_for_model, one_line, stored
+from bot.changes import CAN_BE_UNDONE
+from bot.errors import BadRequestError
+from bot.values import Clock, Json, short
+from db import changes, whiteboard
+from db.database import Database, Transaction
 from db.whiteboard import MOST_CHARACTERS
 from skills.base import Effects, Reach, Skill, Tool, ToolContext, ToolError, tool
 
@@ -42,12 +44,13 @@ class Boards:
         self._database = database
         self._now = now
 
-    async def write(self, board: str, key: str, value: str) -> str:
+    async def write(self, context: ToolContext, board: str, key: str, value: str) -> str:
         """Put a value under a key, in place of what was there."""
-        value = await asyncio.to_thread(stored, value)
+        value, key = await asyncio.to_thread(stored, value), stored(key)
         async with self._database.transaction() as tx:
-            await whiteboard.write(tx, board, stored(key), value, self._now())
-        return "Written."
+            kept = await self._keep(tx, context, board, key, after=value)
+            await whiteboard.write(tx, board, key, value, self._now(), work_id=context.work_id)
+        return f"Written. {CAN_BE_UNDONE}" if kept else "Written."
 
     async def read(self, board: str, key: str) -> str | None:
         """Return the value under a key."""
@@ -61,11 +64,80 @@ class Boards:
         rows = [json.dumps(asdict(entry), ensure_ascii=False) for entry in entries]
         return "\n".join(rows) or "The whiteboard is empty."
 
-    async def remove(self, board: str, key: str) -> str:
+    async def remove(self, context: ToolContext, board: str, key: str) -> str:
         """Delete a key."""
+        key = stored(key)
         async with self._database.transaction() as tx:
-            there = await whiteboard.remove(tx, board, stored(key))
-        return "Deleted." if there else "There was nothing under this key."
+            kept = await self._keep(tx, context, board, key, after=None)
+            there = await whiteboard.remove(tx, board, key)
+        if not there:
+            return "There was nothing under this key."
+        return f"Deleted. {CAN_BE_UNDONE}" if kept else "Deleted."
+
+    async def _keep(
+        self, tx: Transaction, context: ToolContext, board: str, key: str, *, after: str | None
+    ) -> bool:
+        """Keep a value that other work wrote; a run's own values are its scratch paper."""
+        before = await whiteboard.value_of(tx, board, key)
+        if before is None or before.text == after or before.work_id == context.work_id:
+            return False
+        key = whiteboard.key_of(key)
+        await changes.keep(
+            tx,
+            context.cause,
+            kind=WhiteboardRestorer.kind,
+            key=f"{board}/{key}",
+            title=f"“{one_line(key, 60)}” on the whiteboard of run {short(board)}",
+            before={"value": before.text},
+            after=None if after is None else {"value": after},
+            now=self._now(),
+        )
+        return True
+
+
+class WhiteboardRestorer:
+    """Brings values of whiteboards back that were deleted or replaced."""
+
+    kind = "whiteboard"
+
+    def __init__(self, now: Clock) -> None:
+        self._now = now
+
+    async def state(self, tx: Transaction, user: str, key: str) -> Json | None:
+        """Return the value under a key of a user's board."""
+        board, _, name = key.partition("/")
+        if not await whiteboard.is_board_of(tx, board, user):
+            return None
+        value = await whiteboard.read(tx, board, name)
+        return None if value is None else {"value": value}
+
+    async def restore(
+        self, tx: Transaction, user: str, key: str, before: Json | None, *, beside: bool
+    ) -> tuple[str, str]:
+        """Put a value of a user's board back; `None` deletes it again.
+
+        Raises:
+            BadRequestError: The run is gone, or its board is full.
+        """
+        board, _, name = key.partition("/")
+        if not await whiteboard.is_board_of(tx, board, user):
+            raise BadRequestError("The run is deleted, and its whiteboard with it.")
+        if before is None:
+            await whiteboard.remove(tx, board, name)
+            return key, "It is deleted again."
+        if beside:
+            name = await _free_key(tx, board, name)
+        await whiteboard.write(tx, board, name, before["value"], self._now())
+        return f"{board}/{name}", f"It is under “{one_line(name, 60)}”."
+
+
+async def _free_key(tx: Transaction, board: str, key: str) -> str:
+    for number in range(1, whiteboard.MOST_KEYS + 2):
+        ending = f".restored-{number}"
+        name = key[: whiteboard.MOST_KEY_CHARACTERS - len(ending)] + ending
+        if await whiteboard.read(tx, board, name) is None:
+            return name
+    raise BadRequestError("The whiteboard is full: delete some keys.")
 
 
 def build_for_runs(database: Database, now: Clock) -> Skill:
@@ -81,7 +153,7 @@ def build_for_runs(database: Database, now: Clock) -> Skill:
     )
     async def whiteboard_write(context: ToolContext, key: str, value: _Value) -> str:
         """Put a text on the whiteboard that you share with whoever gave the task."""
-        return await boards.write(_own(context), key, value)
+        return await boards.write(context, _own(context), key, value)
 
     @tool(effects=Effects.NONE, foreign=True, private=True, reach=Reach.READS_HERE)
     async def whiteboard_read(context: ToolContext, key: str) -> str:
@@ -103,7 +175,7 @@ def build_for_runs(database: Database, now: Clock) -> Skill:
     )
     async def whiteboard_delete(context: ToolContext, key: str) -> str:
         """Delete from the whiteboard."""
-        return await boards.remove(_own(context), key)
+        return await boards.remove(context, _own(context), key)
 
     return _skill((whiteboard_write, whiteboard_read, whiteboard_list, whiteboard_delete))
 
@@ -122,7 +194,7 @@ def build_for_main(database: Database, resolve: Resolve, now: Clock) -> Skill:
     )
     async def whiteboard_write(context: ToolContext, run_id: str, key: str, value: _Value) -> str:
         """Put a text on a run's whiteboard."""
-        return await boards.write(await resolve(context, run_id), key, value)
+        return await boards.write(context, await resolve(context, run_id), key, value)
 
     @tool(
         main_agent_only=True,
@@ -158,7 +230,7 @@ def build_for_main(database: Database, resolve: Resolve, now: Clock) -> Skill:
     )
     async def whiteboard_delete(context: ToolContext, run_id: str, key: str) -> str:
         """Delete from a run's whiteboard."""
-        return await boards.remove(await resolve(context, run_id), key)
+        return await boards.remove(context, await resolve(context, run_id), key)
 
     tools = (whiteboard_write, whiteboard_read, whiteboard_list, whiteboard_delete)
     return _skill(tools, guide=GUIDE)

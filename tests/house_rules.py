@@ -15,7 +15,7 @@ LINES = {
     "bot.skillset": 2,
     "bot.wires": 2,
     "bot": 3,
-    "bot.changes": 8,
+    "bot.changes": 9,
     "bot.config": 3,
     "bot.mcp": 6,
     "bot.mcp_console": 2,

@@ -22,6 +22,8 @@ HELP = """\
 - `/new` – start afresh; runs go on
 - `/model` – what answers here; `/model NAME` lets another answer, `/model default` the usual one
 - `/stop` – stop the answer that is being written
+- `/retinue undo` – what can be taken back: files, notes, memories, schedules
+- `/retinue undo last`, `/retinue undo ID` – take it back
 - `/help` – this"""
 
 USAGE = {
@@ -37,7 +39,7 @@ USAGE = {
 _OPTION = re.compile(r"--(\w[\w-]*)(?:=|\s+)(\"[^\"]*\"|'[^']*'|(?!--)\S+)\s*")
 
 #: The commands beside `/subagents`.
-NAMES = ("new", "model", "stop", "help")
+NAMES = ("new", "model", "stop", "undo", "help")
 #: How many words may follow an action for the line to be a command without a sign before it:
 #: with more of them somebody talks about subagents.
 _WORDS_AFTER = {

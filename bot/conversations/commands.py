@@ -10,6 +10,7 @@ from bot.conversations import mcp_commands
 from bot.conversations.agent_lines import agents_text
 from bot.conversations.command_lines import HELP, NAMES, USAGE, handle_and_rest, needs, parse_spawn
 from bot.conversations.mcp_commands import McpCommands
+from bot.conversations.undo import Undo
 from bot.errors import BadRequestError, BotError
 from bot.platforms.base import CommandReply, Overview
 from bot.subagents.limits import spoken
@@ -53,6 +54,7 @@ class Commands:
 
     Attributes:
         mcp: What admins may ask about MCP servers, where there are any.
+        undo: Takes back what was deleted or replaced.
     """
 
     database: Database
@@ -62,6 +64,7 @@ class Commands:
     models: Choosable
     now: Clock
     mcp: McpCommands | None = None
+    undo: Undo | None = None
 
     async def run(self, text: str, caller: Caller) -> CommandReply:
         """Carry out a command line such as `/subagents stop 1a2b`.
@@ -76,6 +79,8 @@ class Commands:
             "model": self._model,
             "help": self._help,
         }
+        if self.undo is not None:
+            handlers["undo"] = self.undo.run
         if self.mcp is not None and caller.role is Role.ADMIN:
             handlers["mcp"] = self.mcp.run
         handler = handlers.get(name.lower())

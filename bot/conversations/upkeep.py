@@ -22,6 +22,7 @@ from bot.tasks import Tasks
 from bot.values import Clock, Identity, RunStatus
 from db import (
     admission,
+    changes,
     commands,
     conversations,
     files,
@@ -286,6 +287,7 @@ class Upkeep:
             await runs.delete_before(tx, runs_before)
             await schedules.forget_before(tx, runs_before)
             await todos.forget_before(tx, runs_before)
+            await changes.forget_before(tx, now - timedelta(days=kept.undo_days))
             await files.forget_before(tx, now - timedelta(days=kept.files_days))
             await conversations.forget_events_before(tx, now - timedelta(hours=kept.events_hours))
             await commands.forget_before(tx, now - timedelta(hours=kept.events_hours))

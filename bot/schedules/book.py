@@ -4,17 +4,19 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from typing import ClassVar
 from zoneinfo import ZoneInfo
 
 from bot.agent.definition import Agents, find
 from bot.agent.plain import plain
 from bot.agent.sanitizer import one_line, stored
+from bot.changes import Cause
 from bot.errors import BadRequestError, LimitReachedError, NotFoundError
 from bot.schedules import times
 from bot.schedules.settings import ScheduleSettings
 from bot.subagents.planning import label_for
-from bot.values import Clock, Identity, Place
-from db import schedules, users
+from bot.values import Clock, Identity, Json, Place
+from db import changes, schedules, users
 from db.database import Database, Transaction
 from db.schedules import Schedule
 
@@ -65,6 +67,8 @@ class ScheduleBook:
         zone: The time zone of people who have named none.
     """
 
+    kind: ClassVar[str] = "schedule"
+
     database: Database
     settings: ScheduleSettings
     agents: Agents
@@ -85,7 +89,7 @@ class ScheduleBook:
             await users.lock(tx, user.key)
             schedule = await schedules.find(tx, user.key, schedule_id)
             if schedule is None:
-                await self._check_room(tx, user)
+                await self._check_room(tx, user.key)
                 made = await self._made(tx, replace(wanted, task=task), user, place)
                 schedule = replace(made, id=schedule_id)
                 await schedules.add(tx, schedule)
@@ -97,7 +101,7 @@ class ScheduleBook:
             found = await schedules.alive(tx, user.key)
         return [self._planned(schedule) for schedule in found]
 
-    async def cancel(self, number: int, user: Identity) -> Schedule:
+    async def cancel(self, number: int, user: Identity, cause: Cause) -> Schedule:
         """End one of a person's schedules.
 
         Raises:
@@ -106,7 +110,49 @@ class ScheduleBook:
         async with self.database.transaction() as tx:
             schedule = await self._one(tx, number, user)
             await schedules.cancel(tx, schedule.id, self.now())
+            await changes.keep(
+                tx,
+                cause,
+                kind=self.kind,
+                key=schedule.id,
+                title=f"schedule {number} “{one_line(schedule.label, 60)}”",
+                before=_state(schedule),
+                after={"status": "cancelled", "due_at": None},
+                now=self.now(),
+            )
         return schedule
+
+    async def state(self, tx: Transaction, user: str, key: str) -> Json | None:
+        """Return whether a user's schedule goes on, and when it fires next."""
+        schedule = await schedules.find(tx, user, key)
+        return None if schedule is None else _state(schedule)
+
+    async def restore(
+        self, tx: Transaction, user: str, key: str, before: Json | None, *, beside: bool
+    ) -> tuple[str, str]:
+        """Let a user's schedule go on that was cancelled, or cancel it again.
+
+        Raises:
+            BadRequestError: It is deleted, or its time is over.
+            LimitReachedError: The user has as many as one may have.
+        """
+        await users.lock(tx, user)
+        schedule = await schedules.find(tx, user, key)
+        if schedule is None or before is None:
+            raise BadRequestError("The schedule is deleted.")
+        if before["status"] not in schedules.ALIVE:
+            await schedules.cancel(tx, key, self.now())
+            return key, "It is cancelled again."
+        if schedule.status in schedules.ALIVE:
+            return key, "It is there already."
+        await self._check_room(tx, user)
+        due = before["due_at"] and datetime.fromisoformat(before["due_at"])
+        due_at = self._due_again(replace(schedule, due_at=due))
+        if due_at is None or not await schedules.revive(tx, key, before["status"], due_at):
+            raise BadRequestError("Its time is over.")
+        zone = times.zone_named(schedule.timezone)
+        state = "It is switched off." if before["status"] == "paused" else ""
+        return key, state or f"It is due {times.spelled(due_at, zone)}."
 
     async def toggle(self, number: int | None, user: Identity, *, on: bool) -> Sequence[Planned]:
         """Let one of a person's schedules, or all of them, not fire for now, or fire again.
@@ -147,8 +193,8 @@ class ScheduleBook:
             )
         return schedule
 
-    async def _check_room(self, tx: Transaction, user: Identity) -> None:
-        there = len(await schedules.alive(tx, user.key))
+    async def _check_room(self, tx: Transaction, user: str) -> None:
+        there = len(await schedules.alive(tx, user))
         if there >= self.settings.max_per_user:
             raise LimitReachedError(
                 f"You have {there} of {self.settings.max_per_user} schedules. Cancel one first "
@@ -209,6 +255,11 @@ class ScheduleBook:
             moments.append(following)
         fires = tuple(times.spelled(moment, zone) for moment in moments)
         return Planned(schedule=schedule, fires=fires, notes=notes)
+
+
+def _state(schedule: Schedule) -> Json:
+    due_at = schedule.due_at and schedule.due_at.isoformat()
+    return {"status": schedule.status, "due_at": due_at}
 
 
 def _check(task: str, wanted: Wanted) -> None:

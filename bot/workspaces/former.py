@@ -15,14 +15,16 @@ from pathlib import Path
 from bot.changes import Cause, time_of
 from bot.values import Clock
 from bot.workspaces.beneath import FOLDER, Opener, opened
-from bot.workspaces.changes import FileChange, item_of
 from bot.workspaces.keeping import ABOUT, ITEMS, NEW, UNDONE, KeptChange, Taken, drop
 from bot.workspaces.settings import Usage
+from bot.workspaces.versions import FileChange, item_of
 from bot.workspaces.walk import DEEPEST, Walk
 from bot.workspaces.writing import make_folders
 
 #: Beside the folders of the users; none of those has such a name.
 STORE = ".former"
+#: What a change takes besides its files, at most: its cause, and a long path.
+_LIST_BYTES = 20_000
 
 
 class FormerVersions:
@@ -77,6 +79,10 @@ class FormerVersions:
                 yield change
             finally:
                 change.close()
+
+    def fits(self, size: int) -> bool:
+        """Return whether a file of this size can be kept, if everything else is dropped for it."""
+        return size + _LIST_BYTES <= self._most.size
 
     def changes(self) -> Iterator[FileChange]:
         """Return the changes, newest first."""

@@ -11,8 +11,8 @@ from datetime import datetime
 
 from bot.changes import Cause, new_id
 from bot.workspaces.beneath import FILE, FOLDER, Opener, opened
-from bot.workspaces.changes import Former, Item
 from bot.workspaces.settings import Usage
+from bot.workspaces.versions import Former, Item
 from bot.workspaces.walk import DEEPEST
 from bot.workspaces.writing import make_folders
 

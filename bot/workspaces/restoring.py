@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 
 from bot.errors import ToolError
 from bot.workspaces.beneath import MOST_NAME_BYTES, opened, state_of
-from bot.workspaces.changes import FileChange, Former, Item
 from bot.workspaces.keeping import KeptChange, NotKeptError
 from bot.workspaces.settings import Change
+from bot.workspaces.versions import FileChange, Former, Item
 from bot.workspaces.workspace import Workspace
 from bot.workspaces.writing import make_folders, missing
 

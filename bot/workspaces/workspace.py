@@ -55,11 +55,13 @@ class Written:
         created: The file was not there before.
         size: It has so many bytes now.
         kept: The former version is kept, and can be restored.
+        lost: There was another content, too large to be kept.
     """
 
     created: bool
     size: int
     kept: bool = False
+    lost: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,6 +265,13 @@ class Workspace:
         with told(()), self._user_folder() as user:
             return self._usage(user)
 
+    def can_restore(self, path: str) -> bool:
+        """Return whether the file at a path could be restored after it was written over."""
+        parts = _file_parts(path)
+        with told(parts), self.opened() as folder:
+            state = state_of(self.opener, folder, parts)
+        return state is None or self.former.fits(state.st_size)
+
     def check_total(self, change: Change) -> None:
         """Let a change pass that fits into the room of the user's files; nobody else may write.
 
@@ -299,29 +308,23 @@ class Workspace:
                 check_room(self._settings, self._usage(user), change)
                 if made or change.after > change.before:
                     self.reserve.check(change.after + change.before)
-                kept = self._keep_and_replace(folder, parts, before, content)
-        return Written(before is None, len(content), kept)
+                differs = (
+                    before is not None
+                    and kind_of(before) is Kind.FILE
+                    and not self._holds(folder, parts, before, content)
+                )
+                kept = differs and self._keep(folder, parts, content)
+                if not kept:
+                    replace_file(self.opener, folder, parts, content)
+        return Written(before is None, len(content), kept=kept, lost=differs and not kept)
 
-    def _keep_and_replace(
-        self, folder: int, parts: Sequence[str], before: os.stat_result | None, content: bytes
-    ) -> bool:
-        """Replace a file and return whether its former version is kept."""
-        differs = (
-            before is not None
-            and kind_of(before) is Kind.FILE
-            and not self._holds(folder, parts, before, content)
-        )
-        if not differs:
-            replace_file(self.opener, folder, parts, content)
-            return False
+    def _keep(self, folder: int, parts: Sequence[str], content: bytes) -> bool:
+        """Replace a file whose former version is kept; return False if that is too large."""
         with self.former.change(self.name, self._cause) as change:
             try:
                 change.keep(folder, parts, removed=False)
             except NotKeptError:
-                raise ToolError(
-                    f"{shown(parts)} was not replaced: it is larger than all that is kept for "
-                    "`/retinue undo`, and could not be restored. Take another name."
-                ) from None
+                return False
             try:
                 replace_file(self.opener, folder, parts, content)
             except BaseException:

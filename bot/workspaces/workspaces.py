@@ -15,10 +15,10 @@ from bot.changes import Cause
 from bot.disk import DiskReserve
 from bot.values import Clock, Identity, utc_now
 from bot.workspaces.beneath import Opener, best_opener, told
-from bot.workspaces.changes import FileChange
 from bot.workspaces.former import STORE, FormerVersions
 from bot.workspaces.restoring import Restored, restore
 from bot.workspaces.settings import Usage, WorkspaceSettings
+from bot.workspaces.versions import FileChange
 from bot.workspaces.workspace import OWN, RUNS, Workspace
 from skills.base import ToolContext
 
@@ -29,7 +29,7 @@ AT_ONCE = 2
 MOST_CHANGES = 100
 
 #: The least room for the lists of what is kept, besides what is kept.
-LIST_BYTES = 50_000
+_LIST_BYTES = 50_000
 
 _NOBODY = Cause(user_id="", work_id="", run_id=None)
 
@@ -63,7 +63,7 @@ class Workspaces:
         names = [OWN]
         if context.own_workspace and context.run_id is not None:
             names = [RUNS, _opaque(context.run_id)]
-        return self._workspace(_opaque(context.user.key), names, Cause.of(context), context.now)
+        return self._workspace(_opaque(context.user.key), names, context.cause, context.now)
 
     def _workspace(self, user: str, names: Sequence[str], cause: Cause, now: Clock) -> Workspace:
         return Workspace(
@@ -80,7 +80,7 @@ class Workspaces:
     def _former(self, user: str, now: Clock) -> FormerVersions:
         size, count = self._settings.user_bytes, self._settings.user_files
         # As large as the workspaces may be, and some room for its own lists.
-        most = Usage(size + size // 20 + LIST_BYTES, 2 * count)
+        most = Usage(size + size // 20 + _LIST_BYTES, 2 * count)
         return FormerVersions(self._opener, self._base, user, most=most, now=now)
 
     def scratch(self) -> Workspace:

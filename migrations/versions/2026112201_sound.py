@@ -49,3 +49,26 @@ def upgrade() -> None:
         "subagent_runs",
         sa.Column("discounted_tokens", sa.Integer(), server_default=sa.text("0"), nullable=False),
     )
+    op.add_column("whiteboard", sa.Column("work_id", sa.String(length=36), nullable=True))
+    op.create_table(
+        "changes",
+        sa.Column("id", sa.String(length=32), nullable=False),
+        sa.Column("user_id", sa.String(length=255), nullable=False),
+        sa.Column("kind", sa.String(length=20), nullable=False),
+        sa.Column("key", sa.String(length=255), nullable=False),
+        sa.Column("title", sa.String(length=200), nullable=False),
+        sa.Column("before", document, nullable=True),
+        sa.Column("after", sa.String(length=64), server_default="", nullable=False),
+        sa.Column("work_id", sa.String(length=36), server_default="", nullable=False),
+        sa.Column("run_id", sa.Uuid(as_uuid=False), nullable=True),
+        sa.Column("undoes", sa.String(length=32), server_default="", nullable=False),
+        sa.Column("undone_at", sa.DateTime(timezone=True), nullable=True),
+        sa.Column("created_at", sa.DateTime(timezone=True), nullable=False),
+        sa.ForeignKeyConstraint(
+            ["user_id"], ["users.id"], name=op.f("fk_changes_user_id"), ondelete="CASCADE"
+        ),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_changes")),
+    )
+    op.create_index(op.f("ix_changes_user_id_kind_id"), "changes", ["user_id", "kind", "id"])
+    op.create_index(op.f("ix_changes_user_id_id"), "changes", ["user_id", "id"])
+    op.create_index(op.f("ix_changes_created_at"), "changes", ["created_at"])

@@ -9,6 +9,7 @@ from typing import Any
 from sqlalchemy import select, update
 
 from bot.agent.definition import AgentDefinition
+from bot.changes import Cause
 from bot.conversations.access import AccessSettings
 from bot.schedules.book import Planned, ScheduleBook, Wanted
 from bot.schedules.fires import Fires
@@ -77,6 +78,11 @@ class Plans:
         key = wanted.pop("key", ("turn", str(next(self._keys))))
         place = Place(user.platform, user.workspace, "room")
         return await self.book.add(Wanted(task=task, key=key, **wanted), user, place)
+
+    async def cancel(self, number: int, user: Identity) -> None:
+        """Cancel a schedule of a user."""
+        cause = Cause(user_id=user.key, work_id="turn-1", run_id=None)
+        await self.book.cancel(number, user, cause)
 
     async def pass_until(self, moment: str) -> None:
         """Let time pass until this moment of UTC, and look once what is due."""

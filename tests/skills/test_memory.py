@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bot.changes import CAN_BE_UNDONE
 from bot.errors import ToolError
 from bot.values import Identity, Json
 from db import conversations, memories
@@ -128,7 +129,7 @@ async def test_what_is_forgotten_is_gone(talk: Talk) -> None:
     await talk.say("I like cats")
     await talk.call("remember", text="I like cats")
 
-    assert await talk.call("forget", number=1) == "Memory 1 is forgotten."
+    assert await talk.call("forget", number=1) == f"Memory 1 is forgotten. {CAN_BE_UNDONE}"
 
     assert await talk.call("recall") == "Nothing of that kind is remembered."
     with pytest.raises(ToolError, match="There is no memory 1"):

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import insert
 
+from bot.changes import CAN_BE_UNDONE
 from bot.errors import ToolError
 from bot.values import Identity
 from db.database import Database
@@ -75,7 +76,7 @@ async def test_nobody_reaches_the_notes_of_another(notes: Caller, others_notes: 
 async def test_a_deleted_note_is_gone(notes: Caller) -> None:
     await notes.call("note_save", text="eggs")
 
-    assert await notes.call("note_delete", number=1) == "Note 1 is deleted."
+    assert await notes.call("note_delete", number=1) == f"Note 1 is deleted. {CAN_BE_UNDONE}"
 
     for tool in ("note_delete", "note_read"):
         with pytest.raises(ToolError, match=r"There is no note 1\. See note_list"):

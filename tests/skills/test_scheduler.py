@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from bot.changes import CAN_BE_UNDONE
 from bot.errors import BadRequestError, LimitReachedError, NotFoundError, ToolError
 from bot.schedules.settings import ScheduleSettings
 from bot.values import Identity, Json
@@ -143,7 +144,7 @@ async def test_nobody_sees_or_ends_the_schedules_of_another(mine: Caller, others
 async def test_a_cancelled_schedule_is_gone(mine: Caller) -> None:
     await mine.call("schedule_task", task="a", at="in 1 hour")
 
-    assert await mine.call("schedule_cancel", number=1) == "1 “a” is cancelled."
+    assert await mine.call("schedule_cancel", number=1) == f"1 “a” is cancelled. {CAN_BE_UNDONE}"
 
     assert await mine.call("schedule_list") == "There are no schedules."
     reaching: list[tuple[str, Json]] = [("schedule_cancel", {}), ("scheduler_toggle", {"on": True})]

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from bot.changes import CAN_BE_UNDONE
 from bot.errors import BadRequestError, NotFoundError, ToolError
 from bot.values import Identity
 from db.database import Database
@@ -102,7 +103,9 @@ async def test_a_list_shows_keys_and_the_beginnings_of_values(
 async def test_a_deleted_key_is_gone_for_both(main: Caller, run: Caller, run_id: str) -> None:
     await run.call("whiteboard_write", key="plan", value="x")
 
-    assert await main.call("whiteboard_delete", run_id=run_id, key="plan") == "Deleted."
+    deleted = await main.call("whiteboard_delete", run_id=run_id, key="plan")
+
+    assert deleted == f"Deleted. {CAN_BE_UNDONE}"
 
     assert await run.call("whiteboard_read", key="plan") == "null"
     assert await run.call("whiteboard_delete", key="plan") == "There was nothing under this key."

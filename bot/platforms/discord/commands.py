@@ -31,6 +31,7 @@ CHANGED = "This command has changed since Discord was loaded. Press Ctrl+R, then
 _RUN = "One of your runs: pick it, or type the first letters of its id, its label, or “last”"
 
 RunHandle = app_commands.Range[str, 1, 100]
+ChangeHandle = app_commands.Range[str, 0, 40]
 Text = app_commands.Range[str, 1, 4_000]
 Page = app_commands.Range[int, 1, 999_999]
 Tokens = app_commands.Range[int, 1, 100_000_000]
@@ -171,6 +172,14 @@ class Retinue(app_commands.Group, name="retinue", description="Your talk with me
     async def model(self, interaction: Asked, name: str = "") -> None:
         """Show or choose the model."""
         await carry_out(interaction, f"/model {_words(name)}".rstrip())
+
+    @app_commands.command(
+        description="What can be taken back: files, notes, memories … that were deleted or replaced"
+    )
+    @app_commands.describe(change="Its id, or “last”; leave it out to see what there is")
+    async def undo(self, interaction: Asked, change: ChangeHandle = "") -> None:
+        """Show or take back changes."""
+        await carry_out(interaction, f"/undo {_words(change)}".rstrip())
 
     @app_commands.command(description="What you have used of what you may use")
     async def usage(self, interaction: Asked) -> None:

@@ -15,6 +15,7 @@ COMMANDS = {
     "/subagents": "your runs: list, stop, log, info, send, spawn, usage, agents",
     "/new": "begin a new conversation",
     "/stop": "stop the answer under way",
+    "/undo": "what can be taken back; last, or an id, takes it back",
     "/help": "what you can do here",
     "/yes": "answer a question with yes",
     "/all": "allow what a run asks for, until it ends",
@@ -64,6 +65,8 @@ class CommandCompleter(Completer):
         match before:
             case []:
                 return _fitting(COMMANDS, typed)
+            case ["/undo"]:
+                return _fitting({"last": "the last change"}, typed)
             case ["/subagents"]:
                 return _fitting(ACTIONS, typed)
             case ["/subagents", action] if action in ABOUT_A_RUN:

@@ -64,7 +64,7 @@ async def test_schedules_that_are_over_and_old_lists_are_forgotten_with_the_runs
     plans = Plans(database, clock)
     await plans.plan(alice, at="in 1 hour")
     await plans.plan(alice, cron="0 9 * * *")
-    await plans.book.cancel(1, alice)
+    await plans.cancel(1, alice)
     async with database.transaction() as tx:
         await todos.write(tx, "c1", alice.key, [Todo("Rest", "pending")], clock())
     duties = upkeep(database, clock, RetentionSettings(runs_days=2))

@@ -239,7 +239,7 @@ async def test_what_is_cancelled_or_switched_off_does_not_fire(
 ) -> None:
     await plans.plan(alice, at="in 1 hour")
     await plans.plan(alice, cron="0 * * * *")
-    await plans.book.cancel(1, alice)
+    await plans.cancel(1, alice)
     await plans.book.toggle(2, alice, on=False)
 
     await plans.pass_until("2026-11-21 12:30:00")

@@ -14,11 +14,11 @@ from bot.changes import Cause, handle, is_meant, new_id, time_of
 from bot.errors import ToolError
 from bot.values import Identity
 from bot.workspaces.beneath import Opener, best_opener
-from bot.workspaces.changes import FileChange
 from bot.workspaces.former import STORE, FormerVersions
 from bot.workspaces.keeping import NotKeptError
 from bot.workspaces.restoring import Restored
 from bot.workspaces.settings import Usage, WorkspaceSettings
+from bot.workspaces.versions import FileChange
 from bot.workspaces.workspaces import Workspaces
 from tests.bot.workspaces.conftest import THEIRS, Trap, context_of
 from tests.bot.workspaces.test_workspaces import RUN, kept_apart
@@ -458,18 +458,21 @@ def test_a_change_larger_than_the_store_is_refused_and_nothing_is_dropped_for_it
     assert files.there()["folder/large.txt"] == b"x" * 5_000
 
 
-def test_a_file_larger_than_the_store_is_not_written_over(
+def test_a_file_larger_than_the_store_cannot_be_restored_and_that_is_said_before_and_after(
     settings: WorkspaceSettings, alice: Identity, clock: FakeClock
 ) -> None:
     small = settings.model_copy(update={"user_bytes": 10_000})
     workspace = Workspaces(small).of(context_of(alice, clock))
+    workspace.write("small.txt", b"x")
     with workspace.alone():
         (workspace.path / "large.bin").write_bytes(b"x" * 80_000)
 
-    with pytest.raises(ToolError, match="could not be restored"):
-        workspace.write("large.bin", b"")
+    can = [workspace.can_restore(path) for path in ("large.bin", "small.txt", "new.txt")]
+    written = workspace.write("large.bin", b"")
 
-    assert (workspace.path / "large.bin").stat().st_size == 80_000
+    assert can == [False, True, True]
+    assert (written.kept, written.lost) == (False, True)
+    assert Workspaces(small).changes(alice) == []
 
 
 def test_folders_nested_too_deep_are_refused(files: Files) -> None:

@@ -77,6 +77,8 @@ async def here(fake: FakeDiscord, caplog: pytest.LogCaptureFixture) -> AsyncIter
         ("retinue usage", {}, "/subagents usage"),
         ("retinue help", {}, "/help"),
         ("retinue stop", {}, "/stop"),
+        ("retinue undo", {}, "/undo"),
+        ("retinue undo", {"change": "3fa9c1"}, "/undo 3fa9c1"),
     ],
 )
 async def test_a_command_is_heard_as_it_is_typed_and_answered_for_the_asker_alone(

@@ -92,6 +92,8 @@ async def typed(here: Here, command: str, text: str = "") -> Answer:
         ("/retinue", "help", "/retinue help"),
         ("/retinue", "stop", "/retinue stop"),
         ("/retinue", "stop 1a2b", "/retinue stop 1a2b"),
+        ("/retinue", "undo", "/retinue undo"),
+        ("/retinue", "undo last", "/retinue undo last"),
         ("/retinue", "newspapers", "/retinue newspapers"),
         ("/retinue", "what is new", "/retinue what is new"),
     ],

@@ -40,7 +40,7 @@ async def offered(ears: FakeEars, line: str, room: Room | None = None) -> dict[s
 async def test_commands_are_offered_from_the_first_slash(ears: FakeEars) -> None:
     everything = set(await offered(ears, "/"))
 
-    own = {"/subagents", "/new", "/help", "/stop", "/quit", "/as", "/yes", "/all", "/no"}
+    own = {"/subagents", "/new", "/help", "/stop", "/undo", "/quit", "/as", "/yes", "/all", "/no"}
     assert everything == own
     assert list(await offered(ears, "/su")) == ["/subagents"]
     assert await offered(ears, "hello /su") == {}

@@ -1,0 +1,232 @@
+"""`/retinue undo`: shows a user what can be taken back, and takes it back."""
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from bot.agent.sanitizer import one_line
+from bot.changes import Cause, handle, is_meant, time_of
+from bot.errors import BadRequestError, NotFoundError
+from bot.platforms.base import CommandReply
+from bot.subagents.requests import Caller
+from bot.values import Clock, Identity, short
+from bot.workspaces.restoring import Restored
+from bot.workspaces.versions import FileChange, Former, Item
+from bot.workspaces.workspaces import Workspaces
+from db import changes, runs
+from db.changes import Restorer, StoredChange, fingerprint
+from db.database import Database, Transaction
+
+MOST_SHOWN = 10
+#: Changes that are looked through, of files and of the rest each.
+MOST_LOOKED_AT = 100
+#: Paths that a line names.
+_PATHS = 3
+
+NOTHING = "There is nothing to undo."
+
+Change = FileChange | StoredChange
+
+
+@dataclass(frozen=True, slots=True)
+class Undo:
+    """Shows and takes back the changes of whoever asks, and nobody else's.
+
+    Attributes:
+        workspaces: The users' files; `None` where they have none.
+        restorers: By kind.
+    """
+
+    database: Database
+    workspaces: Workspaces | None
+    restorers: Mapping[str, Restorer]
+    now: Clock
+
+    async def run(self, words: str, caller: Caller) -> CommandReply:
+        """Carry out the words behind `/undo`.
+
+        Raises:
+            BotError: It cannot be done; the text has the reason.
+        """
+        typed = words.strip().strip("`").lower()
+        found = await self._changes(caller.user)
+        if typed in {"", "list"}:
+            return CommandReply(text=await self._list(found, caller.user))
+        change = _meant(typed, found)
+        if isinstance(change, StoredChange):
+            return await self._restore(change, caller.user)
+        assert self.workspaces is not None, "It was found there."
+        restored = await asyncio.to_thread(self.workspaces.undo, caller.user, change, self.now)
+        return _files_reply(restored)
+
+    async def _changes(self, user: Identity) -> list[Change]:
+        """Return a user's newest changes that were not taken back, newest first."""
+        found: list[Change] = []
+        if self.workspaces is not None:
+            found += await asyncio.to_thread(self.workspaces.changes, user)
+        async with self.database.snapshot() as tx:
+            found += await changes.newest(tx, user.key, limit=MOST_LOOKED_AT)
+        found = [change for change in found if not change.undone]
+        return sorted(found, key=lambda change: change.id, reverse=True)
+
+    async def _list(self, found: Sequence[Change], user: Identity) -> str:
+        if not found:
+            return NOTHING
+        shown = found[:MOST_SHOWN]
+        ids = {change.cause.run_id for change in shown if change.cause.run_id is not None}
+        async with self.database.snapshot() as tx:
+            labels = await _labels(tx, user, ids)
+        lines = [
+            f"- `{handle(change.id)}` {_spelled(time_of(change.id))}: {_what(change)} "
+            f"({_who(change.cause, labels)})"
+            for change in shown
+        ]
+        more = len(found) - len(shown)
+        return "\n".join(
+            [
+                "**What you can take back**, newest first",
+                *lines,
+                *([f"- {more} older ones"] if more else []),
+                "",
+                "`/retinue undo last` takes back the last one, `/retinue undo ID` any of them.",
+            ]
+        )
+
+    async def _restore(self, change: StoredChange, user: Identity) -> CommandReply:
+        restorer = self.restorers.get(change.kind)
+        if restorer is None:
+            raise BadRequestError(
+                f"{_capital(change.title)} cannot be restored: it is switched off."
+            )
+        now = self.now()
+        async with self.database.transaction() as tx:
+            if not await changes.mark_undone(tx, user.key, change.id, now):
+                raise BadRequestError("It was undone already.")
+            current = await restorer.state(tx, user.key, change.key)
+            beside = fingerprint(current) != change.after
+            key, text = await restorer.restore(
+                tx, user.key, change.key, change.before, beside=beside
+            )
+            undo = await changes.keep(
+                tx,
+                Cause(user_id=user.key, work_id="", run_id=None, undoes=change.id),
+                kind=change.kind,
+                key=key,
+                title=change.title,
+                before=current if key == change.key else None,
+                after=await restorer.state(tx, user.key, key),
+                now=now,
+            )
+        done = "Deleted" if change.before is None else "Restored"
+        return CommandReply(text=f"{done} {change.title}. {text}{_taken_back_by(undo.id)}")
+
+
+def _meant(typed: str, found: Sequence[Change]) -> Change:
+    """Return the one change that a user means.
+
+    Raises:
+        NotFoundError: There is none.
+        BadRequestError: Several fit.
+    """
+    if typed == "last":
+        change = next((each for each in found if not each.cause.undoes), None)
+        if change is None:
+            raise NotFoundError(NOTHING)
+        return change
+    fitting = [change for change in found if is_meant(typed, change.id)]
+    if not fitting:
+        raise NotFoundError(
+            f"“{one_line(typed, 40)}” is nothing that can be undone. `/retinue undo` shows what "
+            "can; what is older than it may be, or was taken back, is not among it."
+        )
+    if len(fitting) > 1:
+        raise BadRequestError(f"“{typed}” fits several changes: type more of the id.")
+    return fitting[0]
+
+
+async def _labels(tx: Transaction, user: Identity, ids: Iterable[str]) -> dict[str, str]:
+    """Return the labels of those of these runs that are the user's."""
+    found = await runs.get_many(tx, sorted(ids))
+    return {run.id: one_line(run.label, 40) for run in found if run.user_id == user.key}
+
+
+def _what(change: Change) -> str:
+    if isinstance(change, FileChange):
+        return _what_of_files(change)
+    if change.before is None:
+        return f"brought back {change.title}"
+    return f"{'replaced' if change.after else 'deleted'} {change.title}"
+
+
+def _what_of_files(change: FileChange) -> str:
+    groups = {
+        "deleted": [item for item in change.items if item.removed],
+        "brought back": [item for item in change.items if item.kind is Former.NOTHING],
+    }
+    rest = [item for item in change.items if not any(item in group for group in groups.values())]
+    groups["replaced"] = rest
+    parts = [f"{done} {_names(items)}" for done, items in groups.items() if items]
+    return ", ".join(parts)
+
+
+def _names(items: Sequence[Item]) -> str:
+    shown = ", ".join(_code("/".join(item.path)) for item in items[:_PATHS])
+    more = len(items) - _PATHS
+    return f"{shown} and {more} more" if more > 0 else shown
+
+
+def _who(cause: Cause, labels: Mapping[str, str]) -> str:
+    if cause.undoes:
+        return "by you"
+    if cause.run_id is None:
+        return "in our conversation"
+    label = labels.get(cause.run_id)
+    return f"by run `{short(cause.run_id)}`" + (f" “{label}”" if label else "")
+
+
+def _files_reply(restored: Restored) -> CommandReply:
+    lines = []
+    if restored.back:
+        lines.append(f"Restored {_paths(restored.back)}.")
+    if restored.removed:
+        lines.append(f"Deleted {_paths(restored.removed)} again.")
+    lines += [
+        f"{_code(path)} is something else by now: its former version is beside it, as "
+        f"{_code(beside)}."
+        for path, beside in restored.beside[:_PATHS]
+    ]
+    if len(restored.beside) > _PATHS:
+        lines.append(f"{len(restored.beside) - _PATHS} more are beside what is there now.")
+    lines += [
+        f"Not restored: {_code(path)} ({reason.rstrip('.')})."
+        for path, reason in restored.failed[:_PATHS]
+    ]
+    if len(restored.failed) > _PATHS:
+        lines.append(f"{len(restored.failed) - _PATHS} more are not restored.")
+    done = bool(restored.back or restored.removed or restored.beside)
+    text = "\n".join(lines) or "It is as it was before: nothing had to be done."
+    undo = _taken_back_by(restored.id) if restored.id and done else ""
+    return CommandReply(text=text + undo, failed=bool(restored.failed) and not done)
+
+
+def _paths(paths: Sequence[str]) -> str:
+    shown = ", ".join(_code(path) for path in paths[: 2 * _PATHS])
+    more = len(paths) - 2 * _PATHS
+    return f"{shown} and {more} more" if more > 0 else shown
+
+
+def _taken_back_by(undo: str) -> str:
+    return f" `/retinue undo {handle(undo)}` takes this back."
+
+
+def _spelled(moment: datetime) -> str:
+    return f"{moment:%d %b %H:%M} UTC"
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+def _code(path: str) -> str:
+    return f"`{one_line(path, 80).replace('`', chr(39))}`"

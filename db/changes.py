@@ -1,0 +1,166 @@
+"""What was in the database before a tool deleted or replaced it, so that it can be undone.
+
+A change is stored in the transaction that makes it. It names a thing by kind and key, and holds its
+state before, as a document; who knows the kind puts such a state back.
+"""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Protocol
+
+from sqlalchemy import Row, delete, insert, select, update
+
+from bot.changes import Cause, new_id
+from bot.values import Json
+from db.database import Transaction
+from db.tables import changes
+from db.types import to_json
+
+#: Changes of one user and kind; the oldest are dropped first.
+MOST_PER_KIND = 200
+MOST_TITLE = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredChange:
+    """A change to something in the database.
+
+    Attributes:
+        id: As of files: it sorts by time.
+        kind: `note`, `memory`, …
+        key: Of the thing, among those of its kind.
+        title: The thing as users read of it.
+        before: The state before the change; `None` if there was nothing.
+        after: The fingerprint of the state after it.
+        undone: It was taken back already.
+    """
+
+    id: str
+    kind: str
+    key: str
+    title: str
+    cause: Cause
+    before: Json | None
+    after: str
+    undone: bool = False
+
+
+class Restorer(Protocol):
+    """Knows the things of one kind: a user reaches their own alone."""
+
+    @property
+    def kind(self) -> str:
+        """The kind."""
+        ...
+
+    async def state(self, tx: Transaction, user: str, key: str) -> Json | None:
+        """Return the state of a user's thing; `None` if there is none."""
+        ...
+
+    async def restore(
+        self, tx: Transaction, user: str, key: str, before: Json | None, *, beside: bool
+    ) -> tuple[str, str]:
+        """Bring a user's thing to an earlier state; `None` deletes it.
+
+        Args:
+            tx: The transaction.
+            user: The key of the user.
+            key: Of the thing.
+            before: Its state as `state` gave it.
+            beside: It has changed since: the former state must not take the place of this one.
+
+        Returns:
+            The key under which it is now, and what was done, in a sentence.
+
+        Raises:
+            BadRequestError: It cannot be done; the text has the reason.
+        """
+        ...
+
+
+async def keep(
+    tx: Transaction,
+    cause: Cause,
+    *,
+    kind: str,
+    key: str,
+    title: str,
+    before: Json | None,
+    after: Json | None,
+    now: datetime,
+) -> StoredChange:
+    """Store a change, and drop what is too much; the caller makes it in the same transaction."""
+    mine = (changes.c.user_id == cause.user_id, changes.c.kind == kind)
+    ids = select(changes.c.id).where(*mine).order_by(changes.c.id.desc())
+    newest = await tx.scalar(ids.limit(1)) or ""
+    change = StoredChange(
+        id=new_id(now, after=newest),
+        kind=kind,
+        key=key,
+        title=title[:MOST_TITLE],
+        cause=cause,
+        before=before,
+        after=fingerprint(after),
+    )
+    await tx.execute(
+        insert(changes).values(
+            id=change.id,
+            user_id=cause.user_id,
+            kind=kind,
+            key=key,
+            title=change.title,
+            before=before,
+            after=change.after,
+            work_id=cause.work_id,
+            run_id=cause.run_id,
+            undoes=cause.undoes,
+            created_at=now,
+        )
+    )
+    last = await tx.scalar(ids.offset(MOST_PER_KIND).limit(1))
+    if last is not None:
+        await tx.execute(delete(changes).where(*mine, changes.c.id <= last))
+    return change
+
+
+async def newest(tx: Transaction, user: str, *, limit: int) -> Sequence[StoredChange]:
+    """Return a user's newest changes, newest first."""
+    query = select(changes).where(changes.c.user_id == user).order_by(changes.c.id.desc())
+    return [_change(row) for row in await tx.execute(query.limit(limit))]
+
+
+async def mark_undone(tx: Transaction, user: str, change_id: str, now: datetime) -> bool:
+    """Write down that a change of a user was taken back; False if it was before."""
+    query = update(changes).where(
+        changes.c.id == change_id, changes.c.user_id == user, changes.c.undone_at.is_(None)
+    )
+    return (await tx.execute(query.values(undone_at=now))).rowcount > 0
+
+
+async def forget_before(tx: Transaction, moment: datetime) -> int:
+    """Delete the changes before a moment, and return how many there were."""
+    return (await tx.execute(delete(changes).where(changes.c.created_at < moment))).rowcount
+
+
+def fingerprint(state: Json | None) -> str:
+    """Return a fingerprint of a state; empty for nothing (pure)."""
+    if state is None:
+        return ""
+    return hashlib.blake2b(
+        to_json(dict(sorted(state.items()))).encode(), digest_size=16
+    ).hexdigest()
+
+
+def _change(row: Row[Any]) -> StoredChange:
+    return StoredChange(
+        id=row.id,
+        kind=row.kind,
+        key=row.key,
+        title=row.title,
+        cause=Cause(user_id=row.user_id, work_id=row.work_id, run_id=row.run_id, undoes=row.undoes),
+        before=row.before,
+        after=row.after,
+        undone=row.undone_at is not None,
+    )

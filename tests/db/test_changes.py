@@ -1,0 +1,128 @@
+"""Changes are kept for one user, newest first, as many of a kind as there may be, for a time."""
+
+from datetime import timedelta
+
+import pytest
+from sqlalchemy import delete
+
+from bot.changes import Cause
+from bot.values import Identity, Json, new_run_id
+from db import changes
+from db.changes import MOST_PER_KIND, StoredChange, fingerprint
+from db.database import Database
+from db.tables import users
+from tests.fakes.clock import FakeClock
+from tests.fakes.rows import meet
+
+STATE = {"number": 3, "text": "Straße 北京 🙂 \0 'quoted'", "title": ""}
+
+
+@pytest.fixture
+async def people(
+    database: Database, alice: Identity, bob: Identity, clock: FakeClock
+) -> tuple[str, str]:
+    return await meet(database, alice, clock()), await meet(database, bob, clock())
+
+
+async def keep(
+    database: Database,
+    user: str,
+    clock: FakeClock,
+    *,
+    kind: str = "note",
+    key: str = "n1",
+    before: Json | None = None,
+    run_id: str | None = None,
+) -> StoredChange:
+    cause = Cause(user_id=user, work_id="turn-1", run_id=run_id)
+    async with database.transaction() as tx:
+        return await changes.keep(
+            tx, cause, kind=kind, key=key, title="t" * 300, before=before, after=None, now=clock()
+        )
+
+
+async def newest(database: Database, user: str, limit: int = 1_000) -> list[StoredChange]:
+    async with database.snapshot() as tx:
+        return list(await changes.newest(tx, user, limit=limit))
+
+
+async def test_a_change_comes_back_as_stored_to_its_user_alone(
+    database: Database, clock: FakeClock, people: tuple[str, str]
+) -> None:
+    alice, bob = people
+
+    kept = await keep(database, alice, clock, before={"text": "Straße 北京"}, run_id=new_run_id())
+
+    assert await newest(database, alice) == [kept]
+    assert await newest(database, bob) == []
+
+
+async def test_changes_come_newest_first_even_when_the_clock_stands_still(
+    database: Database, clock: FakeClock, people: tuple[str, str]
+) -> None:
+    kept = [await keep(database, people[0], clock, key=str(number)) for number in range(5)]
+
+    assert await newest(database, people[0]) == kept[::-1]
+    assert await newest(database, people[0], limit=2) == kept[:2:-1]
+
+
+async def test_what_is_too_much_of_a_kind_drops_the_oldest_of_that_kind_and_user(
+    database: Database, clock: FakeClock, people: tuple[str, str]
+) -> None:
+    alice, bob = people
+    first = await keep(database, alice, clock, kind="memory")
+    theirs = await keep(database, bob, clock)
+    kept = [await keep(database, alice, clock) for _ in range(MOST_PER_KIND + 3)]
+
+    assert await newest(database, alice) == [*kept[:2:-1], first]
+    assert await newest(database, bob) == [theirs]
+
+
+async def test_a_change_is_marked_as_undone_once_and_by_its_user_alone(
+    database: Database, clock: FakeClock, people: tuple[str, str]
+) -> None:
+    alice, bob = people
+    kept = await keep(database, alice, clock)
+
+    async with database.transaction() as tx:
+        marked = [
+            await changes.mark_undone(tx, user, kept.id, clock()) for user in (bob, alice, alice)
+        ]
+
+    assert marked == [False, True, False]
+    assert [change.undone for change in await newest(database, alice)] == [True]
+
+
+async def test_old_changes_are_forgotten(
+    database: Database, clock: FakeClock, people: tuple[str, str]
+) -> None:
+    await keep(database, people[0], clock)
+    clock.advance(30 * 86_400)
+    later = await keep(database, people[0], clock)
+
+    async with database.transaction() as tx:
+        gone = await changes.forget_before(tx, clock() - timedelta(days=1))
+
+    assert (gone, await newest(database, people[0])) == (1, [later])
+
+
+async def test_the_changes_of_a_deleted_user_go_with_them(
+    database: Database, clock: FakeClock, people: tuple[str, str]
+) -> None:
+    await keep(database, people[0], clock)
+
+    async with database.transaction() as tx:
+        await tx.execute(delete(users).where(users.c.id == people[0]))
+
+    assert await newest(database, people[0]) == []
+
+
+async def test_a_state_has_the_same_fingerprint_after_the_database(
+    database: Database, clock: FakeClock, people: tuple[str, str]
+) -> None:
+    await keep(database, people[0], clock, before=STATE)
+
+    (found,) = await newest(database, people[0])
+
+    assert fingerprint(found.before) == fingerprint(STATE)
+    assert fingerprint(None) == ""
