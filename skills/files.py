@@ -6,13 +6,14 @@ from pydantic import Field
 
 from bot.agent import subjects
 from bot.changes import CAN_BE_UNDONE
+from bot.values import Json
 from bot.workspaces import search
 from bot.workspaces.patterns import expression, path_pattern
 from bot.workspaces.search import Question
 from bot.workspaces.settings import spoken
 from bot.workspaces.workspace import Workspace, Written
 from bot.workspaces.workspaces import Workspaces
-from skills.base import Effects, Reach, Skill, Tool, ToolContext, tool
+from skills.base import Effects, Reach, ReachOf, Skill, Tool, ToolContext, ToolError, tool
 from skills.files_wording import edited, listed, said_found, said_names, shown_text, to_write
 
 MOST_PATHS = 200
@@ -79,6 +80,7 @@ def _file_write(workspaces: Workspaces) -> Tool:
         foreign=False,
         private=False,
         reach=Reach.ACTS_BEYOND,
+        reach_of=_reach_of(workspaces),
     )
     async def file_write(context: ToolContext, path: _Path, text: str) -> str:
         """Write a text file, in place of all it held. To change a part, use file_edit."""
@@ -102,6 +104,7 @@ def _file_edit(workspaces: Workspaces) -> Tool:
         foreign=False,
         private=False,
         reach=Reach.ACTS_BEYOND,
+        reach_of=_reach_of(workspaces),
     )
     async def file_edit(
         context: ToolContext,
@@ -220,6 +223,22 @@ def _grep(workspaces: Workspaces) -> Tool:
         return await workspaces.use(context, work)
 
     return grep
+
+
+def _reach_of(workspaces: Workspaces) -> ReachOf:
+    """Return the reach of writing: what is written over can be restored, unless it is too large."""
+
+    async def reach_of(context: ToolContext, given: Json) -> Reach:
+        try:
+            kept = await workspaces.use(
+                context, lambda workspace: workspace.can_restore(str(given.get("path", "")))
+            )
+        except ToolError:
+            # The call itself says what is wrong with the path.
+            kept = True
+        return Reach.CHANGES_OWN if kept else Reach.ACTS_BEYOND
+
+    return reach_of
 
 
 def _undo(written: Written) -> str:

@@ -155,7 +155,7 @@ def _forget(database: Database) -> Tool:
         effects=Effects.ONCE,
         foreign=False,
         private=False,
-        reach=Reach.ACTS_BEYOND,
+        reach=Reach.CHANGES_OWN,
     )
     async def forget(context: ToolContext, number: _Number) -> str:
         """Forget a memory, when the person wants that."""

@@ -140,7 +140,7 @@ def _note_delete(database: Database) -> Tool:
         effects=Effects.ONCE,
         foreign=False,
         private=False,
-        reach=Reach.ACTS_BEYOND,
+        reach=Reach.CHANGES_OWN,
     )
     async def note_delete(context: ToolContext, number: _Number) -> str:
         """Delete a note, when the person asks for it."""

@@ -92,6 +92,7 @@ def _schedule_cancel(book: ScheduleBook) -> Tool:
         effects=Effects.ONCE,
         foreign=False,
         private=False,
+        # It can be undone, but not for a time that has passed meanwhile.
         reach=Reach.ACTS_BEYOND,
     )
     async def schedule_cancel(context: ToolContext, number: _Number) -> str:

@@ -11,6 +11,7 @@ from bot.changes import CAN_BE_UNDONE
 from bot.sandbox.settings import ShellSettings
 from bot.sandbox.shell import QUEUE_SECONDS, Ended, NotStartedError
 from bot.sandbox.slots import SlotsBusyError
+from bot.values import Json
 from skills.base import Effects, Reach, Skill, ToolContext, ToolError, tool
 
 
@@ -32,6 +33,10 @@ class Runner(Protocol):
         """
         ...
 
+    async def can_be_undone(self, context: ToolContext) -> bool:
+        """Return whether all files that a command may replace or remove can be restored."""
+        ...
+
 
 #: Paths that the result of a command names.
 _MOST_NAMED = 20
@@ -49,6 +54,10 @@ def build(commands: Runner) -> Skill:
     settings = commands.settings
     default, most = settings.default_seconds, settings.max_seconds
 
+    async def reach_of(context: ToolContext, _: Json) -> Reach:
+        kept = await commands.can_be_undone(context)
+        return Reach.CHANGES_OWN if kept else Reach.ACTS_BEYOND
+
     @tool(
         effects=Effects.ONCE,
         timeout_seconds=most + _FURTHER_SECONDS,
@@ -56,6 +65,7 @@ def build(commands: Runner) -> Skill:
         foreign=True,
         private=True,
         reach=Reach.ACTS_BEYOND,
+        reach_of=reach_of,
     )
     async def shell(
         context: ToolContext,

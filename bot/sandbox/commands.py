@@ -32,3 +32,7 @@ class Commands:
         """
         workspace = self._workspaces.of(context)
         return await self._sandbox.run(command, workspace, user=context.user.key, seconds=seconds)
+
+    async def can_be_undone(self, context: ToolContext) -> bool:
+        """Return whether all files that a command may replace or remove can be restored."""
+        return await self._workspaces.use(context, lambda workspace: workspace.can_restore_all())

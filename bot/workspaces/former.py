@@ -15,10 +15,19 @@ from pathlib import Path
 from bot.changes import Cause, time_of
 from bot.values import Clock
 from bot.workspaces.beneath import FOLDER, Opener, opened
-from bot.workspaces.keeping import ABOUT, ITEMS, NEW, UNDONE, KeptChange, Taken, drop
+from bot.workspaces.keeping import (
+    ABOUT,
+    ITEMS,
+    NEW,
+    OWN_FILES,
+    UNDONE,
+    KeptChange,
+    Taken,
+    drop,
+    measured,
+)
 from bot.workspaces.settings import Usage
 from bot.workspaces.versions import FileChange, item_of
-from bot.workspaces.walk import DEEPEST, Walk
 from bot.workspaces.writing import make_folders
 
 #: Beside the folders of the users; none of those has such a name.
@@ -80,9 +89,10 @@ class FormerVersions:
             finally:
                 change.close()
 
-    def fits(self, size: int) -> bool:
-        """Return whether a file of this size can be kept, if everything else is dropped for it."""
-        return size + _LIST_BYTES <= self._most.size
+    def fits(self, size: int, count: int = 1) -> bool:
+        """Return whether files of this size can be kept, if all others are dropped for them."""
+        fits = size + _LIST_BYTES <= self._most.size
+        return fits and count + OWN_FILES <= self._most.count
 
     def changes(self) -> Iterator[FileChange]:
         """Return the changes, newest first."""
@@ -143,13 +153,9 @@ class FormerVersions:
         found = {
             (workspace, name): Taken(name, workspace) for workspace, name in self._names(store)
         }
-        # More than the limit, should it have been lowered since.
-        most = 10 * self._most.count + 1_000_000
-        for entry in Walk(self._opener, store, most=most, deepest=DEEPEST + 4):
-            change = found.get((entry.parts[0], entry.parts[1])) if len(entry.parts) > 1 else None
-            if change is not None:
-                change.size += entry.size
-                change.count += 1
+        for (workspace, name), change in found.items():
+            with opened(self._opener, store, (workspace,)) as above:
+                change.size, change.count = measured(self._opener, above, name)
         return sorted(found.values(), key=lambda change: change.id)
 
     def _read(self, store: int, workspace: str, name: str) -> FileChange | None:

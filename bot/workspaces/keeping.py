@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 import stat
 from collections.abc import Sequence
 from contextlib import suppress
@@ -12,23 +11,22 @@ from datetime import datetime
 from bot.changes import Cause, new_id
 from bot.workspaces.beneath import FILE, FOLDER, Opener, opened
 from bot.workspaces.settings import Usage
+from bot.workspaces.tree import levels, opened_by_force, remove_tree
 from bot.workspaces.versions import Former, Item
-from bot.workspaces.walk import DEEPEST
 from bot.workspaces.writing import make_folders
 
 ABOUT, ITEMS, UNDONE = "about.json", "items.jsonl", "undone"
 NEW = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-_HOLD = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _PIECE = 1 << 20
 #: Copies of one change that are forced to the disk: each takes some ms, and a command may replace
 #: thousands of files.
 _MOST_FORCED = 20
 #: The folder of a change, and what is in it beside the items.
-_OWN_FILES = 4
+OWN_FILES = 4
 
 
 class NotKeptError(Exception):
-    """Nothing was kept: it is larger than the store, or its folders are nested too deep."""
+    """Nothing was kept: it is larger than the store."""
 
 
 @dataclass(slots=True)
@@ -195,7 +193,7 @@ class KeptChange:
         """
         about = b"" if self._folder is not None else json.dumps(asdict(self._cause)).encode()
         size = item.size + len(item.line) + len(about)
-        count = item.count + (_OWN_FILES if about else 0)
+        count = item.count + (OWN_FILES if about else 0)
         if not self._fits(self._fixed_size + size, self._fixed_count + count):
             raise NotKeptError
         while not self._fits(self._size + size, self._count + count):
@@ -229,31 +227,26 @@ def drop(opener: Opener, store: int, change: Taken) -> None:
         # Without it the rest is no change any more, should the process end here.
         with suppress(OSError):
             os.unlink(f"{change.id}/{ABOUT}", dir_fd=folder)
-        shutil.rmtree(change.id, ignore_errors=True, dir_fd=folder)
+        with suppress(FileNotFoundError):
+            remove_tree(opener, folder, change.id)
 
 
-def measured(opener: Opener, above: int, name: str, levels: int = DEEPEST) -> tuple[int, int]:
+def measured(opener: Opener, above: int, name: str) -> tuple[int, int]:
     """Return the bytes of a folder, and the files and folders with it.
 
-    Folders that nobody may enter are opened up: they are about to be moved away.
+    Folders that their owner may not change are opened up: they are to be moved and deleted.
 
     Raises:
-        NotKeptError: Its folders are nested too deep.
         OSError: It cannot be opened.
     """
-    if not levels:
-        raise NotKeptError
     size, count = 0, 1
-    _open_up(above, name)
-    with opened(opener, above, (name,)) as folder, os.scandir(folder) as found:
-        for entry in found:
-            state = entry.stat(follow_symlinks=False)
-            if stat.S_ISDIR(state.st_mode):
-                below = measured(opener, folder, entry.name, levels - 1)
-                size, count = size + below[0], count + below[1]
-            else:
-                size += state.st_size if stat.S_ISREG(state.st_mode) else 0
-                count += 1
+    with opened_by_force(opener, above, (name,)) as top:
+        for level in levels(opener, top):
+            mode = stat.S_IMODE(os.fstat(level.descriptor).st_mode)
+            if mode & 0o700 != 0o700:
+                os.fchmod(level.descriptor, mode | 0o700)
+            count += len(level.entries)
+            size += sum(state.st_size for _, state in level.entries if stat.S_ISREG(state.st_mode))
     return size, count
 
 
@@ -262,14 +255,3 @@ def write_all(target: int, content: bytes) -> None:
     rest = memoryview(content)
     while rest:
         rest = rest[os.write(target, rest) :]
-
-
-def _open_up(above: int, name: str) -> None:
-    """Let the owner of a folder enter it and move it."""
-    held = os.open(name, _HOLD, dir_fd=above)
-    try:
-        mode = stat.S_IMODE(os.fstat(held).st_mode)
-        if mode & 0o700 != 0o700:
-            os.chmod(f"/proc/self/fd/{held}", mode | 0o700)  # noqa: PTH101 - no path of ours
-    finally:
-        os.close(held)

@@ -272,6 +272,11 @@ class Workspace:
             state = state_of(self.opener, folder, parts)
         return state is None or self.former.fits(state.st_size)
 
+    def can_restore_all(self) -> bool:
+        """Return whether all files could be restored after a command removed them."""
+        usage = self.usage()
+        return self.former.fits(usage.size, usage.count)
+
     def check_total(self, change: Change) -> None:
         """Let a change pass that fits into the room of the user's files; nobody else may write.
 

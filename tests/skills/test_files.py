@@ -13,7 +13,7 @@ from bot.errors import ToolError
 from bot.values import Identity
 from bot.workspaces.settings import WorkspaceSettings
 from bot.workspaces.workspaces import Workspaces
-from skills.base import Effects
+from skills.base import Effects, Reach
 from skills.files import MOST_PATHS, build
 from skills.files_wording import edited, shown_text, to_write
 from tests.fakes.calls import Caller
@@ -373,3 +373,23 @@ async def test_arguments_out_of_bounds_are_explained(
 ) -> None:
     with pytest.raises(ToolError, match=f"{tool} was not called: `"):
         await files.call(tool, call_id=None, **arguments)
+
+
+@pytest.mark.parametrize(
+    ("size", "reach"), [(1_000, Reach.CHANGES_OWN), (80_000, Reach.ACTS_BEYOND)]
+)
+@pytest.mark.parametrize("name", ["file_write", "file_edit"])
+async def test_writing_over_a_file_asks_only_when_it_could_not_be_restored(
+    tmp_path: Path, alice: Identity, clock: FakeClock, name: str, size: int, reach: Reach
+) -> None:
+    settings = WorkspaceSettings(folder=str(tmp_path), user_bytes=10_000)
+    skill = build(Workspaces(settings))
+    context = Caller(skill, alice, clock)._context("call-1")
+    with Workspaces(settings).of(context).alone():
+        (Workspaces(settings).of(context).path / "there.txt").write_bytes(b"x" * size)
+    writes = next(tool for tool in skill.tools if tool.name == name)
+    assert writes.reach_of is not None
+
+    found = [await writes.reach_of(context, {"path": path}) for path in ("there.txt", "new", "..")]
+
+    assert found == [reach, Reach.CHANGES_OWN, Reach.CHANGES_OWN]

@@ -11,7 +11,7 @@ from bot.sandbox.shell import QUEUE_SECONDS, Ended, NotStartedError
 from bot.sandbox.slots import SlotsBusyError
 from bot.values import Identity
 from bot.workspaces.snapshot import TakenOver
-from skills.base import Effects, ToolContext
+from skills.base import Effects, Reach, ToolContext
 from skills.shell import build, told
 from tests.fakes.calls import Caller
 from tests.fakes.clock import FakeClock
@@ -24,6 +24,10 @@ class FakeSandbox:
         self.settings = ShellSettings(default_seconds=20, max_seconds=90)
         self.runs: list[tuple[str, str, float]] = []
         self.answer: Ended | NotStartedError | SlotsBusyError = Ended(0, Output("fine\n"))
+        self.restorable = True
+
+    async def can_be_undone(self, context: ToolContext) -> bool:
+        return self.restorable
 
     async def run(self, context: ToolContext, command: str, *, seconds: float) -> Ended:
         self.runs.append((context.user.key, command, seconds))
@@ -54,6 +58,19 @@ async def test_a_command_runs_in_the_workspace_of_whoever_calls(
         (alice.key, "ls -l", 20),
         (bob.key, "make", 90),
     ]
+
+
+async def test_it_asks_only_when_not_all_files_could_be_restored(
+    sandbox: FakeSandbox, caller: Caller
+) -> None:
+    (tool,) = build(sandbox).tools
+    assert tool.reach_of is not None
+
+    first = await tool.reach_of(caller._context("call-1"), {"command": "rm -rf *"})
+    sandbox.restorable = False
+    second = await tool.reach_of(caller._context("call-1"), {"command": "rm -rf *"})
+
+    assert (first, second) == (Reach.CHANGES_OWN, Reach.ACTS_BEYOND)
 
 
 def test_it_acts_on_the_world_and_has_time_enough(sandbox: FakeSandbox) -> None:

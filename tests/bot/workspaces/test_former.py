@@ -468,22 +468,27 @@ def test_a_file_larger_than_the_store_cannot_be_restored_and_that_is_said_before
         (workspace.path / "large.bin").write_bytes(b"x" * 80_000)
 
     can = [workspace.can_restore(path) for path in ("large.bin", "small.txt", "new.txt")]
+    assert not workspace.can_restore_all()
     written = workspace.write("large.bin", b"")
 
     assert can == [False, True, True]
     assert (written.kept, written.lost) == (False, True)
+    assert workspace.can_restore_all()
     assert Workspaces(small).changes(alice) == []
 
 
-def test_folders_nested_too_deep_are_refused(files: Files) -> None:
-    deep = files.workspace.path / "/".join(["d"] * 90)
+def test_folders_nested_as_deep_as_can_be_come_back_and_can_be_dropped(files: Files) -> None:
     files.workspace.write("file.txt", b"x")
-    deep.mkdir(parents=True)
+    top = files.workspace.path / "d"
+    (files.workspace.path / "/".join(["d"] * 300)).mkdir(parents=True)
 
-    with pytest.raises(NotKeptError):
-        files.remove("d")
+    files.remove("d")
+    assert not top.exists()
+    files.undo()
+    assert top.exists()
+    files.remove("d")
 
-    assert deep.is_dir()
+    assert files.workspaces.forget_former(files.clock() + timedelta(days=1)) == 3
 
 
 def test_what_is_older_than_thirty_days_is_dropped(files: Files, theirs: Files) -> None:
