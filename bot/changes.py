@@ -19,7 +19,7 @@ class Cause:
 
     Attributes:
         user_id: `Identity.key` of the user whose turn, run or command it is.
-        work_id: The turn or run; empty for a command.
+        work_id: The turn, the run or the command.
         run_id: The run; `None` for a turn or a command.
         undoes: The id of the change that this one takes back; empty for none.
     """

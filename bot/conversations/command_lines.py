@@ -96,6 +96,8 @@ def changes_something(command: str) -> bool:
             return True
         case ["mcp", action]:
             return action == "approve"
+        case ["undo", action]:
+            return action != "list"
     return False
 
 

@@ -14,7 +14,7 @@ from bot.values import Clock, Identity, short
 from bot.workspaces.restoring import Restored
 from bot.workspaces.versions import FileChange, Former, Item
 from bot.workspaces.workspaces import Workspaces
-from db import changes, runs
+from db import changes, commands, runs
 from db.changes import Restorer, StoredChange, fingerprint
 from db.database import Database, Transaction
 
@@ -25,6 +25,7 @@ MOST_LOOKED_AT = 100
 _PATHS = 3
 
 NOTHING = "There is nothing to undo."
+ALREADY = "It was undone already."
 
 Change = FileChange | StoredChange
 
@@ -53,12 +54,31 @@ class Undo:
         found = await self._changes(caller.user)
         if typed in {"", "list"}:
             return CommandReply(text=await self._list(found, caller.user))
-        change = _meant(typed, found)
+        change = await self._begun(caller) or _meant(typed, found)
         if isinstance(change, StoredChange):
-            return await self._restore(change, caller.user)
+            return await self._restore(change, caller)
         assert self.workspaces is not None, "It was found there."
-        restored = await asyncio.to_thread(self.workspaces.undo, caller.user, change, self.now)
+        restored = await asyncio.to_thread(
+            self.workspaces.undo, caller.user, change, self.now, command_id=caller.command_id
+        )
         return _files_reply(restored)
+
+    async def _begun(self, caller: Caller) -> FileChange | None:
+        """Return the change to files that this command began to take back before a crash.
+
+        Raises:
+            BadRequestError: It had taken it back.
+        """
+        if self.workspaces is None or not caller.command_id:
+            return None
+        found = await asyncio.to_thread(self.workspaces.changes, caller.user)
+        mine = next((each for each in found if each.cause.work_id == caller.command_id), None)
+        if mine is None:
+            return None
+        change = next((each for each in found if each.id == mine.cause.undoes), None)
+        if change is None or change.undone:
+            raise BadRequestError(ALREADY)
+        return change
 
     async def _changes(self, user: Identity) -> list[Change]:
         """Return a user's newest changes that were not taken back, newest first."""
@@ -93,7 +113,8 @@ class Undo:
             ]
         )
 
-    async def _restore(self, change: StoredChange, user: Identity) -> CommandReply:
+    async def _restore(self, change: StoredChange, caller: Caller) -> CommandReply:
+        user = caller.user
         restorer = self.restorers.get(change.kind)
         if restorer is None:
             raise BadRequestError(
@@ -102,7 +123,8 @@ class Undo:
         now = self.now()
         async with self.database.transaction() as tx:
             if not await changes.mark_undone(tx, user.key, change.id, now):
-                raise BadRequestError("It was undone already.")
+                raise BadRequestError(ALREADY)
+            await commands.apply(tx, caller.command_id, now)
             current = await restorer.state(tx, user.key, change.key)
             beside = fingerprint(current) != change.after
             key, text = await restorer.restore(

@@ -2,7 +2,7 @@
 
 import errno
 import os
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -52,7 +52,9 @@ def restore(workspace: Workspace, change: FileChange) -> Restored:
             raise ToolError("Its former versions are not kept any more.")
         if now.undone:
             raise ToolError("It was undone already.")
-        restoring = _Restoring(workspace, folder, undo, later_paths(newest, now))
+        restoring = _Restoring(
+            workspace, folder, undo, later_paths(newest, now), paths_back(newest, now)
+        )
         with workspace.former.kept_by(now) as kept:
             for item in now.items:
                 restoring.bring_back(kept, item)
@@ -84,6 +86,12 @@ def later_paths(newest: Sequence[FileChange], change: FileChange) -> list[tuple[
     return found
 
 
+def paths_back(newest: Sequence[FileChange], change: FileChange) -> set[tuple[str, ...]]:
+    """Return the paths that an undo brought back before it failed or the process ended (pure)."""
+    begun = (each for each in newest if each.cause.undoes == change.id and not each.undone)
+    return {item.path for each in begun for item in each.items}
+
+
 class _Restoring:
     """One undo, path by path."""
 
@@ -93,12 +101,14 @@ class _Restoring:
         folder: int,
         undo: KeptChange,
         changed: Sequence[tuple[str, ...]],
+        back: Set[tuple[str, ...]],
     ) -> None:
         self._workspace = workspace
         self._opener = workspace.opener
         self._folder = folder
         self._undo = undo
         self._changed = changed
+        self._back = back
         self.outcome = Restored()
 
     def bring_back(self, kept: int, item: Item) -> None:
@@ -123,8 +133,13 @@ class _Restoring:
     def _put(self, kept: int, item: Item) -> None:
         name = str(item.number)
         if item.kind is not Former.LINK:
-            # Raises when it is not there.
-            os.stat(name, dir_fd=kept, follow_symlinks=False)
+            try:
+                os.stat(name, dir_fd=kept, follow_symlinks=False)
+            except FileNotFoundError:
+                if item.path not in self._back:
+                    raise
+                self.outcome.back.append(_spelled(item.path))
+                return
         before = state_of(self._opener, self._folder, item.path)
         if before is None:
             path, size = item.path, 0

@@ -105,14 +105,16 @@ class Workspaces:
         with told(()):
             return list(islice(former.changes(), MOST_CHANGES))
 
-    def undo(self, user: Identity, change: FileChange, now: Clock) -> Restored:
+    def undo(
+        self, user: Identity, change: FileChange, now: Clock, *, command_id: str = ""
+    ) -> Restored:
         """Take a change to a user's files back; it blocks.
 
         Raises:
             ToolError: It cannot be taken back; the text has the reason.
         """
         names = [OWN] if change.workspace == OWN else [RUNS, change.workspace]
-        cause = Cause(user_id=user.key, work_id="", run_id=None, undoes=change.id)
+        cause = Cause(user_id=user.key, work_id=command_id, run_id=None, undoes=change.id)
         workspace = self._workspace(_opaque(user.key), names, cause, now)
         with told(()):
             return restore(workspace, change)

@@ -11,11 +11,13 @@ from bot.conversations.command_lines import HELP, command_in
 from bot.conversations.commands import Commands
 from bot.conversations.undo import MOST_SHOWN, Undo
 from bot.platforms.base import CommandReply
-from bot.values import Identity
+from bot.values import Identity, Place, Role
 from bot.workspaces.settings import WorkspaceSettings
 from bot.workspaces.workspaces import Workspaces
+from db import commands as stored_commands
 from db import whiteboard
 from db.changes import Restorer
+from db.commands import StoredCommand
 from db.database import Database
 from skills import files, memory, notes, scheduler
 from skills import whiteboard as boards
@@ -201,6 +203,46 @@ async def test_nobody_sees_or_takes_back_what_is_another_user_s(
 
 async def test_the_help_names_the_command() -> None:
     assert "/retinue undo" in HELP
+
+
+async def test_a_command_that_is_carried_out_again_after_a_crash_takes_back_one_change(
+    desk: Desk, alice: Identity
+) -> None:
+    mine = desk.files(alice)
+    for text in ("1", "2", "3"):
+        await mine.call("file_write", path="plan.md", text=text)
+    asked = caller(alice, command_id="c1")
+
+    first = await desk.commands.run("/undo last", asked)
+    again = await desk.commands.run("/undo last", asked)
+
+    assert first.text.startswith("Restored `plan.md`.")
+    assert (again.text, again.failed) == ("It was undone already.", True)
+    assert "2" in await mine.call("file_read", path="plan.md")
+
+
+async def test_a_command_is_applied_in_the_transaction_of_the_undo(
+    desk: Desk, alice: Identity, database: Database
+) -> None:
+    await delete_a_note(desk, alice)
+    command = StoredCommand(
+        id="c1",
+        user=alice,
+        place=Place(alice.platform),
+        role=Role.USER,
+        text="/undo last",
+        conversation_id="",
+    )
+    async with database.transaction() as tx:
+        await stored_commands.put(tx, command, "worker", desk.clock())
+
+    await desk.commands.run("/undo last", caller(alice, command_id="c1"))
+
+    async with database.transaction() as tx:
+        (left,) = await stored_commands.take_over(
+            tx, [], me="other", under_way=set(), platforms=[alice.platform]
+        )
+    assert left.applied
 
 
 # -- what comes back -------------------------------------------------------------------------------

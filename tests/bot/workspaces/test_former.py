@@ -288,6 +288,23 @@ def test_what_does_not_fit_the_quota_is_not_restored(
     assert files.undo(files.changes()[-1]).back == ["old.txt"]
 
 
+def test_an_undo_that_failed_for_one_path_goes_on_with_that_path(files: Files) -> None:
+    for path in ("a/file.txt", "b.txt"):
+        files.workspace.write(path, path.encode())
+    files.remove("a/file.txt", "b.txt")
+    (files.workspace.path / "a").rmdir()
+    files.workspace.write("a", b"in the way")
+    (change,) = files.changes()
+    first = files.undo(change)
+    (files.workspace.path / "a").unlink()
+
+    second = files.undo(change)
+
+    assert (first.back, [path for path, _ in first.failed]) == (["b.txt"], ["a/file.txt"])
+    assert (second.back, second.failed) == (["a/file.txt", "b.txt"], [])
+    assert files.there() == {"a/file.txt": b"a/file.txt", "b.txt": b"b.txt"}
+
+
 def test_a_change_is_undone_once(files: Files) -> None:
     files.workspace.write("file.txt", b"1")
     files.workspace.write("file.txt", b"2")
