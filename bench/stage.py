@@ -10,6 +10,7 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -27,6 +28,7 @@ from bot.platforms.base import (
     Settlement,
     not_kept,
 )
+from bot.platforms.past import PastMessage
 from bot.running import Bot
 from bot.subagents.requests import Caller, RunRequest
 from bot.values import Identity, Place, Role, utc_now
@@ -179,6 +181,10 @@ class Outlet:
 
     async def tell(self, place: Place, user: Identity, text: str) -> None:
         """Do nothing."""
+
+    async def history(self, place: Place, after: datetime | str, limit: int) -> list[PastMessage]:
+        """Return nothing."""
+        return []
 
     def stir(self) -> None:
         """Wake who waits."""

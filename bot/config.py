@@ -13,6 +13,7 @@ from bot.agent.settings import AgentSettings, AgentSkillsSettings, AgentsSetting
 from bot.calendars.settings import CalendarsSettings
 from bot.conversations.access import AccessSettings
 from bot.conversations.files import AttachmentSettings, FileSettings
+from bot.conversations.gaps import CatchUpSettings
 from bot.disk import DiskReserve, DiskSettings
 from bot.errors import ConfigError
 from bot.interpolation import Key, Tree
@@ -100,6 +101,9 @@ class Config(Settings):
     )
     access: AccessSettings = Field(
         AccessSettings(), description="Who may talk to the bot, and who are its admins."
+    )
+    catch_up: CatchUpSettings = Field(
+        CatchUpSettings(), description="What was said while the bot was not listening."
     )
     files: FileSettings = Field(
         FileSettings(), description="Files that people attach: texts and images."

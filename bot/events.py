@@ -235,3 +235,12 @@ class EventBus:
                 subscriber(event)
             except Exception:
                 log.exception("A subscriber failed on %s", event.name)
+
+
+def log_event(event: RunEvent) -> None:
+    """Log an event of a run, less what others log with the words of users."""
+    level = logging.INFO if event.severity is Severity.LOW else logging.WARNING
+    if isinstance(event, SubAgentEvent) or event.name == "subagent.progress":
+        return
+    if log.isEnabledFor(level):
+        log.log(level, "%s %s", event.name, event.payload)

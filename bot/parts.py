@@ -15,12 +15,13 @@ from bot.conversations.answers import Answers
 from bot.conversations.approvals import Approvals
 from bot.conversations.commands import Commands
 from bot.conversations.durable_commands import DurableCommands
+from bot.conversations.gaps import Gaps
 from bot.conversations.orchestrator import Orchestrator
 from bot.conversations.turn_context import TurnContext
 from bot.conversations.turns import Desk, Turns
 from bot.conversations.upkeep import Upkeep
 from bot.engine import Engine
-from bot.events import EventBus, RunEvent, Severity, SubAgentEvent
+from bot.events import EventBus, log_event
 from bot.models.base import Model
 from bot.models.catalog import PROVIDERS, Choice, Models
 from bot.platforms.base import Outlet, RunCard
@@ -70,7 +71,7 @@ class Parts:
         self.config, self.database, self.models, self.tasks = config, database, models, tasks
         self.outlets, self.agents, self.worker_id, self.now = outlets, agents, worker_id, now
         self.events = EventBus()
-        self.events.subscribe(_log_event)
+        self.events.subscribe(log_event)
         self.cards = Cards(self._show_card, partial(tasks.later, name="show a run card"))
         self.events.subscribe(self.cards.hear)
         self.active, self.turns = ActiveRuns(), ActiveRuns()
@@ -83,6 +84,7 @@ class Parts:
             own_tools=frozenset(tool.name for tool in self.own_tools),
         )
         self.records = self.wires.records = Records(database, now)
+        self.gaps = Gaps(database, config.catch_up, now)
         self.writer = StepWriter(database, tasks, worker_id=worker_id)
         self.skillset = Skillset(config, database, tasks, agents, self.wires, now)
         self.announcements = self.wires.announcements = Announcements(
@@ -159,6 +161,7 @@ class Parts:
             answers=answers,
             turns=turns,
             attachments=self.config.attachments,
+            gaps=self.gaps,
             acknowledge=self._acknowledge,
             tell=self._tell,
             listen_for=timedelta(minutes=self.config.agent.listen_minutes),
@@ -290,6 +293,7 @@ class Parts:
             main=self._main,
             wake=self.wires.hooks().wake,
             announce=self.announcements.deliver_soon,
+            is_old=self.gaps.is_old,
             now=self.now,
         )
 
@@ -348,11 +352,3 @@ class Parts:
         outlet = self.outlets.get(place.platform)
         if outlet is not None:
             self.tasks.start(outlet.tell(place, user, text), name="tell")
-
-
-def _log_event(event: RunEvent) -> None:
-    level = logging.INFO if event.severity is Severity.LOW else logging.WARNING
-    if isinstance(event, SubAgentEvent) or event.name == "subagent.progress":
-        return  # the first say what others say as well, with the words of people
-    if log.isEnabledFor(level):
-        log.log(level, "%s %s", event.name, event.payload)

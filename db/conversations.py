@@ -1,7 +1,7 @@
 """Queries on conversations and what is said in them."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -14,6 +14,7 @@ from db.tables import conversations, messages, seen_events, turns
 from db.upsert import insert_into
 
 _SAY = insert(messages)
+_ROUTE = ("channel", "place_workspace", "place_channel", "place_thread")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,6 +108,35 @@ async def last_word(tx: Transaction, user: Identity, place: Place) -> datetime |
     )
     opened_at: datetime = newest.created_at
     return said_at or opened_at
+
+
+async def places(
+    tx: Transaction, platform: str, *, since: datetime, limit: int = 2_000
+) -> list[Place]:
+    """Return where the bot talks, without messages, the latest first.
+
+    Direct messages with a conversation, however old; and threads and channels in which the bot
+    has said something since. Of a thread its channel is returned too.
+    """
+    route = [conversations.c[name] for name in _ROUTE]
+    direct = (conversations.c.channel == "discord") & (conversations.c.place_workspace == "") | (
+        conversations.c.channel == "slack"
+    ) & conversations.c.place_channel.like("D%")
+    said = (messages.c.role == "assistant") & (messages.c.created_at >= since)
+    newest = func.max(func.coalesce(messages.c.created_at, conversations.c.created_at))
+    rows = await tx.execute(
+        select(*route)
+        .outerjoin(messages, (messages.c.conversation_id == conversations.c.id) & said)
+        .where(conversations.c.channel == platform, direct | messages.c.id.is_not(None))
+        .group_by(*route)
+        .order_by(newest.desc())
+        .limit(limit)
+    )
+    found: dict[Place, None] = {}
+    for row in rows:
+        place = Place(*row)
+        found.update(dict.fromkeys((place, replace(place, thread=""))))
+    return list(found)
 
 
 async def model_of(tx: Transaction, conversation_id: str) -> str:

@@ -148,6 +148,8 @@ turns = Table(
     Column("input_tokens", Integer, nullable=False, server_default=text("0")),
     Column("output_tokens", Integer, nullable=False, server_default=text("0")),
     Column("created_at", UtcDateTime, nullable=False),
+    # When its message was said, if that was before it was heard.
+    Column("said_at", UtcDateTime),
     # Until then the files of its message are being fetched.
     Column("held_until", UtcDateTime),
     Column("ended_at", UtcDateTime),
@@ -391,6 +393,14 @@ commands = Table(
     # Its effect is committed; the row is deleted when it is answered.
     Column("applied_at", UtcDateTime),
     Column("created_at", UtcDateTime, nullable=False),
+)
+
+listeners = Table(
+    "listeners",
+    metadata,
+    # What is heard, such as `discord`; a sharded process hears a part of it.
+    Column("name", String(255), primary_key=True),
+    Column("heard_at", UtcDateTime, nullable=False),
 )
 
 workers = Table(

@@ -21,6 +21,7 @@ class Turn:
         role: What its person was when they said it.
         reply_message_id: The platform's id of the reply that has begun; empty for none.
         model: What answers in this conversation, as `provider/model`; empty for the default.
+        said_at: When its message was said, if that was before it was heard.
         input_tokens: What earlier attempts were charged, as `output_tokens`.
     """
 
@@ -38,6 +39,7 @@ class Turn:
     reply_message_id: str
     stop_requested_at: datetime | None
     created_at: datetime
+    said_at: datetime | None
     model: str
     input_tokens: int = 0
     output_tokens: int = 0
@@ -99,6 +101,11 @@ async def add(
         )
     )
     return turn_id
+
+
+async def keep_said_at(tx: Transaction, turn_id: str, said_at: datetime) -> None:
+    """Record when the message of a turn was said, if that was before it was heard."""
+    await tx.execute(update(turns).where(turns.c.id == turn_id).values(said_at=said_at))
 
 
 async def hold(tx: Transaction, turn_id: str, until: datetime) -> None:

@@ -12,7 +12,7 @@ from bot.agent.plain import clean
 from bot.conversations.file_kinds import Kind, claimed_kind, image_type, text_in
 from bot.disk import DiskFullError, DiskReserve
 from bot.errors import DeliveryError
-from bot.platforms.base import Attached, Quoted
+from bot.platforms.past import Attached, Quoted
 from bot.values import File, Settings
 
 log = logging.getLogger(__name__)

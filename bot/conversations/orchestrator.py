@@ -1,8 +1,9 @@
 """A message in, a turn, a reply out; one turn at a time per conversation."""
 
+import asyncio
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from bot.agent.plain import plain, quotes
@@ -12,11 +13,13 @@ from bot.conversations.answers import Answers
 from bot.conversations.command_lines import command_in
 from bot.conversations.durable_commands import DurableCommands
 from bot.conversations.files import AttachmentSettings, not_read_yet, take
+from bot.conversations.gaps import Gaps, quote
 from bot.conversations.inbound import Event
 from bot.conversations.turns import Turns
 from bot.engine import Engine
 from bot.errors import NotAllowedError
-from bot.platforms.base import CommandReply, Incoming, Overview, Quoted
+from bot.platforms.base import CommandReply, Incoming, Overview
+from bot.platforms.past import Missed, Quoted
 from bot.subagents.requests import Caller
 from bot.tasks import Tasks
 from bot.values import Clock, Identity, Place, Role
@@ -30,6 +33,10 @@ MAX_MESSAGE = 50_000
 LATELY = timedelta(hours=1)
 #: How much longer than the fetching of its files a turn is held.
 HELD_BESIDE = timedelta(seconds=30)
+#: Most turns under way in this process when one more message that was missed is taken.
+MISSED_TURNS = 4
+#: How often that is looked at, in seconds.
+ROOM_SECONDS = 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +54,7 @@ class Orchestrator:
 
     Attributes:
         attachments: What people may attach.
+        gaps: Knows what was missed while nobody listened.
         acknowledge: Shows in a place that the message was heard.
         tell: Says something short to one person in a place.
         listen_for: How long after the last word no mention is needed in a thread.
@@ -60,6 +68,7 @@ class Orchestrator:
     answers: Answers
     turns: Turns
     attachments: AttachmentSettings
+    gaps: Gaps
     acknowledge: Callable[[Place], None]
     tell: Callable[[Place, Identity, str], None]
     listen_for: timedelta
@@ -67,6 +76,16 @@ class Orchestrator:
 
     async def hear(self, incoming: Incoming) -> CommandReply | None:
         """Take what a person said: a message begins a turn, a command is answered at once."""
+        if incoming.said_at is None:
+            return await self._take(incoming)
+        while len(self.turns.active.by_id) >= MISSED_TURNS:  # noqa: ASYNC110 - new messages first
+            await asyncio.sleep(ROOM_SECONDS)
+        reply = await self._take(incoming)
+        if reply is None or not self.gaps.is_old(incoming.said_at):
+            return reply
+        return replace(reply, text=quote(incoming.text) + reply.text)
+
+    async def _take(self, incoming: Incoming) -> CommandReply | None:
         if refusal := self._refusal(incoming.user):
             return refusal
         if len(incoming.text) > MAX_MESSAGE:
@@ -184,6 +203,8 @@ class Orchestrator:
                 role=role,
                 now=now,
             )
+            if incoming.said_at is not None:
+                await turns.keep_said_at(tx, added, incoming.said_at)
             if held is not None:
                 await turns.hold(tx, added, now + held)
             turn_id = await turns.claim_next(tx, conversation_id, now)
@@ -232,6 +253,14 @@ class Orchestrator:
             return CommandReply(text="Nothing is being answered. `/subagents stop ID` stops a run.")
         self.turns.active.stop(turn_id)
         return CommandReply(text="Stopped. Background runs go on; `/subagents stop all` ends them.")
+
+    async def missed(self, platform: str, listener: str) -> Missed | None:
+        """Return what to read after a gap; `None` when nothing is known to be missing."""
+        return await self.gaps.missed(platform, listener)
+
+    async def listening(self, listener: str) -> None:
+        """Record that a connection hears its platform now."""
+        await self.gaps.listening(listener)
 
     async def idle_places(self, platform: str) -> list[Place]:
         """Return where an answer was given lately and none is being given now."""

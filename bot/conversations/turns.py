@@ -5,6 +5,7 @@ import logging
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import datetime
 from enum import StrEnum
 
 from bot.agent.base_agent import AgentConfig, BaseAgent
@@ -17,6 +18,7 @@ from bot.agent.protocols import Approver, Surroundings
 from bot.agent.sanitizer import one_line
 from bot.agent.settings import AgentSettings
 from bot.agent.toolbox import Toolbox
+from bot.conversations.gaps import quote
 from bot.conversations.turn_context import Beginning, TurnContext
 from bot.errors import BotError, DeliveryError, FencedError, LeftError
 from bot.logs import bound
@@ -56,6 +58,7 @@ class Desk:
         main: Gives provider and model of the main agent, as chosen in a conversation or not.
         wake: A turn may wait in this conversation, on this platform.
         announce: An announcement is due under this key.
+        is_old: Whether the answer to a message of that time quotes it.
     """
 
     database: Database
@@ -71,6 +74,7 @@ class Desk:
     main: Callable[[str], tuple[Model, str]]
     wake: Callable[[str, str], None]
     announce: Callable[[str], None]
+    is_old: Callable[[datetime], bool]
     now: Clock = utc_now
 
 
@@ -81,12 +85,13 @@ class Shown:
     reply: ReplyStream | None
     progress: Progress
     text: str = ""
+    quote: str = ""
 
     def grow(self, text: str) -> None:
         """Take the text of the step that is streaming."""
         whole = f"{self.progress.partial_text()}\n\n{text}".strip()
         if self.reply is not None:
-            self.reply.update(whole)
+            self.reply.update(self.quote + whole)
         if not text.startswith(THOUGHT):
             self.text = whole
 
@@ -121,6 +126,7 @@ class Turns:
         shown = Shown(None, progress)
         try:
             shown.reply = self._open_reply(turn)
+            shown.quote = await self._quote(turn)
             result = await self._attempt(turn, progress, shown)
         except FencedError:
             log.warning("Turn %s has been taken over by another process", turn.id)
@@ -135,6 +141,13 @@ class Turns:
         finally:
             self.active.leave(turn.id, active)
         await self._shielded(self._conclude(turn, shown, result))
+
+    async def _quote(self, turn: Turn) -> str:
+        """Return what the answer to an old message begins with; empty for a recent one."""
+        if turn.kind != "message" or not self.desk.is_old(turn.said_at or turn.created_at):
+            return ""
+        async with self.desk.database.snapshot() as tx:
+            return quote(await conversations.text_of(tx, turn.message_id))
 
     def _open_reply(self, turn: Turn) -> ReplyStream | None:
         outlet = self.desk.outlets.get(turn.place.platform)
@@ -329,7 +342,7 @@ class Turns:
             return Fate.FAILED
         try:
             async with asyncio.timeout(SEND_SECONDS):
-                await shown.reply.finish(text)
+                await shown.reply.finish(shown.quote + text)
         except TimeoutError:
             log.warning("The platform did not say whether it took a reply")
             return Fate.UNKNOWN

@@ -1,50 +1,13 @@
 """The two ports to a platform: an Intake hears, an Outlet says."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import datetime
 from enum import StrEnum
 from typing import Protocol
 
+from bot.platforms.past import Attached, Missed, PastMessage, Quoted
 from bot.values import Identity, Place, RunStatus, StepState
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Attached:
-    """A file that a person sent along with a message; not yet fetched.
-
-    Attributes:
-        media_type: As the platform names it (`image/png`); empty when it does not.
-        size: In bytes, as the platform says.
-        read: Fetches the content. Raises `DeliveryError` when the platform does not give it.
-    """
-
-    name: str
-    media_type: str
-    size: int
-    read: Callable[[], Awaitable[bytes]]
-
-
-def message_key(workspace: str, channel: str, message: str) -> str:
-    """Return the event id of a message: the same whether it was delivered or fetched.
-
-    Args:
-        workspace: Empty where ids of channels are unique on the whole platform.
-        channel: The channel or thread that holds the message.
-        message: The platform's id of the message.
-    """
-    return f"message:{workspace}:{channel}:{message}"
-
-
-@dataclass(frozen=True, slots=True)
-class Quoted:
-    """Content of a message that its speaker did not write.
-
-    Attributes:
-        kind: `forwarded`, `replied_to`, `shared`, `link_preview`, or `note` of the bot on a file.
-    """
-
-    kind: str
-    text: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +22,7 @@ class Incoming:
         admin: The platform makes this person an admin here, by a role for instance.
         reply_to: The platform's id of the message that this one answers; empty for none, or where
             a thread says it.
+        said_at: When it was said, for a message that was missed and fetched later.
     """
 
     event_id: str
@@ -70,6 +34,7 @@ class Incoming:
     quoted: tuple[Quoted, ...] = ()
     admin: bool = False
     reply_to: str = ""
+    said_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,6 +264,22 @@ class Outlet(Protocol):
         """Say a short thing to one person, privately where the platform can. Never raises."""
         ...
 
+    async def history(self, place: Place, after: datetime | str, limit: int) -> list[PastMessage]:
+        """Return the newest `limit` messages of a place after a moment, oldest first.
+
+        A thread is read by itself: a place with a thread returns the messages of that thread, one
+        without returns those of its channel. A platform that keeps no messages returns none.
+
+        Args:
+            place: The channel, direct message or thread.
+            after: A time, or the id of a message, which is not returned; empty for the beginning.
+            limit: The most messages to return.
+
+        Raises:
+            DeliveryError: The place cannot be read now; permanent when it never can.
+        """
+        ...
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandReply:
@@ -352,6 +333,19 @@ class Ears(Protocol):
 
         They are when their conversation there has heard or said something lately.
         """
+        ...
+
+    async def missed(self, platform: str, listener: str) -> Missed | None:
+        """Return what to read after a gap; `None` when nothing is known to be missing.
+
+        Args:
+            platform: Where.
+            listener: Names the connection, the same after a restart.
+        """
+        ...
+
+    async def listening(self, listener: str) -> None:
+        """Record that a connection hears its platform now, and has missed nothing."""
         ...
 
     async def idle_places(self, platform: str) -> list[Place]:

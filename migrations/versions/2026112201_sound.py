@@ -23,6 +23,13 @@ def upgrade() -> None:
         ["channel", "place_workspace", "place_channel", "place_thread", "user_id", "id"],
     )
     op.create_table(
+        "listeners",
+        sa.Column("name", sa.String(length=255), nullable=False),
+        sa.Column("heard_at", sa.DateTime(timezone=True), nullable=False),
+        sa.PrimaryKeyConstraint("name", name=op.f("pk_listeners")),
+    )
+    op.add_column("turns", sa.Column("said_at", sa.DateTime(timezone=True), nullable=True))
+    op.create_table(
         "commands",
         sa.Column("id", sa.String(length=32), nullable=False),
         sa.Column("user_id", sa.String(length=255), nullable=False),

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from bot.errors import BotError
 from bot.platforms.base import CommandReply, Incoming, Overview
+from bot.platforms.past import Missed
 from bot.values import Identity, Place
 from tests.fakes.patience import PATIENCE_SECONDS
 
@@ -33,6 +34,8 @@ class FakeEars:
         overviews: What each person may see at a glance.
         idle: Where answers were given lately.
         talking: Who talks with the bot where: (person, channel, thread).
+        gap: What is to be read after a gap.
+        listeners: Each connection that heard its platform, again and again.
         failure: Raised by the next call.
     """
 
@@ -43,6 +46,8 @@ class FakeEars:
         self.overviews: dict[Identity, Overview] = {}
         self.idle: list[Place] = []
         self.talking: set[tuple[Identity, str, str]] = set()
+        self.gap: Missed | None = None
+        self.listeners: list[str] = []
         self.failure: BotError | Exception | None = None
         self.heard: list[Incoming] = []
         self.stopped: list[tuple[Identity, Place]] = []
@@ -64,6 +69,16 @@ class FakeEars:
     async def listens(self, user: Identity, place: Place) -> bool:
         """Say whether the test has them talk there."""
         return (user, place.channel, place.thread) in self.talking
+
+    async def missed(self, platform: str, listener: str) -> Missed | None:
+        """Return what the test has."""
+        self._fail_if_told()
+        return self.gap
+
+    async def listening(self, listener: str) -> None:
+        """Remember who listens."""
+        self.listeners.append(listener)
+        self._changed.set()
 
     async def idle_places(self, platform: str) -> list[Place]:
         """Return what the test has."""

@@ -3,7 +3,8 @@
 import asyncio
 from collections import defaultdict, deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import Literal
 
 from bot.errors import DeliveryError, NotPresentError
@@ -16,6 +17,7 @@ from bot.platforms.base import (
     Settlement,
     not_kept,
 )
+from bot.platforms.past import PastMessage
 from bot.values import Identity, Place, RunStatus
 from tests.fakes.patience import PATIENCE_SECONDS
 
@@ -103,6 +105,7 @@ class FakeOutlet:
         announcements: Everything announced, in order, a repeated key included.
         cards: For each run, the states its card was given, in order.
         settled: What became of each question, by its id.
+        past: What stands in its places, for `history`.
         absent: The people who are not there: everything for them raises `NotPresentError`.
     """
 
@@ -117,6 +120,7 @@ class FakeOutlet:
         self.settled: dict[str, Settlement] = {}
         self.told: list[Told] = []
         self.absent: set[Identity] = set()
+        self.past: list[PastMessage] = []
         self._patience = patience
         self._failures: defaultdict[Kind, deque[_Failure]] = defaultdict(deque)
         self._changed = asyncio.Event()
@@ -169,6 +173,17 @@ class FakeOutlet:
         """Remember what became of a question."""
         self.settled[question.id] = settlement
         self.stir()
+
+    async def history(self, place: Place, after: datetime | str, limit: int) -> list[PastMessage]:
+        """Return what the test has put there."""
+        there = [each for each in self.past if replace(each.place, message="") == place]
+        there.sort(key=lambda each: each.sent_at)
+        ids = [each.place.message for each in there]
+        if isinstance(after, datetime):
+            there = [each for each in there if each.sent_at > after]
+        elif after in ids:
+            there = there[ids.index(after) + 1 :]
+        return there[-limit:]
 
     async def tell(self, place: Place, user: Identity, text: str) -> None:
         """Remember what was said."""

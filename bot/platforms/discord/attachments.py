@@ -5,9 +5,9 @@ from collections.abc import Iterable
 import discord
 
 from bot.agent.sanitizer import one_line
-from bot.platforms.base import Attached
 from bot.platforms.discord.settings import API_URL
 from bot.platforms.downloads import Store
+from bot.platforms.past import Attached
 
 HOSTS = frozenset({"cdn.discordapp.com", "media.discordapp.net"})
 

@@ -87,6 +87,11 @@ class RetinueClient(discord.Client):
         """Whether Discord gives us the text of messages that do not mention us."""
         return self._wanted.message_content
 
+    @property
+    def hears(self) -> bool:
+        """Whether events arrive now, and the servers that Discord lists first are known."""
+        return self._listening and self._connected and self.is_ready()
+
     async def log_in(self) -> None:
         """Make ourselves known with the token; from then on everything may be said.
 

@@ -3,12 +3,14 @@
 import logging
 import re
 from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import discord
 
 from bot.errors import BotError, DeliveryError
-from bot.platforms.base import Attached, CommandReply, Ears, Incoming, Quoted, message_key
+from bot.platforms.base import CommandReply, Ears, Incoming
+from bot.platforms.catch_up import CatchUp
 from bot.platforms.discord import answers, registration
 from bot.platforms.discord.answers import Asker
 from bot.platforms.discord.attachments import attached
@@ -17,6 +19,8 @@ from bot.platforms.discord.interactions import UNSENT, outcome, person_of, spot_
 from bot.platforms.discord.people import PLATFORM, Spot, identity_of, place_of
 from bot.platforms.discord.questions import settle_in_words
 from bot.platforms.discord.sending import Sender
+from bot.platforms.discord.settings import DiscordSettings
+from bot.platforms.past import Attached, Quoted, message_key
 from bot.platforms.reception import NO_TEXT, TROUBLE, Lines
 from bot.tasks import Tasks
 from bot.values import Place
@@ -26,6 +30,8 @@ log = logging.getLogger(__name__)
 #: How long what was heard may still be worked on when nothing more is heard.
 SETTLE_SECONDS = 5.0
 KNOWN_CHANNELS = 1_000
+
+OpensCatchUp = Callable[[Ears], CatchUp]
 
 HIDDEN = (
     "Discord does not show me messages that do not mention me, so I cannot read this. Mention me "
@@ -60,14 +66,18 @@ class DiscordIntake:
     Args:
         client: Logged in; its commands and buttons are registered already.
         tasks: Owns what is worked on while the gateway goes on.
+        catch_up: Makes what reads messages that were missed; nothing does if `None`.
     """
 
     platform = PLATFORM
 
-    def __init__(self, client: RetinueClient, tasks: Tasks) -> None:
+    def __init__(
+        self, client: RetinueClient, tasks: Tasks, *, catch_up: OpensCatchUp | None = None
+    ) -> None:
         self._client = client
         self._sender = Sender(client)
         self._tasks = tasks
+        self._catch_up = catch_up
         self._lines = Lines(tasks, client.reception)
         self._fetched: OrderedDict[int, object] = OrderedDict()
 
@@ -78,11 +88,20 @@ class DiscordIntake:
             ConfigError: Discord will not have us; the text says why, and what to do.
         """
         self._client.event(self.on_message)
-        syncing = self._tasks.start(registration.sync(self._client), name="register commands")
+        beside = [self._tasks.start(registration.sync(self._client), name="register commands")]
+        if self._catch_up is not None:
+            catch_up = self._catch_up(ears)
+
+            async def on_ready() -> None:
+                catch_up.missed()
+
+            self._client.event(on_ready)
+            beside.append(self._tasks.start(catch_up.run(), name="catch up"))
         try:
             await self._client.listen(ears)
         finally:
-            syncing.cancel()
+            for task in beside:
+                task.cancel()
             await self._client.reception.settle(SETTLE_SECONDS)
 
     async def on_message(self, message: discord.Message) -> None:
@@ -101,8 +120,8 @@ class DiscordIntake:
             ears,
             addressed=addressed,
             hidden=self._is_hidden(message),
-            text=self._text_of(message),
-            files=attached(_files_of(message), self._client.settings.api_url),
+            text=text_of(message, me),
+            files=attached(files_of(message), self._client.settings.api_url),
             quoted=quoted_in(message, me.id),
         )
         key = (message.author.id, message.channel.id)
@@ -160,7 +179,7 @@ class DiscordIntake:
             files=said.files,
             quoted=said.quoted,
             admin=reception.is_admin(person),
-            reply_to=_reply_to(message),
+            reply_to=reply_to_of(message),
         )
         return await outcome(said.ears.hear(incoming), f"message {message.id}")
 
@@ -195,8 +214,7 @@ class DiscordIntake:
         return self._fetched[channel.id]
 
     def _place_of(self, message: discord.Message, spot: Spot) -> Place:
-        opens = self._client.settings.threads and not spot.thread
-        if opens and isinstance(message.channel, discord.TextChannel) and _lets(message.channel):
+        if opens_thread(self._client.settings, message.channel):
             # The thread that is opened for a message has its id.
             spot = Spot(guild=spot.guild, channel=spot.channel, thread=str(message.id))
         return place_of(spot, str(message.id))
@@ -207,14 +225,6 @@ class DiscordIntake:
         """Whether Discord keeps the text from us: it is only shown where we are mentioned."""
         seen = message.guild is None or self._client.hears_content
         return not (seen or message.content or self._client.user in message.mentions)
-
-    def _text_of(self, message: discord.Message) -> str:
-        """Return what somebody says to us, less that they say it to us."""
-        me = self._client.user
-        names = [f"<@{me.id}>", f"<@!{me.id}>"] if me else []
-        if message.guild is not None and (role := message.guild.self_role) is not None:
-            names.append(f"<@&{role.id}>")
-        return without_names(message.content, names, me.display_name if me else "")
 
 
 def was_said_by_a_person(message: discord.Message) -> bool:
@@ -238,6 +248,14 @@ def may_go_on(message: discord.Message) -> bool:
     in_a_thread = isinstance(message.channel, discord.Thread | discord.PartialMessageable)
     to_another = re.match(r"\s*<@!?\d+>", message.content) or _answered(message) is not None
     return in_a_thread and not to_another
+
+
+def text_of(message: discord.Message, me: discord.ClientUser | None) -> str:
+    """Return what a message says to us, less that it says so."""
+    names = [f"<@{me.id}>", f"<@!{me.id}>"] if me else []
+    if message.guild is not None and (role := message.guild.self_role) is not None:
+        names.append(f"<@&{role.id}>")
+    return without_names(message.content, names, me.display_name if me else "")
 
 
 def without_names(text: str, names: list[str], own: str) -> str:
@@ -274,16 +292,22 @@ def _answered(message: discord.Message) -> int | None:
     return resolved.author.id if isinstance(resolved, discord.Message) else None
 
 
-def _reply_to(message: discord.Message) -> str:
+def reply_to_of(message: discord.Message) -> str:
     """Return the id of the message that this one answers; empty for none."""
     if message.type is not discord.MessageType.reply or message.reference is None:
         return ""
     return str(message.reference.message_id or "")
 
 
-def _files_of(message: discord.Message) -> list[discord.Attachment]:
+def files_of(message: discord.Message) -> list[discord.Attachment]:
+    """Return the files of a message, and of those that it forwards."""
     forwarded = [file for each in message.message_snapshots for file in each.attachments]
     return [*message.attachments, *forwarded]
+
+
+def opens_thread(settings: DiscordSettings, channel: object) -> bool:
+    """Return whether a message there is answered in a thread of its own."""
+    return settings.threads and isinstance(channel, discord.TextChannel) and _lets(channel)
 
 
 def _lets(channel: discord.TextChannel) -> bool:

@@ -6,6 +6,7 @@ import time
 import uuid
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import TypeVar
 
 import discord
@@ -25,6 +26,7 @@ from bot.platforms.board import LAST_PAUSES
 from bot.platforms.discord import texts
 from bot.platforms.discord.buttons import Row
 from bot.platforms.discord.cards import Board
+from bot.platforms.discord.history import History
 from bot.platforms.discord.people import PLATFORM
 from bot.platforms.discord.problems import RefusedError
 from bot.platforms.discord.questions import row_for, settle_there
@@ -39,6 +41,7 @@ from bot.platforms.discord.settings import DiscordSettings
 from bot.platforms.discord.texts import paper_of
 from bot.platforms.discord.threads import OPEN_SECONDS, Threads
 from bot.platforms.paper import Paper
+from bot.platforms.past import PastMessage
 from bot.tasks import Tasks
 from bot.values import Identity, Place
 
@@ -121,6 +124,7 @@ class DiscordOutlet:
         tempo = tempo or Tempo(edit_seconds=settings.edit_seconds)
         self._now = now
         self._sender = Sender(client, pauses=tempo.pauses)
+        self._history = History(client, self._sender, settings.api_url)
         self._threads = Threads(client, self._sender, tasks, open_seconds=tempo.open_seconds)
         self._board = Board(
             self._sender,
@@ -239,6 +243,10 @@ class DiscordOutlet:
             await self._reach(place, user, say)
         except DeliveryError as error:
             log.info("Not told in %s: %s", place.channel, error)
+
+    async def history(self, place: Place, after: datetime | str, limit: int) -> list[PastMessage]:
+        """Return the newest messages of a place after a moment, oldest first."""
+        return await self._history.read(place, after, limit)
 
     async def _say(
         self, route: _Route, paper: Paper, *, key: str, view: Row | None = None

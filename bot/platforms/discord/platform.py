@@ -4,9 +4,12 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
+from bot.platforms.base import Ears
+from bot.platforms.catch_up import CatchUp
 from bot.platforms.discord import buttons, commands, questions
 from bot.platforms.discord.client import open_client
 from bot.platforms.discord.intake import DiscordIntake
+from bot.platforms.discord.missed import DiscordListening
 from bot.platforms.discord.outlet import DiscordOutlet
 from bot.platforms.discord.settings import DiscordSettings
 from bot.tasks import Tasks
@@ -37,7 +40,12 @@ async def open_discord(settings: DiscordSettings, *, hears: bool) -> AsyncIterat
     """
     async with open_client(settings) as client:
         tasks = Tasks()
-        outlet, intake = DiscordOutlet(client, settings, tasks), DiscordIntake(client, tasks)
+        outlet = DiscordOutlet(client, settings, tasks)
+
+        def catch_up(ears: Ears) -> CatchUp:
+            return CatchUp(DiscordListening(client, ears), outlet, ears)
+
+        intake = DiscordIntake(client, tasks, catch_up=catch_up)
         if hears:
             commands.register(client)
             buttons.register(client)

@@ -6,7 +6,7 @@ import io
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, TypeVar
 from weakref import WeakValueDictionary
 
@@ -169,16 +169,31 @@ class Sender:
                 raise RefusedError(BUSY, TOO_MANY_EDITS) from error
             raise
 
-    async def newest(self, channel: str, most: int) -> list[discord.Message]:
+    async def newest(
+        self, channel: str, most: int, *, after: datetime | str = "", guild: str = ""
+    ) -> list[discord.Message]:
         """Return the newest messages of a channel or thread, the newest first.
+
+        Args:
+            channel: The channel or thread.
+            most: How many.
+            after: A time or the id of a message; older ones are not returned.
+            guild: The server; empty for direct messages, or where it does not matter.
 
         Raises:
             DeliveryError: They cannot be read.
         """
-        there = self._client.get_partial_messageable(_number(channel))
+        there = self._client.get_partial_messageable(
+            _number(channel), guild_id=_number(guild) if guild else None
+        )
+        since = after if isinstance(after, datetime) else None
+        if isinstance(after, str) and after:
+            since = discord.utils.snowflake_time(_number(after))
 
         async def read() -> list[discord.Message]:
-            return [each async for each in there.history(limit=most)]
+            # With `after` alone the library would return the oldest.
+            found = there.history(limit=most, after=since, oldest_first=False)
+            return [each async for each in found if not after or after != str(each.id)]
 
         return await self._ask(read)
 

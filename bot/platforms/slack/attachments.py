@@ -4,8 +4,8 @@ from collections.abc import Iterable
 
 from bot.agent.sanitizer import one_line
 from bot.errors import DeliveryError
-from bot.platforms.base import Attached
 from bot.platforms.downloads import Store
+from bot.platforms.past import Attached
 from bot.platforms.slack.clients import Clients
 from bot.platforms.slack.problems import NOT_INSTALLED
 from bot.platforms.slack.sending import Sender

@@ -5,7 +5,8 @@ import logging
 from dataclasses import dataclass
 
 from bot.errors import BotError, DatabaseUnreachableError
-from bot.platforms.base import CommandReply, Incoming, message_key
+from bot.platforms.base import CommandReply, Incoming
+from bot.platforms.past import message_key
 from bot.platforms.reception import NO_TEXT, TROUBLE, Lines
 from bot.platforms.slack import speech
 from bot.platforms.slack.answers import Asker

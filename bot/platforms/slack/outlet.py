@@ -6,6 +6,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, replace
+from datetime import datetime
 
 import aiohttp
 
@@ -21,12 +22,14 @@ from bot.platforms.base import (
 )
 from bot.platforms.board import LAST_PAUSES, Board
 from bot.platforms.paper import Paper
+from bot.platforms.past import PastMessage
 from bot.platforms.slack import blocks, texts
 from bot.platforms.slack.abilities import Abilities
 from bot.platforms.slack.answers import Answers, Asker
 from bot.platforms.slack.budget import Budgets
 from bot.platforms.slack.cards import Card
 from bot.platforms.slack.clients import Clients
+from bot.platforms.slack.history import History
 from bot.platforms.slack.names import Names
 from bot.platforms.slack.people import Person
 from bot.platforms.slack.problems import RefusedError
@@ -136,6 +139,7 @@ class SlackOutlet:
         #: `None` for one that is shown as answered already.
         self._questions: OrderedDict[str, Shown | None] = OrderedDict()
         self._names = Names(self.sender)
+        self._history = History(clients, self.sender, self._names, settings.api_url)
         abilities = Abilities()
         self._status = Status(self.sender, abilities, tasks, refresh_seconds=tempo.refresh_seconds)
         self._board = Board(
@@ -298,6 +302,10 @@ class SlackOutlet:
         Never raises.
         """
         await self.answers.say(Asker(place=place, account=user.account), text)
+
+    async def history(self, place: Place, after: datetime | str, limit: int) -> list[PastMessage]:
+        """Return the newest messages of a place after a moment, oldest first."""
+        return await self._history.read(place, after, limit)
 
     async def _say(self, place: Place, paper: Paper, *, head: str, tail: str) -> tuple[str, ...]:
         """Say a text of any length, with our own words above and below it."""

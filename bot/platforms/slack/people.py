@@ -79,6 +79,17 @@ def speaker_of(event: Json, body: Json, workspace: str, enterprise: str) -> Pers
     return _person(str(event["user"]), workspace, enterprise, stranger_of=home)
 
 
+def author_of(message: Json, workspace: str, enterprise: str) -> Person:
+    """Return who wrote a message that Slack returns when it is asked.
+
+    There is no payload around it that says whether the channel is shared with another company:
+    only messages that came from elsewhere name where.
+    """
+    home = str(message.get("user_team") or message.get("source_team") or "")
+    account = str(message.get("user") or message.get("bot_id") or "")
+    return _person(account, workspace, enterprise, stranger_of=home)
+
+
 def visitor_of(body: Json, workspace: str, enterprise: str) -> Person:
     """Return who clicked, sent a form, or typed a slash command.
 

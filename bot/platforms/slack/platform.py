@@ -14,6 +14,7 @@ from slack_sdk.socket_mode.aiohttp import SocketModeClient
 
 from bot.errors import BotError, ConfigError, PlatformUnreachableError
 from bot.platforms.base import Ears
+from bot.platforms.catch_up import CatchUp
 from bot.platforms.slack import sockets, web
 from bot.platforms.slack.attachments import Attachments
 from bot.platforms.slack.clients import Clients, Installed, OneClient, new_client, open_session
@@ -21,6 +22,7 @@ from bot.platforms.slack.events import Events
 from bot.platforms.slack.hearing import Hearing
 from bot.platforms.slack.installs import Installs
 from bot.platforms.slack.intake import Listener
+from bot.platforms.slack.missed import PAUSE_SECONDS, SlackListening
 from bot.platforms.slack.names import Names
 from bot.platforms.slack.oauth import oauth_flow
 from bot.platforms.slack.outlet import SlackOutlet, Tempo
@@ -82,6 +84,7 @@ class SlackIntake:
         tasks: Owns what goes on in the background.
         current: What the settings say now.
         ping_seconds: How often it is looked whether a connection still stands.
+        pause_seconds: The least time between two places that are read after a gap.
     """
 
     platform = PLATFORM
@@ -96,6 +99,7 @@ class SlackIntake:
         *,
         current: Callable[[], SlackSettings],
         ping_seconds: float,
+        pause_seconds: float = PAUSE_SECONDS,
     ) -> None:
         self._link = link
         self._current = current
@@ -104,6 +108,7 @@ class SlackIntake:
         self._session = session
         self._tasks = tasks
         self._ping_seconds = ping_seconds
+        self._pause_seconds = pause_seconds
 
     async def run(self, ears: Ears) -> None:
         """Listen until cancelled.
@@ -122,14 +127,20 @@ class SlackIntake:
         attachments = Attachments(self._link.clients, self._outlet.sender, self._settings.api_url)
         events = Events(desk, Listener(desk, attachments), self._link.removed)
         app = Hearing(desk, events, self._settings).app(self._session)
+        catching: asyncio.Task[None] | None = None
         try:
             async with self._transport(app) as transport:
                 self._tasks.start(self._clear_open(ears), name="clear what was left in threads")
+                listening = SlackListening(desk, _connected(transport))
+                catch_up = CatchUp(listening, self._outlet, ears, pause_seconds=self._pause_seconds)
+                catching = self._tasks.start(catch_up.run(), name="catch up")
                 if isinstance(transport, SocketModeClient):
                     seconds = 3 * self._ping_seconds
                     await sockets.watch(transport, self._settings, self._session, seconds=seconds)
                 await asyncio.Event().wait()
         finally:
+            if catching is not None:
+                catching.cancel()
             await desk.reception.settle(SETTLE_SECONDS)
 
     async def _clear_open(self, ears: Ears) -> None:
@@ -153,6 +164,17 @@ class SlackIntake:
         return secret.get_secret_value().strip() if secret else ""
 
 
+def _connected(transport: object) -> Callable[[], Awaitable[bool]]:
+    """Return what tells whether events arrive: over HTTP they always may."""
+    if isinstance(transport, SocketModeClient):
+        return transport.is_connected
+
+    async def always() -> bool:
+        return True
+
+    return always
+
+
 @asynccontextmanager
 async def open_slack(
     settings: SlackSettings,
@@ -162,6 +184,7 @@ async def open_slack(
     current: Callable[[], SlackSettings] | None = None,
     tempo: Tempo | None = None,
     ping_seconds: float = sockets.PING_SECONDS,
+    pause_seconds: float = PAUSE_SECONDS,
 ) -> AsyncIterator[Slack]:
     """Open Slack, and close it when the block ends.
 
@@ -172,6 +195,7 @@ async def open_slack(
         current: What `settings` say now; the same as at the start if `None`.
         tempo: How fast things go; as configured if `None`.
         ping_seconds: How often it is looked whether a connection still stands.
+        pause_seconds: The least time between two places that are read after a gap.
 
     Raises:
         ConfigError: Slack refuses a token.
@@ -191,6 +215,7 @@ async def open_slack(
             tasks,
             current=current or (lambda: settings),
             ping_seconds=ping_seconds,
+            pause_seconds=pause_seconds,
         )
         try:
             yield Slack(outlet, intake)

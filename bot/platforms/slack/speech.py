@@ -6,7 +6,7 @@ see "Formatting text for app surfaces" in its documentation.
 
 import re
 
-from bot.platforms.base import Quoted
+from bot.platforms.past import Quoted
 from bot.platforms.short_answers import short_answer
 from bot.values import Json
 

@@ -2,6 +2,7 @@
 
 import logging
 import uuid
+from datetime import datetime
 
 from bot.errors import DeliveryError
 from bot.platforms.base import (
@@ -13,6 +14,7 @@ from bot.platforms.base import (
     Settlement,
     not_kept,
 )
+from bot.platforms.past import PastMessage
 from bot.platforms.terminal.people import PLATFORM
 from bot.platforms.terminal.room import OpenReply, Room
 from bot.platforms.terminal.surface import Answer, Note
@@ -112,6 +114,10 @@ class TerminalOutlet:
         """Let a question wait no more; where nobody answered it, say so to its owner."""
         if self._room.drop_question(question.id) and settlement.by is None:
             await self.tell(question.place, question.owner, unanswered(question, settlement))
+
+    async def history(self, place: Place, after: datetime | str, limit: int) -> list[PastMessage]:
+        """Return nothing: the terminal keeps no messages."""
+        return []
 
     async def tell(self, place: Place, user: Identity, text: str) -> None:
         """Say a short thing to one person, if they are at the prompt."""

@@ -13,6 +13,7 @@ from bot.conversations.approvals import Approvals
 from bot.conversations.commands import Commands
 from bot.conversations.durable_commands import DurableCommands
 from bot.conversations.files import AttachmentSettings, FileSettings
+from bot.conversations.gaps import CatchUpSettings, Gaps
 from bot.conversations.orchestrator import Orchestrator
 from bot.conversations.turns import Desk, Turns
 from bot.disk import DiskReserve
@@ -70,6 +71,7 @@ class Process:
             # Turns are started here and worked on nowhere.
             turns=Turns(cast(Desk, None)),
             attachments=AttachmentSettings(FileSettings(), DiskReserve()),
+            gaps=Gaps(self.database, CatchUpSettings(), self.clock),
             acknowledge=self.acknowledged.append,
             tell=lambda place, user, text: self.told.append((place, user, text)),
             listen_for=timedelta(hours=24),

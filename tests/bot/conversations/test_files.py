@@ -22,7 +22,7 @@ from bot.conversations.files import (
 )
 from bot.disk import DiskReserve, DiskSettings
 from bot.errors import DeliveryError
-from bot.platforms.base import Attached
+from bot.platforms.past import Attached
 from bot.values import File
 from tests.fakes.pictures import GIF, JPEG, PICTURES, PNG, WEBP
 

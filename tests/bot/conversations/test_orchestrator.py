@@ -13,7 +13,8 @@ from sqlalchemy import select
 from bot.conversations.access import AccessSettings, spelled
 from bot.conversations.answers import SHOWN_SECONDS
 from bot.errors import NotAllowedError
-from bot.platforms.base import Attached, CommandReply, Quoted
+from bot.platforms.base import CommandReply
+from bot.platforms.past import Attached, Quoted
 from bot.values import Identity, Role
 from db import run_questions
 from db import turns as turn_queries

@@ -4,7 +4,7 @@ import pytest
 
 from bot.agent.plain import quotes, unquoted
 from bot.conversations import quoting
-from bot.platforms.base import Quoted
+from bot.platforms.past import Quoted
 
 
 def test_quoted_content_stands_in_a_block_that_it_cannot_close() -> None:

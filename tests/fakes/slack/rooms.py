@@ -83,17 +83,17 @@ class Rooms:
 
     def history(self, ask: Ask) -> Json:
         found = [m for m in self._standing(self._channel(ask)) if not m.thread_ts or m.broadcast]
-        limit = int(ask.args.get("limit") or 100)
-        newest = [message.to_json() for message in reversed(found)][:limit]
-        return {"messages": newest, "has_more": len(found) > limit}
+        newest = [message for message in reversed(found) if _is_after(message, ask)]
+        return _page(newest, ask, usual=100)
 
     def replies(self, ask: Ask) -> Json:
         channel = self._channel(ask)
         root = self.world.message(channel, ask.args.get("ts")).root_ts
-        found = [m.to_json() for m in self._standing(channel) if m.root_ts == root]
+        found = [m for m in self._standing(channel) if m.root_ts == root]
         if not found:
             raise SlackError("thread_not_found")
-        return {"messages": found, "has_more": False}
+        # The message that began it comes along, however old it is.
+        return _page([m for m in found if m.ts == root or _is_after(m, ask)], ask, usual=1_000)
 
     def react(self, ask: Ask) -> Json:
         users, user = self._reaction(ask)
@@ -134,3 +134,19 @@ class Rooms:
 
     def _standing(self, channel: Channel) -> list[Message]:
         return [message for message in channel.messages.values() if not message.deleted]
+
+
+def _is_after(message: Message, ask: Ask) -> bool:
+    return float(message.ts) > float(ask.args.get("oldest") or 0)
+
+
+def _page(found: list[Message], ask: Ask, *, usual: int) -> Json:
+    """Return as many messages as were asked for, and where to go on."""
+    limit, start = int(ask.args.get("limit") or usual), int(ask.args.get("cursor") or 0)
+    end = start + limit
+    more = len(found) > end
+    return {
+        "messages": [message.to_json() for message in found[start:end]],
+        "has_more": more,
+        "response_metadata": {"next_cursor": str(end) if more else ""},
+    }

@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 from bot.errors import BotError
-from bot.platforms.base import CommandReply, Incoming, Quoted
+from bot.platforms.base import CommandReply, Incoming
 from bot.platforms.discord.answers import FOR_YOU_ALONE, SENT_PRIVATELY
 from bot.platforms.discord.intake import HIDDEN, without_names
 from bot.platforms.discord.people import ROLES_UNKNOWN
+from bot.platforms.past import Quoted
 from bot.platforms.reception import NO_TEXT, NOT_YOU, TROUBLE
 from bot.values import Place
 from tests.bot.platforms.discord.hearing import CONTENT_ALLOWED, Town, people, town, who

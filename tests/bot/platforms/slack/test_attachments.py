@@ -6,7 +6,7 @@ import pytest
 from aiohttp import web
 
 from bot.errors import DeliveryError
-from bot.platforms.base import Attached
+from bot.platforms.past import Attached
 from bot.platforms.slack.attachments import NO_SCOPE, Attachments
 from bot.platforms.slack.clients import Installed, OneClient, open_session
 from bot.platforms.slack.problems import NOT_INSTALLED

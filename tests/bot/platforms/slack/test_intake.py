@@ -7,7 +7,8 @@ from collections.abc import AsyncIterator
 import pytest
 
 from bot.errors import BotError, DatabaseUnreachableError
-from bot.platforms.base import CommandReply, Incoming, Quoted
+from bot.platforms.base import CommandReply, Incoming
+from bot.platforms.past import Quoted
 from bot.platforms.reception import NO_TEXT, NOT_YOU, TELL_AGAIN_SECONDS, TROUBLE
 from bot.platforms.slack.clients import OneClient, open_session
 from bot.platforms.slack.intake import AGAIN, NotHeardError

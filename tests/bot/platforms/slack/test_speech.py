@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.platforms.base import Quoted
+from bot.platforms.past import Quoted
 from bot.platforms.short_answers import WORDS
 from bot.platforms.slack.speech import (
     begins_with_another,

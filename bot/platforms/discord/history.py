@@ -1,0 +1,61 @@
+"""Messages that stand in a channel, direct message or thread of Discord."""
+
+from datetime import datetime
+
+import discord
+
+from bot.platforms.discord.attachments import attached
+from bot.platforms.discord.intake import (
+    files_of,
+    is_addressed,
+    reply_to_of,
+    text_of,
+    was_said_by_a_person,
+)
+from bot.platforms.discord.people import identity_of
+from bot.platforms.discord.sending import Sender
+from bot.platforms.past import PastMessage, message_key
+from bot.values import Place
+
+
+class History:
+    """Reads places over a client that is logged in; it needs no gateway and no cache.
+
+    Args:
+        client: Logged in.
+        sender: Makes requests of it.
+        api_url: Where files are fetched from.
+    """
+
+    def __init__(self, client: discord.Client, sender: Sender, api_url: str) -> None:
+        self._client = client
+        self._sender = sender
+        self._api_url = api_url
+
+    async def read(self, place: Place, after: datetime | str, limit: int) -> list[PastMessage]:
+        """Return the newest messages after a moment, oldest first.
+
+        Raises:
+            DeliveryError: They cannot be read.
+        """
+        channel = place.thread or place.channel
+        found = await self._sender.newest(channel, limit, after=after, guild=place.workspace)
+        return [self._past(message, place) for message in reversed(found)]
+
+    def _past(self, message: discord.Message, place: Place) -> PastMessage:
+        me = self._client.user
+        route = Place(place.platform, place.workspace, place.channel, place.thread, str(message.id))
+        direct = not place.workspace
+        return PastMessage(
+            event_id=message_key("", place.thread or place.channel, str(message.id)),
+            place=route,
+            author=identity_of(message.author.id),
+            author_name=message.author.display_name,
+            text=text_of(message, me),
+            sent_at=message.created_at,
+            by_bot=not was_said_by_a_person(message),
+            own=me is not None and message.author.id == me.id,
+            addressed=direct or (me is not None and is_addressed(message, me.id)),
+            files=attached(files_of(message), self._api_url),
+            reply_to=reply_to_of(message),
+        )

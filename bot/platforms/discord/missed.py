@@ -1,0 +1,129 @@
+"""Hands on what was said on Discord while the bot was not connected."""
+
+import logging
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+import discord
+
+from bot.errors import BotError, DeliveryError
+from bot.platforms.base import Ears, Incoming
+from bot.platforms.discord import answers
+from bot.platforms.discord.answers import Asker
+from bot.platforms.discord.client import RetinueClient
+from bot.platforms.discord.intake import opens_thread
+from bot.platforms.discord.interactions import UNSENT, spot_of
+from bot.platforms.discord.people import Person, Spot, place_of
+from bot.platforms.discord.sending import Sender
+from bot.platforms.past import PastMessage
+from bot.values import Place
+
+log = logging.getLogger(__name__)
+
+_LATEST = datetime.max.replace(tzinfo=UTC)
+
+
+class DiscordListening:
+    """The connection to the gateway, for catching up.
+
+    Args:
+        client: Listens.
+        ears: Take what was missed.
+
+    Attributes:
+        listener: Names the shards that this process hears.
+    """
+
+    def __init__(self, client: RetinueClient, ears: Ears) -> None:
+        self._client = client
+        self._ears = ears
+        self._sender = Sender(client)
+        shards = ",".join(map(str, client.settings.shard_ids))
+        self.listener = f"discord:{shards}" if shards else "discord"
+
+    async def connected(self) -> bool:
+        """Return whether the gateway has sent what there is, and sends what happens."""
+        return self._client.hears
+
+    def with_news(self, places: Sequence[Place], since: datetime) -> list[Place]:
+        """Return the places where something was said since, the latest first."""
+        found = [(newest, place) for place in places if (newest := self._newest(place)) >= since]
+        found.sort(key=lambda each: each[0], reverse=True)
+        return [place for _, place in found]
+
+    def _newest(self, place: Place) -> datetime:
+        """Return when something was said last; the latest time of all where that is not known."""
+        channel = self._client.get_channel(int(place.thread or place.channel))
+        if channel is None:
+            return _LATEST
+        newest: int | None = getattr(channel, "last_message_id", None)
+        if newest is None or not isinstance(channel, discord.abc.Messageable):
+            return datetime.min.replace(tzinfo=UTC)
+        return discord.utils.snowflake_time(newest)
+
+    async def hear_missed(self, message: PastMessage) -> None:
+        """Hand on a message that is for the bot, unless it was heard already.
+
+        Raises:
+            BotError: It is not stored.
+        """
+        reception, place = self._client.reception, message.place
+        key = ("message", int(place.message))
+        if not (message.text or message.files) or not reception.first(key):
+            return
+        channel = self._client.get_channel(int(place.thread or place.channel))
+        spot = Spot(guild=place.workspace, channel=place.channel, thread=place.thread)
+        if channel is not None:
+            spot = spot_of(channel, int(place.workspace) if place.workspace else None)
+        person = await self._person(message.author.account, place)
+        if reception.refusal(person, spot):
+            return
+        if opens_thread(self._client.settings, channel):
+            spot = Spot(guild=spot.guild, channel=spot.channel, thread=place.message)
+        incoming = Incoming(
+            event_id=message.event_id,
+            user=message.author,
+            user_name=message.author_name,
+            place=place_of(spot, place.message),
+            text=message.text,
+            files=message.files,
+            admin=reception.is_admin(person),
+            reply_to=message.reply_to,
+            said_at=message.sent_at,
+        )
+        try:
+            reply = await self._ears.hear(incoming)
+        except BotError:
+            reception.forget(key)
+            raise
+        if reply is not None and not reply.refused:
+            private = answers.is_private(message.text)
+            await self._answer(place, message, answers.with_more(reply), private=private)
+
+    async def _person(self, account: str, place: Place) -> Person:
+        """Return somebody with their roles, which Discord does not send along with old messages."""
+        settings = self._client.settings
+        guild = self._client.get_guild(int(place.workspace)) if place.workspace else None
+        if guild is None or not (settings.roles or settings.admin_roles):
+            return Person(account=account)
+        try:
+            member = await guild.fetch_member(int(account))
+        except UNSENT as error:
+            log.info("The roles of %s are not known: %s", account, error)
+            return Person(account=account)
+        return Person(account=account, roles=frozenset(str(role.id) for role in member.roles))
+
+    async def _answer(
+        self, place: Place, message: PastMessage, text: str, *, private: bool
+    ) -> None:
+        asker = Asker(
+            key=f"message {place.message}",
+            account=message.author.account,
+            channel=place.thread or place.channel,
+            message=place.message,
+            shared=bool(place.workspace),
+        )
+        try:
+            await answers.answer(self._sender, asker, text, private=private)
+        except DeliveryError as error:
+            log.warning("The reply to message %s is lost: %s", place.message, error)

@@ -1,0 +1,74 @@
+"""Hands on what was said on Slack while no connection stood."""
+
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import datetime
+
+from bot.errors import BotError
+from bot.platforms.base import Incoming
+from bot.platforms.past import PastMessage
+from bot.platforms.slack.answers import Asker
+from bot.platforms.slack.history import person_of
+from bot.platforms.slack.visits import Desk
+from bot.values import Place
+
+log = logging.getLogger(__name__)
+
+#: The least time between two places, in seconds: Slack takes 50 such requests a minute.
+PAUSE_SECONDS = 1.3
+
+
+class SlackListening:
+    """The transport, for catching up.
+
+    Args:
+        desk: Takes what was missed.
+        connected: Whether events arrive now.
+    """
+
+    listener = "slack"
+
+    def __init__(self, desk: Desk, connected: Callable[[], Awaitable[bool]]) -> None:
+        self._desk = desk
+        self._connected = connected
+
+    async def connected(self) -> bool:
+        """Return whether events arrive now."""
+        return await self._connected()
+
+    def with_news(self, places: Sequence[Place], since: datetime) -> list[Place]:
+        """Return all of them: Slack tells of no place whether something was said there."""
+        return list(places)
+
+    async def hear_missed(self, message: PastMessage) -> None:
+        """Hand on a message that is for the bot, unless it was heard already.
+
+        Raises:
+            BotError: It is not stored.
+        """
+        desk, place = self._desk, message.place
+        key = (message.event_id, True)
+        if not (message.text or message.files) or not desk.reception.first(key):
+            return
+        installed = await desk.clients.installed(place.workspace)
+        if installed is None or desk.reception.refusal(
+            person_of(message, installed), place.channel
+        ):
+            return
+        incoming = Incoming(
+            event_id=message.event_id,
+            user=message.author,
+            user_name=message.author_name,
+            place=place,
+            text=message.text,
+            files=message.files,
+            said_at=message.sent_at,
+        )
+        try:
+            reply = await desk.ears.hear(incoming)
+        except BotError:
+            desk.reception.forget(key)
+            raise
+        if reply is not None and not reply.refused:
+            asker = Asker(place=place, account=message.author.account)
+            await desk.outlet.answers.give(asker, reply)

@@ -1,0 +1,83 @@
+"""What was said on Discord while the bot was away is answered once: row 77 of `faults.md`."""
+
+import pytest
+
+from bot.conversations.gaps import CatchUpSettings
+from bot.values import Json
+from tests.fakes.anthropic_server import Reply
+from tests.stories.on_discord import new_server, on_discord
+from tests.stories.stage import said
+
+#: Discord knows of no database: one kind is enough here.
+pytestmark = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+
+
+def echo(body: Json) -> Reply:
+    """Answer with the last line of what was said."""
+    return Reply(text="Answer to " + said(body["messages"][-1]).strip().splitlines()[-1])
+
+
+async def test_what_was_said_while_the_bot_was_away_is_answered_once_and_in_order(
+    database_url: str,
+) -> None:
+    async with new_server() as server:
+        discord, alice, bob = server.discord, server.alice, server.bob
+        private = discord.dm(alice)
+        async with on_discord(database_url, server, echo) as it:
+            asked = await discord.say(alice, server.channel, "zero", mention=True)
+            thread = await it.thread_of(asked)
+            await it.reads(thread, "Answer to zero")
+            await discord.say(alice, private, "one")
+            await it.reads(private, "Answer to one")
+        await discord.say(alice, private, "two")
+        await discord.say(alice, private, "three")
+        await discord.say(bob, thread, "four", mention=True)
+        await discord.say(alice, thread, "for nobody in particular")
+        fresh = await discord.say(bob, server.channel, "five", mention=True)
+        async with on_discord(database_url, server, echo) as it:
+            await it.reads(private, "Answer to two")
+            await it.reads(private, "Answer to three")
+            await it.reads(thread, "Answer to four")
+            await it.reads(await it.thread_of(fresh), "Answer to five")
+        async with on_discord(database_url, server, echo) as it:
+            await discord.say(alice, private, "six")
+            await it.reads(private, "Answer to six")
+
+            direct = [each.text() for each in it.said(private)]
+            below = [each.text() for each in it.said(thread)]
+    assert direct == [f"Answer to {word}" for word in ("one", "two", "three", "six")]
+    assert below == ["Answer to zero", "Answer to four"]
+
+
+async def test_what_was_said_before_a_session_that_is_not_resumed_is_answered(
+    database_url: str,
+) -> None:
+    async with new_server() as server, on_discord(database_url, server, echo) as it:
+        private = it.discord.dm(server.alice)
+        await it.discord.say(server.alice, private, "one")
+        await it.reads(private, "Answer to one")
+        it.discord.refuse_gateway()
+        it.discord.invalidate()
+        await it.discord.until(lambda: not it.discord.gateway.connections, "silence")
+        await it.discord.say(server.alice, private, "two")
+        it.discord.refuse_gateway(False)
+        await it.reads(private, "Answer to two")
+
+        assert [each.text() for each in it.said(private)] == ["Answer to one", "Answer to two"]
+
+
+async def test_an_answer_to_something_old_quotes_it(database_url: str) -> None:
+    soon = CatchUpSettings(quote_after_minutes=0.0001)
+    async with new_server() as server:
+        private = server.discord.dm(server.alice)
+        async with on_discord(database_url, server, echo) as it:
+            await it.discord.say(server.alice, private, "one")
+            await it.reads(private, "Answer to one")
+        await server.discord.say(server.alice, private, "two")
+        await server.discord.say(server.alice, private, "/subagents list")
+        async with on_discord(database_url, server, echo, catch_up=soon) as it:
+            answer = await it.reads(private, "Answer to two")
+            listed = await it.reads(private, "No runs are going on")
+
+    assert answer.text() == "> two\n\nAnswer to two"
+    assert listed.text().startswith("> /subagents list\n")
