@@ -186,14 +186,15 @@ class Sender:
         there = self._client.get_partial_messageable(
             _number(channel), guild_id=_number(guild) if guild else None
         )
+        since: datetime | discord.Object | None
         since = after if isinstance(after, datetime) else None
         if isinstance(after, str) and after:
-            since = discord.utils.snowflake_time(_number(after))
+            since = discord.Object(_number(after))
 
         async def read() -> list[discord.Message]:
             # With `after` alone the library would return the oldest.
             found = there.history(limit=most, after=since, oldest_first=False)
-            return [each async for each in found if not after or after != str(each.id)]
+            return [each async for each in found]
 
         return await self._ask(read)
 

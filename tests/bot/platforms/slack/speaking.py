@@ -9,7 +9,7 @@ from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.platforms.base import Announcement, Confirmation, RunCard
 from bot.platforms.slack.budget import Budgets
-from bot.platforms.slack.clients import OneClient, new_client, open_session
+from bot.platforms.slack.clients import Installed, OneClient, new_client, open_session
 from bot.platforms.slack.outlet import SlackOutlet, Tempo
 from bot.platforms.slack.settings import SlackSettings
 from bot.tasks import Tasks
@@ -193,7 +193,9 @@ async def stand(tempo: Tempo = AT_ONCE, *, budgets: Budgets | None = None) -> As
         settings = settings_for(fake)
         tasks = Tasks()
         client = new_client(fake.bot_token, api_url=fake.api_url, session=session)
-        outlet = SlackOutlet(OneClient(client), settings, tasks, tempo=tempo, budgets=budgets)
+        installed = Installed(token=fake.bot_token, user=fake.bot_user().id, bot="")
+        clients = OneClient(client, installed, fake.team.id)
+        outlet = SlackOutlet(clients, settings, tasks, tempo=tempo, budgets=budgets)
         try:
             yield Stand(fake, client, tasks, outlet, channel, alice, bob, said)
         finally:
