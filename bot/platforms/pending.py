@@ -1,6 +1,7 @@
 """Stands in for the outlet of a platform that cannot be reached yet."""
 
 import asyncio
+from datetime import datetime
 
 from bot.errors import DeliveryError
 from bot.platforms.base import (
@@ -14,6 +15,7 @@ from bot.platforms.base import (
     Settlement,
     not_kept,
 )
+from bot.platforms.past import PastMessage
 from bot.values import Identity, Place
 
 NOT_OPEN = "That platform cannot be reached yet; I try again later."
@@ -90,6 +92,12 @@ class PendingOutlet:
         """Say a short thing to one person, privately where the platform can. Never raises."""
         if self._outlet is not None:
             await self._outlet.tell(place, user, text)
+
+    async def history(self, place: Place, after: datetime | str, limit: int) -> list[PastMessage]:
+        """Return the newest messages of a place after a moment, oldest first."""
+        if self._outlet is None:
+            raise DeliveryError(NOT_OPEN)
+        return await self._outlet.history(place, after, limit)
 
 
 class _Undeliverable:

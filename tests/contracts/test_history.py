@@ -85,7 +85,8 @@ class DiscordRoom:
     """A server on Discord."""
 
     def __init__(self, stand: DiscordStand) -> None:
-        self.stand, self.outlet = stand, stand.outlet
+        self.stand = stand
+        self.outlet: Outlet = stand.outlet
         self.alice = stand.owner
         self.channel = replace(stand.in_channel, message="")
         self.direct = stand.direct
@@ -105,7 +106,8 @@ class SlackRoom:
     """A workspace of Slack."""
 
     def __init__(self, stand: SlackStand) -> None:
-        self.stand, self.outlet = stand, stand.outlet
+        self.stand = stand
+        self.outlet: Outlet = stand.outlet
         self.alice = stand.owner
         self.channel = stand.in_channel
         self.direct = replace(stand.in_channel, channel=stand.direct.id)

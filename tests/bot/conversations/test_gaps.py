@@ -18,7 +18,7 @@ ALICE = Identity("discord", "", "1001")
 
 
 def gaps(database: Database, clock: FakeClock, **settings: object) -> Gaps:
-    return Gaps(database, CatchUpSettings(**settings), clock)  # type: ignore[arg-type]
+    return Gaps(database, CatchUpSettings.model_validate(settings), clock)
 
 
 async def said_in(database: Database, place: Place, clock: FakeClock, *roles: str) -> None:

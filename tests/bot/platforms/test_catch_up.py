@@ -48,11 +48,11 @@ class SlowOutlet(FakeOutlet):
 
     def __init__(self) -> None:
         super().__init__()
-        self.asked: list[str] = []
+        self.reads: list[str] = []
         self.refusals: dict[str, list[Exception]] = {}
 
     async def history(self, place: Place, after: datetime | str, limit: int) -> list[PastMessage]:
-        self.asked.append(place.channel)
+        self.reads.append(place.channel)
         if self.refusals.get(place.channel):
             raise self.refusals[place.channel].pop(0)
         return await super().history(place, after, limit)
@@ -121,7 +121,7 @@ async def test_what_is_for_the_bot_is_handed_on_in_order_and_the_rest_is_not() -
         await scene.marked()
 
     assert scene.listening.heard == ["two", "three", "one"]
-    assert scene.outlet.asked == ["new", "old"]
+    assert scene.outlet.reads == ["new", "old"]
     assert scene.pauses == [2]
 
 
@@ -134,7 +134,7 @@ async def test_only_so_many_places_are_read_and_the_log_names_the_others(
     async with scene.running():
         await scene.marked()
 
-    assert scene.outlet.asked == ["a", "b"]
+    assert scene.outlet.reads == ["a", "b"]
     assert "were not read: guild/c, guild/d, guild/b" in caplog.text
 
 
@@ -147,7 +147,7 @@ async def test_a_place_is_read_once_more_after_the_pause_that_the_platform_asks_
         await scene.marked()
 
     assert scene.listening.heard == ["one"]
-    assert scene.outlet.asked == ["a", "a", "b"]
+    assert scene.outlet.reads == ["a", "a", "b"]
     assert scene.pauses == [30, 2]
 
 
@@ -162,17 +162,17 @@ async def test_the_database_out_of_reach_makes_it_start_again_and_nothing_is_mar
         await scene.marked()
 
     assert scene.listening.heard == ["one"]
-    assert scene.outlet.asked == ["a", "a"]
+    assert scene.outlet.reads == ["a", "a"]
 
 
 async def test_it_reads_again_after_a_lost_connection_and_after_a_session_not_resumed() -> None:
     scene = Scene("a")
     async with scene.running():
         await scene.marked(3)
-        assert scene.outlet.asked == ["a"]
+        assert scene.outlet.reads == ["a"]
         scene.catch_up.missed()
         await scene.marked(3)
-        assert scene.outlet.asked == ["a", "a"]
+        assert scene.outlet.reads == ["a", "a"]
         scene.listening.is_connected = False
         while True:
             known = len(scene.ears.listeners)
@@ -182,7 +182,7 @@ async def test_it_reads_again_after_a_lost_connection_and_after_a_session_not_re
         scene.listening.is_connected = True
         await scene.marked()
 
-    assert scene.outlet.asked == ["a", "a", "a"]
+    assert scene.outlet.reads == ["a", "a", "a"]
 
 
 async def test_one_message_that_cannot_be_handled_does_not_stop_the_others() -> None:
