@@ -8,6 +8,7 @@ from bot.platforms.discord.attachments import attached
 from bot.platforms.discord.intake import (
     files_of,
     is_addressed,
+    quoted_in,
     reply_to_of,
     text_of,
     was_said_by_a_person,
@@ -57,5 +58,6 @@ class History:
             own=me is not None and message.author.id == me.id,
             addressed=direct or (me is not None and is_addressed(message, me.id)),
             files=attached(files_of(message), self._api_url),
+            quoted=quoted_in(message, me.id) if me else (),
             reply_to=reply_to_of(message),
         )

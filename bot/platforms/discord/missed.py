@@ -69,7 +69,7 @@ class DiscordListening:
         """
         reception, place = self._client.reception, message.place
         key = ("message", int(place.message))
-        if not (message.text or message.files) or not reception.first(key):
+        if not (message.text or message.files or message.quoted) or not reception.first(key):
             return
         channel = self._client.get_channel(int(place.thread or place.channel))
         spot = Spot(guild=place.workspace, channel=place.channel, thread=place.thread)
@@ -87,6 +87,7 @@ class DiscordListening:
             place=place_of(spot, place.message),
             text=message.text,
             files=message.files,
+            quoted=message.quoted,
             admin=reception.is_admin(person),
             reply_to=message.reply_to,
             said_at=message.sent_at,

@@ -101,6 +101,7 @@ class History:
             own=own,
             addressed=direct or speech.mentions(text, installed.user) or speech.is_for_us(text),
             files=self._attachments.of(message.get("files") or (), place.workspace),
+            quoted=speech.quoted_in(message, installed.user),
         )
 
 

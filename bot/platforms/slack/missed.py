@@ -48,7 +48,7 @@ class SlackListening:
         """
         desk, place = self._desk, message.place
         key = (message.event_id, True)
-        if not (message.text or message.files) or not desk.reception.first(key):
+        if not (message.text or message.files or message.quoted) or not desk.reception.first(key):
             return
         installed = await desk.clients.installed(place.workspace)
         if installed is None or desk.reception.refusal(
@@ -62,6 +62,7 @@ class SlackListening:
             place=place,
             text=message.text,
             files=message.files,
+            quoted=message.quoted,
             said_at=message.sent_at,
         )
         try:
