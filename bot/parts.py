@@ -317,6 +317,7 @@ class Parts:
             announcements=self.announcements,
             answers=answers,
             orchestrator=orchestrator,
+            typed=orchestrator.commands,
             settings=self.config.subagents,
             retention=self.config.retention,
             tasks=self.tasks,

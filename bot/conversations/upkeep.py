@@ -9,6 +9,7 @@ from datetime import timedelta
 
 from bot.conversations.announcements import Announcements
 from bot.conversations.answers import Answers
+from bot.conversations.durable_commands import DurableCommands
 from bot.conversations.orchestrator import Orchestrator
 from bot.engine import Engine
 from bot.subagents.active import ActiveRuns
@@ -81,6 +82,7 @@ class Upkeep:
     """The regular duties of one process.
 
     Attributes:
+        typed: Carries out commands that a dead process left.
         active: The runs at work in this process; `turns` holds the turns.
         present: Who sits at this process's terminal, if anybody does.
         further: Duties that this module does not know, done as often as the sweep.
@@ -98,6 +100,7 @@ class Upkeep:
     announcements: Announcements
     answers: Answers
     orchestrator: Orchestrator
+    typed: DurableCommands
     settings: SubagentSettings
     retention: RetentionSettings
     tasks: Tasks
@@ -190,9 +193,9 @@ class Upkeep:
             alive = await self._alive(tx)
             under_way = self.announcements.under_way
             unsure = await outbox.recover(tx, alive, me=self.worker_id, under_way=under_way)
-            typed = await self.orchestrator.commands.take_over(tx, alive, self.platforms)
+            commands_left = await self.typed.take_over(tx, alive, self.platforms)
             left = [] if self.database.is_sqlite else await self.engine.take_over(alive)
-        self.orchestrator.commands.carry_out_again(typed)
+        self.typed.carry_out_again(commands_left)
         if self.database.is_sqlite:
             left = await self.engine.take_over(alive)
         if left:

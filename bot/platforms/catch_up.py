@@ -16,6 +16,8 @@ log = logging.getLogger(__name__)
 
 #: How often it is stored until when the platform was heard, in seconds.
 MARK_SECONDS = 10.0
+#: How often it is looked whether there is a connection again, in seconds.
+LOOK_SECONDS = 1.0
 #: Shortest and longest pause before a place is read once more, in seconds.
 SHORTEST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 5.0, 60.0
 #: Most places that one line of the log names.
@@ -78,7 +80,7 @@ class CatchUp:
         self._pause_seconds = pause_seconds
         self._mark_seconds = mark_seconds
         self._sleep = sleep
-        self._gap = True
+        self._gap, self._began = True, False
         self._look = asyncio.Event()
 
     def missed(self) -> None:
@@ -96,15 +98,19 @@ class CatchUp:
                 self._gap = True
                 log.warning("What was missed on %s is read later: %s", self._outlet.platform, error)
             with suppress(TimeoutError):
-                async with asyncio.timeout(self._mark_seconds):
+                seconds = min(self._mark_seconds, LOOK_SECONDS) if self._gap else self._mark_seconds
+                async with asyncio.timeout(seconds):
                     await self._look.wait()
 
     async def _once(self) -> None:
+        connected = await self._listening.connected()
+        self._gap = self._gap or not connected
         missed = None
-        if self._gap:
+        if self._gap and (connected or not self._began):
+            # Asked before the first connection too: what is said from then on may be missed.
             missed = await self._ears.missed(self._outlet.platform, self._listening.listener)
-        if not await self._listening.connected():
-            self._gap = True
+            self._began = True
+        if not connected:
             return
         # A session that is lost meanwhile is another gap.
         self._gap = False

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import Any
 
@@ -48,6 +48,7 @@ class RetinueClient(discord.Client):
         breaker: Keeps us from asking while Discord refuses too much.
         reception: Who is let in, the same for messages, commands and clicks.
         tree: The slash commands, which people may also install for themselves.
+        new_session: Called when Discord begins a session and did not resume one.
         hears_content: Whether Discord gives us the text of messages that do not mention us.
         reconnect_seconds: The first wait before a new session after an error of the library.
     """
@@ -61,6 +62,7 @@ class RetinueClient(discord.Client):
         self.breaker = Breaker()
         self.reception = Reception(settings)
         self._wanted = _intents()
+        self.new_session: Callable[[], None] = lambda: None
         self._listening = False
         self._connected = self._broken = False
         super().__init__(
@@ -208,7 +210,8 @@ class RetinueClient(discord.Client):
     # -- what is logged --------------------------------------------------------------------------
 
     async def on_connect(self) -> None:
-        """Say who we are."""
+        """Say who we are; the session is a new one."""
+        self.new_session()
         self._said_connected(f"Connected to Discord as {self.user}.")
 
     async def on_resumed(self) -> None:

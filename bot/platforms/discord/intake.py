@@ -91,11 +91,7 @@ class DiscordIntake:
         beside = [self._tasks.start(registration.sync(self._client), name="register commands")]
         if self._catch_up is not None:
             catch_up = self._catch_up(ears)
-
-            async def on_ready() -> None:
-                catch_up.missed()
-
-            self._client.event(on_ready)
+            self._client.new_session = catch_up.missed
             beside.append(self._tasks.start(catch_up.run(), name="catch up"))
         try:
             await self._client.listen(ears)

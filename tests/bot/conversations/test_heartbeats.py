@@ -4,12 +4,14 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import fields
 from datetime import timedelta
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from sqlalchemy import text
 
 from bot.conversations.announcements import Announcements
+from bot.conversations.commands import Commands
+from bot.conversations.durable_commands import DurableCommands
 from bot.conversations.upkeep import Heartbeat, Upkeep
 from bot.errors import DatabaseUnreachableError
 from bot.subagents.limits import SubagentSettings
@@ -48,6 +50,9 @@ def upkeep(database: Database, name: str, *, now: Clock, monotonic: Callable[[],
         "announcements": Announcements(database, {}, tasks=Tasks(), worker_id=name, now=now),
         "endings": FakeOffice(database, settings, now).endings,
         "settings": settings,
+        "typed": DurableCommands(
+            cast(Commands, None), database, Tasks(), name, lambda *_: None, now
+        ),
         "retention": RetentionSettings(),
         "now": now,
         "further": (),
