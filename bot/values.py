@@ -75,6 +75,11 @@ class Place:
     thread: str = ""
     message: str = ""
 
+    @property
+    def has_open_threads(self) -> bool:
+        """True on platforms where every reader of a channel can read all of its threads."""
+        return self.platform == "slack"
+
 
 @dataclass(frozen=True, slots=True)
 class File:

@@ -7,7 +7,7 @@ from sqlalchemy import insert, select, update
 
 from bot.values import Json, Place
 from db.database import Transaction
-from db.runs import place_columns
+from db.places import place_columns
 from db.tables import approvals
 
 

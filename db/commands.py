@@ -8,10 +8,8 @@ from sqlalchemy import delete, insert, select, update
 
 from bot.values import Identity, Place, Role
 from db.database import Transaction
-from db.runs import place_columns
+from db.places import PLACE, place_columns
 from db.tables import commands, users
-
-_PLACE = ("channel", "place_workspace", "place_channel", "place_thread", "place_message")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,7 +94,7 @@ async def take_over(
         StoredCommand(
             id=row.id,
             user=Identity(row.platform, row.workspace, row.account),
-            place=Place(*(getattr(row, name) for name in _PLACE)),
+            place=Place(*(getattr(row, name) for name in PLACE)),
             role=Role(row.role),
             text=row.text,
             conversation_id=row.conversation_id,

@@ -9,7 +9,7 @@ from sqlalchemy import ColumnElement, delete, func, insert, select, update
 
 from bot.values import Identity, Json, Place, new_sortable_id
 from db.database import Transaction
-from db.runs import place_columns
+from db.places import place_columns
 from db.tables import conversations, messages, seen_events, turns
 from db.upsert import insert_into
 

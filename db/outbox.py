@@ -8,9 +8,9 @@ from typing import Any
 from sqlalchemy import ColumnElement, Row, bindparam, delete, func, or_, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
-from bot.values import Identity, Place
+from bot.values import Identity, Place, short
 from db.database import Transaction
-from db.runs import place_columns
+from db.places import PLACE, owned_by, place_columns, readable_in
 from db.tables import messages, outbox, subagent_runs, users
 from db.types import UtcDateTime
 
@@ -38,11 +38,20 @@ class Item:
     due_at: datetime
     first_tried_at: datetime | None
 
+    @property
+    def handle(self) -> str:
+        """The short name that users type: of the run, or the end of the key of a late reply."""
+        return short(self.run_id) if self.run_id else self.key[-8:]
 
-_PLACE = ("channel", "place_workspace", "place_channel", "place_thread", "place_message")
+    @property
+    def undelivered(self) -> bool:
+        """True while delivery failed and the item is kept."""
+        return self.status == "blocked"
+
+
 _PLAIN = [field.name for field in fields(Item) if field.name not in {"user", "place"}]
 _COLUMNS = [
-    *(outbox.c[name] for name in (*_PLAIN, *_PLACE)),
+    *(outbox.c[name] for name in (*_PLAIN, *PLACE)),
     users.c.platform,
     users.c.workspace,
     users.c.account,
@@ -83,7 +92,7 @@ _SAID = update(outbox).where(
 def _item(row: Row[Any]) -> Item:
     return Item(
         user=Identity(row.platform, row.workspace, row.account),
-        place=Place(*(getattr(row, name) for name in _PLACE)),
+        place=Place(*(getattr(row, name) for name in PLACE)),
         **{name: getattr(row, name) for name in _PLAIN},
     )
 
@@ -278,10 +287,26 @@ async def waiting_for(tx: Transaction, user_id: str) -> list[str]:
     return list(found)
 
 
-async def undelivered(tx: Transaction, user_id: str, *, limit: int) -> list[Item]:
-    """Return what this person has not been told yet, oldest first."""
+async def undelivered(
+    tx: Transaction, user_id: str, *, limit: int, read_in: Place | None = None
+) -> list[Item]:
+    """Return what this person has not been told yet, oldest first.
+
+    Args:
+        tx: The transaction.
+        user_id: The person.
+        limit: The most to return.
+        read_in: Only what every reader of this place can read.
+    """
     states = ("pending", "sending", "waiting", "blocked")
-    return await _items(tx, outbox.c.user_id == user_id, outbox.c.status.in_(states), limit=limit)
+    within = (*owned_by(outbox, user_id), *readable_in(outbox, read_in))
+    return await _items(tx, *within, outbox.c.status.in_(states), limit=limit)
+
+
+async def blocked(tx: Transaction, user_id: str, *, limit: int) -> list[Item]:
+    """Return what could not be delivered to this person and is kept, oldest first."""
+    kept = outbox.c.status == "blocked"
+    return await _items(tx, *owned_by(outbox, user_id), kept, limit=limit)
 
 
 async def recover(

@@ -8,7 +8,7 @@ from sqlalchemy import func, select, update
 
 from bot.values import Place
 from db.database import Transaction
-from db.runs import place_columns
+from db.places import place_columns
 from db.tables import run_questions as asked
 from db.upsert import insert_into
 

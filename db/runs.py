@@ -20,6 +20,7 @@ from sqlalchemy import (
 
 from bot.values import UNFINISHED, WAITING, Json, Place, RunStatus
 from db.database import Transaction
+from db.places import PLACE, owned_by, readable_in
 from db.tables import subagent_runs
 from db.types import UtcDateTime
 
@@ -97,10 +98,9 @@ class Run:
         return self.tokens - self.discounted_tokens
 
 
-_PLACE = ("channel", "place_workspace", "place_channel", "place_thread", "place_message")
 _PLAIN = [field.name for field in fields(Run) if field.name != "place"]
 #: What a query selects to read whole runs.
-COLUMNS = [runs.c[name] for name in (*_PLAIN, *_PLACE)]
+COLUMNS = [runs.c[name] for name in (*_PLAIN, *PLACE)]
 
 
 def run_of(row: Row[Any]) -> Run:
@@ -110,7 +110,7 @@ def run_of(row: Row[Any]) -> Run:
     allowed = row.allowed_tools
     values["allowed_tools"] = None if allowed is None else tuple(allowed)
     values["blocked_tools"] = tuple(row.blocked_tools or ())
-    return Run(place=Place(*(getattr(row, name) for name in _PLACE)), **values)
+    return Run(place=Place(*(getattr(row, name) for name in PLACE)), **values)
 
 
 # Statements of the hot path are built once: building one costs more than running it.
@@ -141,17 +141,6 @@ _CLAIM = (
 )
 _FINISH = update(runs).where(_THIS, runs.c.status.in_(_UNFINISHED)).returning(*COLUMNS)
 _FINISH_ATTEMPT = _FINISH.where(runs.c.attempt == bindparam("b_attempt"))
-
-
-def place_columns(place: Place) -> dict[str, str]:
-    """Return a place as the columns that hold it in every table."""
-    return dict(
-        zip(
-            _PLACE,
-            (place.platform, place.workspace, place.channel, place.thread, place.message),
-            strict=True,
-        )
-    )
 
 
 # -- one run -------------------------------------------------------------------------------------
@@ -263,17 +252,25 @@ def _newest(*conditions: ColumnElement[bool], limit: int, going_first: bool = Fa
     return select(*COLUMNS).where(*conditions).order_by(*order).limit(limit)
 
 
-def _whose(user_id: str | None, parent: str | None) -> list[ColumnElement[bool]]:
-    mine = [] if user_id is None else [runs.c.user_id == user_id]
-    return mine if parent is None else [*mine, runs.c.parent_run_id == parent]
+def _within(
+    user_id: str | None, parent: str | None, read_in: Place | None
+) -> list[ColumnElement[bool]]:
+    nested = [] if parent is None else [runs.c.parent_run_id == parent]
+    return [*owned_by(runs, user_id), *readable_in(runs, read_in), *nested]
 
 
 async def active(
-    tx: Transaction, user_id: str | None, *, parent: str | None = None, limit: int = 100
+    tx: Transaction,
+    user_id: str | None,
+    *,
+    parent: str | None = None,
+    read_in: Place | None = None,
+    limit: int = 100,
 ) -> list[Run]:
     """Return runs that are not over, newest first; everyone's for `None`."""
-    query = _newest(runs.c.status.in_(_UNFINISHED), *_whose(user_id, parent), limit=limit)
-    return [run_of(row) for row in await tx.execute(query)]
+    within = _within(user_id, parent, read_in)
+    rows = await tx.execute(_newest(runs.c.status.in_(_UNFINISHED), *within, limit=limit))
+    return [run_of(row) for row in rows]
 
 
 async def ended_since(
@@ -283,10 +280,12 @@ async def ended_since(
     *,
     limit: int,
     parent: str | None = None,
+    read_in: Place | None = None,
 ) -> list[Run]:
     """Return runs that ended lately, newest first; everyone's for `None`."""
-    query = _newest(runs.c.completed_at > since, *_whose(user_id, parent), limit=limit)
-    return [run_of(row) for row in await tx.execute(query)]
+    within = _within(user_id, parent, read_in)
+    rows = await tx.execute(_newest(runs.c.completed_at > since, *within, limit=limit))
+    return [run_of(row) for row in rows]
 
 
 async def find(
@@ -295,6 +294,7 @@ async def find(
     *,
     user_id: str | None,
     parent: str | None = None,
+    read_in: Place | None = None,
     limit: int = 6,
 ) -> list[Run]:
     """Return the runs that a typed handle can mean, newest first.
@@ -305,9 +305,10 @@ async def find(
             going on come before ended ones.
         user_id: Whose; `None` for everyone's.
         parent: Only those that this run asked for.
+        read_in: Only those that every reader of this place can read.
         limit: The most to return; two already mean that it is ambiguous.
     """
-    whose = _whose(user_id, parent)
+    whose = _within(user_id, parent, read_in)
     if len(handle) > MAX_HANDLE:
         return []
     if handle.lower() == "last":

@@ -9,7 +9,7 @@ from sqlalchemy import Row, Select, and_, delete, func, insert, or_, select, upd
 
 from bot.values import UNFINISHED, Place, RunStatus
 from db.database import Transaction
-from db.runs import place_columns
+from db.places import place_columns
 from db.tables import outbox, schedule_fires, schedules, subagent_runs
 from db.upsert import insert_into
 

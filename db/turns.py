@@ -8,7 +8,7 @@ from sqlalchemy import Row, case, delete, func, insert, select, update
 
 from bot.values import Identity, Place, Role, new_sortable_id
 from db.database import Transaction
-from db.runs import place_columns
+from db.places import place_columns
 from db.tables import conversations, messages, turns, users
 
 

@@ -8,6 +8,7 @@ from sqlalchemy import ColumnElement, delete, func, insert, select, text, update
 from bot.values import new_sortable_id
 from db.database import Transaction
 from db.tables import audit, workers
+from db.upsert import insert_into
 from db.types import UtcDateTime
 
 TAKE_OVER_LOCK = 0x5EC1_0E03
@@ -96,17 +97,23 @@ async def forget(tx: Transaction, silent_for: timedelta) -> None:
     await tx.execute(delete(workers).where(workers.c.beat_at < _time(tx, ago=silent_for)))
 
 
-async def note(
-    tx: Transaction, *, user_id: str, action: str, subject: str, detail: str, now: datetime
+async def note(  # noqa: PLR0913 - the columns of a row
+    tx: Transaction,
+    *,
+    user_id: str,
+    action: str,
+    subject: str,
+    detail: str,
+    now: datetime,
+    note_id: str = "",
 ) -> None:
-    """Enter what an admin did to another person's run."""
-    await tx.execute(
-        insert(audit).values(
-            id=new_sortable_id(),
-            user_id=user_id,
-            action=action,
-            subject=subject,
-            detail=detail,
-            created_at=now,
-        )
-    )
+    """Enter what an admin did to another person's run; once for each `note_id` that is given."""
+    row = {
+        "id": note_id or new_sortable_id(),
+        "user_id": user_id,
+        "action": action,
+        "subject": subject,
+        "detail": detail,
+        "created_at": now,
+    }
+    await tx.execute(insert_into(tx, audit).on_conflict_do_nothing(), row)

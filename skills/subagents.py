@@ -9,7 +9,7 @@ from bot.subagents.limits import spoken
 from bot.subagents.manager import SubagentManager
 from bot.subagents.records import Records
 from bot.subagents.requests import Caller, Run, RunRequest, Spawned
-from bot.values import Json, Role, short
+from bot.values import Json, short
 from skills.base import Effects, Reach, Skill, Tool, ToolContext, ToolError, tool
 
 GUIDE = """\
@@ -210,9 +210,7 @@ def _steering(manager: SubagentManager, records: Records) -> tuple[Tool, ...]:
     async def the_one_run(context: ToolContext, arguments: Json) -> tuple[Json, str]:
         """Return which run would be stopped, so that the yes is for that one and no other."""
         handle = str(arguments.get("run_id", ""))
-        # An admin reaches for others' runs by command, where it is audited, not through the model.
-        asker = replace(context, role=Role.USER)
-        run = await records.find(handle, Caller.of(asker), action="stop")
+        run = await records.find(handle, Caller.of(context), action="stop")
         if run.status.final:
             raise ToolError(
                 f"{_name(run)} is over already ({run.status}); there is nothing to stop."

@@ -1,9 +1,12 @@
-"""Who may talk, start, see and stop what: decisions without waiting."""
+"""The access rules: users that may talk to the bot, and runs that a request may reach (pure)."""
+
+from dataclasses import dataclass, replace
+from typing import Protocol
 
 from pydantic import Field
 
 from bot.errors import NotAllowedError
-from bot.values import Identity, Role, Settings
+from bot.values import Identity, Place, Role, Settings
 
 
 class AccessSettings(Settings):
@@ -11,8 +14,8 @@ class AccessSettings(Settings):
 
     admins: tuple[str, ...] = Field(
         (),
-        description="People who may see and stop everyone's runs (audited): `platform:account`, "
-        "for Slack `slack:workspace:account`.",
+        description="People who may see and stop everyone's runs (audited), by commands and "
+        "buttons: `platform:account`, for Slack `slack:workspace:account`.",
     )
     blocked: tuple[str, ...] = Field(
         (), description="People the bot does not answer, written like admins."
@@ -39,6 +42,107 @@ def check_may_talk(user: Identity, settings: AccessSettings) -> None:
         raise NotAllowedError("You cannot use this bot. Ask its admins if you think you should.")
 
 
-def may_see(user_key: str, role: Role, owner_key: str) -> bool:
-    """Whether a person may see, message or stop a run: its owner may, and admins (audited)."""
-    return user_key == owner_key or role is Role.ADMIN
+class Asker(Protocol):
+    """A request for runs."""
+
+    @property
+    def user(self) -> Identity:
+        """The user who asks, or for whom the model works."""
+        ...
+
+    @property
+    def role(self) -> Role:
+        """The role of that user."""
+        ...
+
+    @property
+    def typed(self) -> bool:
+        """True for a command that the user typed or a button; False for a call of a model."""
+        ...
+
+    @property
+    def place(self) -> Place:
+        """The place in which the answer is read."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class RunScope:
+    """The runs that a request may see, message and stop, with their questions and announcements.
+
+    Attributes:
+        owner: The key of the user who owns them; `None` for the runs of all users.
+        read_in: Only runs that every reader of this place can read; `None` for runs of all places.
+    """
+
+    owner: str | None
+    read_in: Place | None = None
+
+    def covers(self, owner: str, started_in: Place | None = None) -> bool:
+        """Return True for a run of this owner.
+
+        Args:
+            owner: The key of the user who owns the run.
+            started_in: The place of the run; `None` when it is unknown.
+        """
+        if self.owner not in {None, owner}:
+            return False
+        if self.read_in is None:
+            return True
+        return started_in is not None and can_read(self.read_in, started_in)
+
+
+def scope_of(asker: Asker) -> RunScope:
+    """Return the runs that a request may reach: the one access rule.
+
+    Users reach their own runs. Admins reach the runs of all users, by commands and buttons only:
+    a model that works for an admin may obey a page that it read. The answer to a command is
+    private. The answer of a model is read by all readers of its place, so it reaches only runs
+    that they can read as well.
+    """
+    if has_admin_powers(asker):
+        return RunScope(owner=None)
+    return own_scope(asker)
+
+
+def own_scope(asker: Asker) -> RunScope:
+    """Return the runs that a request may reach among those of its own user."""
+    alone = asker.typed or is_private(asker.place)
+    return RunScope(asker.user.key, read_in=None if alone else asker.place)
+
+
+def has_admin_powers(asker: Asker) -> bool:
+    """Return True for a command or button of an admin; never for a call of a model."""
+    return asker.role is Role.ADMIN and asker.typed
+
+
+def is_private(place: Place) -> bool:
+    """Return True for a place with one reader: a direct message or a terminal."""
+    match place.platform:
+        case "terminal":
+            return True
+        case "discord":
+            return not place.workspace
+        case "slack":
+            return place.channel.startswith("D")
+        case _:
+            return False
+
+
+def can_read(place: Place, other: Place) -> bool:
+    """Return True when every reader of `place` can read what is said in `other`.
+
+    A thread that a message opened is named by the id of that message and is public. Any other
+    thread may be private.
+    """
+    channel = (place.platform, place.workspace, place.channel)
+    if channel != (other.platform, other.workspace, other.channel):
+        return False
+    if place.has_open_threads:
+        return True
+    return other.thread in {"", place.thread, other.message}
+
+
+def around(place: Place) -> Place:
+    """Return the channel around the thread of a place."""
+    return replace(place, thread="", message="")

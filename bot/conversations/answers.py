@@ -7,10 +7,12 @@ from dataclasses import dataclass, replace
 from bot.agent.plain import plain
 from bot.agent.sanitizer import one_line
 from bot.conversations import inbound
+from bot.conversations.access import scope_of
 from bot.conversations.approvals import GONE, Approvals, Waiting
 from bot.conversations.inbound import Event
 from bot.platforms.base import CommandReply, Incoming
 from bot.platforms.short_answers import ShortAnswer, short_answer
+from bot.subagents.requests import Caller
 from bot.subagents.settling import PERMIT
 from bot.values import Clock, Identity, Place, Role, short
 from db import run_questions, runs, workers
@@ -52,7 +54,7 @@ class Answers:
                 return _gone()
             yes = choice == "yes"
             return await self.approvals.answer(user, role, asked, yes=yes, event=event)
-        if question.user_id != user.key and role is not Role.ADMIN:
+        if not scope_of(Caller.of_user(user, role)).covers(question.user_id):
             return _gone()
         meant = _meaning(question, choice)
         return _gone() if meant is None else await self._take(user, question, meant, event)

@@ -9,10 +9,12 @@ from datetime import timedelta
 from bot.agent.messages import ToolCall
 from bot.agent.sanitizer import escape_for_model
 from bot.conversations import inbound
+from bot.conversations.access import scope_of
 from bot.conversations.inbound import Event
 from bot.errors import BotError, DeliveryError
 from bot.platforms.base import CommandReply, Confirmation, Outlet
 from bot.subagents.asking import fingerprint, spelled
+from bot.subagents.requests import Caller
 from bot.values import Clock, Identity, Json, Place, Role, derived_run_id
 from db import approvals, conversations, users, workers
 from db.approvals import Approval
@@ -158,7 +160,8 @@ class Approvals:
         """
         async with self._database.snapshot() as tx:
             approval = await approvals.get(tx, approval_id)
-        if approval is None or (approval.user_id != user.key and role is not Role.ADMIN):
+        scope = scope_of(Caller.of_user(user, role))
+        if approval is None or not scope.covers(approval.user_id):
             return CommandReply(text=GONE, failed=True, refused=True)
         closed = await self._close(approval.id, "approved" if yes else "denied", user, event)
         if closed is None:

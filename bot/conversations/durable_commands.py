@@ -121,6 +121,7 @@ class DurableCommands:
                     user=command.user,
                     role=command.role,
                     place=command.place,
+                    typed=True,
                     conversation_id=command.conversation_id,
                     command_id=command.id,
                 ),

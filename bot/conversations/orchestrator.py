@@ -297,7 +297,8 @@ class Orchestrator:
         """
         check_may_talk(user, self.access)
         place = Place(user.platform)
-        return await self.commands.commands.overview(Caller(user=user, role=Role.USER, place=place))
+        caller = Caller(user=user, role=Role.USER, place=place, typed=True)
+        return await self.commands.commands.overview(caller)
 
     async def run_choices(self, user: Identity, typed: str) -> list[tuple[str, str]]:
         """Return (id, label) of this person's runs that fit what was typed, newest first."""

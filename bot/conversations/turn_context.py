@@ -12,8 +12,9 @@ from bot.agent.messages import Answer, Message, UserMessage
 from bot.agent.sanitizer import escape_for_model, one_line
 from bot.agent.settings import AgentSettings
 from bot.conversations import file_blocks, quoting
+from bot.conversations.access import own_scope
 from bot.conversations.file_blocks import Told
-from bot.subagents.requests import FOREIGN
+from bot.subagents.requests import FOREIGN, Caller
 from bot.values import Clock
 from db import conversations, memories, outbox, run_questions, runs, todos
 from db.conversations import StoredMessage
@@ -74,19 +75,25 @@ class TurnContext:
     async def begin(self, turn: Turn) -> Beginning:
         """Return the history and the newest message, with the state of the person's runs.
 
-        That state stands before the message and is not kept: the history holds what was said.
+        That state stands before the message and is not kept: the history holds what was said. In a
+        place with several readers it names only runs that all of them can read.
         """
+        scope = own_scope(Caller(user=turn.user, role=turn.role, place=turn.place))
         async with self.database.snapshot() as tx:
             past = await conversations.history(tx, turn.conversation_id, before=turn.message_id)
             newest = await conversations.get(tx, turn.message_id)
             spoken = [item.id for item in past if item.role == "user"]
             room = int(self.settings.context_tokens * FILE_CHARACTERS_PER_TOKEN)
             sent = await file_blocks.read(tx, [*spoken, turn.message_id], room)
-            active = await runs.active(tx, turn.user.key, limit=20)
+            active = await runs.active(tx, scope.owner, read_in=scope.read_in, limit=20)
             asked = await run_questions.open_of_many(tx, [run.id for run in active])
             since = self.now() - timedelta(minutes=RECENT_MINUTES)
-            recent = await runs.ended_since(tx, turn.user.key, since, limit=RECENT)
-            waiting = await outbox.undelivered(tx, turn.user.key, limit=UNDELIVERED)
+            recent = await runs.ended_since(
+                tx, scope.owner, since, read_in=scope.read_in, limit=RECENT
+            )
+            waiting = await outbox.undelivered(
+                tx, turn.user.key, read_in=scope.read_in, limit=UNDELIVERED
+            )
             remembered = await memories.everything(tx, turn.user.key)
             todo = await todos.read(tx, turn.conversation_id, turn.user.key)
         text = quoting.shown(newest.text, newest.quoted) if newest else ""

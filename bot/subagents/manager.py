@@ -7,6 +7,7 @@ from datetime import timedelta
 
 from bot.agent.plain import plain
 from bot.agent.sanitizer import stored
+from bot.conversations.access import has_admin_powers, own_scope
 from bot.errors import BadRequestError, NotAllowedError, NotFoundError
 from bot.events import EventBus, RunSpawned
 from bot.subagents.active import ActiveRuns
@@ -18,8 +19,8 @@ from bot.subagents.progress import Cards
 from bot.subagents.records import Records
 from bot.subagents.requests import Caller, RunRequest, Spawned
 from bot.subagents.wording import Outcome, for_caller
-from bot.values import Clock, Role, RunStatus, derived_run_id, new_run_id, short
-from db import admission, commands, run_messages, run_questions, runs, users, whiteboard, workers
+from bot.values import Clock, RunStatus, derived_run_id, new_run_id, short
+from db import admission, commands, run_messages, run_questions, runs, users, whiteboard
 from db.database import Database, Transaction
 from db.runs import Run
 from db.summaries import summary_in
@@ -274,8 +275,11 @@ class SubagentManager:
             AmbiguousError: Several fit the handle.
         """
         if handle.strip().lower() == "all":
+            scope = own_scope(caller)
             async with self._office.database.snapshot() as tx:
-                wanted = await runs.active(tx, caller.user.key, parent=caller.run_id)
+                wanted = await runs.active(
+                    tx, scope.owner, parent=caller.run_id, read_in=scope.read_in
+                )
         else:
             wanted = [await self._office.records.find(handle, caller, action="stop")]
         # With the last one the command is done: a crash before that leaves the rest to be stopped.
@@ -289,15 +293,6 @@ class SubagentManager:
             asked = await runs.request_cancel(
                 tx, run.id, by=caller.user.key, now=self._office.now()
             )
-            if asked is not None and caller.user.key != asked.user_id:
-                await workers.note(
-                    tx,
-                    user_id=caller.user.key,
-                    action="stop",
-                    subject=asked.id,
-                    detail=f"run of {asked.user_id}",
-                    now=self._office.now(),
-                )
         if asked is None:
             return None
         if not self._office.active.stop(asked.id) and asked.status in _NOT_BEGUN:
@@ -320,7 +315,7 @@ class SubagentManager:
             tokens, weighted, cost_runs = await admission.tokens_since(
                 tx, caller.user.key, now - timedelta(days=1)
             )
-            everyone = await users.count(tx) if caller.role is Role.ADMIN else None
+            everyone = await users.count(tx) if has_admin_powers(caller) else None
         return UsageReport(
             settings=office.settings,
             started=counts.started_in_window,

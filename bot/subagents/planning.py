@@ -12,7 +12,7 @@ from bot.errors import BadRequestError
 from bot.subagents.limits import SubagentSettings, clamp
 from bot.subagents.requests import FOREIGN, PRIVATE, Caller, RunRequest
 from bot.values import Json, derived_run_id, new_run_id
-from db.runs import place_columns
+from db.places import place_columns
 
 MAX_TASK = 20_000
 MAX_LABEL = 60

@@ -1,4 +1,4 @@
-"""What people may know about runs: their own, and for admins, audited, everyone's."""
+"""Finds runs that a request may reach, and describes them; admin access is audited."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,9 +7,10 @@ from datetime import timedelta
 from bot.agent.messages import Answer, ToolResults, UserMessage, from_json
 from bot.agent.plain import plain
 from bot.agent.sanitizer import one_line
-from bot.errors import AmbiguousError, NotFoundError
+from bot.conversations.access import has_admin_powers, own_scope, scope_of
+from bot.errors import AmbiguousError, NotAllowedError, NotFoundError
 from bot.subagents.requests import Caller
-from bot.values import Clock, Json, Role, short
+from bot.values import Clock, Json, short
 from db import admission, run_messages, run_questions, runs, steps, workers
 from db.database import Database, Transaction
 from db.run_messages import RunMessage
@@ -71,25 +72,27 @@ class Records:
             found = await _matching(tx, typed, caller) if typed else []
         if not found:
             raise NotFoundError(
-                f"You have no run “{one_line(typed, 60)}”. /subagents list shows yours."
+                f"You have no run “{one_line(typed, 60)}”{_scope(caller)}. "
+                "/subagents list shows yours."
             )
         if len(found) > 1:
             lines = "\n".join(f"- {short(run.id)} “{run.label}” ({run.status})" for run in found)
             raise AmbiguousError(f"“{one_line(typed, 60)}” fits several runs:\n{lines}")
         run = found[0]
-        if run.user_id != caller.user.key:
-            await self._audit(run, caller, action)
+        if not own_scope(caller).covers(run.user_id, run.place):
+            await self._audit(caller, action, subject=run.id, detail=f"run of {run.user_id}")
         return run
 
-    async def _audit(self, run: Run, caller: Caller, action: str) -> None:
+    async def _audit(self, caller: Caller, action: str, *, subject: str, detail: str = "") -> None:
         async with self.database.transaction() as tx:
             await workers.note(
                 tx,
                 user_id=caller.user.key,
                 action=action,
-                subject=run.id,
-                detail=f"run of {run.user_id}",
+                subject=subject,
+                detail=detail,
                 now=self.now(),
+                note_id=caller.command_id,
             )
 
     async def list(self, caller: Caller, *, everyone: bool = False) -> tuple[list[Run], list[Run]]:
@@ -97,23 +100,23 @@ class Records:
 
         Args:
             caller: Who asks.
-            everyone: All people's; for admins only, and audited.
+            everyone: The runs of all users; for commands of admins, audited.
+
+        Raises:
+            NotAllowedError: The runs of all users, and the caller is not an admin at a command.
         """
-        whose = None if everyone and caller.role is Role.ADMIN else caller.user.key
+        if everyone and not has_admin_powers(caller):
+            raise NotAllowedError("Only admins can list everyone's runs.")
+        scope = scope_of(caller) if everyone else own_scope(caller)
+        parent, read_in = caller.run_id, scope.read_in
         async with self.database.snapshot() as tx:
-            active = await runs.active(tx, whose, parent=caller.run_id)
+            active = await runs.active(tx, scope.owner, parent=parent, read_in=read_in)
             since = self.now() - timedelta(minutes=30)
-            ended = await runs.ended_since(tx, whose, since, limit=8, parent=caller.run_id)
-        if whose is None:
-            async with self.database.transaction() as tx:
-                await workers.note(
-                    tx,
-                    user_id=caller.user.key,
-                    action="list",
-                    subject="all",
-                    detail="",
-                    now=self.now(),
-                )
+            ended = await runs.ended_since(
+                tx, scope.owner, since, limit=8, parent=parent, read_in=read_in
+            )
+        if everyone:
+            await self._audit(caller, "list", subject="all")
         return active, ended
 
     async def info(self, handle: str, caller: Caller) -> RunDetails:
@@ -161,11 +164,16 @@ class Records:
 
 
 async def _matching(tx: Transaction, typed: str, caller: Caller) -> list[Run]:
-    """Return the caller's own runs that a handle can mean; for admins, failing these, anyone's."""
-    found = await runs.find(tx, typed, user_id=caller.user.key, parent=caller.run_id)
-    if not found and caller.role is Role.ADMIN and typed.lower() != "last":
-        found = await runs.find(tx, typed, user_id=None)
+    """Return the runs that a handle can mean: the caller's own, then all others in reach."""
+    own, scope = own_scope(caller), scope_of(caller)
+    found = await runs.find(tx, typed, user_id=own.owner, read_in=own.read_in, parent=caller.run_id)
+    if not found and scope != own and typed.lower() != "last":
+        found = await runs.find(tx, typed, user_id=scope.owner, read_in=scope.read_in)
     return found
+
+
+def _scope(caller: Caller) -> str:
+    return "" if own_scope(caller).read_in is None else " that was started here"
 
 
 def _from_steps(rows: Sequence[tuple[int, str, Json]]) -> list[Json]:

@@ -16,9 +16,10 @@ FOREIGN, PRIVATE = "foreign", "private"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:
-    """Who asks, where, and in which piece of work.
+    """Who asks, where, and in which piece of work: an `Asker` of the access rule.
 
     Attributes:
+        typed: The user typed a command or pressed a button: only these have admin powers.
         message_id: The message of the turn that asks; empty for a command.
         batch_id: The turn: runs asked for in one turn share it.
         call_key: (work, call) when a tool asks: asked again after a crash, it means the same run.
@@ -33,6 +34,7 @@ class Caller:
     user: Identity
     role: Role
     place: Place
+    typed: bool = False
     conversation_id: str = ""
     message_id: str = ""
     batch_id: str = ""
@@ -49,8 +51,13 @@ class Caller:
         return self.call_key or (("command", self.command_id) if self.command_id else None)
 
     @classmethod
+    def of_user(cls, user: Identity, role: Role) -> "Caller":
+        """Return the caller for an answer that a user typed or pressed."""
+        return cls(user=user, role=role, place=Place(user.platform), typed=True)
+
+    @classmethod
     def of(cls, context: ToolContext) -> "Caller":
-        """Return the caller that a tool's context speaks of."""
+        """Return the caller for a tool call: a model, whatever the role of its user."""
         return cls(
             user=context.user,
             role=context.role,

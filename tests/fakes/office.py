@@ -118,10 +118,15 @@ class FakeOffice:
         return found
 
 
-def caller(user: Identity, *, role: Role = Role.USER, **more: Any) -> Caller:
-    """Return this person as the one who asks, in a room of their platform."""
-    place = Place(user.platform, user.workspace, "room")
-    return Caller(user=user, role=role, place=place, **more)
+def caller(user: Identity, *, role: Role = Role.USER, typed: bool = True, **more: Any) -> Caller:
+    """Return this person as the one who types a command, in a room of their platform."""
+    place = more.pop("place", Place(user.platform, user.workspace, "room"))
+    return Caller(user=user, role=role, place=place, typed=typed, **more)
+
+
+def model_of(user: Identity, **more: Any) -> Caller:
+    """Return the model that works for this person, in a room of their platform."""
+    return caller(user, typed=False, **more)
 
 
 def limits(

@@ -11,7 +11,8 @@ from bot.values import Clock, Identity, Json, Place, new_run_id
 from db import conversations, outbox, runs, turns
 from db.database import Database
 from db.outbox import Item
-from db.runs import Run, place_columns
+from db.places import place_columns
+from db.runs import Run
 from db.tables import subagent_runs
 from db.turns import Turn
 from tests.fakes.rows import meet

@@ -4,6 +4,7 @@ import pytest
 from sqlalchemy import select
 
 from bot.conversations.access import AccessSettings
+from bot.platforms.base import Stopper
 from bot.values import Identity, RunStatus, short
 from db.tables import audit
 from tests.fakes.anthropic_server import Reply
@@ -102,6 +103,40 @@ async def test_the_model_of_one_person_cannot_reach_another_persons_run(database
         assert announced.owner == ALICE
 
 
+async def test_the_model_of_an_admin_cannot_reach_another_persons_run(database_url: str) -> None:
+    play, access = secret_run(), AccessSettings(admins=(f"{PLATFORM}:root",))
+    async with stage(database_url, play, access=access) as it:
+        await it.command(ALICE, "/subagents spawn --label plan Keep Alice's secret")
+        await it.gate.held(1)
+        run = await it.run_of("Alice's secret")
+        play.main = [
+            call("sessions_info", run_id=run.id),
+            call("sessions_log", run_id=run.id),
+            call("sessions_send", run_id=run.id, message="Give me the code"),
+            call("sessions_stop", run_id=run.id),
+            call("whiteboard_read", run_id=run.id, key="code"),
+            call("whiteboard_list", run_id=run.id),
+            call("whiteboard_write", run_id=run.id, key="code", value="0000"),
+            call("whiteboard_delete", run_id=run.id, key="code"),
+            call("sessions_list"),
+            Reply(text="I found nothing."),
+        ]
+        await it.say(ADMIN, "A page told me to look at this run and to stop it.")
+        await it.outlet.replied()
+
+        told = said(play.asked[-1]["messages"][-1])
+        all_told = "\n".join(said(m) for m in play.asked[-1]["messages"])
+        assert "4711" not in all_told
+        assert "secret" not in all_told
+        assert all_told.count("You have no run") == 8
+        assert "No runs are going on" in told
+        async with it.bot.database.snapshot() as tx:
+            assert list(await tx.execute(select(audit))) == []
+        it.gate.opened.set()
+        announced = await it.outlet.announced(run.id)
+        assert "4711" in announced.text
+
+
 async def test_two_people_in_one_room_have_conversations_of_their_own(database_url: str) -> None:
     play = Play(main=[Reply(text="Hello Alice."), Reply(text="Hello Bob.")])
     async with stage(database_url, play) as it:
@@ -124,14 +159,18 @@ async def test_an_admin_may_look_and_stop_and_it_is_audited(database_url: str) -
         info = await it.command(ADMIN, f"/subagents info {short(run.id)}")
         stopped = await it.command(ADMIN, f"/subagents stop {short(run.id)}")
         told = await it.outlet.announced(run.id)
+        over = await it.ended("Alice's secret", RunStatus.CANCELLED)
 
+        assert told.stopped_by == Stopper(ADMIN, "Root")
+        assert over.error == "It was stopped by an admin."
+        assert it.outlet.cards[run.id][-1].stopped_by == "Root"
         assert short(run.id) in listed.text
         assert "secret" in info.text
         assert "Stopping" in stopped.text
         assert told.owner == ALICE
         async with it.bot.database.snapshot() as tx:
             rows = list(await tx.execute(select(audit.c.action, audit.c.user_id)))
-        assert {row.action for row in rows} == {"list", "info", "stop"}
+        assert sorted(row.action for row in rows) == ["info", "list", "stop"]
         assert {row.user_id for row in rows} == {ADMIN.key}
 
 

@@ -1,16 +1,23 @@
-"""Who may talk, start, see and stop what."""
+"""The access rules: users that may talk to the bot, and runs that a request may reach."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from bot.conversations.access import (
     AccessSettings,
+    can_read,
     check_may_talk,
-    may_see,
+    has_admin_powers,
+    is_private,
+    own_scope,
     role_of,
+    scope_of,
     spelled,
 )
 from bot.errors import NotAllowedError
-from bot.values import Identity, Role
+from bot.subagents.requests import Caller
+from bot.values import Identity, Place, Role
 
 ANN = Identity("discord", "", "1001")
 BEN = Identity("slack", "T1", "U2")
@@ -52,10 +59,92 @@ def test_one_who_is_shut_out_is_told_so_and_others_are_let_in() -> None:
     check_may_talk(ANN, settings)
 
 
-def test_a_run_is_seen_by_its_owner_and_by_admins() -> None:
-    assert may_see(ANN.key, Role.USER, ANN.key)
-    assert may_see(BEN.key, Role.ADMIN, ANN.key)
-    assert not may_see(BEN.key, Role.USER, ANN.key)
+USERS = st.sampled_from([ANN, BEN, Identity("slack", "T2", "U2"), Identity("discord", "", "7")])
+PLACES = st.builds(
+    Place,
+    platform=st.sampled_from(["discord", "slack", "terminal", "other"]),
+    workspace=st.sampled_from(["", "W1", "W2"]),
+    channel=st.sampled_from(["", "C1", "C2", "D1"]),
+    thread=st.sampled_from(["", "1", "2"]),
+    message=st.sampled_from(["", "1", "2", "3"]),
+)
+
+
+@given(
+    owner=USERS,
+    asker=USERS,
+    role=st.sampled_from(Role),
+    typed=st.booleans(),
+    place=PLACES,
+    started_in=PLACES,
+)
+def test_a_request_reaches_a_run_of_its_user_or_by_an_admins_command_and_never_tells_others(
+    owner: Identity, asker: Identity, role: Role, *, typed: bool, place: Place, started_in: Place
+) -> None:
+    request = Caller(user=asker, role=role, typed=typed, place=place)
+
+    reached = scope_of(request).covers(owner.key, started_in)
+
+    if typed:
+        assert reached == (owner == asker or role is Role.ADMIN)
+    elif is_private(place):
+        assert reached == (owner == asker)
+    else:
+        assert reached == (owner == asker and can_read(place, started_in))
+    assert has_admin_powers(request) == (typed and role is Role.ADMIN)
+    assert own_scope(request).covers(owner.key, started_in) == (reached and owner == asker)
+
+
+@given(asker=USERS, place=PLACES, started_in=PLACES)
+def test_a_model_in_a_place_with_several_readers_reaches_nothing_of_a_private_or_another_channel(
+    asker: Identity, place: Place, started_in: Place
+) -> None:
+    request = Caller(user=asker, role=Role.ADMIN, place=place)
+    elsewhere = (place.platform, place.workspace, place.channel) != (
+        started_in.platform,
+        started_in.workspace,
+        started_in.channel,
+    )
+
+    reached = scope_of(request).covers(asker.key, started_in)
+
+    if not is_private(place) and (elsewhere or is_private(started_in)):
+        assert not reached
+    assert scope_of(request).covers(asker.key) == is_private(place)
+
+
+@pytest.mark.parametrize(
+    ("place", "other", "readable"),
+    [
+        (Place("discord", "g", "room", "9"), Place("discord", "g", "room"), True),
+        (Place("discord", "g", "room", "9"), Place("discord", "g", "room", "9", "11"), True),
+        (Place("discord", "g", "room"), Place("discord", "g", "room", "9", "9"), True),
+        (Place("discord", "g", "room"), Place("discord", "g", "room", "9", "11"), False),
+        (Place("discord", "g", "room", "8"), Place("discord", "g", "room", "9", "11"), False),
+        (Place("slack", "T1", "C1", "1.0"), Place("slack", "T1", "C1", "2.0", "3.0"), True),
+        (Place("slack", "T1", "C1", "1.0"), Place("slack", "T1", "C2", "1.0"), False),
+        (Place("slack", "T1", "C1"), Place("slack", "T2", "C1"), False),
+        (Place("slack", "T1", "C1"), Place("slack", "T1", "D1"), False),
+    ],
+)
+def test_a_thread_is_readable_by_its_channel_where_it_is_public(
+    place: Place, other: Place, *, readable: bool
+) -> None:
+    assert can_read(place, other) is readable
+
+
+def test_direct_messages_and_terminals_have_one_reader() -> None:
+    assert is_private(Place("discord", "", "55"))
+    assert is_private(Place("slack", "T1", "D1", "1.0"))
+    assert is_private(Place("terminal"))
+    for shared in (
+        Place("discord", "g", "55"),
+        Place("slack", "T1", "C1"),
+        Place("slack", "T1", "G1"),
+        Place("slack", "T1"),
+        Place("unknown"),
+    ):
+        assert not is_private(shared)
 
 
 def test_two_people_never_share_a_key() -> None:

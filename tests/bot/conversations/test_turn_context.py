@@ -14,11 +14,13 @@ from bot.agent.settings import AgentSettings
 from bot.conversations import file_blocks
 from bot.conversations.file_blocks import EARLIER_IMAGES, IMAGE_BYTES, LEFT_OUT, chosen
 from bot.conversations.turn_context import MEMORIES, MEMORY_CHARACTERS, TurnContext
-from bot.values import File, Identity, Json
-from db import conversations, files, memories, turns
+from bot.values import File, Identity, Json, Place, Role
+from db import conversations, files, memories, outbox, turns
 from db.database import Database
 from db.files import Entry
 from db.memories import Memory
+from db.outbox import NewItem
+from db.places import place_columns
 from db.turns import Turn
 from tests.fakes.agents import FakeAgents
 from tests.fakes.clock import FakeClock
@@ -96,6 +98,12 @@ class Talk:
             now=self.stored.now,
         )
 
+    async def situation(self, turn: Turn) -> str:
+        """Return what a turn is told before the message."""
+        *_, newest = await self.seen(turn)
+        assert isinstance(newest, UserMessage)
+        return newest.text.partition("</situation>")[0]
+
 
 @pytest.fixture
 def talk(database: Database, clock: FakeClock, alice: Identity) -> Talk:
@@ -115,6 +123,67 @@ def blocks(message: Message) -> list[tuple[str, str, str]]:
 
 def images(messages: Sequence[Message]) -> list[tuple[Image, ...]]:
     return [message.images for message in messages if isinstance(message, UserMessage)]
+
+
+PUBLIC = Place("discord", "guild", "general", "7", "7")
+OTHERS = (
+    Place("discord", "", "55"),
+    Place("discord", "guild", "staff"),
+    Place("discord", "guild", "general", "8", "9"),
+    Place("discord", "other guild", "general"),
+    Place("slack", "guild", "general", "7", "7"),
+)
+
+
+async def started(talk: Talk, place: Place, name: str) -> None:
+    """Start a run in a place, end one, and leave one undelivered."""
+    stored, columns = talk.stored, place_columns(place)
+    now = stored.now()
+    await stored.run(talk.user, label=f"{name}-active", status="running", **columns)
+    await stored.run(talk.user, label=f"{name}-ended", status="failed", completed_at=now, **columns)
+    run = await stored.run(talk.user, label=f"{name}-kept", **columns)
+    item = NewItem(
+        key=run.id,
+        user_id=talk.user.key,
+        place=place,
+        run_id=run.id,
+        title=f"{name}-title",
+        text=f"{name}-report",
+    )
+    async with talk.database.transaction() as tx:
+        await outbox.put(tx, item, now, status="blocked")
+
+
+async def test_in_a_channel_the_situation_names_only_what_its_readers_can_read(
+    talk: Talk,
+) -> None:
+    for number, place in enumerate(OTHERS):
+        await started(talk, place, f"secret{number}")
+    await started(talk, PUBLIC, "here")
+    # As many as the block shows, and younger: they must not crowd out those of this place.
+    for _ in range(20):
+        await started(talk, OTHERS[0], "secret")
+    turn = await talk.say("How is it going?")
+
+    shared = await talk.situation(replace(turn, place=PUBLIC))
+    admins = await talk.situation(replace(turn, place=PUBLIC, role=Role.ADMIN))
+    alone = await talk.situation(replace(turn, place=OTHERS[0]))
+
+    for block in (shared, admins):
+        assert "secret" not in block
+        for name in ("here-active", "here-ended", "here-kept", "here-title", "here-report"):
+            assert name in block
+    assert "secret-active" in alone
+
+
+async def test_in_a_direct_message_the_situation_names_the_runs_of_all_places(talk: Talk) -> None:
+    await started(talk, PUBLIC, "there")
+    turn = await talk.say("How is it going?")
+
+    block = await talk.situation(replace(turn, place=OTHERS[0]))
+
+    for name in ("there-active", "there-ended", "there-title", "there-report"):
+        assert name in block
 
 
 async def test_without_files_a_talk_is_what_was_said(talk: Talk) -> None:

@@ -14,13 +14,13 @@ from bot.errors import (
 )
 from bot.events import RunCancelled, RunSpawned
 from bot.subagents.requests import RunRequest
-from bot.values import Identity, Role, RunStatus, short
+from bot.values import Identity, Place, Role, RunStatus, short
 from db import run_messages, whiteboard
 from db.database import Database, DatabaseSettings
 from db.tables import audit, outbox, subagent_runs, users
 from db.tables import whiteboard as board
 from tests.fakes.clock import FakeClock
-from tests.fakes.office import FakeOffice, caller, limits
+from tests.fakes.office import FakeOffice, caller, limits, model_of
 from tests.fakes.stored import Stored
 from tests.fakes.watched_database import WatchedDatabase
 
@@ -391,8 +391,40 @@ async def test_an_admin_stops_the_run_of_another_and_it_is_written_down(
 
     assert (await office.read(run)).status is RunStatus.CANCELLED
     async with office.database.snapshot() as tx:
-        noted = {(row.user_id, row.action, row.subject) for row in await tx.execute(select(audit))}
-    assert noted == {(bob.key, "stop", run.id)}
+        rows = await tx.execute(select(audit))
+        noted = [(row.user_id, row.action, row.subject, row.detail) for row in rows]
+    assert noted == [(bob.key, "stop", run.id, f"run of {alice.key}")]
+
+
+async def test_the_model_of_an_admin_neither_stops_nor_messages_the_run_of_another(
+    office: FakeOffice, alice: Identity, bob: Identity
+) -> None:
+    run = await office.spawn(alice, label="secret")
+    model = model_of(bob, role=Role.ADMIN, call_key=("turn", "1"))
+
+    for refused in (
+        office.manager.stop(run.id, model),
+        office.manager.send(run.id, "Tell me the code.", model),
+    ):
+        with pytest.raises(NotFoundError, match="You have no run"):
+            await refused
+
+    assert await office.manager.stop("all", model) == []
+    assert (await office.manager.usage(model)).people is None
+    assert await office.read(run) == run
+
+
+async def test_a_model_in_a_channel_stops_all_that_was_started_there(
+    office: FakeOffice, alice: Identity
+) -> None:
+    channel, direct = Place("discord", "guild", "general"), Place("discord", "", "55")
+    here = await office.spawn(alice, "Count sheep", caller=caller(alice, place=channel))
+    private = await office.spawn(alice, "Count goats", caller=caller(alice, place=direct))
+
+    stopped = await office.manager.stop("all", model_of(alice, place=channel))
+
+    assert [run.id for run in stopped] == [here.id]
+    assert await office.read(private) == private
 
 
 async def test_what_a_person_has_used_is_counted_for_that_person(

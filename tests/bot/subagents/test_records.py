@@ -14,18 +14,19 @@ from bot.agent.messages import (
     UserMessage,
     to_json,
 )
-from bot.errors import AmbiguousError, NotFoundError
+from bot.errors import AmbiguousError, NotAllowedError, NotFoundError
 from bot.subagents.records import Records
 from bot.subagents.requests import Caller
 from bot.tasks import Tasks
-from bot.values import Identity, Role, RunStatus, short
+from bot.values import Identity, Place, Role, RunStatus, short
 from db import run_messages, runs
 from db.database import Database, DatabaseSettings
+from db.places import place_columns
 from db.runs import Run
 from db.steps import Step, StepWriter
 from db.tables import audit
 from tests.fakes.clock import FakeClock
-from tests.fakes.office import caller
+from tests.fakes.office import caller, model_of
 from tests.fakes.stored import Stored
 from tests.fakes.watched_database import WatchedDatabase
 
@@ -150,6 +151,54 @@ async def test_an_admin_finds_the_run_of_another_and_that_is_written_down(
     assert await audited(records.database) == [(bob.key, "info", run.id, f"run of {alice.key}")]
 
 
+async def test_the_model_of_an_admin_reaches_only_the_runs_of_that_admin(
+    records: Records, stored: Stored, alice: Identity, bob: Identity
+) -> None:
+    theirs = await stored.run(alice, label="secret")
+    mine = await stored.run(bob, label="mine")
+    model = model_of(bob, role=Role.ADMIN, place=mine.place)
+
+    for handle in (theirs.id, short(theirs.id), "secret"):
+        with pytest.raises(NotFoundError, match="You have no run"):
+            await records.info(handle, model)
+        with pytest.raises(NotFoundError, match="You have no run"):
+            await records.log(handle, model)
+    with pytest.raises(NotAllowedError, match="Only admins"):
+        await records.list(model, everyone=True)
+    assert await records.list(model) == ([mine], [])
+    assert await find(records, "mine", model) == mine
+    assert await audited(records.database) == []
+
+
+async def test_a_model_finds_and_lists_in_a_channel_only_what_its_readers_can_read(
+    records: Records, stored: Stored, clock: FakeClock, alice: Identity
+) -> None:
+    channel = Place("discord", "guild", "general")
+    direct, terminal = Place("discord", "", "55"), Place("terminal")
+    here = await stored.run(alice, label="here", **place_columns(channel))
+    private = await stored.run(alice, label="private", **place_columns(direct))
+    over = await stored.run(
+        alice,
+        label="elsewhere",
+        status="failed",
+        completed_at=clock(),
+        **place_columns(Place("discord", "guild", "staff")),
+    )
+    clock.advance(1)
+
+    def model(place: Place) -> Caller:
+        return model_of(alice, place=place)
+
+    assert await records.list(model(channel)) == ([here], [])
+    assert await find(records, "last", model(channel)) == here
+    for run in (private, over):
+        with pytest.raises(NotFoundError, match="that was started here"):
+            await find(records, run.id, model(channel))
+    for alone in (model(direct), model(terminal), caller(alice, place=channel)):
+        assert await records.list(alone) == ([private, here], [over])
+        assert await find(records, over.id, alone) == over
+
+
 async def test_a_run_finds_and_lists_only_those_that_it_asked_for(
     records: Records, stored: Stored, clock: FakeClock, alice: Identity
 ) -> None:
@@ -181,7 +230,8 @@ async def test_a_list_holds_what_goes_on_and_what_ended_within_half_an_hour(
     clock.advance(30 * 60 - 1)
 
     assert await records.list(caller(alice)) == ([going], [ended])
-    assert await records.list(caller(alice), everyone=True) == ([going], [ended])
+    with pytest.raises(NotAllowedError, match="Only admins"):
+        await records.list(caller(alice), everyone=True)
     assert await audited(records.database) == []
     active, over = await records.list(admin(bob), everyone=True)
     assert {run.id for run in active} == {going.id, theirs.id}
