@@ -43,11 +43,6 @@ class Item:
         """The short name that users type: of the run, or the end of the key of a late reply."""
         return short(self.run_id) if self.run_id else self.key[-8:]
 
-    @property
-    def undelivered(self) -> bool:
-        """True while delivery failed and the item is kept."""
-        return self.status == "blocked"
-
 
 _PLAIN = [field.name for field in fields(Item) if field.name not in {"user", "place"}]
 _COLUMNS = [

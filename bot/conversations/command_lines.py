@@ -10,6 +10,7 @@ HELP = """\
 **Runs** (an id is its first letters, a label, `#n`, or `last`)
 - `/subagents list` – your runs (`list all`: everyone's, for admins)
 - `/subagents info ID` – status, tokens, timing, result
+- `/subagents read ID` – its whole result, also one that could not be delivered
 - `/subagents log ID [page]` – what it said and did, step by step
 - `/subagents send ID MESSAGE` – tell it something
 - `/subagents stop ID` – stop it; `stop all` stops all of yours
@@ -32,6 +33,7 @@ USAGE = {
     "info": "/subagents info ID",
     "send": "/subagents send ID MESSAGE",
     "spawn": "/subagents spawn [--agent A] [--label L] [--model M] [--budget N] [--minutes N] TASK",
+    "read": "/subagents read ID",
     "retry": "/subagents retry ID",
     "dismiss": "/subagents dismiss ID",
 }
@@ -44,7 +46,7 @@ NAMES = ("new", "model", "stop", "undo", "help")
 #: with more of them somebody talks about subagents.
 _WORDS_AFTER = {
     **dict.fromkeys(("list", "ls", "usage", "agents", "help"), 1),
-    **dict.fromkeys(("stop", "kill", "log", "info", "retry", "dismiss"), 2),
+    **dict.fromkeys(("stop", "kill", "log", "info", "read", "retry", "dismiss"), 2),
     **dict.fromkeys(("send", "spawn"), 10_000),
 }
 

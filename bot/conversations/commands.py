@@ -1,12 +1,13 @@
 """`/subagents` and its relatives: one implementation for every platform, without the model."""
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from bot.agent.definition import Agents, described
 from bot.agent.sanitizer import one_line
 from bot.conversations import mcp_commands
+from bot.conversations.access import has_admin_powers
 from bot.conversations.agent_lines import agents_text
 from bot.conversations.command_lines import HELP, NAMES, USAGE, handle_and_rest, needs, parse_spawn
 from bot.conversations.mcp_commands import McpCommands
@@ -18,14 +19,19 @@ from bot.subagents.manager import SubagentManager, UsageReport
 from bot.subagents.progress import card_of
 from bot.subagents.records import Records
 from bot.subagents.requests import Caller
-from bot.subagents.wording import mark
-from bot.values import Clock, Role, short
+from bot.subagents.wording import mark, report, title
+from bot.values import Clock, short
 from db import commands as stored
 from db import conversations, outbox
 from db.database import Database
 from db.runs import Run
 
 Handler = Callable[[str, Caller], Awaitable[CommandReply]]
+
+#: Commands whose answers hold nothing of a user's runs. All other answers are private.
+PUBLIC = frozenset({"new", "model", "help"})
+PUBLIC_ACTIONS = frozenset({"spawn", "agents", "help"})
+NOT_WAITING = "That result is not waiting to be delivered."
 
 
 class Choosable(Protocol):
@@ -81,7 +87,7 @@ class Commands:
         }
         if self.undo is not None:
             handlers["undo"] = self.undo.run
-        if self.mcp is not None and caller.role is Role.ADMIN:
+        if self.mcp is not None and has_admin_powers(caller):
             handlers["mcp"] = self.mcp.run
         handler = handlers.get(name.lower())
         if handler is None:
@@ -90,9 +96,10 @@ class Commands:
                 text=f"There is no command /{one_line(name, 30)}. There are: {known}.", failed=True
             )
         try:
-            return await handler(rest.strip(), caller)
+            reply = await handler(rest.strip(), caller)
         except BotError as error:
-            return CommandReply(text=str(error), failed=True)
+            reply = CommandReply(text=str(error), failed=True)
+        return replace(reply, private=not _is_public(name.lower(), rest.lower().split()))
 
     async def _subagents(self, rest: str, caller: Caller) -> CommandReply:
         action, _, words = rest.partition(" ")
@@ -108,13 +115,14 @@ class Commands:
             "spawn": self._spawn,
             "usage": self._usage,
             "agents": self._agents,
+            "read": self._read,
             "retry": self._retry,
             "dismiss": self._dismiss,
             "help": self._help,
         }
         handler = handlers.get(action.lower())
         if handler is None:
-            known = "list, stop, log, info, send, spawn, usage, agents, retry, dismiss, help"
+            known = "list, stop, log, info, read, send, spawn, usage, agents, retry, dismiss, help"
             return CommandReply(
                 text=f"/subagents {one_line(action, 30)} is unknown. There are: {known}.",
                 failed=True,
@@ -134,13 +142,9 @@ class Commands:
     # -- watching --------------------------------------------------------------------------------
 
     async def _list(self, words: str, caller: Caller) -> CommandReply:
-        everyone = words.lower() == "all"
-        if everyone and caller.role is not Role.ADMIN:
-            return CommandReply(text="Only admins can list everyone's runs.", failed=True)
-        active, ended = await self.records.list(caller, everyone=everyone)
+        active, ended = await self.records.list(caller, everyone=words.lower() == "all")
         async with self.database.snapshot() as tx:
-            kept = await outbox.undelivered(tx, caller.user.key, limit=8)
-        kept = [item for item in kept if item.status == "blocked"]
+            kept = await outbox.blocked(tx, caller.user.key, limit=8)
         if not active and not ended and not kept:
             return CommandReply(
                 text="No runs are going on. Ask me for something that takes a while, or type "
@@ -150,8 +154,8 @@ class Commands:
         if ended:
             lines += ["", "**Ended lately**", *(self._line(run) for run in ended)]
         if kept:
-            lines += ["", "**Could not be delivered** – `/subagents retry ID` or `dismiss ID`"]
-            lines += [f"- {one_line(item.title, 120)}" for item in kept]
+            lines += ["", "**Could not be delivered** – `/subagents read ID`, `retry` or `dismiss`"]
+            lines += [f"- `{item.handle}` {one_line(item.title, 120)}" for item in kept]
         return CommandReply(text="\n".join(lines))
 
     def _line(self, run: Run) -> str:
@@ -251,25 +255,56 @@ class Commands:
         told = "" if run.announce == "silent" else " The result will be announced here."
         return CommandReply(text=f"{text}{told}{notes}")
 
+    async def _read(self, words: str, caller: Caller) -> CommandReply:
+        needs(words, "read")
+        reply = await self._late_reply(words, caller)
+        if reply is not None:
+            return CommandReply(text=f"**{one_line(reply.title, 200)}**\n\n{reply.text}")
+        run = await self.records.find(words, caller, action="read")
+        if not run.status.final:
+            return CommandReply(text="That run is not over: there is no result yet.", failed=True)
+        return CommandReply(text=f"**{title(run)}**\n\n{report(run)}")
+
     async def _retry(self, words: str, caller: Caller) -> CommandReply:
         needs(words, "retry")
-        run = await self.records.find(words, caller, action="retry")
+        key, owner, name = await self._undelivered(words, caller, action="retry")
         async with self.database.transaction() as tx:
             await stored.apply(tx, caller.command_id, self.now())
-            again = await outbox.retry_blocked(tx, run.id, caller.user.key, self.now())
+            again = await outbox.retry_blocked(tx, key, owner, self.now())
         if not again:
-            return CommandReply(text="That result is not waiting to be delivered.", failed=True)
-        return CommandReply(text=f"Trying again to deliver the result of “{run.label}”.")
+            return CommandReply(text=NOT_WAITING, failed=True)
+        return CommandReply(text=f"Trying again to deliver {name}.")
 
     async def _dismiss(self, words: str, caller: Caller) -> CommandReply:
         needs(words, "dismiss")
-        run = await self.records.find(words, caller, action="dismiss")
+        key, owner, name = await self._undelivered(words, caller, action="dismiss")
         async with self.database.transaction() as tx:
             await stored.apply(tx, caller.command_id, self.now())
-            done = await outbox.dismiss(tx, run.id, caller.user.key)
+            done = await outbox.dismiss(tx, key, owner)
         if not done:
-            return CommandReply(text="That result is not waiting to be delivered.", failed=True)
-        return CommandReply(text=f"Dismissed. `/subagents info {short(run.id)}` still shows it.")
+            return CommandReply(text=NOT_WAITING, failed=True)
+        return CommandReply(text=f"Dismissed {name}. `/subagents read` shows the result of a run.")
+
+    async def _undelivered(
+        self, words: str, caller: Caller, *, action: str
+    ) -> tuple[str, str, str]:
+        """Return key, owner and name of a late reply, or of the result of a run.
+
+        Raises:
+            NotFoundError: The words mean neither a reply nor a run in reach.
+            AmbiguousError: They mean several runs.
+        """
+        reply = await self._late_reply(words, caller)
+        if reply is not None:
+            return reply.key, reply.user.key, f"“{one_line(reply.title, 120)}”"
+        run = await self.records.find(words, caller, action=action)
+        return run.id, run.user_id, f"the result of “{run.label}”"
+
+    async def _late_reply(self, words: str, caller: Caller) -> outbox.Item | None:
+        handle = words.strip("` ").lower()
+        async with self.database.snapshot() as tx:
+            kept = await outbox.blocked(tx, caller.user.key, limit=100)
+        return next((item for item in kept if not item.run_id and item.handle == handle), None)
 
     # -- chat ------------------------------------------------------------------------------------
 
@@ -301,9 +336,16 @@ class Commands:
 
     async def _help(self, _: str, caller: Caller) -> CommandReply:
         agents = "\n".join(f"- {line}" for line in described(self.agents))
-        admin = self.mcp is not None and caller.role is Role.ADMIN
+        admin = self.mcp is not None and has_admin_powers(caller)
         more = f"\n\n**For admins**\n{mcp_commands.HELP}" if admin else ""
         return CommandReply(text=f"{HELP}{more}\n\n**Agents**\n{agents}")
+
+
+def _is_public(name: str, words: list[str]) -> bool:
+    """Return True for a command whose answer everyone in its place may read."""
+    if name not in {"subagents", "subagent"}:
+        return name in PUBLIC
+    return bool(words) and words[0] in PUBLIC_ACTIONS
 
 
 def usage_text(report: UsageReport) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from bot.conversations import inbound
+from bot.conversations.access import is_private
 from bot.conversations.command_lines import belongs_to_a_conversation, changes_something, named
 from bot.conversations.commands import Commands
 from bot.conversations.inbound import Event
@@ -29,6 +30,7 @@ GIVEN_UP = (
     "`{command}` may not have been carried out: I was restarted twice while I worked on it. "
     "Please check, and send it again."
 )
+HIDDEN = "it is done, or cannot be done. `/subagents list` shows how it stands."
 CARRIED_OUT_LATE = "I was restarted while I worked on `{command}`. Now: {text}"
 
 
@@ -106,7 +108,11 @@ class DurableCommands:
                 text = UNANSWERED.format(command=shown)
             else:
                 reply = await self._carried_out(command)
-                text = CARRIED_OUT_LATE.format(command=shown, text=reply.text)
+                # There is only the place to say it in, and others may read there.
+                hidden = reply.private and not is_private(command.place)
+                text = CARRIED_OUT_LATE.format(
+                    command=shown, text=HIDDEN if hidden else reply.text
+                )
             self.tell(command.place, command.user, text)
             await self._finish(command.id)
         finally:

@@ -63,6 +63,7 @@ class RunCard:
         awaited: A turn waits for the run: its result is in the reply, and is not announced.
         message_id: The platform's id of the message that shows it, from before a restart; empty
             for none.
+        stopped_by: The shown name of the admin who stopped it; empty for its owner.
     """
 
     run_id: str
@@ -80,11 +81,24 @@ class RunCard:
     steps: tuple[CardStep, ...] = ()
     awaited: bool = False
     message_id: str = ""
+    stopped_by: str = ""
 
     @property
     def earlier_steps(self) -> int:
         """How many tool calls there were before those in `steps`."""
         return max(0, self.tool_calls - len(self.steps)) if self.steps else 0
+
+
+@dataclass(frozen=True, slots=True)
+class Stopper:
+    """The admin who stopped a run of another user.
+
+    Attributes:
+        name: As the platform shows it; not yet cleaned.
+    """
+
+    identity: Identity
+    name: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,6 +111,7 @@ class Announcement:
         owner: The only one who may be pinged.
         maybe_repeated: The fate of an earlier send is unknown: say that it may be a duplicate.
         footer: One quiet line (tokens, time).
+        stopped_by: Who stopped the run, when that was not its owner. They are not pinged.
     """
 
     key: str
@@ -106,6 +121,7 @@ class Announcement:
     text: str
     footer: str = ""
     maybe_repeated: bool = False
+    stopped_by: Stopper | None = None
 
 
 class Weight(StrEnum):
@@ -291,6 +307,7 @@ class CommandReply:
         answered: The confirmation that was answered in words; empty for none.
         chosen: With `answered`: the label that was meant, or what was said, in short.
         more: The command that shows the next page; empty for none.
+        private: Nobody else may read it: never said in a place with other readers.
     """
 
     text: str
@@ -299,6 +316,7 @@ class CommandReply:
     answered: str = ""
     chosen: str = ""
     more: str = ""
+    private: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

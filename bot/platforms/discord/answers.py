@@ -1,7 +1,6 @@
 """Replies to commands and other short things, said as ordinary messages that ping nobody."""
 
 import logging
-import re
 from dataclasses import dataclass
 
 from bot.platforms.base import CommandReply
@@ -17,14 +16,6 @@ FOR_YOU_ALONE = (
     "command, or let me write to you (Privacy Settings of this server → Direct Messages)."
 )
 SENT_PRIVATELY = "I sent it to you in a direct message."
-
-#: Commands whose answers show what a run read and wrote.
-_PRIVATE = re.compile(r"[/!]?\s*(?:retinue|subagents?)\s+(?:log|info)\b", re.IGNORECASE)
-
-
-def is_private(command: str) -> bool:
-    """Whether the answer to a command is for nobody else's eyes, even in a shared channel."""
-    return _PRIVATE.match(command) is not None
 
 
 def with_more(reply: CommandReply) -> str:

@@ -96,6 +96,13 @@ class Subagents(app_commands.Group, name="subagents", description="Work that goe
         """Show how a run is doing."""
         await carry_out(interaction, f"/subagents info {_words(run)}")
 
+    @app_commands.command(description="The whole result of a run, also one that did not arrive")
+    @app_commands.describe(run=_RUN)
+    @app_commands.autocomplete(run=choose_run)
+    async def read(self, interaction: Asked, run: RunHandle) -> None:
+        """Show the whole result of a run."""
+        await carry_out(interaction, f"/subagents read {_words(run)}")
+
     @app_commands.command(description="Tell a run something; it reads it before its next step")
     @app_commands.describe(run=_RUN, message="What it should know")
     @app_commands.autocomplete(run=choose_run)

@@ -126,8 +126,8 @@ class DiscordIntake:
     async def _take(self, said: Said) -> None:
         try:
             if (reply := await self._answer(said)) is not None:
-                private = answers.is_private(said.text)
-                await self._reply(said.message, answers.with_more(reply), private=private)
+                text = answers.with_more(reply)
+                await self._reply(said.message, text, private=reply.private)
                 if reply.answered:
                     words = reply.chosen or said.text
                     await settle_in_words(

@@ -149,7 +149,7 @@ async def carry_out(interaction: Asked, text: str, *, below: Below | None = None
             group.create_task(acknowledge(visit, thinking=True), name="acknowledge a command")
         reply = heard.result()
         if reply is not None:
-            await show(visit, reply, private=answers.is_private(text), below=below)
+            await show(visit, reply, below=below)
         elif not visit.shared:
             await show(visit, CommandReply(text=DONE_ALREADY))
 
@@ -188,21 +188,18 @@ async def outcome(asked: Awaitable[CommandReply | None], what: str) -> CommandRe
         return CommandReply(text=TROUBLE, failed=True, refused=True)
 
 
-async def show(
-    visit: Visit, reply: CommandReply, *, private: bool = False, below: Below | None = None
-) -> None:
+async def show(visit: Visit, reply: CommandReply, *, below: Below | None = None) -> None:
     """Show an answer to its asker; when Discord no longer does, by a message instead.
 
     Args:
         visit: What is answered.
         reply: The answer.
-        private: Nobody else may read it, whatever happens.
         below: Makes the buttons that stand below it.
     """
     view = below(reply) if below else None
     text = answers.with_more(reply) if view is None else reply.text
     if visit.expired or visit.interaction.is_expired() or not await _follow_up(visit, text, view):
-        await _show_elsewhere(visit, text, private=private)
+        await _show_elsewhere(visit, text, private=reply.private)
 
 
 async def _follow_up(visit: Visit, text: str, view: discord.ui.View | None) -> bool:

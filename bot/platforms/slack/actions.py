@@ -18,7 +18,7 @@ from bot.values import Json
 log = logging.getLogger(__name__)
 
 #: What a menu of runs may be for.
-ON_A_RUN = ("stop", "log", "info", "send", "retry", "dismiss")
+ON_A_RUN = ("stop", "log", "info", "read", "send", "retry", "dismiss")
 #: What the button for a next page may be for: it carries the whole command.
 _READING = ("/subagents log ", "/subagents list ", "/subagents info ")
 OLD = "This form is from an older version of me. Type `/subagents send` and choose the run again."

@@ -83,7 +83,8 @@ async def test_the_command_that_is_shown_approves_what_was_shown_and_that_is_not
 
     reply = await desk.type(command.partition("`")[2].removesuffix("`"))
 
-    assert reply == CommandReply(text="Approved, and used from now on: `send` of mail.")
+    text = "Approved, and used from now on: `send` of mail."
+    assert reply == CommandReply(text=text, private=True)
     assert [pin.tool for pin in await desk.pins.waiting("mail")] == ["new", "read"]
     async with database.snapshot() as tx:
         (note,) = (await tx.execute(select(audit))).all()

@@ -445,11 +445,11 @@ async def test_nothing_in_an_answer_pings_hides_a_link_or_is_embedded(here: Town
     assert "](" not in answer.text()
 
 
-@pytest.mark.parametrize("command", ["/subagents log 1a2b", "!retinue info 1a2b"])
+@pytest.mark.parametrize("command", ["/subagents list", "!retinue usage"])
 async def test_in_a_server_what_a_run_read_and_wrote_is_told_in_private(
     here: Town, command: str
 ) -> None:
-    here.answers(command, "It read a secret.")
+    here.answers(command, CommandReply(text="It read a secret.", private=True))
 
     await here.fake.say(here.alice, here.general, command, mention=True)
     (note,) = await here.said(here.general)
@@ -462,7 +462,8 @@ async def test_in_a_server_what_a_run_read_and_wrote_is_told_in_private(
 
 
 async def test_what_cannot_be_told_in_private_is_not_told(here: Town) -> None:
-    here.answers("/subagents log 1a2b", "It read a secret.")
+    reply = CommandReply(text="It read a secret.", private=True)
+    here.answers("/subagents log 1a2b", reply)
     here.fake.close_dm(here.alice)
 
     await here.fake.say(here.alice, here.general, "/subagents log 1a2b", mention=True)

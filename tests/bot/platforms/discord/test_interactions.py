@@ -281,7 +281,7 @@ async def test_when_nothing_is_left_it_is_logged(
 async def test_what_a_run_read_and_wrote_is_never_told_in_a_channel(
     here: Town, closed: bool
 ) -> None:
-    here.answers("/subagents info last", "It read a secret.")
+    here.answers("/subagents info last", CommandReply(text="It read a secret.", private=True))
     here.fake.fail("POST", CALLBACK, code=10062)
     if closed:
         here.fake.close_dm(here.alice)
