@@ -96,13 +96,18 @@ class RunProgress(RunEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunEnded(RunEvent):
-    """A run has its final status; the subclasses carry names and severities."""
+    """A run has its final status; the subclasses carry names and severities.
+
+    Attributes:
+        stopped_by: The shown name of the admin who stopped it; empty for its owner.
+    """
 
     status: RunStatus
     tokens: int = 0
     tool_calls: int = 0
     duration_seconds: float = 0.0
     error: str = ""
+    stopped_by: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

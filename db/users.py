@@ -7,7 +7,7 @@ from sqlalchemy import bindparam, func, select, update
 
 from bot.values import Identity
 from db.database import Transaction
-from db.tables import users
+from db.tables import subagent_runs, users
 from db.types import storable
 from db.upsert import insert_into
 
@@ -65,6 +65,17 @@ async def get(tx: Transaction, key: str) -> User | None:
         run_counter=row.run_counter,
         created_at=row.created_at,
     )
+
+
+async def stopper_of(tx: Transaction, run_id: str) -> User | None:
+    """Return who stopped a run of another user; `None` for a run that its owner stopped."""
+    key: str | None = await tx.scalar(
+        select(subagent_runs.c.cancelled_by).where(
+            subagent_runs.c.id == run_id,
+            subagent_runs.c.cancelled_by != subagent_runs.c.user_id,
+        )
+    )
+    return await get(tx, key) if key else None
 
 
 async def count(tx: Transaction) -> int:

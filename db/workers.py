@@ -8,8 +8,8 @@ from sqlalchemy import ColumnElement, delete, func, insert, select, text, update
 from bot.values import new_sortable_id
 from db.database import Transaction
 from db.tables import audit, workers
-from db.upsert import insert_into
 from db.types import UtcDateTime
+from db.upsert import insert_into
 
 TAKE_OVER_LOCK = 0x5EC1_0E03
 
@@ -97,7 +97,7 @@ async def forget(tx: Transaction, silent_for: timedelta) -> None:
     await tx.execute(delete(workers).where(workers.c.beat_at < _time(tx, ago=silent_for)))
 
 
-async def note(  # noqa: PLR0913 - the columns of a row
+async def note(
     tx: Transaction,
     *,
     user_id: str,

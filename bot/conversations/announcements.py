@@ -6,12 +6,14 @@ from collections.abc import Mapping, Set
 from datetime import timedelta
 
 from bot.errors import DeliveryError, NotPresentError
-from bot.platforms.base import Announcement, Outlet
+from bot.platforms.base import Announcement, Outlet, Stopper
+from bot.subagents.wording import shown_name
 from bot.tasks import Tasks
 from bot.values import Clock, Identity
-from db import outbox
+from db import outbox, users
 from db.database import Database
 from db.outbox import Item
+from db.users import User
 
 log = logging.getLogger(__name__)
 
@@ -62,18 +64,20 @@ class Announcements:
         try:
             async with self._database.transaction() as tx:
                 item = await outbox.claim(tx, key, self._worker_id, self._now())
-            return item is not None and await self._send(item)
+                run_id = item.run_id if item else None
+                stopper = await users.stopper_of(tx, run_id) if run_id else None
+            return item is not None and await self._send(item, stopper)
         finally:
             self._under_way.discard(key)
 
-    async def _send(self, item: Item) -> bool:
+    async def _send(self, item: Item, stopper: User | None) -> bool:
         outlet = self._outlets.get(item.place.platform)
         if outlet is None:
             await self._failed(item, DeliveryError("This process does not serve that platform."))
             return False
         try:
             async with asyncio.timeout(SEND_SECONDS):
-                delivered = await outlet.announce(_announcement(item))
+                delivered = await outlet.announce(_announcement(item, stopper))
         except NotPresentError:
             async with self._database.transaction() as tx:
                 await outbox.wait(tx, item)
@@ -131,7 +135,7 @@ class Announcements:
             self.deliver_soon(key)
 
 
-def _announcement(item: Item) -> Announcement:
+def _announcement(item: Item, stopper: User | None) -> Announcement:
     return Announcement(
         key=item.key,
         place=item.place,
@@ -140,4 +144,5 @@ def _announcement(item: Item) -> Announcement:
         text=item.text,
         footer=item.footer,
         maybe_repeated=item.maybe_repeated,
+        stopped_by=Stopper(stopper.identity, shown_name(stopper)) if stopper else None,
     )

@@ -110,9 +110,7 @@ class DurableCommands:
                 reply = await self._carried_out(command)
                 # There is only the place to say it in, and others may read there.
                 hidden = reply.private and not is_private(command.place)
-                text = CARRIED_OUT_LATE.format(
-                    command=shown, text=HIDDEN if hidden else reply.text
-                )
+                text = CARRIED_OUT_LATE.format(command=shown, text=HIDDEN if hidden else reply.text)
             self.tell(command.place, command.user, text)
             await self._finish(command.id)
         finally:

@@ -18,7 +18,7 @@ from bot.subagents.limits import SubagentSettings
 from bot.subagents.progress import Cards
 from bot.subagents.retention import RetentionSettings
 from bot.subagents.runner import LOST_AFTER_SECONDS
-from bot.subagents.wording import Outcome
+from bot.subagents.wording import Outcome, shown_name
 from bot.tasks import Tasks
 from bot.values import Clock, Identity, RunStatus
 from db import (
@@ -34,6 +34,7 @@ from db import (
     steps,
     todos,
     turns,
+    users,
     workers,
 )
 from db.database import Database, Transaction
@@ -155,6 +156,11 @@ class Upkeep:
             mail = await run_messages.having_unread(tx, at_work)
             to_end = await turns.stop_requested(tx, answering)
             moved = await runs.get_many(tx, list(watched))
+            stoppers = {
+                run.id: shown_name(await users.stopper_of(tx, run.id))
+                for run in moved
+                if run.status is RunStatus.CANCELLED
+            }
         for run_id in to_stop:
             self.active.stop(run_id)
         for run_id in mail:
@@ -162,7 +168,7 @@ class Upkeep:
         for turn_id in to_end:
             self.turns.stop(turn_id)
         for run in moved:
-            self.cards.refresh(watched[run.id], run)
+            self.cards.refresh(watched[run.id], run, stopped_by=stoppers.get(run.id, ""))
 
     # -- taking over, delivering -----------------------------------------------------------------
 

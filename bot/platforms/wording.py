@@ -8,6 +8,12 @@ from bot.values import RunStatus, StepState
 #: What a person can pick from in one question, and how long the label of a choice is.
 MOST_TO_PICK, LONGEST_LABEL = 6, 70
 
+#: Says that something is kept, without saying what.
+KEPT = (
+    "I have something for you that I cannot deliver: neither its thread nor your direct messages "
+    "take it. `/subagents list` shows it."
+)
+
 _STEP_MARKS = {StepState.RUNNING: "●", StepState.DONE: "✓", StepState.FAILED: "✗"}
 _MARKS = {"yes": "✅", "all": "✅", "no": "❌"}
 
@@ -19,8 +25,10 @@ class Look(NamedTuple):
     word: str
 
 
-def look_of(status: RunStatus) -> Look:
-    """Return how a state is shown."""
+def look_of(status: RunStatus, stopped_by: str = "") -> Look:
+    """Return how a state is shown, with the name of the admin who stopped it, if one did."""
+    if status is RunStatus.CANCELLED and stopped_by:
+        return Look("⏹️", f"stopped by @{stopped_by}")
     match status:
         case RunStatus.QUEUED | RunStatus.ACCEPTED:
             return Look("⏳", str(status))

@@ -65,6 +65,9 @@ class Endings:
         Returns:
             The run as it ended, or `None` if it had ended before.
         """
+        stopper = await self._stopper(run, outcome)
+        if stopper is not None and not outcome.error:
+            outcome = replace(outcome, error=wording.STOPPED_BY_ADMIN)
         text = stored(outcome.text)
         told = wording.for_caller(run, text, outcome.summary)
         wrapped = await wrap(run, outcome.status, told or outcome.error)
@@ -83,7 +86,7 @@ class Endings:
             promoted = await self._promote(tx)
         if owner is not None:
             self._cards.track(replace(over, status=run.status), owner.identity)
-        self._tell(run.status, over)
+        self._tell(run.status, over, stopped_by=wording.shown_name(stopper))
         self._let_in(promoted)
         for question_id in withdrawn:
             self._hooks.settle(question_id)
@@ -92,6 +95,12 @@ class Endings:
         if woken:
             self._hooks.wake(over.conversation_id, over.place.platform)
         return over
+
+    async def _stopper(self, run: Run, outcome: Outcome) -> users.User | None:
+        if outcome.status is not RunStatus.CANCELLED:
+            return None
+        async with self._database.snapshot() as tx:
+            return await users.stopper_of(tx, run.id)
 
     def _values(self, run: Run, outcome: Outcome, text: str) -> dict[str, object]:
         values: dict[str, object] = {
@@ -188,7 +197,7 @@ class Endings:
             )
             self._hooks.admitted(run)
 
-    def _tell(self, old: RunStatus, run: Run) -> None:
+    def _tell(self, old: RunStatus, run: Run, *, stopped_by: str) -> None:
         publish = self._events.publish
         publish(RunStatusChanged(run_id=run.id, user_id=run.user_id, old=old, new=run.status))
         publish(
@@ -200,6 +209,7 @@ class Endings:
                 tool_calls=run.tool_call_count,
                 duration_seconds=run.seconds_used,
                 error=run.error or "",
+                stopped_by=stopped_by,
             )
         )
 

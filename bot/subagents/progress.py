@@ -120,12 +120,13 @@ class Cards:
         """Return the cards by run that are shown here while another process works on the run."""
         return {run_id: card for run_id, card in self._cards.items() if run_id not in at_work}
 
-    def refresh(self, card: RunCard, run: Run) -> None:
+    def refresh(self, card: RunCard, run: Run, *, stopped_by: str = "") -> None:
         """Move a card to what the run's row says, unless it has moved since that was asked for.
 
         Args:
             card: As `watched` returned it before the row was read.
             run: The row, older than whatever moved the card meanwhile.
+            stopped_by: The shown name of the admin who stopped it; empty for its owner.
         """
         if self._cards.get(run.id) is not card:
             return
@@ -135,6 +136,7 @@ class Cards:
             elapsed_seconds=run.seconds_used,
             tool_calls=run.tool_call_count,
             tokens=run.weighted_tokens,
+            stopped_by=stopped_by,
         )
         self._keep(card, moved)
 
@@ -201,6 +203,7 @@ def _moved(card: RunCard, event: RunEvent) -> RunCard:
                 tool_calls=event.tool_calls,
                 tokens=event.tokens,
                 elapsed_seconds=event.duration_seconds,
+                stopped_by=event.stopped_by,
             )
         case _:
             return card

@@ -2,9 +2,15 @@
 
 from dataclasses import dataclass
 
+from bot.agent.sanitizer import one_line
 from bot.subagents.limits import spoken
 from bot.values import Json, RunStatus, short
 from db.runs import Run
+from db.users import User
+
+STOPPED_BY_ADMIN = "It was stopped by an admin."
+#: Longest shown name, in characters.
+MAX_NAME = 60
 
 MARKS = {
     RunStatus.QUEUED: "⚪",
@@ -113,6 +119,11 @@ def reason(run: Run, outcome: Outcome) -> str:
         RunStatus.LOST: "Its process ended more than two hours ago and it was not taken up again.",
     }
     return outcome.error or texts.get(outcome.status, "")
+
+
+def shown_name(user: User | None) -> str:
+    """Return what a user is called in a card; empty for none."""
+    return "" if user is None else one_line(user.name, MAX_NAME) or user.identity.account
 
 
 def for_caller(run: Run, text: str, summary: str) -> str:

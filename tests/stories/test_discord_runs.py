@@ -5,6 +5,7 @@ from datetime import datetime
 
 import pytest
 
+from bot.platforms.discord.answers import SENT_PRIVATELY
 from bot.values import Json, RunStatus
 from db import tables
 from tests.fakes.anthropic_server import Reply
@@ -149,9 +150,33 @@ async def test_an_admin_by_role_stops_a_run_of_somebody_else(database_url: str) 
             answer = await it.discord.click(server.root, card, "Stop")
             await answer.done()
             result = await it.reads(thread, "was stopped")
+            await it.card(thread, "digging", f"stopped by @{server.root.name}")
 
             assert "Stopping" in answer.text()
+            assert f"Stopped by {server.root.mention}." in result.text()
             assert result.pings == {server.alice.id}
+
+
+async def test_a_command_that_is_typed_in_a_channel_is_answered_in_private(
+    database_url: str,
+) -> None:
+    async with new_server() as server, on_discord(database_url, server, digging()) as it:
+        thread, _ = await spawned(it)
+        run, private = await newest_run(it.bot, "Dig"), it.discord.dm(server.alice)
+        for typed, answer in (
+            ("subagents list", "digging"),
+            ("/subagents usage", "Your usage"),
+            ("!subagents info last", "Status: running"),
+            ("subagents stop nothing", "You have no run"),
+            (f"/subagents stop {run.id}", "Stopping"),
+        ):
+            await it.discord.say(server.alice, server.channel, typed, mention=True)
+            await it.reads(private, answer)
+
+        said = [each.text() for each in it.said(server.channel)]
+        assert set(said) == {SENT_PRIVATELY}
+        assert len(said) == 5
+        await it.reads(thread, "was stopped")
 
 
 async def test_every_command_answers_its_person_alone(database_url: str) -> None:

@@ -72,16 +72,14 @@ async def test_a_result_that_discord_does_not_take_is_tried_again_and_said_once(
         assert it.pings() == [server.alice.id]
 
 
-async def test_a_result_whose_thread_is_gone_goes_to_the_parent_channel_with_a_mention(
-    database_url: str,
-) -> None:
+async def test_a_result_whose_thread_is_gone_goes_to_its_owner_alone(database_url: str) -> None:
     async with new_server() as server, on_discord(database_url, server, digging()) as it:
         thread, _ = await spawned(it)
         it.discord.delete_channel(thread)
         it.gate.opened.set()
-        result = await it.reads(server.channel, "Dug.")
+        await it.reads(it.discord.dm(server.alice), "Dug.")
 
-        assert result.pings == {server.alice.id}
+        assert it.said(server.channel) == []
 
 
 async def test_a_result_whose_channel_is_gone_goes_to_its_owner_alone(database_url: str) -> None:

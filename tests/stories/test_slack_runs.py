@@ -142,9 +142,31 @@ async def test_an_admin_stops_a_run_of_somebody_else(way: Way) -> None:
             answer = await it.slack.slash(office.root, office.channel, "/subagents", words)
             await answer.done()
             result = await it.reads(asked, "was stopped")
+            name = office.root.name
+            await it.card(asked, "digging", "stopped by @")
 
             assert "Stopping" in answer.text()
+            assert "It was stopped by an admin." in result.readable()
+            assert f"Stopped by @{name}." in result.readable()
             assert result.pings == [f"<@{office.alice.id}>"]
+
+
+async def test_a_command_that_is_typed_in_a_channel_is_answered_in_private(way: Way) -> None:
+    async with new_office() as office, on_slack(way, office, digging()) as it:
+        asked, _ = await spawned(it)
+        for typed, answer in (
+            ("subagents list", "digging"),
+            ("/subagents usage", "Your usage"),
+            ("!subagents info last", "Status: running"),
+        ):
+            await it.slack.say(office.alice, office.channel, typed, thread=asked, mention=True)
+            await it.whispered(office.alice, answer)
+
+        said = str([each.readable() for each in it.slack.said(office.channel)])
+        assert "Your usage" not in said
+        assert "Status: running" not in said
+        it.gate.opened.set()
+        await it.reads(asked, "Dug.")
 
 
 async def test_every_command_answers_its_person_alone_within_slacks_time(way: Way) -> None:

@@ -166,14 +166,14 @@ async def test_a_result_whose_channel_is_archived_goes_to_its_owner_alone(way: W
         assert it.slack.said(elsewhere) == []
 
 
-async def test_a_result_whose_thread_is_gone_goes_to_the_channel_with_a_mention(way: Way) -> None:
+async def test_a_result_whose_thread_is_gone_goes_to_its_owner_alone(way: Way) -> None:
     async with new_office() as office, on_slack(way, office, digging()) as it:
         asked, _ = await spawned(it)
         await it.slack.delete(asked)
         it.gate.opened.set()
-        result = await it.reads(office.channel, "Dug.")
+        await it.reads(it.slack.dm(office.alice), "Dug.")
 
-        assert result.pings == [f"<@{office.alice.id}>"]
+        assert not any("Dug." in each.readable() for each in it.slack.said(office.channel))
 
 
 async def test_a_busy_slack_slows_answers_down_and_loses_none(way: Way) -> None:

@@ -9,7 +9,6 @@ from bot.platforms import board
 from bot.platforms.base import OnBegun, RunCard, not_kept
 from bot.platforms.discord.buttons import LogButton, SendButton, StopButton, Unkept
 from bot.platforms.discord.live import LiveMessage
-from bot.platforms.discord.problems import RefusedError
 from bot.platforms.discord.sending import Draft, Sender
 from bot.platforms.discord.texts import card_text, colour_of, start_of
 from bot.platforms.discord.threads import Threads
@@ -69,13 +68,7 @@ class Card:
         shown = (text, card.status.final)
         if shown == self._shown:
             return
-        draft = Draft(view=CardView(card, text))
-        try:
-            await self._message.show(draft)
-        except RefusedError:
-            if not self._message.leave_thread():
-                raise
-            await self._message.show(draft)
+        await self._message.show(Draft(view=CardView(card, text)))
         self._shown = shown
 
 

@@ -78,17 +78,6 @@ class LiveMessage:
         if refused is not None and refused.code in STILL_THERE:
             await self._remove(old)
 
-    def leave_thread(self) -> bool:
-        """Go on with a new message in the channel around the thread; return whether there is one.
-
-        To be done when the thread takes no messages any more.
-        """
-        place = self._place
-        if not place.thread or not place.channel or self._channel != place.thread:
-            return False
-        self._channel, self.message_id = place.channel, ""
-        return True
-
     async def _edit(self, draft: Draft) -> RefusedError | None:
         """Edit it, or return why that can no longer be done."""
         place, refused = self._place, None

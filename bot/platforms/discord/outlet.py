@@ -1,4 +1,4 @@
-"""Says things on Discord: in the thread, in the channel around it, in a direct message."""
+"""Says things on Discord: in their place, or else in a direct message."""
 
 import asyncio
 import logging
@@ -12,6 +12,7 @@ from typing import TypeVar
 import discord
 
 from bot.agent.sanitizer import LARGE
+from bot.conversations.access import around, can_read
 from bot.errors import DeliveryError
 from bot.platforms.base import (
     Announcement,
@@ -42,6 +43,7 @@ from bot.platforms.discord.texts import paper_of
 from bot.platforms.discord.threads import OPEN_SECONDS, Threads
 from bot.platforms.paper import Paper
 from bot.platforms.past import PastMessage
+from bot.platforms.wording import KEPT
 from bot.tasks import Tasks
 from bot.values import Identity, Place
 
@@ -183,19 +185,41 @@ class DiscordOutlet:
         self._board.show(card, begun)
 
     async def announce(self, announcement: Announcement) -> Delivered:
-        """Say something new in its place, pinging only its owner.
+        """Say something new in its place, else to its owner alone, pinging only its owner.
+
+        When neither takes it, the channel around a public thread is told that there is something.
 
         Raises:
             DeliveryError: It did not get through.
         """
         markdown = await _aside(texts.announcement_text, announcement, announcement.text)
-        tail = texts.announcement_tail(announcement)
 
         async def say(route: _Route) -> tuple[str, ...]:
+            tail = texts.announcement_tail(announcement, shared=bool(route.ping))
             paper = paper_of(markdown, name="result.md", head=route.head, tail=tail)
             return await self._say(route, paper, key=announcement.key)
 
-        return Delivered(await self._reach(announcement.place, announcement.owner, say))
+        try:
+            return Delivered(await self._reach(announcement.place, announcement.owner, say))
+        except DeliveryError as error:
+            if error.permanent:
+                await self._hint(announcement)
+            raise
+
+    async def _hint(self, announcement: Announcement) -> None:
+        """Tell the owner that something is kept, where the readers of the thread's channel see it.
+
+        Nothing is said around a thread that may be private. Never raises.
+        """
+        place, owner = announcement.place, announcement.owner
+        if not place.thread or not can_read(around(place), place):
+            return
+        text = f"{texts.mention(owner.account)}{KEPT}"
+        try:
+            draft = Draft(text=text, ping=owner.account)
+            await self._sender.post(place.channel, draft, key=f"kept {announcement.key}")
+        except DeliveryError as error:
+            log.info("The channel of %s is not told: %s", announcement.key, error)
 
     async def ask(self, confirmation: Confirmation) -> str:
         """Ask the owner a question, or go on with the message that shows it already.
@@ -265,15 +289,15 @@ class DiscordOutlet:
         return (first, *rest)
 
     async def _reach(self, place: Place, owner: Identity, say: _Say) -> tuple[str, ...]:
-        """Say something where it belongs, or where that person still reads it.
+        """Say something where it belongs, or else to that person alone; never to more readers.
 
         Raises:
             DeliveryError: Not now; or nowhere, if it is permanent.
         """
-        ready = await self._threads.ready(place)
-        for find in (self._thread, self._channel, self._direct):
+        in_thread = await self._threads.ready(place)
+        for find in (self._thread if in_thread else self._channel, self._direct):
             try:
-                route = await find(place, owner, ready=ready)
+                route = await find(place, owner)
                 if route is not None:
                     return await say(route)
             except RefusedError as error:
@@ -281,10 +305,10 @@ class DiscordOutlet:
                 last = error
         raise DeliveryError(f"{NOWHERE} {last}", permanent=True) from last
 
-    async def _thread(self, place: Place, owner: Identity, *, ready: bool) -> _Route | None:
-        return _Route(channel=place.thread, ping=owner.account) if ready else None
+    async def _thread(self, place: Place, owner: Identity) -> _Route | None:
+        return _Route(channel=place.thread, ping=owner.account)
 
-    async def _channel(self, place: Place, owner: Identity, *, ready: bool) -> _Route | None:
+    async def _channel(self, place: Place, owner: Identity) -> _Route | None:
         if not place.channel:
             return None
         if not place.workspace:
@@ -293,10 +317,9 @@ class DiscordOutlet:
             channel=place.channel,
             reply_to=place.message if place.thread in {"", place.message} else "",
             ping=owner.account,
-            note=texts.gone(place.thread) if ready else "",
         )
 
-    async def _direct(self, place: Place, owner: Identity, *, ready: bool) -> _Route | None:
+    async def _direct(self, place: Place, owner: Identity) -> _Route | None:
         channel = await self._sender.direct_channel(owner.account)
         return _Route(channel=channel, note=f"{texts.ELSEWHERE}\n")
 

@@ -10,7 +10,7 @@ from bot.platforms.base import Delivered, OnBegun
 from bot.platforms.discord.live import LiveMessage
 from bot.platforms.discord.problems import RefusedError
 from bot.platforms.discord.sending import Draft, Sender, made_harmless
-from bot.platforms.discord.texts import NO_ANSWER, mention, newest, paper_of
+from bot.platforms.discord.texts import NO_ANSWER, newest, paper_of
 from bot.platforms.discord.threads import Threads
 from bot.platforms.pacing import Paced, Spacing
 from bot.platforms.paper import Paper
@@ -64,7 +64,6 @@ class DiscordReply:
         self, means: Means, place: Place, owner: Identity, *, message_id: str, begun: OnBegun
     ) -> None:
         self._means = means
-        self._owner = owner
         self._key = f"reply {place.message or uuid.uuid4()}"
         self._message = LiveMessage(
             means.sender,
@@ -75,7 +74,6 @@ class DiscordReply:
             begun=begun,
             replies=True,
         )
-        self._head = ""
         self._shown = ""
         self._refused = False
         self._paced = Paced(
@@ -99,14 +97,7 @@ class DiscordReply:
             DeliveryError: It did not get through.
         """
         try:
-            markdown = await made_harmless(text)
-            try:
-                return await self._say(markdown)
-            except RefusedError:
-                if not self._message.leave_thread():
-                    raise
-            self._head, self._shown = mention(self._owner.account), ""
-            return await self._say(markdown)
+            return await self._say(await made_harmless(text))
         finally:
             self._typing.cancel()
 
@@ -116,7 +107,7 @@ class DiscordReply:
         await self._paced.close(seconds=LEAVE_SECONDS)
 
     async def _say(self, markdown: str) -> Delivered:
-        paper = paper_of(markdown, name=FILE_NAME, head=self._head, empty=NO_ANSWER)
+        paper = paper_of(markdown, name=FILE_NAME, empty=NO_ANSWER)
         await self._paced.flush(_Step(paper.parts[0], final=True))
         return Delivered((self._message.message_id, *await self._rest(paper)))
 
@@ -130,7 +121,7 @@ class DiscordReply:
         text = step.text if step.final else newest(await made_harmless(step.text))
         if not text or text == self._shown:
             return
-        await self._message.show(Draft(text=text, ping=self._owner.account if self._head else ""))
+        await self._message.show(Draft(text=text))
         self._shown = text
         self._typing.cancel()
 

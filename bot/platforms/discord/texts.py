@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from bot.agent.plain import LIMIT
 from bot.agent.sanitizer import for_discord, one_line
-from bot.platforms.base import Announcement, Choice, Confirmation, RunCard
+from bot.platforms.base import Announcement, Choice, Confirmation, RunCard, Stopper
 from bot.platforms.paper import Paper
 from bot.platforms.splitting import split
 from bot.platforms.wording import LONGEST_LABEL, look_of, nested, stop_watch
@@ -122,7 +122,7 @@ def card_text(card: RunCard, started: int) -> str:
 
 
 def _card_lines(card: RunCard, started: int) -> Iterator[str]:
-    look = look_of(card.status)
+    look = look_of(card.status, inline(card.stopped_by, 60))
     label = inline(card.label, 80) or inline(card.agent, 80) or "run"
     head = f"{look.mark} **{label}** · `{short(card.run_id)}` · {look.word}"
     facts = " · ".join(fact for fact in _facts(card, started) if fact)
@@ -166,12 +166,26 @@ def announcement_text(announcement: Announcement) -> str:
     return harmless(f"{heading}{announcement.text.strip()}")
 
 
-def announcement_tail(announcement: Announcement) -> str:
-    """Return the quiet lines below an announcement."""
+def announcement_tail(announcement: Announcement, *, shared: bool) -> str:
+    """Return the quiet lines below an announcement.
+
+    Args:
+        announcement: What is announced.
+        shared: Others read it too: an admin of this platform is mentioned, not named.
+    """
     footer = inline(announcement.footer, 200)
-    lines = [f"-# {footer}"] if footer else []
+    stopper = announcement.stopped_by
+    lines = [f"-# {_stopped(stopper, shared=shared)}"] if stopper else []
+    lines += [f"-# {footer}"] if footer else []
     lines += [REPEATED] if announcement.maybe_repeated else []
     return "\n".join(lines)
+
+
+def _stopped(stopper: Stopper, *, shared: bool) -> str:
+    by = stopper.identity
+    if shared and by.platform == "discord" and by.account.isdecimal():
+        return f"Stopped by <@{by.account}>."
+    return harmless(f"Stopped by @{inline(stopper.name, 60)}.")
 
 
 def question_text(confirmation: Confirmation) -> str:
@@ -196,11 +210,6 @@ def choice_label(choice: Choice) -> str:
     """Return what stands on a button."""
     label = harmless(one_line(choice.label, LONGEST_LABEL))
     return one_line(label, LONGEST_LABEL) or choice.key
-
-
-def gone(thread: str) -> str:
-    """Return why something is said in the channel around a thread."""
-    return f"I cannot write in the thread <#{thread}> any more, so I say it here.\n"
 
 
 def thread_name(said: str) -> str:

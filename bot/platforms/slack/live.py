@@ -3,6 +3,7 @@
 import logging
 from dataclasses import replace
 
+from bot.conversations.access import is_private
 from bot.errors import DeliveryError
 from bot.platforms.base import OnBegun
 from bot.platforms.slack.problems import CONTENT, STILL_THERE, STREAMING, RefusedError
@@ -61,11 +62,12 @@ class LiveMessage:
             await self._remove(old)
 
     def leave_thread(self) -> bool:
-        """Go on with a new message in the channel around the thread; return whether there is one.
+        """Go on with a new message outside of the thread; return whether that is possible.
 
-        To be done when the thread takes no messages any more.
+        To be done when the thread takes no messages any more. Only direct messages have the same
+        reader outside of their threads.
         """
-        if not self.place.thread:
+        if not self.place.thread or not is_private(self.place):
             return False
         self.place = replace(self.place, thread="")
         self.message_id = ""

@@ -1,4 +1,4 @@
-"""Says things on Slack: in the thread, in the channel around it, in a direct message."""
+"""Says things on Slack: in their place, or else in a direct message."""
 
 import asyncio
 import logging
@@ -10,6 +10,7 @@ from datetime import datetime
 
 import aiohttp
 
+from bot.conversations.access import around, can_read, is_private
 from bot.errors import DeliveryError
 from bot.platforms.base import (
     Announcement,
@@ -38,7 +39,7 @@ from bot.platforms.slack.sending import PAUSES, Draft, Sender, made_harmless
 from bot.platforms.slack.settings import SlackSettings
 from bot.platforms.slack.status import REFRESH_SECONDS, Status
 from bot.platforms.slack.texts import paper_of
-from bot.platforms.wording import decision
+from bot.platforms.wording import KEPT, decision
 from bot.tasks import Tasks
 from bot.values import Identity, Place
 
@@ -220,7 +221,9 @@ class SlackOutlet:
     # -- things that are said once ---------------------------------------------------------------
 
     async def announce(self, announcement: Announcement) -> Delivered:
-        """Say something new in its place, pinging only its owner.
+        """Say something new in its place, else to its owner alone, pinging only its owner.
+
+        When neither takes it, the channel around the thread is told that there is something.
 
         Raises:
             DeliveryError: It did not get through.
@@ -233,7 +236,25 @@ class SlackOutlet:
             head = " ".join(part for part in (route.head, title) if part)
             return await self._say(route.place, paper, head=head, tail=tail)
 
-        return Delivered(await self._reach(announcement.place, announcement.owner, say))
+        try:
+            return Delivered(await self._reach(announcement.place, announcement.owner, say))
+        except RefusedError:
+            raise
+        except DeliveryError as error:
+            if error.permanent:
+                await self._hint(announcement)
+            raise
+
+    async def _hint(self, announcement: Announcement) -> None:
+        """Tell the owner that something is kept, in the channel around the thread. Never raises."""
+        place, owner = announcement.place, announcement.owner
+        if not place.thread or is_private(place) or not can_read(around(place), place):
+            return
+        try:
+            text = f"{texts.mention(owner.account)} {KEPT}".strip()
+            await self.sender.post(around(place), Draft(markdown=text))
+        except DeliveryError as error:
+            log.info("The channel of %s is not told: %s", announcement.key, error)
 
     async def ask(self, confirmation: Confirmation) -> str:
         """Ask the owner a question, or go on with the message that shows it already.
@@ -321,33 +342,21 @@ class SlackOutlet:
         return tuple(ids)
 
     async def _reach(self, place: Place, owner: Identity, say: _Say) -> tuple[str, ...]:
-        """Say something where it belongs, or where that person still reads it.
+        """Say something where it belongs, or else to that person alone; never to more readers.
 
         Raises:
             DeliveryError: Not now; or nowhere, if it is permanent.
         """
-        ping = texts.mention(owner.account)
-        if place.thread:
-            try:
-                return await say(_Route(place=place, head=ping))
-            except RefusedError as error:
-                gone = _if_gone(error)
-        if not place.thread or gone.thread_gone:
-            around = replace(place, thread="")
-            note = texts.NO_THREAD if place.thread else ""
-            try:
-                return await say(_Route(place=around, head=f"{ping} {note}".strip()))
-            except RefusedError as error:
-                gone = _if_gone(error)
-        return await self._reach_directly(place, owner, say, gone)
-
-    async def _reach_directly(
-        self, place: Place, owner: Identity, say: _Say, gone: RefusedError
-    ) -> tuple[str, ...]:
+        try:
+            return await say(_Route(place=place, head=texts.mention(owner.account)))
+        except RefusedError as error:
+            gone = _if_gone(error)
         try:
             direct = await self.sender.direct(place.workspace, owner.account)
             if direct.channel != place.channel:
                 return await say(_Route(place=direct, head=texts.ELSEWHERE))
+            if place.thread and gone.thread_gone:
+                return await say(_Route(place=direct, head=texts.NO_THREAD))
         except RefusedError as error:
             gone = error
         raise DeliveryError(f"{NOWHERE} {gone}", permanent=True) from gone

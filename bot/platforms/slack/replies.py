@@ -20,7 +20,6 @@ from bot.platforms.slack.texts import (
     MOST_CHARACTERS,
     NO_ANSWER,
     NO_THREAD,
-    mention,
     newest,
     paper_of,
     settled,
@@ -245,10 +244,8 @@ class SlackReply:
         except RefusedError as error:
             if not error.thread_gone or not self._message.leave_thread():
                 raise
-            head = f"{mention(self._owner.account)} {NO_THREAD}".strip()
-            draft = Draft(
-                blocks=blocks.said(head=head, markdown=first, tail=""), mrkdwn=f"{head}\n{first}"
-            )
+            said = blocks.said(head=NO_THREAD, markdown=first, tail="")
+            draft = Draft(blocks=said, mrkdwn=f"{NO_THREAD}\n{first}")
             await self._message.show(draft)
 
     async def _rest(self, paper: Paper) -> tuple[str, ...]:

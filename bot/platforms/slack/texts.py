@@ -132,7 +132,7 @@ def card_text(card: RunCard) -> str:
 
 
 def _card_lines(card: RunCard) -> Iterator[str]:
-    look = look_of(card.status)
+    look = look_of(card.status, inline(card.stopped_by, 60))
     head = f"{look.mark} *{name_of(card)}* · `{short(card.run_id)}` · {look.word}"
     facts = " · ".join(fact for fact in _facts(card) if fact)
     collapsed = card.awaited and card.status.final
@@ -160,7 +160,7 @@ def name_of(card: RunCard) -> str:
 
 def card_notice(card: RunCard) -> str:
     """Return what a notification says about a run."""
-    return f"{name_of(card)}: {look_of(card.status).word}"
+    return f"{name_of(card)}: {look_of(card.status, inline(card.stopped_by, 60)).word}"
 
 
 # --- what is said about runs ----------------------------------------------------------------------
@@ -173,8 +173,13 @@ def title_of(announcement: Announcement) -> str:
 
 
 def tail_of(announcement: Announcement) -> str:
-    """Return the quiet line below an announcement; empty for none."""
-    lines = [inline(announcement.footer, 250)]
+    """Return the quiet lines below an announcement; empty for none.
+
+    Who stopped a run is named and not mentioned: on Slack a mention pings.
+    """
+    stopper = announcement.stopped_by
+    lines = [f"Stopped by @{inline(stopper.name, 60)}."] if stopper else []
+    lines += [inline(announcement.footer, 250)]
     lines += [REPEATED] if announcement.maybe_repeated else []
     return "\n".join(line for line in lines if line)
 

@@ -21,8 +21,10 @@ class Look(NamedTuple):
     colour: str
 
 
-def look_of(status: RunStatus) -> Look:
-    """Return how a state is shown."""
+def look_of(status: RunStatus, stopped_by: str = "") -> Look:
+    """Return how a state is shown, with the name of the admin who stopped it, if one did."""
+    if status is RunStatus.CANCELLED and stopped_by:
+        return Look("■", f"stopped by @{one_line(stopped_by, 60)}", "yellow")
     match status:
         case RunStatus.QUEUED:
             return Look("…", "queued", "bright_black")
@@ -88,7 +90,7 @@ def step_lines(card: RunCard, most: int = STEP_LINES) -> list[str]:
 
 def live_lines(card: RunCard, elapsed: float, *, steps: int = STEP_LINES) -> list[Text]:
     """Return the lines of a run that is going, `steps` at most for its tool calls."""
-    look = look_of(card.status)
+    look = look_of(card.status, card.stopped_by)
     head = Text.assemble(
         (f"{look.mark} ", look.colour),
         (name_of(card), "bold"),
@@ -99,7 +101,7 @@ def live_lines(card: RunCard, elapsed: float, *, steps: int = STEP_LINES) -> lis
 
 def ended_lines(card: RunCard) -> list[Text]:
     """Return the lines that stay when a run has ended (features P2)."""
-    look = look_of(card.status)
+    look = look_of(card.status, card.stopped_by)
     head = Text.assemble(
         (f"{look.mark} Subagent {look.word}", look.colour),
         f" · {name_of(card)}",

@@ -13,7 +13,7 @@ from bot.platforms.base import Announcement, CommandReply, Confirmation, RunCard
 from bot.platforms.terminal.cards import clock, look_of, name_of, progress_text, step_lines
 from bot.platforms.terminal.room import Room
 from bot.platforms.terminal.surface import Answer, Note, Said, Typed
-from bot.platforms.terminal.texts import REPEATED, choice_lines, title_of
+from bot.platforms.terminal.texts import REPEATED, choice_lines, footer_of, title_of
 from bot.values import Identity, RunStatus
 
 
@@ -75,7 +75,7 @@ def plain_text(said: Said) -> str:
 
 
 def _card_line(card: RunCard) -> str:
-    look = look_of(card.status)
+    look = look_of(card.status, card.stopped_by)
     line = f"{look.mark} {name_of(card)}: {look.word}"
     if not card.status.final:
         return line
@@ -87,7 +87,7 @@ def _card_line(card: RunCard) -> str:
 
 def _announcement(said: Announcement) -> str:
     repeated = REPEATED if said.maybe_repeated else ""
-    parts = [title_of(said), for_terminal(said.text), repeated, for_terminal(said.footer)]
+    parts = [title_of(said), for_terminal(said.text), repeated, for_terminal(footer_of(said))]
     return "\n".join(part for part in parts if part)
 
 

@@ -69,6 +69,13 @@ def title_of(announcement: Announcement) -> str:
     return f"Subagent Result: {title}{number}" if title else f"Subagent Result{number}"
 
 
+def footer_of(announcement: Announcement) -> str:
+    """Return the quiet lines below an announcement; empty for none."""
+    stopper = announcement.stopped_by
+    lines = [f"Stopped by @{one_line(stopper.name, 60)}."] if stopper else []
+    return "\n".join(line for line in (*lines, announcement.footer) if line)
+
+
 def number_of(question: Confirmation) -> str:
     """Return the part of a question's id that people type: its end, since ids begin with a time."""
     return question.id[-6:]

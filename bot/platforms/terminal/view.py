@@ -15,6 +15,7 @@ from bot.platforms.terminal.texts import (
     REPEATED,
     answer_hint,
     choice_lines,
+    footer_of,
     number_of,
     prompt_of,
     run_id_in,
@@ -89,8 +90,8 @@ def _panel(announcement: Announcement) -> RenderableType:
     parts = [body]
     if announcement.maybe_repeated:
         parts.append(Text(REPEATED, style="yellow"))
-    if announcement.footer:
-        parts.append(Text(for_terminal(announcement.footer), style="dim"))
+    if footer := footer_of(announcement):
+        parts.append(Text(for_terminal(footer), style="dim"))
     title = Text(title_of(announcement), style="bold")
     return Panel(Group(*parts), title=title, title_align="left", border_style="cyan")
 

@@ -10,11 +10,12 @@ import discord
 import pytest
 
 from bot.errors import DeliveryError
-from bot.platforms.base import Announcement, Choice, Confirmation, Weight
+from bot.platforms.base import Announcement, Choice, Confirmation, Stopper, Weight
 from bot.platforms.discord import texts
 from bot.platforms.discord.outlet import DiscordOutlet
 from bot.platforms.discord.sending import Draft
 from bot.platforms.discord.settings import DiscordSettings
+from bot.platforms.wording import KEPT
 from bot.values import Identity, Place
 from tests.bot.platforms.discord.hostile import WHOLE, corpus, words_of
 from tests.bot.platforms.discord.speaking import AT_ONCE, MESSAGES, RUN, THREADS, Stand, stand
@@ -138,6 +139,27 @@ async def test_an_announcement_is_in_its_thread_and_pings_its_owner(room: Stand)
     assert delivered.message_ids == (str(message.id),)
 
 
+async def test_an_announcement_mentions_in_a_server_who_stopped_a_run_and_names_them_elsewhere(
+    room: Stand,
+) -> None:
+    admin = Stopper(Identity("discord", "", "77"), "Ro**ot**")
+    foreign = Stopper(Identity("slack", "T1", "77"), "Root")
+
+    for number, (place, stopper) in enumerate(
+        [(room.place, admin), (room.direct, admin), (room.place, foreign)]
+    ):
+        await room.outlet.announce(
+            news(room, key=f"{RUN[:-1]}{number}", place=place, stopped_by=stopper)
+        )
+
+    first, last = room.fake.answers(room.thread)
+    (direct,) = room.fake.answers(room.fake.dm(room.alice))
+    assert "-# Stopped by <@77>." in first.content
+    assert first.pings == {room.alice.id}
+    assert "-# Stopped by @Ro\\*\\*ot\\*\\*." in direct.content
+    assert "-# Stopped by @Root." in last.content
+
+
 async def test_an_announcement_in_a_channel_is_a_reply(room: Stand) -> None:
     await room.outlet.announce(news(room, place=room.in_channel))
 
@@ -197,7 +219,7 @@ async def test_an_announcement_that_got_no_answer_is_one_message(room: Stand) ->
     assert message.history == [message.content]
 
 
-async def test_an_announcement_whose_thread_is_gone_is_in_the_channel_and_says_so(
+async def test_an_announcement_whose_thread_is_gone_is_a_direct_message_and_nowhere_else(
     room: Stand,
 ) -> None:
     thread = await room.made_thread()
@@ -205,13 +227,11 @@ async def test_an_announcement_whose_thread_is_gone_is_in_the_channel_and_says_s
 
     await room.outlet.announce(news(room))
 
-    (message,) = room.fake.answers(room.channel)
+    (message,) = room.fake.answers(room.fake.dm(room.alice))
     assert message.content == (
-        f"{room.alice.mention} I cannot write in the thread {thread.mention} any more, so I say it "
-        "here.\n**news completed**\nThere is some.\n-# 12,345 tokens"
+        f"{texts.ELSEWHERE}\n**news completed**\nThere is some.\n-# 12,345 tokens"
     )
-    assert message.pings == {room.alice.id}
-    assert message.reference == room.said.id
+    assert room.everything() == [message]
 
 
 async def test_an_announcement_whose_first_part_was_in_a_thread_that_is_gone_is_whole_again(
@@ -224,18 +244,59 @@ async def test_an_announcement_whose_first_part_was_in_a_thread_that_is_gone_is_
 
     await room.outlet.announce(news(room, text=" ".join(words)))
 
-    said = " ".join(each.text() for each in room.fake.answers(room.channel))
+    said = " ".join(each.text() for each in room.fake.answers(room.fake.dm(room.alice)))
     assert re.findall(r"word\d+", said) == words
+    assert room.fake.answers(room.channel) == []
 
 
-async def test_an_announcement_in_a_locked_thread_is_in_the_channel(room: Stand) -> None:
+async def test_an_announcement_in_a_locked_thread_is_a_direct_message(room: Stand) -> None:
     thread = await room.made_thread()
     room.fake.archive(thread, locked=True)
 
     await room.outlet.announce(news(room))
 
-    assert room.fake.answers(thread) == []
-    assert len(room.fake.answers(room.channel)) == 1
+    assert room.fake.answers(thread) == room.fake.answers(room.channel) == []
+    assert len(room.fake.answers(room.fake.dm(room.alice))) == 1
+
+
+async def test_when_direct_messages_are_closed_the_channel_is_told_in_a_line_without_content(
+    room: Stand,
+) -> None:
+    thread = await room.made_thread()
+    room.fake.delete_channel(thread)
+    room.fake.close_dm(room.alice)
+
+    with pytest.raises(DeliveryError) as caught:
+        await room.outlet.announce(news(room))
+
+    assert caught.value.permanent
+    (message,) = room.everything()
+    assert message.content == f"{room.alice.mention} {KEPT}"
+    assert message.pings == {room.alice.id}
+
+
+async def test_around_a_thread_that_may_be_private_nothing_is_said(room: Stand) -> None:
+    thread = await room.made_thread()
+    room.fake.delete_channel(thread)
+    room.fake.close_dm(room.alice)
+    later = replace(room.place, message=str(int(room.place.message) + 1))
+
+    with pytest.raises(DeliveryError) as caught:
+        await room.outlet.announce(news(room, place=later))
+
+    assert caught.value.permanent
+    assert room.everything() == []
+
+
+async def test_what_is_told_for_a_thread_that_is_gone_is_told_in_direct_messages_only(
+    room: Stand,
+) -> None:
+    thread = await room.made_thread()
+    room.fake.delete_channel(thread)
+
+    await room.outlet.tell(room.place, room.owner, "salaries.xlsx is too large.")
+
+    assert room.everything() == room.fake.answers(room.fake.dm(room.alice)) != []
 
 
 async def test_an_announcement_in_an_archived_thread_opens_it_again(room: Stand) -> None:
@@ -416,16 +477,18 @@ async def test_a_long_question_is_shown_whole_before_it_can_be_answered(room: St
     ]
 
 
-async def test_a_question_follows_its_owner_as_an_announcement_does(room: Stand) -> None:
+async def test_a_question_whose_thread_is_gone_is_asked_in_direct_messages_only(
+    room: Stand,
+) -> None:
     thread = await room.made_thread()
     room.fake.delete_channel(thread)
-    await room.outlet.ask(question(room))
-    assert len(room.fake.answers(room.channel)[0].buttons()) == 2
 
-    room.fake.delete_channel(room.channel)
-    await room.outlet.ask(question(room, id="1" * 32))
+    asked = await room.outlet.ask(question(room))
 
-    assert len(room.fake.answers(room.fake.dm(room.alice))[0].buttons()) == 2
+    (message,) = room.everything()
+    assert message in room.fake.answers(room.fake.dm(room.alice))
+    assert len(message.buttons()) == 2
+    assert asked == str(message.id)
 
 
 async def test_where_nobody_can_be_asked_the_question_fails(room: Stand) -> None:

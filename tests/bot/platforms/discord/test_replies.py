@@ -151,25 +151,18 @@ async def test_where_no_thread_may_be_made_the_reply_is_in_the_channel(room: Sta
     assert (message.text(), message.reference) == ("Hello.", room.said.id)
 
 
-async def test_a_reply_whose_thread_is_gone_goes_on_in_the_channel_for_its_owner(
-    room: Stand,
-) -> None:
-    begun: list[str] = []
-    reply = room.outlet.open_reply(room.place, room.owner, begun=begun.append)
+async def test_a_reply_whose_thread_is_gone_is_not_said_in_the_channel(room: Stand) -> None:
+    reply = room.outlet.open_reply(room.place, room.owner)
     reply.update("Hel")
     await grown(room, room.place, "Hel")
     room.fake.delete_channel(room.thread)
 
-    delivered = await reply.finish("Hello. " * 400)
+    with pytest.raises(DeliveryError) as caught:
+        await reply.finish("Hello. " * 400)
 
-    first, second = room.fake.answers(room.channel)
-    assert first.content.startswith(f"{room.alice.mention} Hello.")
-    assert first.pings == {room.alice.id}
-    assert first.reference == room.said.id
-    assert second.pings == set()
-    assert delivered.message_ids == (str(first.id), str(second.id))
-    assert begun[-1] == str(first.id)
-    assert words_of(first.content + second.content).endswith("Hello" * 400)
+    assert caught.value.permanent
+    assert not caught.value.fate_unknown
+    assert room.fake.answers(room.channel) == []
 
 
 async def test_a_refused_message_is_not_tried_with_every_word(room: Stand) -> None:

@@ -10,6 +10,7 @@ from bot.agent.sanitizer import one_line
 from bot.platforms.base import Announcement, CardStep, Confirmation, RunCard
 from bot.platforms.discord import texts
 from bot.platforms.discord.texts import (
+    ELSEWHERE,
     EMPTY,
     MOST_CHARACTERS,
     announcement_tail,
@@ -17,7 +18,6 @@ from bot.platforms.discord.texts import (
     card_text,
     code,
     colour_of,
-    gone,
     harmless,
     inline,
     mention,
@@ -78,7 +78,7 @@ def announcement(**changes: object) -> Announcement:
 
 
 def sent(said: Announcement, head: str = "") -> Paper:
-    tail = announcement_tail(said)
+    tail = announcement_tail(said, shared=True)
     return paper_of(announcement_text(said), name="result.md", head=head, tail=tail)
 
 
@@ -117,6 +117,14 @@ def test_the_card_of_a_run_in_an_answer_ends_as_one_line_and_its_tool_calls() ->
         "12,345 of 100,000 tokens",
         "└ ✓ `glob`",
     ]
+
+
+def test_a_card_names_the_admin_who_stopped_the_run() -> None:
+    stopped = card(status=RunStatus.CANCELLED, stopped_by="@everyone **Root**")
+
+    assert " · stopped by @" in card_text(stopped, 0)
+    assert "@everyone" not in card_text(stopped, 0)
+    assert "**Root**" not in card_text(stopped, 0)
 
 
 def test_a_card_of_a_run_without_label_or_budget_does_without() -> None:
@@ -322,7 +330,7 @@ def test_no_announcement_passes_the_limits_or_pings(
     title: str, text: str, footer: str, repeated: bool
 ) -> None:
     said = announcement(title=title, text=text, footer=footer, maybe_repeated=repeated)
-    head = mention(ALICE.account) + gone(PLACE.thread)
+    head = f"{mention(ALICE.account)}{ELSEWHERE}\n"
 
     paper = sent(said, head)
 

@@ -134,19 +134,29 @@ async def test_a_card_for_a_channel_is_in_the_channel(room: Stand) -> None:
     assert room.shown()[0].thread_ts == ""
 
 
-async def test_a_card_whose_thread_is_gone_goes_on_in_the_channel(room: Stand) -> None:
+async def test_a_card_whose_thread_is_gone_is_not_shown_in_the_channel(room: Stand) -> None:
     await room.fake.delete(room.said)
     room.outlet.show_card(card_of(room))
     await settled(room)
     room.outlet.show_card(card_of(room, RunStatus.COMPLETED))
     await settled(room)
 
-    message = room.shown()[0]
-    assert room.shown() == [message]
-    assert message.thread_ts == ""
-    assert "completed" in message.readable()
+    assert room.shown() == []
+
+
+async def test_a_card_whose_thread_in_direct_messages_is_gone_goes_on_beside_it(
+    room: Stand,
+) -> None:
+    place = await room.in_direct()
+    asked = next(each for each in room.fake.messages(room.direct) if each.ts == place.thread)
+    await room.fake.delete(asked)
+
+    room.outlet.show_card(card_of(room, place=place))
+    await settled(room)
+
+    (message,) = room.shown(room.direct)
+    assert (message.thread_ts, message.pings) == ("", [])
     assert NO_THREAD not in message.readable()
-    assert message.pings == []
 
 
 async def test_after_a_restart_the_same_message_moves(room: Stand) -> None:

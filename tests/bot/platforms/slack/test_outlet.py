@@ -6,9 +6,10 @@ from dataclasses import replace
 import pytest
 
 from bot.errors import DeliveryError
-from bot.platforms.base import Choice, Weight
+from bot.platforms.base import Choice, Stopper, Weight
 from bot.platforms.slack.outlet import ABOVE
 from bot.platforms.slack.texts import ELSEWHERE, IN_FILE, NO_THREAD, REPEATED
+from bot.platforms.wording import KEPT
 from bot.values import Place
 from tests.bot.platforms.slack.speaking import (
     Stand,
@@ -110,6 +111,18 @@ async def test_what_may_be_a_repetition_says_so(room: Stand) -> None:
     assert REPEATED in room.texts()[0]
 
 
+async def test_an_announcement_names_who_stopped_a_run_and_pings_its_owner_only(
+    room: Stand,
+) -> None:
+    stopper = Stopper(room.other, "Root <!channel>")
+
+    await room.outlet.announce(announcement_of(room, stopped_by=stopper))
+
+    message = only(room.shown())
+    assert "Stopped by @Root <!channel>." in message.readable()
+    assert message.pings == [ping(room)]
+
+
 async def test_an_announcement_for_a_channel_is_in_the_channel(room: Stand) -> None:
     await room.outlet.announce(announcement_of(room, place=room.in_channel))
 
@@ -165,17 +178,17 @@ async def test_an_announcement_without_text_says_so(room: Stand) -> None:
 # --- where else ---------------------------------------------------------------------------------
 
 
-async def test_an_announcement_whose_thread_is_gone_is_in_the_channel_and_says_so(
+async def test_an_announcement_whose_thread_is_gone_is_a_direct_message_and_nowhere_else(
     room: Stand,
 ) -> None:
     await room.fake.delete(room.said)
 
     await room.outlet.announce(announcement_of(room))
 
-    message = only(room.shown())
-    assert message.thread_ts == ""
-    assert message.pings == [ping(room)]
-    assert NO_THREAD in message.readable()
+    message = only(room.shown(room.direct))
+    assert ELSEWHERE in message.readable()
+    assert "There is **some**." in message.readable()
+    assert room.shown() == []
 
 
 @pytest.mark.parametrize(
@@ -186,7 +199,46 @@ async def test_a_thread_that_takes_nothing_is_as_good_as_gone(room: Stand, error
 
     await room.outlet.announce(announcement_of(room))
 
-    assert NO_THREAD in only(room.shown()).readable()
+    assert ELSEWHERE in only(room.shown(room.direct)).readable()
+    assert room.shown() == []
+
+
+async def test_when_direct_messages_take_nothing_the_channel_is_told_in_a_line_without_content(
+    room: Stand,
+) -> None:
+    await room.fake.delete(room.said)
+    room.fake.fail("conversations.open", error="user_disabled", times=None)
+
+    with pytest.raises(DeliveryError) as caught:
+        await room.outlet.announce(announcement_of(room))
+
+    assert caught.value.permanent
+    message = only(room.shown())
+    assert message.readable() == f"@alice {KEPT}"
+    assert (message.thread_ts, message.pings) == ("", [ping(room)])
+
+
+async def test_a_question_whose_thread_is_gone_is_asked_in_direct_messages_only(
+    room: Stand,
+) -> None:
+    await room.fake.delete(room.said)
+
+    assert await room.outlet.ask(question_of(room)) == ""
+
+    assert len(room.shown(room.direct)) == 1
+    assert room.shown() == []
+
+
+async def test_an_announcement_whose_thread_in_direct_messages_is_gone_is_beside_it(
+    room: Stand,
+) -> None:
+    place = await room.in_direct()
+    asked = next(each for each in room.fake.messages(room.direct) if each.ts == place.thread)
+    await room.fake.delete(asked)
+
+    await room.outlet.announce(announcement_of(room, place=place))
+
+    assert NO_THREAD in only(room.shown(room.direct)).readable()
 
 
 async def test_an_announcement_whose_channel_is_archived_is_a_direct_message(room: Stand) -> None:

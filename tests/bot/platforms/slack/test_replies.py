@@ -427,16 +427,29 @@ async def test_an_edit_that_slack_does_not_take_is_a_message_instead(room: Stand
 # --- trouble ------------------------------------------------------------------------------------
 
 
-async def test_a_reply_whose_thread_is_gone_is_in_the_channel_for_its_owner(room: Stand) -> None:
+async def test_a_reply_whose_thread_is_gone_is_not_said_in_the_channel(room: Stand) -> None:
     await room.fake.delete(room.said)
     reply = room.outlet.open_reply(room.place, room.owner)
     reply.update("The answer is")
 
-    await reply.finish("The answer is 42.")
+    with pytest.raises(DeliveryError) as caught:
+        await reply.finish("The answer is 42.")
 
-    message = room.shown()[-1]
-    assert message.thread_ts == ""
-    assert message.pings == [f"<@{room.alice.id}>"]
+    assert caught.value.permanent
+    assert not caught.value.fate_unknown
+    assert room.shown() == []
+
+
+async def test_a_reply_whose_thread_in_direct_messages_is_gone_is_said_beside_it(
+    room: Stand,
+) -> None:
+    place = await room.in_direct()
+    asked = next(each for each in room.fake.messages(room.direct) if each.ts == place.thread)
+    await room.fake.delete(asked)
+
+    await room.outlet.open_reply(place, room.owner).finish("The answer is 42.")
+
+    (message,) = room.shown(room.direct)
     assert NO_THREAD in message.readable()
     assert "The answer is 42." in message.readable()
 

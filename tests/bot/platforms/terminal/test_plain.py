@@ -4,8 +4,8 @@ from pathlib import Path
 import pytest
 
 from bot.errors import DeliveryError
-from bot.platforms.base import CommandReply, Incoming
-from bot.platforms.terminal.people import place_of
+from bot.platforms.base import CommandReply, Incoming, Stopper
+from bot.platforms.terminal.people import identity_of, place_of
 from bot.platforms.terminal.plain import plain_text
 from bot.platforms.terminal.surface import Answer
 from bot.platforms.terminal.terminal import Terminal
@@ -124,11 +124,14 @@ async def test_the_chat_ends_only_when_its_runs_have_ended_and_are_announced() -
         await idle()
         assert not chat.chat.done()
 
-        await chat.terminal.outlet.announce(announcement(footer="12,345 tokens"))
+        stopper = Stopper(identity_of("root"), "Root")
+        news = announcement(footer="12,345 tokens", stopped_by=stopper)
+        await chat.terminal.outlet.announce(news)
 
         text = await chat.ended()
     assert text.endswith(
-        "Subagent Result: news completed (1a2b3c4d)\nThere is some.\n12,345 tokens\n"
+        "Subagent Result: news completed (1a2b3c4d)\nThere is some.\nStopped by @Root.\n"
+        "12,345 tokens\n"
     )
 
 

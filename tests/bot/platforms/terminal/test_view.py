@@ -2,11 +2,11 @@ import re
 
 import pytest
 
-from bot.platforms.base import Choice, CommandReply
+from bot.platforms.base import Choice, CommandReply, Stopper
 from bot.platforms.terminal.surface import Answer, Note, Said, Typed
 from bot.platforms.terminal.texts import farewell, number_of, welcome
 from bot.platforms.terminal.view import PANEL_LINES, renderable, to_ansi
-from bot.values import RunStatus
+from bot.values import Identity, RunStatus
 from tests.bot.platforms.terminal.things import (
     ALLOW,
     OPTIONS,
@@ -67,10 +67,12 @@ def test_escape_sequences_do_not_come_through() -> None:
 
 
 def test_a_result_is_a_rounded_panel_with_label_and_id_in_its_title() -> None:
-    text = shown(announcement(text="**Some** news", footer="12,345 tokens"))
+    stopper = Stopper(Identity("terminal", "", "root"), "Root")
+    text = shown(announcement(text="**Some** news", footer="12,345 tokens", stopped_by=stopper))
 
     assert text.startswith("╭─ Subagent Result: news completed (1a2b3c4d) ─")
     assert "│ Some news" in text
+    assert "│ Stopped by @Root." in text
     assert "│ 12,345 tokens" in text
     assert text.rstrip().endswith("╯")
 

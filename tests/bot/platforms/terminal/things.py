@@ -10,6 +10,7 @@ from bot.platforms.base import (
     Choice,
     Confirmation,
     RunCard,
+    Stopper,
     Weight,
 )
 from bot.platforms.terminal.people import identity_of, place_of
@@ -69,6 +70,7 @@ def announcement(
     text: str = "There is some.",
     footer: str = "",
     maybe_repeated: bool = False,
+    stopped_by: Stopper | None = None,
 ) -> Announcement:
     owner = identity_of(name)
     return Announcement(
@@ -79,6 +81,7 @@ def announcement(
         text=text,
         footer=footer,
         maybe_repeated=maybe_repeated,
+        stopped_by=stopped_by,
     )
 
 
