@@ -15,7 +15,7 @@ from bot.conversations.access import AccessSettings
 from bot.events import RunEvent, RunStatusChanged
 from bot.platforms.base import Confirmation, Settlement
 from bot.subagents.limits import SubagentSettings
-from bot.values import Place, RunStatus, short
+from bot.values import RunStatus, short
 from db import run_questions, runs, tables
 from tests.fakes.anthropic_server import Reply
 from tests.stories.asking import ASKS, World
@@ -533,7 +533,7 @@ async def test_the_main_agent_sees_what_a_run_asks_and_passes_the_answer_on(
             call("sessions_send", run_id=run.id, message="Plum"),
             Reply(text="I passed it on."),
         ]
-        elsewhere = Place(PLATFORM, "guild", "elsewhere")
+        elsewhere = Place(PLATFORM, "guild", "room", "another thread")
         await it.say(ALICE, "Tell the baking that it is plum.", elsewhere)
         await it.outlet.replied()
         await it.ended("Bake", RunStatus.COMPLETED)

@@ -4,12 +4,14 @@ import asyncio
 from functools import partial
 
 import pytest
+from sqlalchemy import select
 
 from bot.conversations.answers import SHOWN_SECONDS
 from bot.subagents.settling import settlement_of
 from bot.values import Identity, Role, RunStatus
 from db import run_questions
 from db.run_questions import RunQuestion
+from db.tables import audit
 from tests.fakes.asking import Asked
 from tests.fakes.clock import FakeClock
 from tests.fakes.office import caller
@@ -120,3 +122,25 @@ async def test_an_answer_stirs_the_run_that_waits_for_it_and_so_does_the_end_of_
 
     assert asked.stirred == [answered.run_id, late.run_id]
     assert reply.refused
+
+
+async def test_a_question_is_answered_by_its_owner_or_an_admin_and_by_nobody_else(
+    asked: Asked, alice: Identity, bob: Identity
+) -> None:
+    question, other = await wondering(asked, alice), await wondering(asked, alice)
+    answer = asked.answers.answer
+
+    stranger = await answer(bob, Role.USER, question.id, choice="skip")
+    unanswered = await asked.question(question.id)
+    admin = await answer(bob, Role.ADMIN, question.id, choice="skip")
+    owner = await answer(alice, Role.USER, other.id, choice="skip")
+
+    assert stranger.refused
+    assert stranger == await answer(bob, Role.USER, "0" * 32, choice="skip")
+    assert unanswered.is_open
+    assert not admin.refused
+    assert not owner.refused
+    async with asked.database.snapshot() as tx:
+        rows = await tx.execute(select(audit))
+        noted = [(row.user_id, row.action, row.subject) for row in rows]
+    assert noted == [(bob.key, "answer", question.id)]

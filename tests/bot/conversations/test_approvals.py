@@ -13,7 +13,7 @@ from bot.platforms.base import CommandReply
 from bot.tasks import Tasks
 from bot.values import Identity, Json, Role
 from db.database import Database
-from db.tables import messages
+from db.tables import audit, messages
 from skills.base import Effects, Tool, ToolContext
 from tests.fakes.clock import FakeClock
 from tests.fakes.outlet import FakeOutlet
@@ -145,3 +145,23 @@ async def test_what_expired_or_was_denied_is_never_told_as_begun(
     assert reply.refused
     assert (desk.calls, desk.outlet.told) == (0, [])
     assert ["did not answer in time" in text for text in await desk.remembered()] == [True]
+
+
+async def test_a_confirmation_is_answered_by_its_owner_or_an_admin_and_by_nobody_else(
+    desk: Desk, alice: Identity, bob: Identity
+) -> None:
+    await desk.stored.person(bob)
+    await desk.ask(alice)
+    question = await desk.outlet.asked()
+    answer = desk.approvals.answer
+
+    stranger = await answer(bob, Role.USER, question.id, yes=False)
+    admin = await answer(bob, Role.ADMIN, question.id, yes=False)
+
+    assert stranger.refused
+    assert stranger == await answer(bob, Role.USER, "0" * 32, yes=False)
+    assert not admin.refused
+    async with desk.database.snapshot() as tx:
+        rows = await tx.execute(select(audit))
+        noted = [(row.user_id, row.action, row.subject) for row in rows]
+    assert noted == [(bob.key, "answer", question.id)]

@@ -215,6 +215,20 @@ async def test_only_whom_the_platform_makes_an_admin_lists_everyones_runs(
     assert not listed.failed
 
 
+async def test_a_user_chooses_among_their_own_runs(
+    process: Process, stored: Stored, alice: Identity, bob: Identity
+) -> None:
+    mine = await stored.run(alice, label="mine")
+    await stored.run(bob, label="mine too")
+    admin = replace(process.orchestrator, access=AccessSettings(admins=(spelled(alice),)))
+
+    for orchestrator in (process.orchestrator, admin):
+        for typed in ("", "mine"):
+            choices = await orchestrator.run_choices(alice, typed)
+
+            assert [run_id for run_id, _ in choices] == [mine.id]
+
+
 async def test_a_thread_is_listened_to_as_long_as_its_talk_is_fresh(
     process: Process, clock: FakeClock, alice: Identity, bob: Identity
 ) -> None:

@@ -176,6 +176,19 @@ async def test_in_a_channel_the_situation_names_only_what_its_readers_can_read(
     assert "secret-active" in alone
 
 
+@pytest.mark.parametrize("role", Role)
+@pytest.mark.parametrize("place", [PUBLIC, OTHERS[0], Place("terminal")])
+async def test_the_situation_names_nothing_of_other_users(
+    talk: Talk, bob: Identity, role: Role, place: Place
+) -> None:
+    await started(Talk(talk.database, talk.stored, bob), place, "theirs")
+    turn = await talk.say("How is it going?")
+
+    block = await talk.situation(replace(turn, place=place, role=role))
+
+    assert "theirs" not in block
+
+
 async def test_in_a_direct_message_the_situation_names_the_runs_of_all_places(talk: Talk) -> None:
     await started(talk, PUBLIC, "there")
     turn = await talk.say("How is it going?")

@@ -233,6 +233,7 @@ async def test_a_list_holds_what_goes_on_and_what_ended_within_half_an_hour(
     with pytest.raises(NotAllowedError, match="Only admins"):
         await records.list(caller(alice), everyone=True)
     assert await audited(records.database) == []
+    assert await records.list(admin(bob)) == ([theirs], [])
     active, over = await records.list(admin(bob), everyone=True)
     assert {run.id for run in active} == {going.id, theirs.id}
     assert over == [ended]
