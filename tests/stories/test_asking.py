@@ -15,7 +15,7 @@ from bot.conversations.access import AccessSettings
 from bot.events import RunEvent, RunStatusChanged
 from bot.platforms.base import Confirmation, Settlement
 from bot.subagents.limits import SubagentSettings
-from bot.values import RunStatus, short
+from bot.values import Place, RunStatus, short
 from db import run_questions, runs, tables
 from tests.fakes.anthropic_server import Reply
 from tests.stories.asking import ASKS, World

@@ -158,8 +158,10 @@ async def test_a_confirmation_is_answered_by_its_owner_or_an_admin_and_by_nobody
     stranger = await answer(bob, Role.USER, question.id, yes=False)
     admin = await answer(bob, Role.ADMIN, question.id, yes=False)
 
+    assert stranger is not None
     assert stranger.refused
     assert stranger == await answer(bob, Role.USER, "0" * 32, yes=False)
+    assert admin is not None
     assert not admin.refused
     async with desk.database.snapshot() as tx:
         rows = await tx.execute(select(audit))

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import suppress
+from dataclasses import replace
 
 import pytest
 from sqlalchemy import Table, select, true
@@ -11,7 +12,7 @@ from bot.conversations.durable_commands import MAX_ATTEMPTS
 from bot.platforms.base import CommandReply, Incoming
 from bot.values import Identity, Place
 from db.database import DatabaseSettings
-from db.tables import commands, conversations, outbox, run_messages, subagent_runs, users
+from db.tables import audit, commands, conversations, outbox, run_messages, subagent_runs, users
 from tests.bot.conversations.hearing import Process, message, opened
 from tests.fakes.clock import FakeClock
 from tests.fakes.stored import Stored
@@ -132,6 +133,24 @@ async def test_a_command_has_its_effect_once_wherever_its_process_dies(
     assert await Stored(second.database, second.clock).count(commands) == 0
     assert len(second.told) <= int(died)
     assert len(second.told) == 1 or commits > 1
+
+
+@pytest.mark.parametrize("commits", [1, 2, 3])
+async def test_a_command_of_an_admin_is_audited_once_and_names_no_run_to_others_wherever_it_dies(
+    first: Process, second: Process, alice: Identity, bob: Identity, commits: int
+) -> None:
+    await given(first, alice)
+    channel = Place("discord", "guild", "general")
+    said = message(bob, "/subagents stop sheep", event_id="e1")
+
+    await killed_after(first, replace(said, admin=True, place=channel), commits)
+    await recover(second)
+
+    async with second.database.snapshot() as tx:
+        rows = await tx.execute(select(audit.c.user_id, audit.c.action))
+        assert [tuple(row) for row in rows] == [(bob.key, "stop")]
+    (told,) = second.told
+    assert "sheep" not in str(told)
 
 
 def assert_same_effect(once: list[list[str]], both: list[list[str]]) -> None:
