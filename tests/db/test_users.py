@@ -9,6 +9,7 @@ from bot.values import Identity
 from db import users
 from db.database import Database
 from tests.fakes.clock import FakeClock
+from tests.fakes.stored import Stored
 
 words = st.text(
     st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1, max_size=6
@@ -114,3 +115,21 @@ async def test_who_locks_a_person_makes_others_wait(
             order.append("first")
 
     assert order == ["first", "second"]
+
+
+async def test_only_somebody_else_counts_as_who_stopped_a_run(
+    database: Database, clock: FakeClock, alice: Identity, bob: Identity
+) -> None:
+    stored = Stored(database, clock)
+    await stored.person(bob)
+    mine = await stored.run(alice, cancelled_by=alice.key)
+    theirs = await stored.run(alice, cancelled_by=bob.key)
+    going = await stored.run(alice)
+
+    async with database.snapshot() as tx:
+        assert await users.stopper_of(tx, mine.id) is None
+        assert await users.stopper_of(tx, going.id) is None
+        stopper = await users.stopper_of(tx, theirs.id)
+
+    assert stopper is not None
+    assert stopper.identity == bob
