@@ -91,11 +91,7 @@ class RunCard:
 
 @dataclass(frozen=True, slots=True)
 class Stopper:
-    """The admin who stopped a run of another user.
-
-    Attributes:
-        name: As the platform shows it; not yet cleaned.
-    """
+    """The admin who stopped a run of another user, with the name that the platform shows."""
 
     identity: Identity
     name: str
