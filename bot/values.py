@@ -58,6 +58,14 @@ class Identity:
         return (self.platform, self.workspace, self.account)
 
 
+@dataclass(frozen=True, slots=True)
+class Stopper:
+    """The admin who stopped a run of another user, with the name that the platform shows."""
+
+    identity: Identity
+    name: str
+
+
 class Role(StrEnum):
     """What a person may do: see `bot.conversations.access`."""
 

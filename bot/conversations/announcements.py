@@ -6,10 +6,10 @@ from collections.abc import Mapping, Set
 from datetime import timedelta
 
 from bot.errors import DeliveryError, NotPresentError
-from bot.platforms.base import Announcement, Outlet, Stopper
+from bot.platforms.base import Announcement, Outlet
 from bot.subagents.wording import shown_name
 from bot.tasks import Tasks
-from bot.values import Clock, Identity
+from bot.values import Clock, Identity, Stopper
 from db import outbox, users
 from db.database import Database
 from db.outbox import Item

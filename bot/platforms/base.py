@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Protocol
 
 from bot.platforms.past import Attached, Missed, PastMessage, Quoted
-from bot.values import Identity, Place, RunStatus, StepState
+from bot.values import Identity, Place, RunStatus, StepState, Stopper
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,8 +61,7 @@ class RunCard:
         line: The newest progress report, at most 100 characters; empty for none.
         steps: The newest tool calls, oldest first.
         awaited: A turn waits for the run: its result is in the reply, and is not announced.
-        message_id: The platform's id of the message that shows it, from before a restart; empty
-            for none.
+        message_id: Of the message that shows it, from before a restart; empty for none.
         stopped_by: The shown name of the admin who stopped it; empty for its owner.
     """
 
@@ -87,14 +86,6 @@ class RunCard:
     def earlier_steps(self) -> int:
         """How many tool calls there were before those in `steps`."""
         return max(0, self.tool_calls - len(self.steps)) if self.steps else 0
-
-
-@dataclass(frozen=True, slots=True)
-class Stopper:
-    """The admin who stopped a run of another user, with the name that the platform shows."""
-
-    identity: Identity
-    name: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,8 +144,7 @@ class Confirmation:
     Attributes:
         choices: What may be picked; at most 6.
         open_ended: Any message of the owner in this place is an answer as well.
-        message_id: The platform's id of the message that shows it, from before a restart; empty
-            for none.
+        message_id: Of the message that shows it, from before a restart; empty for none.
     """
 
     id: str
@@ -185,11 +175,7 @@ class Settlement:
 
 @dataclass(frozen=True, slots=True)
 class Delivered:
-    """The platform took it.
-
-    Attributes:
-        message_ids: Its ids of the messages, in order.
-    """
+    """The platform took it: its ids of the messages, in order."""
 
     message_ids: tuple[str, ...] = ()
 

@@ -4,8 +4,7 @@ import pytest
 from sqlalchemy import select
 
 from bot.conversations.access import AccessSettings
-from bot.platforms.base import Stopper
-from bot.values import Identity, RunStatus, short
+from bot.values import Identity, RunStatus, Stopper, short
 from db.tables import audit
 from tests.fakes.anthropic_server import Reply
 from tests.stories.stage import ADMIN, ALICE, BOB, PLATFORM, Play, call, said, stage, task_of

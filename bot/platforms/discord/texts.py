@@ -5,11 +5,11 @@ from collections.abc import Iterator
 
 from bot.agent.plain import LIMIT
 from bot.agent.sanitizer import for_discord, one_line
-from bot.platforms.base import Announcement, Choice, Confirmation, RunCard, Stopper
+from bot.platforms.base import Announcement, Choice, Confirmation, RunCard
 from bot.platforms.paper import Paper
 from bot.platforms.splitting import split
 from bot.platforms.wording import LONGEST_LABEL, look_of, nested, stop_watch
-from bot.values import RunStatus, short
+from bot.values import RunStatus, Stopper, short
 
 #: What fits into one message.
 MOST_CHARACTERS = 2_000

@@ -4,12 +4,12 @@ from pathlib import Path
 import pytest
 
 from bot.errors import DeliveryError
-from bot.platforms.base import CommandReply, Incoming, Stopper
+from bot.platforms.base import CommandReply, Incoming
 from bot.platforms.terminal.people import identity_of, place_of
 from bot.platforms.terminal.plain import plain_text
 from bot.platforms.terminal.surface import Answer
 from bot.platforms.terminal.terminal import Terminal
-from bot.values import RunStatus, StepState
+from bot.values import RunStatus, StepState, Stopper
 from tests.bot.platforms.terminal.pipes import Output, Piped, from_file, idle, piped
 from tests.bot.platforms.terminal.things import OPTIONS, announcement, card, person, question, steps
 from tests.fakes.ears import FakeEars

@@ -2,11 +2,11 @@ import re
 
 import pytest
 
-from bot.platforms.base import Choice, CommandReply, Stopper
+from bot.platforms.base import Choice, CommandReply
 from bot.platforms.terminal.surface import Answer, Note, Said, Typed
 from bot.platforms.terminal.texts import farewell, number_of, welcome
 from bot.platforms.terminal.view import PANEL_LINES, renderable, to_ansi
-from bot.values import Identity, RunStatus
+from bot.values import Identity, RunStatus, Stopper
 from tests.bot.platforms.terminal.things import (
     ALLOW,
     OPTIONS,

@@ -10,11 +10,10 @@ from bot.platforms.base import (
     Choice,
     Confirmation,
     RunCard,
-    Stopper,
     Weight,
 )
 from bot.platforms.terminal.people import identity_of, place_of
-from bot.values import Identity, RunStatus, StepState
+from bot.values import Identity, RunStatus, StepState, Stopper
 
 RUN = "1a2b3c4d-0000-4000-8000-000000000001"
 #: Whether a run may use a tool.
