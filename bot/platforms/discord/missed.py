@@ -98,8 +98,8 @@ class DiscordListening:
             reception.forget(key)
             raise
         if reply is not None and not reply.refused:
-            private = answers.is_private(message.text)
-            await self._answer(place, message, answers.with_more(reply), private=private)
+            text = answers.with_more(reply)
+            await self._answer(place, message, text, private=reply.private)
 
     async def _person(self, account: str, place: Place) -> Person:
         """Return somebody with their roles, which Discord does not send along with old messages."""
