@@ -18,6 +18,7 @@ from sqlalchemy import Engine as SyncEngine
 from sqlalchemy import create_engine, event
 from sqlalchemy.engine import make_url
 
+from bot.engine_log import quieten
 from bot.tasks import Tasks
 
 log = logging.getLogger(__name__)
@@ -55,6 +56,8 @@ class Engine:
         self._draining = False
         self._workflows: dict[str, Any] = {}
         self._active: dict[str, asyncio.Task[Any]] = {}
+        #: Work that is this process's by the engine's record, and that nobody did when last seen.
+        self._idle: set[str] = set()
 
     @classmethod
     @asynccontextmanager
@@ -100,7 +103,7 @@ class Engine:
         """
         from dbos import DBOS  # noqa: PLC0415 - heavy, and needed only here
 
-        _quieten()
+        quieten()
         self._dbos = DBOS
         if database.dialect.name == "postgresql":
             url = database.url.render_as_string(hide_password=False)
@@ -125,6 +128,9 @@ class Engine:
             self._workflows[kind] = self._workflow(kind, work)
         self._dbos.listen_queues([_queue(kind, lane) for kind in self._kinds for lane in lanes])
         self._dbos.launch()
+        # The library would wait for a lost database in each of its threads, in pauses that grow
+        # to a minute and a half. It has no public name for this; what fails is tried again anyway.
+        self._running._sys_db._retry_connection_errors = False  # noqa: SLF001
 
     def _workflow(self, kind: str, work: Work) -> Any:
         @self._dbos.workflow(name=kind, max_recovery_attempts=MAX_ATTEMPTS)  # type: ignore[untyped-decorator]
@@ -215,21 +221,42 @@ class Engine:
     # -- watching --------------------------------------------------------------------------------
 
     async def unknown(self, work_ids: Sequence[str]) -> list[str]:
-        """Return which of these the engine was never given, or has given up on."""
+        """Return which of these the engine was never given, or has given up on.
+
+        Also those that it holds for being done by this process, while nobody does them: it could
+        not store their end. They are returned when seen so a second time, since what has just been
+        claimed is about to begin.
+        """
         if not work_ids:
             return []
         known = await self._list(
             workflow_ids=list(work_ids), status=["PENDING", "ENQUEUED", "DELAYED"]
         )
         names = {workflow.workflow_id for workflow in known}
-        return [work_id for work_id in work_ids if work_id not in names]
+        idle = {
+            workflow.workflow_id
+            for workflow in known
+            if workflow.status == "PENDING"
+            and workflow.executor_id == self._worker_id
+            and workflow.workflow_id not in self._active
+        }
+        left = idle & self._idle
+        self._idle = (self._idle - set(work_ids)) | idle
+        return [work_id for work_id in work_ids if work_id not in names or work_id in left]
 
     async def revive(self, kind: str, work_id: str, lane: str) -> None:
         """Put work in the queue again that the engine holds for ended or was never given."""
         known = await self._list(workflow_ids=[work_id])
-        if known and known[0].status not in {"PENDING", "ENQUEUED", "DELAYED"}:
+        if known and known[0].status == "PENDING":
+            await self._resume(_queue(kind, lane), [work_id])
+            return
+        if known and known[0].status not in {"ENQUEUED", "DELAYED"}:
             await self._delete([work_id])
         await self.submit(kind, work_id, lane)
+
+    async def _resume(self, queue: str, work_ids: list[str]) -> None:
+        resume = self._dbos.resume_workflows_async(work_ids, queue_name=queue)
+        await self._tasks.start(resume, name="resume", fresh_context=True)
 
     async def _delete(self, work_ids: list[str]) -> None:
         await self._tasks.start(
@@ -260,8 +287,7 @@ class Engine:
                 continue
             by_queue.setdefault(_queue(item.name, lane), []).append(item.workflow_id)
         for queue, ids in by_queue.items():
-            resume = self._dbos.resume_workflows_async(ids, queue_name=queue)
-            await self._tasks.start(resume, name="take over", fresh_context=True)
+            await self._resume(queue, ids)
         return [item.workflow_id for item in left]
 
     async def forget_before(self, moment: datetime) -> int:
@@ -341,31 +367,3 @@ def _decode(document: dict[str, Any]) -> Any:
     if "__error__" in document:
         return RuntimeError(document["__error__"])
     return document
-
-
-_EXPECTED = (
-    "DBOSWorkflowCancelledError",
-    "CancelledError",
-    "is cancelled. Aborting",
-    "Asyncio task cancelled for workflow",
-    "console.dbos.dev",
-    "for development and testing",
-    "postgres database to verify existence",
-)
-
-
-class _NoTracebacks(logging.Filter):
-    """Drops what the library logs of cancellations and of what it need not see, and its advert."""
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        text = record.getMessage()
-        return not any(known in text for known in _EXPECTED)
-
-
-def _quieten() -> None:
-    library = logging.getLogger("dbos")
-    if not any(isinstance(kept, _NoTracebacks) for kept in library.filters):
-        library.addFilter(_NoTracebacks())
-    if not library.handlers:
-        library.addHandler(logging.NullHandler())
-    library.propagate = True

@@ -24,7 +24,7 @@ from bot.engine import Engine
 from bot.events import EventBus, log_event
 from bot.models.base import Model
 from bot.models.catalog import PROVIDERS, Choice, Models
-from bot.platforms.base import Outlet, RunCard
+from bot.platforms.base import Outlet
 from bot.running import Bot
 from bot.skillset import Skillset
 from bot.subagents.active import ActiveRuns
@@ -35,12 +35,13 @@ from bot.subagents.manager import Office, SubagentManager
 from bot.subagents.planning import Planner
 from bot.subagents.progress import Cards
 from bot.subagents.records import Records
+from bot.subagents.restarts import Restarts
 from bot.subagents.runner import Runner
 from bot.subagents.settling import Settling
+from bot.subagents.shown_cards import ShownCards
 from bot.tasks import Tasks
 from bot.values import Clock, Identity, Place
 from bot.wires import Wires
-from db import cards
 from db.database import Database
 from db.runs import Run
 from db.steps import StepWriter
@@ -72,7 +73,9 @@ class Parts:
         self.outlets, self.agents, self.worker_id, self.now = outlets, agents, worker_id, now
         self.events = EventBus()
         self.events.subscribe(log_event)
-        self.cards = Cards(self._show_card, partial(tasks.later, name="show a run card"))
+        self.cards = Cards(
+            ShownCards(database, outlets, tasks).show, partial(tasks.later, name="show a run card")
+        )
         self.events.subscribe(self.cards.hear)
         self.active, self.turns = ActiveRuns(), ActiveRuns()
         board = whiteboard.build_for_runs(database, now)
@@ -85,7 +88,8 @@ class Parts:
         )
         self.records = self.wires.records = Records(database, now)
         self.gaps = Gaps(database, config.catch_up, now)
-        self.writer = StepWriter(database, tasks, worker_id=worker_id)
+        self.restarts = Restarts(tasks)
+        self.writer = StepWriter(database, tasks, worker_id=worker_id, stored=self.restarts.passed)
         self.skillset = Skillset(config, database, tasks, agents, self.wires, now)
         self.announcements = self.wires.announcements = Announcements(
             database, outlets, tasks=tasks, worker_id=worker_id, now=now
@@ -267,6 +271,7 @@ class Parts:
             turns=self.turns,
             asking=self._asking_desk(),
             permissions=self.config.permissions.permissions,
+            restarts=self.restarts,
             worker_id=self.worker_id,
             now=self.now,
         )
@@ -294,6 +299,8 @@ class Parts:
             wake=self.wires.hooks().wake,
             announce=self.announcements.deliver_soon,
             is_old=self.gaps.is_old,
+            restarts=self.restarts,
+            worker_id=self.worker_id,
             now=self.now,
         )
 
@@ -322,27 +329,10 @@ class Parts:
             retention=self.config.retention,
             tasks=self.tasks,
             present=present,
+            stored_outcome=self.wires.runner.stored_outcome,
             now=self.now,
             further=self.skillset.duties(self.wires.manager, list(self.outlets)),
         )
-
-    def _show_card(self, card: RunCard) -> None:
-        outlet = self.outlets.get(card.place.platform)
-        if outlet is None:
-            return
-
-        def begun(message_id: str) -> None:
-            self.tasks.start(self._keep_card(card.run_id, message_id), name="keep a card's id")
-
-        try:
-            outlet.show_card(card, begun=begun)
-        except Exception:
-            # A card that cannot be shown must not stop the run that it shows.
-            log.exception("The card of run %s could not be shown", card.run_id)
-
-    async def _keep_card(self, run_id: str, message_id: str) -> None:
-        async with self.database.transaction() as tx:
-            await cards.keep(tx, run_id, message_id)
 
     def _acknowledge(self, place: Place) -> None:
         outlet = self.outlets.get(place.platform)

@@ -47,6 +47,7 @@ class Bot:
         What is left is resumable: another process, or the next start, goes on with it.
         """
         self.engine.drain()
+        self.tasks.start(self.upkeep.announce_leaving(), name="announce leaving")
         runs, turns = self.upkeep.active, self.upkeep.turns
         deadline = asyncio.get_running_loop().time() + seconds
         going = [run_id for run_id, each in runs.by_id.items() if not (each.awaited or each.idle)]

@@ -238,14 +238,21 @@ PATIENCE_SECONDS = 60.0
 Result = TypeVar("Result")
 
 
-async def patiently(work: Callable[[], Awaitable[Result]]) -> Result:
-    """Do a unit of work; while the database is out of reach, again, for at most a minute.
+async def patiently(
+    work: Callable[[], Awaitable[Result]], *, seconds: float | None = None
+) -> Result:
+    """Do a unit of work; while the database is out of reach, again, `PATIENCE_SECONDS` at most.
+
+    Args:
+        work: The unit of work.
+        seconds: Another time, infinite for what nobody would make up for.
 
     It may have been done although the connection broke at the commit: the work itself must see
     that it was, as everything does that is fenced or keyed.
     """
     loop = asyncio.get_running_loop()
-    deadline, wait = loop.time() + PATIENCE_SECONDS, 0.2
+    deadline = loop.time() + (PATIENCE_SECONDS if seconds is None else seconds)
+    wait = 0.2
     while True:
         try:
             return await work()

@@ -124,16 +124,14 @@ _CLAIM = (
         # One that waited for its person had no slot, and takes none by being taken over.
         status=case((runs.c.status.in_([str(s) for s in WAITING]), runs.c.status), else_="running"),
         attempt=runs.c.attempt + 1,
-        crashes=case((runs.c.attempt > 0, runs.c.crashes + 1), else_=0),
-        # Charged: the call that was under way may have been paid for. Not after a drain, which
-        # cut none off that it had not seen the end of.
-        input_tokens=runs.c.input_tokens
-        + case((runs.c.crashes >= 0, runs.c.reserved_tokens), else_=0),
+        # Charged: the call that was under way may have been paid for.
+        input_tokens=runs.c.input_tokens + runs.c.reserved_tokens,
         reserved_tokens=case(
             (runs.c.reserved_tokens > bindparam("b_reserve"), runs.c.reserved_tokens),
             else_=bindparam("b_reserve"),
         ),
         worker_id=bindparam("b_worker"),
+        begun_at=bindparam("b_now", type_=UtcDateTime()),
         started_at=func.coalesce(runs.c.started_at, bindparam("b_now", type_=UtcDateTime())),
         updated_at=bindparam("b_now", type_=UtcDateTime()),
     )
@@ -177,11 +175,11 @@ async def claim(
 
 
 async def release(tx: Transaction, run_id: str, attempt: int, now: datetime) -> None:
-    """Leave a run for another process: it was not this run's fault, so no crash is counted."""
+    """Leave a run for another process; a drain cuts off no call that it had not seen the end of."""
     await tx.execute(
         update(runs)
         .where(runs.c.id == run_id, runs.c.attempt == attempt, runs.c.status.in_(BEGUN))
-        .values(crashes=-1, worker_id="", updated_at=now)
+        .values(reserved_tokens=0, worker_id="", updated_at=now)
     )
 
 

@@ -3,7 +3,7 @@
 import asyncio
 import json
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -98,10 +98,26 @@ class StepWriter:
     process, beside its heartbeats.
     """
 
-    def __init__(self, database: Database, tasks: Tasks, *, worker_id: str = "") -> None:
+    def __init__(
+        self,
+        database: Database,
+        tasks: Tasks,
+        *,
+        worker_id: str = "",
+        stored: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        """Make one for a process.
+
+        Args:
+            database: Where to.
+            tasks: Owns the writing.
+            worker_id: Of the process, to store signs of life; empty for none.
+            stored: Called with the id of work that has made a step.
+        """
         self._database = database
         self._tasks = tasks
         self._worker_id = worker_id
+        self._stored = stored
         self._beat_at = -BEAT_SECONDS
         self._waiting: list[_Waiting] = []
         self._flushing = False
@@ -123,6 +139,7 @@ class StepWriter:
             self._flushing = True
             self._tasks.start(self._flush(), name="step writer", fresh_context=True)
         await stored
+        self._stored(step.work_id)
 
     async def _flush(self) -> None:
         try:

@@ -142,7 +142,11 @@ turns = Table(
     # `user` or `admin`: what its person was when they said it.
     Column("role", String(10), nullable=False, server_default="user"),
     Column("attempt", Integer, nullable=False, server_default=text("0")),
+    # Processes that ended while this was the work that they had started last.
     Column("crashes", Integer, nullable=False, server_default=text("0")),
+    # The start of a process that works on it, and since when: see `workers`.
+    Column("worker_id", String(64), nullable=False, server_default=""),
+    Column("begun_at", UtcDateTime),
     Column("reply_message_id", String(255), nullable=False, server_default=""),
     Column("stop_requested_at", UtcDateTime),
     Column("input_tokens", Integer, nullable=False, server_default=text("0")),
@@ -216,9 +220,11 @@ subagent_runs = Table(
     Column("allowed_tools", StringList),
     Column("blocked_tools", StringList),
     Column("attempt", Integer, nullable=False, server_default=text("0")),
+    # Processes that ended while this was the work that they had started last.
     Column("crashes", Integer, nullable=False, server_default=text("0")),
-    # The start of a process that works on it: see `workers`.
+    # The start of a process that works on it, and since when: see `workers`.
     Column("worker_id", String(64), nullable=False, server_default=""),
+    Column("begun_at", UtcDateTime),
     # The platform's id of the message that shows its card.
     Column("card_message_id", String(255), nullable=False, server_default=""),
     # Its person has answered: it goes on as soon as a slot is free.
@@ -413,7 +419,11 @@ workers = Table(
     Column("ended_platforms", JsonDocument),
     Column("started_at", UtcDateTime, nullable=False),
     Column("beat_at", UtcDateTime, nullable=False),
+    # When it was asked to end.
+    Column("leaving_at", UtcDateTime),
     Column("stopped_at", UtcDateTime),
+    # When others saw that it had died.
+    Column("crashed_at", UtcDateTime),
 )
 
 audit = Table(

@@ -4,7 +4,7 @@ from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Row, case, delete, func, insert, select, update
+from sqlalchemy import Row, delete, func, insert, select, update
 
 from bot.values import Identity, Place, Role, new_sortable_id
 from db.database import Transaction
@@ -161,16 +161,23 @@ async def claim_next(tx: Transaction, conversation_id: str, now: datetime) -> st
     return str(waiting)
 
 
-async def begin(tx: Transaction, turn_id: str) -> Turn | None:
-    """Begin an attempt and return the turn; `None` when it is over."""
-    done = await tx.execute(
-        update(turns)
-        .where(turns.c.id == turn_id, turns.c.status == "running")
-        .values(
-            attempt=turns.c.attempt + 1,
-            crashes=case((turns.c.attempt > 0, turns.c.crashes + 1), else_=0),
-        )
-    )
+async def begin(
+    tx: Transaction, turn_id: str, *, worker_id: str, now: datetime, first: bool = False
+) -> Turn | None:
+    """Begin an attempt and return the turn; `None` when it is over.
+
+    Args:
+        tx: The transaction.
+        turn_id: Which turn.
+        worker_id: The start of the process that works on it.
+        now: The time.
+        first: Only if no attempt was made before.
+    """
+    which = [turns.c.id == turn_id, turns.c.status == "running"]
+    if first:
+        which.append(turns.c.attempt == 0)
+    begun = {"attempt": turns.c.attempt + 1, "worker_id": worker_id, "begun_at": now}
+    done = await tx.execute(update(turns).where(*which).values(begun))
     return await get(tx, turn_id) if done.rowcount else None
 
 
@@ -221,11 +228,11 @@ async def idle_places(tx: Transaction, platform: str, *, since: datetime) -> lis
 
 
 async def release(tx: Transaction, turn_id: str, attempt: int) -> None:
-    """Leave a turn for another process, without counting a crash."""
+    """Leave a turn for another process."""
     await tx.execute(
         update(turns)
         .where(turns.c.id == turn_id, turns.c.attempt == attempt, turns.c.status == "running")
-        .values(crashes=-1)
+        .values(worker_id="")
     )
 
 

@@ -14,7 +14,7 @@ from db.upsert import insert_into
 TAKE_OVER_LOCK = 0x5EC1_0E03
 
 
-def _time(tx: Transaction, *, ago: timedelta = timedelta(0)) -> ColumnElement[Any]:
+def time_of(tx: Transaction, *, ago: timedelta = timedelta(0)) -> ColumnElement[Any]:
     """Return the time by the database's clock, which is the same for all processes."""
     seconds = ago.total_seconds()
     if tx.dialect.name == "postgresql":
@@ -27,7 +27,7 @@ def _time(tx: Transaction, *, ago: timedelta = timedelta(0)) -> ColumnElement[An
 
 async def start(tx: Transaction, worker_id: str, platforms: list[str]) -> None:
     """Enter a process that has just started."""
-    now = _time(tx)
+    now = time_of(tx)
     row = insert(workers).values(id=worker_id, platforms=platforms, started_at=now, beat_at=now)
     await tx.execute(row)
 
@@ -35,12 +35,18 @@ async def start(tx: Transaction, worker_id: str, platforms: list[str]) -> None:
 async def beat(tx: Transaction, worker_id: str) -> bool:
     """Store a sign of life; `False` when the process was forgotten and must enter again."""
     this = workers.c.id == worker_id
-    return (await tx.execute(update(workers).where(this).values(beat_at=_time(tx)))).rowcount > 0
+    return (await tx.execute(update(workers).where(this).values(beat_at=time_of(tx)))).rowcount > 0
+
+
+async def leave(tx: Transaction, worker_id: str) -> None:
+    """Enter that a process was asked to end: whatever comes now is no crash."""
+    this = workers.c.id == worker_id
+    await tx.execute(update(workers).where(this).values(leaving_at=time_of(tx)))
 
 
 async def stop(tx: Transaction, worker_id: str) -> None:
     """Enter that a process ended in good order."""
-    now = _time(tx)
+    now = time_of(tx)
     this = workers.c.id == worker_id
     await tx.execute(update(workers).where(this).values(stopped_at=now, beat_at=now))
 
@@ -82,7 +88,7 @@ async def try_take_over_lock(tx: Transaction) -> bool:
 
 async def alive(tx: Transaction, within: timedelta) -> list[str]:
     """Return the processes with a sign of life within this time that have not stopped."""
-    heard = workers.c.beat_at >= _time(tx, ago=within)
+    heard = workers.c.beat_at >= time_of(tx, ago=within)
     return list(await tx.scalars(select(workers.c.id).where(heard, workers.c.stopped_at.is_(None))))
 
 
@@ -94,7 +100,7 @@ async def last_seen(tx: Transaction) -> dict[str, datetime]:
 
 async def forget(tx: Transaction, silent_for: timedelta) -> None:
     """Delete processes without a sign of life for this long."""
-    await tx.execute(delete(workers).where(workers.c.beat_at < _time(tx, ago=silent_for)))
+    await tx.execute(delete(workers).where(workers.c.beat_at < time_of(tx, ago=silent_for)))
 
 
 async def note(

@@ -2,8 +2,9 @@
 
 import asyncio
 import logging
-from collections.abc import Mapping, Set
+from collections.abc import Awaitable, Callable, Mapping, Set
 from datetime import timedelta
+from math import inf
 
 from bot.errors import DeliveryError, NotPresentError
 from bot.platforms.base import Announcement, Outlet
@@ -11,7 +12,7 @@ from bot.subagents.wording import shown_name
 from bot.tasks import Tasks
 from bot.values import Clock, Identity, Stopper
 from db import outbox, users
-from db.database import Database
+from db.database import Database, Transaction, patiently
 from db.outbox import Item
 from db.users import User
 
@@ -79,8 +80,7 @@ class Announcements:
             async with asyncio.timeout(SEND_SECONDS):
                 delivered = await outlet.announce(_announcement(item, stopper))
         except NotPresentError:
-            async with self._database.transaction() as tx:
-                await outbox.wait(tx, item)
+            await self._book(lambda tx: outbox.wait(tx, item))
             return False
         except TimeoutError:
             unknown = DeliveryError("The platform did not answer.", fate_unknown=True)
@@ -94,9 +94,25 @@ class Announcements:
             unknown = DeliveryError(f"{type(error).__name__}", fate_unknown=True)
             await self._failed(item, unknown)
             return False
-        async with self._database.transaction() as tx:
-            await outbox.delivered(tx, item.key, list(delivered.message_ids), self._now())
+        message_ids = list(delivered.message_ids)
+
+        async def book(tx: Transaction) -> None:
+            await outbox.delivered(tx, item.key, message_ids, self._now())
+
+        await self._book(book)
         return True
+
+    async def _book(self, change: Callable[[Transaction], Awaitable[None]]) -> None:
+        """Store what became of a send, however long the database is out of reach.
+
+        What is not booked counts as possibly sent, and would be sent again.
+        """
+
+        async def write() -> None:
+            async with self._database.transaction() as tx:
+                await change(tx)
+
+        await patiently(write, seconds=inf)
 
     async def _failed(self, item: Item, error: DeliveryError) -> None:
         now = self._now()
@@ -105,7 +121,8 @@ class Announcements:
         wait = max(wait, timedelta(seconds=min(error.retry_after_seconds, 3_600)))
         hopeless = error.permanent or tried_for + wait > GIVE_UP_AFTER
         twice_unknown = error.fate_unknown and item.maybe_repeated
-        async with self._database.transaction() as tx:
+
+        async def book(tx: Transaction) -> None:
             if hopeless or twice_unknown:
                 await outbox.block(tx, item, error=str(error))
                 log.warning("The announcement %s is blocked: %s", item.key, error)
@@ -117,6 +134,8 @@ class Announcements:
                     error=str(error),
                     maybe_repeated=error.fate_unknown,
                 )
+
+        await self._book(book)
 
     async def deliver_waiting(self, user: Identity) -> None:
         """Deliver, in order, what has waited for this person to be there."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
-from enum import StrEnum
+from functools import partial
 
 from bot.agent.base_agent import AgentConfig, BaseAgent
 from bot.agent.journal import StoredJournal
@@ -19,8 +19,15 @@ from bot.agent.sanitizer import one_line
 from bot.agent.settings import AgentSettings
 from bot.agent.toolbox import Toolbox
 from bot.conversations.gaps import quote
+from bot.conversations.shown import Fate, NoInbox, NoReporter, Shown
 from bot.conversations.turn_context import Beginning, TurnContext
-from bot.errors import BotError, DeliveryError, FencedError, LeftError
+from bot.errors import (
+    BotError,
+    DatabaseUnreachableError,
+    DeliveryError,
+    FencedError,
+    LeftError,
+)
 from bot.logs import bound
 from bot.models.base import Model
 from bot.platforms.base import Outlet, ReplyStream
@@ -28,6 +35,7 @@ from bot.subagents.active import ActiveRuns, Why
 from bot.subagents.budget import Unlimited
 from bot.subagents.clock import WorkClock
 from bot.subagents.equipment import opaque
+from bot.subagents.restarts import Restarts
 from bot.subagents.runner import MAX_CRASHES, OUR_FAULT
 from bot.tasks import Tasks
 from bot.values import Clock, RunStatus, utc_now
@@ -40,8 +48,6 @@ from skills.base import Tool, ToolContext
 log = logging.getLogger(__name__)
 
 STOPPED = "_(stopped)_"
-#: How a model's thoughts begin while they are all that there is to show.
-THOUGHT = "💭"
 SEND_SECONDS = 60.0
 LIMITS = {
     RunStatus.MAX_STEPS: "_(I stopped here: a turn has only so many steps. Say “go on”.)_",
@@ -75,33 +81,9 @@ class Desk:
     wake: Callable[[str, str], None]
     announce: Callable[[str], None]
     is_old: Callable[[datetime], bool]
+    restarts: Restarts
+    worker_id: str
     now: Clock = utc_now
-
-
-@dataclass(slots=True)
-class Shown:
-    """What a reply shows while it grows: the finished steps and the one that is streaming."""
-
-    reply: ReplyStream | None
-    progress: Progress
-    text: str = ""
-    quote: str = ""
-
-    def grow(self, text: str) -> None:
-        """Take the text of the step that is streaming."""
-        whole = f"{self.progress.partial_text()}\n\n{text}".strip()
-        if self.reply is not None:
-            self.reply.update(self.quote + whole)
-        if not text.startswith(THOUGHT):
-            self.text = whole
-
-
-class Fate(StrEnum):
-    """What became of a reply that was sent."""
-
-    ARRIVED = "arrived"
-    FAILED = "failed"
-    UNKNOWN = "unknown"
 
 
 @dataclass(slots=True)
@@ -113,12 +95,27 @@ class Turns:
 
     async def work(self, turn_id: str) -> None:
         """Do one attempt at a turn, until it is answered or cannot go on in this process."""
-        async with self.desk.database.transaction() as tx:
-            turn = await turns.begin(tx, turn_id)
-        if turn is None:
-            return
-        with bound(turn=turn.id, user=turn.user.key, conversation=turn.conversation_id):
-            await self._work(turn)
+        try:
+            turn = await self._begin(turn_id)
+            if turn is None:
+                return
+            with bound(turn=turn.id, user=turn.user.key, conversation=turn.conversation_id):
+                await self._work(turn)
+        finally:
+            self.desk.restarts.passed(turn_id)
+
+    async def _begin(self, turn_id: str) -> Turn | None:
+        desk = self.desk
+        begin = partial(turns.begin, turn_id=turn_id, worker_id=desk.worker_id, now=desk.now())
+        async with desk.database.transaction() as tx:
+            turn = await begin(tx, first=True)
+            waits = turn is None and await desk.restarts.must_wait(tx, turn_id)
+            if turn is None and not waits:
+                turn = await begin(tx)
+        if waits:
+            await desk.restarts.wait(turn_id)
+            return await self._begin(turn_id)
+        return turn
 
     async def _work(self, turn: Turn) -> None:
         active = self.active.enter(turn.id)
@@ -132,6 +129,11 @@ class Turns:
             log.warning("Turn %s has been taken over by another process", turn.id)
             await self._abandon(shown)
             return
+        except (LeftError, DatabaseUnreachableError) as outage:
+            # It is resumed when the database is back; until then its user reads what it waits for.
+            shown.grow(f"⏸ {outage}")
+            await self._abandon(shown)
+            raise
         except asyncio.CancelledError:
             if active.why is not Why.STOPPED:
                 await self._shielded(self._leave(turn, shown))
@@ -160,11 +162,18 @@ class Turns:
         return outlet.open_reply(turn.place, turn.user, turn.reply_message_id, begun=begun)
 
     async def _keep_reply(self, turn: Turn, message_id: str) -> None:
-        async with self.desk.database.transaction() as tx:
-            await turns.keep_reply(tx, turn.id, message_id)
+        async def keep() -> None:
+            async with self.desk.database.transaction() as tx:
+                await turns.keep_reply(tx, turn.id, message_id)
+
+        await patiently(keep)
 
     async def _attempt(self, turn: Turn, progress: Progress, shown: Shown) -> AgentResult:
         if turn.crashes >= MAX_CRASHES:
+            earlier = Progress()
+            earlier.begin([], await self._journal(turn).load())
+            if earlier.halt is not None:
+                return earlier.result()
             error = f"The bot's process ended {MAX_CRASHES} times in a row while answering this."
             return AgentResult(status=RunStatus.FAILED, text="", error=error)
         clock = WorkClock(self.desk.settings.turn_timeout_seconds)
@@ -226,14 +235,7 @@ class Turns:
     def _around(self, turn: Turn, clock: WorkClock, beginning: Beginning) -> Surroundings:
         desk = self.desk
         return Surroundings(
-            journal=StoredJournal(
-                database=desk.database,
-                writer=desk.writer,
-                table="turns",
-                work_id=turn.id,
-                attempt=turn.attempt,
-                now=desk.now,
-            ),
+            journal=self._journal(turn),
             meter=Unlimited(),
             timer=clock,
             inbox=NoInbox(),
@@ -252,6 +254,17 @@ class Turns:
                 private=beginning.private,
             ),
             spent_before=turn.tokens,
+        )
+
+    def _journal(self, turn: Turn) -> StoredJournal:
+        """Return the steps of one attempt at a turn."""
+        return StoredJournal(
+            database=self.desk.database,
+            writer=self.desk.writer,
+            table="turns",
+            work_id=turn.id,
+            attempt=turn.attempt,
+            now=self.desk.now,
         )
 
     # -- how it ends -----------------------------------------------------------------------------
@@ -308,7 +321,7 @@ class Turns:
         text: str,
         *,
         foreign: bool,
-        arrived: "Fate",
+        arrived: Fate,
         refused: bool,
     ) -> None:
         now = self.desk.now()
@@ -337,7 +350,7 @@ class Turns:
             )
             await outbox.put(tx, item, now)
 
-    async def _say(self, shown: Shown, text: str) -> "Fate":
+    async def _say(self, shown: Shown, text: str) -> Fate:
         if shown.reply is None:
             return Fate.FAILED
         try:

@@ -26,6 +26,7 @@ from db import (
     changes,
     commands,
     conversations,
+    crashes,
     files,
     outbox,
     run_messages,
@@ -86,6 +87,7 @@ class Upkeep:
         typed: Carries out commands that a dead process left.
         active: The runs at work in this process; `turns` holds the turns.
         present: Who sits at this process's terminal, if anybody does.
+        stored_outcome: Gives what a run came to that nobody works on: see `Runner`.
         further: Duties that this module does not know, done as often as the sweep.
         platforms: Those whose work this process may do.
     """
@@ -107,6 +109,7 @@ class Upkeep:
     tasks: Tasks
     present: Callable[[], Identity | None]
     now: Clock
+    stored_outcome: Callable[[Run, Outcome], Awaitable[Outcome]]
     further: Sequence[Callable[[], Awaitable[None]]] = ()
     heartbeat: Heartbeat = field(default_factory=Heartbeat)
 
@@ -116,7 +119,9 @@ class Upkeep:
             for seconds, duty in (
                 (BEAT_SECONDS, self.beat),
                 (POLL_SECONDS, self.poll),
+                (SWEEP_SECONDS, self.recover),
                 (SWEEP_SECONDS, self.sweep),
+                (SWEEP_SECONDS, self.database.checkpoint),
                 (self.settings.cleanup_interval_seconds, self.clean_up),
                 *((SWEEP_SECONDS, duty) for duty in self.further),
             ):
@@ -136,6 +141,11 @@ class Upkeep:
                 # Forgotten while the machine slept.
                 await workers.start(tx, self.worker_id, list(self.platforms))
         self.heartbeat.beat()
+
+    async def announce_leaving(self) -> None:
+        """Enter that this process was asked to end: whatever comes, it has not crashed."""
+        async with self.database.heartbeat() as tx:
+            await workers.leave(tx, self.worker_id)
 
     async def leave(self) -> None:
         """Enter that this process ends in good order."""
@@ -172,12 +182,14 @@ class Upkeep:
 
     # -- taking over, delivering -----------------------------------------------------------------
 
-    async def sweep(self) -> None:
-        """Take over what is left behind, deliver what is due, close what has expired."""
+    async def recover(self) -> None:
+        """Take over what is left behind, and begin what nobody works on."""
         await self.take_over()
         await self._revive_runs()
         await self._revive_turns()
-        await self.database.checkpoint()
+
+    async def sweep(self) -> None:
+        """Deliver what is due, close what has expired."""
         await self.announcements.sweep()
         await self.answers.expire()
         person = self.present()
@@ -197,6 +209,7 @@ class Upkeep:
             if not await workers.try_take_over_lock(tx):
                 return
             alive = await self._alive(tx)
+            await crashes.count(tx, alive)
             under_way = self.announcements.under_way
             unsure = await outbox.recover(tx, alive, me=self.worker_id, under_way=under_way)
             commands_left = await self.typed.take_over(tx, alive, self.platforms)
@@ -269,7 +282,8 @@ class Upkeep:
             alive = await self._alive(tx)
         for run in left:
             outcome = self._outcome_of_orphan(run, alive)
-            if outcome is not None and run.id not in self.active.by_id:
+            if outcome is not None and not self.active.holds(run.id):
+                outcome = await self.stored_outcome(run, outcome)
                 await self.endings.end(run, outcome, attempt=run.attempt)
 
     def _outcome_of_orphan(self, run: Run, alive: Sequence[str]) -> Outcome | None:
@@ -281,7 +295,8 @@ class Upkeep:
         if silent > LOST_AFTER:
             return Outcome(status=RunStatus.LOST)
         asked = run.cancel_requested_at
-        if asked and asked < self.now() - STOP_OVERDUE and run.worker_id not in alive:
+        others = {*alive} - {self.worker_id}
+        if asked and asked < self.now() - STOP_OVERDUE and run.worker_id not in others:
             return Outcome(status=RunStatus.CANCELLED)
         return None
 

@@ -63,11 +63,11 @@ class ActiveRuns:
 
     Attributes:
         by_id: Those that can be stopped.
-        ending: The tasks of those whose end is being told and stored.
+        ending: The tasks of those whose end is being told and stored, and which run it is.
     """
 
     by_id: dict[str, ActiveRun] = field(default_factory=dict)
-    ending: set[asyncio.Task[None]] = field(default_factory=set)
+    ending: dict[asyncio.Task[None], str] = field(default_factory=dict)
 
     def enter(self, run_id: str) -> ActiveRun:
         """Enter the current task as the one that works on a run."""
@@ -81,8 +81,12 @@ class ActiveRuns:
         """Take a run out again: what is left of its task is its end."""
         if self.by_id.get(run_id) is active:
             del self.by_id[run_id]
-        self.ending.add(active.task)
-        active.task.add_done_callback(self.ending.discard)
+        self.ending[active.task] = run_id
+        active.task.add_done_callback(lambda task: self.ending.pop(task, None))
+
+    def holds(self, run_id: str) -> bool:
+        """Whether a run is at work here, or its end is being stored."""
+        return run_id in self.by_id or run_id in self.ending.values()
 
     def stop(self, run_id: str) -> bool:
         """Cancel a run's model call and tools at once; `False` when it is not at work here."""

@@ -23,6 +23,7 @@ from bot.subagents.clock import WorkClock
 from bot.subagents.limits import SubagentSettings
 from bot.subagents.progress import Cards, RunReporter
 from bot.subagents.requests import FOREIGN, PRIVATE
+from bot.subagents.restarts import Restarts
 from bot.tasks import Tasks
 from bot.values import Clock, Identity, Role, utc_now
 from db.database import Database
@@ -59,6 +60,7 @@ class Workshop:
     tools_of: Callable[[Run], tuple[Tool, ...]]
     guide_of: Callable[[tuple[str, ...], tuple[str, ...]], str]
     worker_id: str
+    restarts: Restarts
     now: Clock = utc_now
 
 

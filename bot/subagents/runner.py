@@ -2,13 +2,12 @@
 
 import asyncio
 import logging
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from dataclasses import replace
 
 from bot.agent.base_agent import INTERRUPTED_OUTPUT, BaseAgent
 from bot.agent.messages import estimate_tokens
 from bot.agent.progress import AgentResult, Progress
-from bot.agent.protocols import AnswerEntry
 from bot.errors import BotError, FencedError, LeftError
 from bot.events import RunStarted, RunStatusChanged
 from bot.logs import bound
@@ -45,12 +44,15 @@ class Runner:
 
     async def work(self, run_id: str) -> None:
         """Do one attempt at a run, until it is over or cannot go on in this process."""
-        claimed = await self._claim(run_id)
-        if claimed is None:
-            return
-        run, owner, mail = claimed
-        with bound(run=run.id, user=run.user_id, conversation=run.conversation_id):
-            await self._work(run, owner, mail=mail)
+        try:
+            claimed = await self._claim(run_id)
+            if claimed is None:
+                return
+            run, owner, mail = claimed
+            with bound(run=run.id, user=run.user_id, conversation=run.conversation_id):
+                await self._work(run, owner, mail=mail)
+        finally:
+            self._shop.restarts.passed(run_id)
 
     async def _work(self, run: Run, owner: Identity, *, mail: bool) -> None:
         active = self._active.enter(run.id)
@@ -87,28 +89,34 @@ class Runner:
 
     async def _claim(self, run_id: str) -> tuple[Run, Identity, bool] | None:
         """Begin an attempt; return the run, its owner, and whether a message waits for it."""
-        shop = self._shop
+        shop, run, owner = self._shop, None, None
+        mail: Sequence[tuple[str, str]] = ()
         async with shop.database.transaction() as tx:
             before = await runs.get(tx, run_id)
             if before is None or before.status.final:
                 return None
-            reserve = estimate_tokens(before.task) + min(
-                shop.agent_settings.max_response_tokens, INTERRUPTED_OUTPUT
-            )
-            run = await runs.claim(
-                tx,
-                run_id,
-                worker_id=shop.worker_id,
-                reserve=min(reserve, before.token_budget),
-                now=shop.now(),
-            )
-            owner = await users.get(tx, before.user_id)
-            mail = await run_messages.unread(tx, run_id)
+            waits = before.attempt > 0 and await shop.restarts.must_wait(tx, run_id)
+            if not waits:
+                reserve = estimate_tokens(before.task) + min(
+                    shop.agent_settings.max_response_tokens, INTERRUPTED_OUTPUT
+                )
+                run = await runs.claim(
+                    tx,
+                    run_id,
+                    worker_id=shop.worker_id,
+                    reserve=min(reserve, before.token_budget),
+                    now=shop.now(),
+                )
+                owner = await users.get(tx, before.user_id)
+                mail = await run_messages.unread(tx, run_id)
+        if waits:
+            await shop.restarts.wait(run_id)
+            return await self._claim(run_id)
         if run is None or owner is None:
             return None
         silent_for = (shop.now() - before.updated_at).total_seconds()
         if silent_for > LOST_AFTER_SECONDS:
-            await self._end(run, Outcome(status=RunStatus.LOST))
+            await self._end(run, await self.stored_outcome(run, Outcome(status=RunStatus.LOST)))
             return None
         shop.cards.track(run, owner.identity)
         known = {"run_id": run.id, "user_id": run.user_id}
@@ -124,14 +132,8 @@ class Runner:
         progress: Progress,
         clock: WorkClock,
     ) -> Outcome:
-        if run.cancel_requested_at is not None:
-            return Outcome(status=RunStatus.CANCELLED, text=await self._earlier_text(run))
-        if run.crashes >= MAX_CRASHES:
-            error = f"Its process ended {MAX_CRASHES} times in a row while it was at work."
-            text = await self._earlier_text(run)
-            return Outcome(status=RunStatus.FAILED, text=text, error=error)
-        if clock.hard_left() <= 0:
-            return Outcome(status=RunStatus.TIMEOUT, text=await self._earlier_text(run))
+        if (over := _over_already(run, clock)) is not None:
+            return await self.stored_outcome(run, over)
         try:
             async with asyncio.timeout(clock.hard_left()) as limit:
                 clock.cuts_off(limit)
@@ -180,11 +182,20 @@ class Runner:
     async def _shielded(self, work: Coroutine[None, None, None]) -> None:
         await asyncio.shield(self._shop.tasks.start(work, name="end of a run"))
 
-    async def _earlier_text(self, run: Run) -> str:
-        """Return the words of the steps that earlier attempts finished."""
-        entries = await self._equipment.journal(run, WorkClock(1)).load()
-        texts = [entry.answer.text.strip() for entry in entries if isinstance(entry, AnswerEntry)]
-        return "\n\n".join(text for text in texts if text)
+    async def stored_outcome(self, run: Run, otherwise: Outcome) -> Outcome:
+        """Return what earlier attempts came to: completed, where the final answer is stored.
+
+        Args:
+            run: The run.
+            otherwise: The outcome of a run without a final answer; its text is what is stored.
+        """
+        clock, progress = WorkClock(run.timeout_ms / 1000, run.seconds_used), Progress()
+        entries = await self._equipment.journal(run, clock).load()
+        progress.begin([], entries)
+        progress.charge(run.tokens)
+        if progress.halt is None:
+            return replace(otherwise, text=progress.partial_text())
+        return _outcome(progress.result(), clock)
 
     def _went_wrong(self, run: Run, progress: Progress, error: Exception, *, late: bool) -> Outcome:
         """Return the outcome; a database out of reach is none: the run is left resumable."""
@@ -212,6 +223,16 @@ class Runner:
             model=progress.answers[-1].model,
             transcript=progress.transcript(),
         )
+
+
+def _over_already(run: Run, clock: WorkClock) -> Outcome | None:
+    """Return the outcome of a run that may not go on; `None` for one that may."""
+    if run.cancel_requested_at is not None:
+        return Outcome(status=RunStatus.CANCELLED)
+    if run.crashes >= MAX_CRASHES:
+        error = f"Its process ended {MAX_CRASHES} times in a row while it was at work."
+        return Outcome(status=RunStatus.FAILED, error=error)
+    return Outcome(status=RunStatus.TIMEOUT) if clock.hard_left() <= 0 else None
 
 
 def _outcome(result: AgentResult, clock: WorkClock) -> Outcome:

@@ -79,3 +79,8 @@ def upgrade() -> None:
     op.create_index(op.f("ix_changes_user_id_kind_id"), "changes", ["user_id", "kind", "id"])
     op.create_index(op.f("ix_changes_user_id_id"), "changes", ["user_id", "id"])
     op.create_index(op.f("ix_changes_created_at"), "changes", ["created_at"])
+    for table in ("turns", "subagent_runs"):
+        op.add_column(table, sa.Column("begun_at", sa.DateTime(timezone=True)))
+    op.add_column("turns", sa.Column("worker_id", sa.String(64), nullable=False, server_default=""))
+    for name in ("leaving_at", "crashed_at"):
+        op.add_column("workers", sa.Column(name, sa.DateTime(timezone=True)))

@@ -94,7 +94,7 @@ class StoredWork:
     async def begin(self) -> int:
         async with self.database.transaction() as tx:
             if self.table == "turns":
-                begun = await turns.begin(tx, self.work_id)
+                begun = await turns.begin(tx, self.work_id, worker_id="w", now=self.clock())
                 return begun.attempt if begun else 0
             claimed = await runs.claim(tx, self.work_id, worker_id="w", reserve=0, now=self.clock())
             return claimed.attempt if claimed else 0

@@ -101,7 +101,7 @@ async def test_a_queued_run_cannot_begin(
     assert await stored.read_run(run.id) == run
 
 
-async def test_the_call_under_way_when_a_process_died_is_charged_and_its_crash_counted(
+async def test_the_call_under_way_when_an_attempt_was_cut_off_is_charged_and_that_alone_is_no_crash(
     database: Database, clock: FakeClock, stored: Stored, alice: Identity
 ) -> None:
     run = await stored.run(alice, input_tokens=100)
@@ -112,7 +112,7 @@ async def test_the_call_under_way_when_a_process_died_is_charged_and_its_crash_c
     assert first is not None
     assert second is not None
     assert (first.input_tokens, first.crashes) == (100, 0)
-    assert (second.input_tokens, second.reserved_tokens, second.crashes) == (110, 10, 1)
+    assert (second.input_tokens, second.reserved_tokens, second.crashes) == (110, 10, 0)
     assert second.started_at == first.started_at
 
 

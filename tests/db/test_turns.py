@@ -6,14 +6,16 @@ from datetime import datetime, timedelta
 
 from hypothesis import given
 from hypothesis import strategies as st
-from sqlalchemy import select
+from sqlalchemy import select, text
 
 from bot.values import Identity, Place
 from db import conversations, turns
 from db.database import Database, DatabaseSettings
 from db.tables import conversations as table
+from db.tables import turns as turn_table
 from db.turns import Turn
 from tests.fakes.clock import FakeClock
+from tests.fakes.patience import eventually
 from tests.fakes.stored import Stored, room
 
 
@@ -164,7 +166,7 @@ async def test_a_stale_attempt_cannot_end_a_turn_and_a_turn_ends_once(
 
     assert (await read(database, turn_id)).status == "done"
     async with database.transaction() as tx:
-        assert await turns.begin(tx, turn_id) is None
+        assert await turns.begin(tx, turn_id, worker_id="w", now=clock()) is None
 
 
 async def test_a_late_end_does_not_free_a_conversation_that_answers_the_next_turn(
@@ -184,23 +186,81 @@ async def test_a_late_end_does_not_free_a_conversation_that_answers_the_next_tur
     assert active == second
 
 
-async def test_crashes_are_counted_and_leaving_in_good_order_is_none(
-    database: Database, stored: Stored, alice: Identity
+async def test_another_attempt_is_no_crash_by_itself_and_belongs_to_its_process(
+    database: Database, stored: Stored, clock: FakeClock, alice: Identity
 ) -> None:
     conversation = await stored.conversation(alice)
     turn_id = await stored.turn(alice, conversation)
     await stored.claim_turn(conversation)
-    await stored.begin_turn(turn_id)
-    crashed = await stored.begin_turn(turn_id)
+    first = await stored.begin_turn(turn_id)
     async with database.transaction() as tx:
-        await turns.release(tx, turn_id, 1)
-    again = await stored.begin_turn(turn_id)
-    async with database.transaction() as tx:
-        await turns.release(tx, turn_id, again.attempt)
-    left = await stored.begin_turn(turn_id)
+        refused = await turns.begin(tx, turn_id, worker_id="w2", now=clock(), first=True)
+        second = await turns.begin(tx, turn_id, worker_id="w2", now=clock())
+        worker = await tx.scalar(select(turn_table.c.worker_id))
+        await turns.release(tx, turn_id, 2)
+        left = await tx.scalar(select(turn_table.c.worker_id))
 
-    assert [turn.crashes for turn in (crashed, again, left)] == [1, 2, 0]
-    assert left.attempt == 4
+    assert refused is None
+    assert second is not None
+    assert [(turn.attempt, turn.crashes) for turn in (first, second)] == [(1, 0), (2, 0)]
+    assert (worker, left) == ("w2", "")
+
+
+async def test_a_turn_that_comes_while_another_ends_is_begun_by_one_of_the_two(
+    postgres_url: str, clock: FakeClock, alice: Identity
+) -> None:
+    async with Database.open(DatabaseSettings(url=postgres_url)) as database:
+        stored = Stored(database, clock)
+        conversation = await stored.conversation(alice)
+        first = await stored.turn(alice, conversation)
+        await stored.claim_turn(conversation)
+        ending = await stored.begin_turn(first)
+        ended, woken, looked = asyncio.Event(), asyncio.Event(), asyncio.Event()
+        waiting = text(
+            "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' "
+            "AND datname = current_database()"
+        )
+
+        async def come() -> str | None:
+            await ended.wait()
+            async with database.transaction() as tx:
+                message = await conversations.say(
+                    tx, conversation, role="user", text="And now?", now=clock()
+                )
+                await turns.add(
+                    tx,
+                    conversation,
+                    user=alice,
+                    place=room(alice),
+                    message_id=message,
+                    now=clock(),
+                )
+                claimed = await turns.claim_next(tx, conversation, clock())
+                looked.set()
+                if claimed is None:
+                    await woken.wait()
+                return claimed
+
+        async def end_first() -> str | None:
+            async with database.transaction() as tx:
+                await turns.end(tx, ending, status="done", now=clock())
+                ended.set()
+
+                async def tried() -> bool:
+                    return looked.is_set() or bool(await tx.scalar(waiting))
+
+                # Whoever does not wait for this row sees the conversation busy now.
+                await eventually(tried, "the other one waits or has looked")
+            claimed = await stored.claim_turn(conversation)
+            woken.set()
+            return claimed
+
+        async with asyncio.timeout(20), asyncio.TaskGroup() as group:
+            ends = group.create_task(end_first())
+            comes = group.create_task(come())
+
+        claimed = [each for each in (ends.result(), comes.result()) if each is not None]
+        assert len(claimed) == 1
 
 
 async def test_a_stop_reaches_a_turn_under_way_and_no_other(

@@ -78,7 +78,7 @@ async def test_a_run_that_waits_outlives_a_database_out_of_reach(database_url: s
         table = subagent_runs
         await change(it.bot, table, table.c.id == run.id, updated_at=long_ago)
         reply = await it.bot.orchestrator.answer(ALICE, question.id, choice="2")
-        await it.bot.upkeep.sweep()
+        await it.bot.upkeep.recover()
         ended = await it.ended("Bake", RunStatus.COMPLETED)
 
         assert left.status is RunStatus.WAITING_INPUT

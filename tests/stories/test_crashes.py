@@ -4,13 +4,23 @@ import asyncio
 import json
 import signal
 import sys
+from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from sqlalchemy import insert, select
 
+from bot.agent.messages import Answer, Usage, to_json
+from bot.values import Json, RunStatus, new_run_id, utc_now
+from db.database import Database, DatabaseSettings
+from db.runs import place_columns
+from db.tables import steps, workers
 from tests.fakes.anthropic_server import FakeAnthropic, Reply
+from tests.fakes.patience import eventually
+from tests.fakes.stored import Stored
 from tests.stories.actor import actor
-from tests.stories.stage import Play, call, is_run, said
+from tests.stories.stage import ALICE, ROOM, Play, call, is_run, said, stage
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -184,6 +194,97 @@ async def test_a_run_that_takes_its_process_down_each_time_is_given_up_after_thr
     assert "failed" in told["title"]
     assert "3 times" in told["text"]
     assert last.events("tool") == []
+
+
+async def test_a_run_that_takes_its_process_down_ends_alone(sqlite_url: str) -> None:
+    failed: list[str] = []
+
+    def script(body: Json) -> Reply:
+        if "Explode" in said(body["messages"][0]):
+            return call("explode")
+        if failed:
+            return Reply(text="Finished.")
+        # Long enough for the process to end before it is a step.
+        return replace(call("look", at=str(len(body["messages"]))), latency_seconds=2.0)
+
+    async with FakeAnthropic(script) as server:
+        starts, calm, told = 0, ["one", "two", "three"], {}
+        while not failed:
+            async with actor(sqlite_url, server.url) as bot:
+                if not starts:
+                    for name in calm[:2]:
+                        bot.say("alice", f"/subagents spawn --label {name} Work on {name}")
+                    bot.say("bob", "/subagents spawn --label bad Explode at once")
+                    bot.say("carol", f"/subagents spawn --label {calm[2]} Work on it")
+                starts += 1
+                ended = await bot.until(lambda line: line["event"] in {"gone", "announcement"})
+                if ended["event"] == "announcement":
+                    failed.append(ended["title"])
+                    await bot.until(lambda _: len(bot.events("announcement")) == 4)
+                    told = {line["title"]: line["text"] for line in bot.events("announcement")}
+
+    assert "“bad”" in failed[0]
+    assert "3 times" in told.pop(failed[0])
+    assert list(told.values()) == ["Finished."] * 3
+    assert starts <= 7
+
+
+async def test_a_process_that_is_killed_while_it_is_asked_to_end_has_not_crashed(
+    sqlite_url: str,
+) -> None:
+    async def is_leaving() -> bool:
+        beside = Database.open(DatabaseSettings(url=sqlite_url))
+        async with beside as database, database.snapshot() as tx:
+            leaving = select(workers.c.id).where(workers.c.leaving_at.is_not(None))
+            return len(list(await tx.scalars(leaving))) > kills
+
+    kills = 0
+    play = Play(runs={"Work": [*[Reply(text="x", fault="hang")] * 4, Reply(text="Done.")]})
+    async with FakeAnthropic(play) as server:
+        while kills < 4:
+            async with actor(sqlite_url, server.url, drain_seconds=60) as bot:
+                if not kills:
+                    bot.say("alice", SPAWN)
+                await server.received(kills + 1)
+                bot.signal(signal.SIGTERM)
+                await eventually(is_leaving, "the process is known to leave")
+                await bot.kill()
+                kills += 1
+        async with actor(sqlite_url, server.url) as last:
+            told = await last.event("announcement")
+
+    assert told["text"] == "Done."
+
+
+async def test_a_run_whose_final_answer_is_stored_is_completed_however_often_it_crashed(
+    database_url: str,
+) -> None:
+    async with stage(database_url, Play()) as it:
+        stored = Stored(it.bot.database, utc_now)
+        long_ago = utc_now() - timedelta(hours=3)
+        run_id = new_run_id()
+        answer = to_json(Answer(text="The barn is red.", usage=Usage(input=5, output=5)))
+        body: Json = {"received": None, "answer": answer, "limit": None, "read": []}
+        async with it.bot.database.transaction() as tx:
+            row = {"work_id": run_id, "seq": 0, "kind": "answer", "body": body}
+            await tx.execute(insert(steps).values(**row, created_at=long_ago))
+        run = await stored.run(
+            ALICE,
+            id=run_id,
+            **place_columns(ROOM),
+            status="running",
+            attempt=4,
+            crashes=3,
+            updated_at=long_ago,
+            agent="general",
+            cancel_requested_at=long_ago,
+        )
+        await it.bot.upkeep.recover()
+        announced = await it.outlet.announced(run.id)
+
+        assert "The barn is red." in announced.text
+        assert (await stored.read_run(run.id)).status is RunStatus.COMPLETED
+        assert it.play.asked == []
 
 
 async def test_a_process_asked_to_end_leaves_its_runs_to_the_next_one(database_url: str) -> None:

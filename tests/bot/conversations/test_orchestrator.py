@@ -63,7 +63,7 @@ async def test_messages_of_one_conversation_wait_for_their_turn_and_begin_in_ord
     order = [first]
     for _ in range(2):
         async with process.database.transaction() as tx:
-            turn = await turn_queries.begin(tx, order[-1])
+            turn = await turn_queries.begin(tx, order[-1], worker_id="w", now=clock())
             assert turn is not None
             await turn_queries.end(tx, turn, status="done", now=clock())
         process.orchestrator.wake(turn.conversation_id, alice.platform)

@@ -1,0 +1,43 @@
+"""Shows run cards in their places, and stores which message shows each."""
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from bot.platforms.base import Outlet, RunCard
+from bot.tasks import Tasks
+from db import cards
+from db.database import Database, patiently
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class ShownCards:
+    """The run cards that this process shows."""
+
+    database: Database
+    outlets: Mapping[str, Outlet]
+    tasks: Tasks
+
+    def show(self, card: RunCard) -> None:
+        """Show a card in its place, if this process serves the platform."""
+        outlet = self.outlets.get(card.place.platform)
+        if outlet is None:
+            return
+
+        def begun(message_id: str) -> None:
+            self.tasks.start(self._keep(card.run_id, message_id), name="keep a card's id")
+
+        try:
+            outlet.show_card(card, begun=begun)
+        except Exception:
+            # A card that cannot be shown must not stop the run that it shows.
+            log.exception("The card of run %s could not be shown", card.run_id)
+
+    async def _keep(self, run_id: str, message_id: str) -> None:
+        async def keep() -> None:
+            async with self.database.transaction() as tx:
+                await cards.keep(tx, run_id, message_id)
+
+        await patiently(keep)
