@@ -3,6 +3,7 @@
 import asyncio
 from dataclasses import replace
 from datetime import datetime, timedelta
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,6 +18,13 @@ from db.turns import Turn
 from tests.fakes.clock import FakeClock
 from tests.fakes.patience import eventually
 from tests.fakes.stored import Stored, room
+
+
+#: How many transactions wait for a lock.
+WAITING = text(
+    "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' "
+    "AND datname = current_database()"
+)
 
 
 async def end(database: Database, turn: Turn, clock: FakeClock, status: str = "done") -> bool:
@@ -216,25 +224,17 @@ async def test_a_turn_that_comes_while_another_ends_is_begun_by_one_of_the_two(
         await stored.claim_turn(conversation)
         ending = await stored.begin_turn(first)
         ended, woken, looked = asyncio.Event(), asyncio.Event(), asyncio.Event()
-        waiting = text(
-            "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' "
-            "AND datname = current_database()"
-        )
 
         async def come() -> str | None:
             await ended.wait()
             async with database.transaction() as tx:
-                message = await conversations.say(
-                    tx, conversation, role="user", text="And now?", now=clock()
-                )
-                await turns.add(
-                    tx,
-                    conversation,
-                    user=alice,
-                    place=room(alice),
-                    message_id=message,
-                    now=clock(),
-                )
+                where: dict[str, Any] = {
+                    "user": alice,
+                    "place": room(alice),
+                    "message_id": "m",
+                    "now": clock(),
+                }
+                await turns.add(tx, conversation, **where)
                 claimed = await turns.claim_next(tx, conversation, clock())
                 looked.set()
                 if claimed is None:
@@ -247,7 +247,7 @@ async def test_a_turn_that_comes_while_another_ends_is_begun_by_one_of_the_two(
                 ended.set()
 
                 async def tried() -> bool:
-                    return looked.is_set() or bool(await tx.scalar(waiting))
+                    return looked.is_set() or bool(await tx.scalar(WAITING))
 
                 # Whoever does not wait for this row sees the conversation busy now.
                 await eventually(tried, "the other one waits or has looked")
