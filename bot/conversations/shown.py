@@ -5,24 +5,18 @@ from enum import StrEnum
 
 from bot.agent.progress import Progress
 from bot.platforms.base import ReplyStream
+from bot.values import RunStatus
 
+#: Longest wait for a platform to take a reply.
+SEND_SECONDS = 60.0
+STOPPED = "_(stopped)_"
+LIMITS = {
+    RunStatus.MAX_STEPS: "_(I stopped here: a turn has only so many steps. Say “go on”.)_",
+    RunStatus.MAX_TOOL_CALLS: "_(I stopped here: a turn has only so many tool calls.)_",
+    RunStatus.TIMEOUT: "_(I stopped here: a turn has only so much time. Say “go on”.)_",
+}
 #: How a model's thoughts begin while they are all that there is to show.
 THOUGHT = "💭"
-
-
-class NoInbox:
-    """A turn has no inbox: what people say meanwhile is the next turn."""
-
-    async def take(self) -> list[tuple[str, str]]:
-        """Return nothing."""
-        return []
-
-
-class NoReporter:
-    """A turn has no card: its reply is what moves."""
-
-    def moved(self, **_: object) -> None:
-        """Do nothing."""
 
 
 @dataclass(slots=True)

@@ -19,7 +19,7 @@ from bot.agent.sanitizer import one_line
 from bot.agent.settings import AgentSettings
 from bot.agent.toolbox import Toolbox
 from bot.conversations.gaps import quote
-from bot.conversations.shown import Fate, NoInbox, NoReporter, Shown
+from bot.conversations.shown import LIMITS, SEND_SECONDS, STOPPED, Fate, Shown
 from bot.conversations.turn_context import Beginning, TurnContext
 from bot.errors import (
     BotError,
@@ -46,14 +46,6 @@ from db.turns import Turn
 from skills.base import Tool, ToolContext
 
 log = logging.getLogger(__name__)
-
-STOPPED = "_(stopped)_"
-SEND_SECONDS = 60.0
-LIMITS = {
-    RunStatus.MAX_STEPS: "_(I stopped here: a turn has only so many steps. Say “go on”.)_",
-    RunStatus.MAX_TOOL_CALLS: "_(I stopped here: a turn has only so many tool calls.)_",
-    RunStatus.TIMEOUT: "_(I stopped here: a turn has only so much time. Say “go on”.)_",
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,10 +104,10 @@ class Turns:
             waits = turn is None and await desk.restarts.must_wait(tx, turn_id)
             if turn is None and not waits:
                 turn = await begin(tx)
-        if waits:
-            await desk.restarts.wait(turn_id)
-            return await self._begin(turn_id)
-        return turn
+        if not waits:
+            return turn
+        await desk.restarts.wait(turn_id)
+        return await self._begin(turn_id)
 
     async def _work(self, turn: Turn) -> None:
         active = self.active.enter(turn.id)
@@ -130,7 +122,6 @@ class Turns:
             await self._abandon(shown)
             return
         except (LeftError, DatabaseUnreachableError) as outage:
-            # It is resumed when the database is back; until then its user reads what it waits for.
             shown.grow(f"⏸ {outage}")
             await self._abandon(shown)
             raise

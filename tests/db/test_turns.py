@@ -19,7 +19,6 @@ from tests.fakes.clock import FakeClock
 from tests.fakes.patience import eventually
 from tests.fakes.stored import Stored, room
 
-
 #: How many transactions wait for a lock.
 WAITING = text(
     "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' "
