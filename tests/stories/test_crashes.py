@@ -14,7 +14,7 @@ from sqlalchemy import insert, select
 from bot.agent.messages import Answer, Usage, to_json
 from bot.values import Json, RunStatus, new_run_id, utc_now
 from db.database import Database, DatabaseSettings
-from db.runs import place_columns
+from db.places import place_columns
 from db.tables import steps, workers
 from tests.fakes.anthropic_server import FakeAnthropic, Reply
 from tests.fakes.patience import eventually
