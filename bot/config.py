@@ -19,7 +19,7 @@ from bot.errors import ConfigError
 from bot.interpolation import Key, Tree
 from bot.mcp.settings import McpSettings
 from bot.models.catalog import ModelSettings
-from bot.net.settings import FetchSettings
+from bot.net.settings import FetchSettings, WebSettings
 from bot.platforms.discord.settings import DiscordSettings
 from bot.platforms.slack.settings import SlackSettings
 from bot.rest.settings import RestSettings
@@ -115,6 +115,7 @@ class Config(Settings):
     shell: ShellSettings = Field(
         ShellSettings(), description="Commands in a sandbox, in those workspaces: docs/shell.md."
     )
+    web: WebSettings = Field(WebSettings(), description="What agents may tell the web.")
     fetch: FetchSettings = Field(
         FetchSettings(), description="Web pages that the models ask for (web_fetch)."
     )

@@ -60,6 +60,7 @@ from skills import agents as agent_tools
 from skills.base import Skill
 from skills.loading import fitting, load
 from skills.registry import SkillRegistry
+from skills.web_addresses import AddressPolicy
 
 log = logging.getLogger(__name__)
 
@@ -102,6 +103,7 @@ class Skillset:
         self.agent_skills = SkillFolders([Path(each) for each in config.agent_skills.folders])
         self._sandbox: Sandbox | None = None
         self._looked_at: datetime | None = None
+        self._addresses = AddressPolicy(database, config.web.composed_addresses)
         self._dropped_at: datetime | None = None
         self._search: SearchProvider | None = None
 
@@ -220,7 +222,7 @@ class Skillset:
         pages = Web(fetch, reserve=self._config.reserve) if fetch.enabled else None
         if pages is None and self._search is None:
             return []
-        return [web.build(pages, self._search, seconds=fetch.seconds)]
+        return [web.build(pages, self._search, policy=self._addresses, seconds=fetch.seconds)]
 
     def guide_of(self, names: tuple[str, ...], tools: tuple[str, ...]) -> str:
         """Return what the prompt of a run says of Agent Skills.

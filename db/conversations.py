@@ -252,6 +252,17 @@ async def get(tx: Transaction, message_id: str) -> StoredMessage | None:
     return _message(row) if row else None
 
 
+async def user_texts(tx: Transaction, conversation_id: str, limit: int) -> list[str]:
+    """Return what users said last in a conversation, newest first, with what they quoted."""
+    rows = await tx.execute(
+        select(messages.c.text, messages.c.quoted)
+        .where(messages.c.conversation_id == conversation_id, messages.c.role == "user")
+        .order_by(messages.c.id.desc())
+        .limit(limit)
+    )
+    return [text for row in rows for text in (row.text, *(q["text"] for q in row.quoted or ()))]
+
+
 async def text_of(tx: Transaction, message_id: str) -> str:
     """Return the text of a message; empty if there is none."""
     found: str | None = await tx.scalar(select(messages.c.text).where(messages.c.id == message_id))

@@ -384,6 +384,19 @@ seen_events = Table(
     Index(None, "created_at"),
 )
 
+web_addresses = Table(
+    "web_addresses",
+    metadata,
+    # The id of a turn, or of a run that no turn began.
+    Column("root_id", String(36), primary_key=True),
+    # Those that a message, a search result or a page has named, in order.
+    Column("addresses", JsonDocument, nullable=False),
+    # How many of them were read after private material.
+    Column("fetches", Integer, nullable=False, server_default=text("0")),
+    Column("created_at", UtcDateTime, nullable=False),
+    Index(None, "created_at"),
+)
+
 commands = Table(
     "commands",
     metadata,

@@ -77,6 +77,7 @@ class ToolContext:
             the bot wrote: pages, files, results, other users' messages.
         private: The prompt of the step that makes the call holds private material: files, notes,
             memories, calendars, personal services, other places.
+        root_id: The id of the turn whose run makes the call; empty in the turn itself.
     """
 
     user: Identity
@@ -95,6 +96,12 @@ class ToolContext:
     spent: Callable[[Usage], None] = _uncounted
     foreign: bool = False
     private: bool = False
+    root_id: str = ""
+
+    @property
+    def root(self) -> str:
+        """The id of the turn that this work belongs to; of the run, where no turn began it."""
+        return self.root_id or self.work_id
 
     @property
     def cause(self) -> Cause:
@@ -104,6 +111,7 @@ class ToolContext:
 
 Prepare = Callable[[ToolContext, Json], Awaitable[tuple[Json, str]]]
 ReachOf = Callable[[ToolContext, Json], Awaitable[Reach]]
+ReasonToAsk = Callable[[ToolContext, Json], Awaitable[str]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,6 +134,8 @@ class Tool:
         reach: The farthest that any of its calls reaches.
         reach_of: Returns the reach of one call, where the calls of a tool differ (a new file, or
             one that replaces another). It runs before the call, and must not change anything.
+        reason_to_ask: Returns why the user must agree to one call, where that depends on the call;
+            empty when they need not. It may raise `ToolError` to refuse the call.
     """
 
     name: str
@@ -143,6 +153,7 @@ class Tool:
     private: bool = True
     reach: Reach = Reach.ACTS_BEYOND
     reach_of: ReachOf | None = None
+    reason_to_ask: ReasonToAsk | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,6 +196,7 @@ def tool(  # noqa: PLR0913 - every declaration of a tool
     private: bool = True,
     reach: Reach | None = None,
     reach_of: ReachOf | None = None,
+    reason_to_ask: ReasonToAsk | None = None,
     name: str | None = None,
 ) -> Callable[[Callable[..., Awaitable[str]]], Tool]:
     """Make a tool of an async function: its signature and docstring are what the model reads.
@@ -230,6 +242,7 @@ def tool(  # noqa: PLR0913 - every declaration of a tool
             private=private,
             reach=reach,
             reach_of=reach_of,
+            reason_to_ask=reason_to_ask,
         )
 
     return decorate

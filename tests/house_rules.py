@@ -155,6 +155,7 @@ LATE = {
     "bot.mcp.tools": ("jsonschema",),
     "bot.models.anthropic_client": ("aiohttp", "httpx2"),
     "bot.models.openai": ("aiohttp", "httpx2"),
+    "bot.net.free_addresses": ("tld", "yarl"),
     "bot.net.guard": ("aiohttp",),
     "bot.net.urls": ("yarl",),
     "bot.net.web": ("aiohttp", "yarl"),

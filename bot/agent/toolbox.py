@@ -121,6 +121,12 @@ class Toolbox:
         if refusal or tool is None:
             return ToolResult(call.id, refusal, failed=True)
         verdict = self._verdict(tool, call.arguments)
+        if verdict.decision is Decision.ALLOW and tool.reason_to_ask is not None:
+            try:
+                reason = await tool.reason_to_ask(context, call.arguments)
+            except ToolError as error:
+                return ToolResult(call.id, str(error), failed=True)
+            verdict = Verdict(Decision.ASK, reason) if reason else verdict
         asks = verdict.decision is Decision.ASK
         if verdict.decision is Decision.DENY:
             return self._denied(call, verdict)

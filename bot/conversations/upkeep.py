@@ -36,6 +36,7 @@ from db import (
     todos,
     turns,
     users,
+    web_addresses,
     workers,
 )
 from db.database import Database, Transaction
@@ -51,6 +52,8 @@ DEAD_AFTER = timedelta(seconds=10)
 OVERDUE = timedelta(seconds=10)
 #: A stop that nobody has carried out for so long is carried out here.
 STOP_OVERDUE = timedelta(seconds=10)
+#: Longer than any turn lives with its runs.
+KEPT_ADDRESSES = timedelta(days=2)
 LOST_AFTER = timedelta(seconds=LOST_AFTER_SECONDS)
 
 
@@ -316,6 +319,7 @@ class Upkeep:
             await conversations.forget_events_before(tx, now - timedelta(hours=kept.events_hours))
             await commands.forget_before(tx, now - timedelta(hours=kept.events_hours))
             await workers.forget(tx, timedelta(days=1))
+            await web_addresses.forget(tx, now - KEPT_ADDRESSES, limit=100)
         await self.engine.forget_before(now - timedelta(days=1))
 
 

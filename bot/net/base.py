@@ -1,5 +1,6 @@
 """What comes of a request to the web, and what can go wrong: nothing here is slow to import."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -9,6 +10,10 @@ UNREACHABLE = (
     "That page cannot be reached from here. Check the address, or look for the same thing "
     "elsewhere."
 )
+
+
+#: Returns whether a redirect from one address to another is followed.
+Follows = Callable[[str, str], bool]
 
 
 class WebError(ToolError):
@@ -40,8 +45,12 @@ class Answer:
 class Fetches(Protocol):
     """Gets pages of the public web."""
 
-    async def fetch(self, address: str) -> Answer:
+    async def fetch(self, address: str, *, follows: Follows | None = None) -> Answer:
         """Return what is at an address that nobody vouches for.
+
+        Args:
+            address: With its scheme.
+            follows: `None` follows all redirects.
 
         Raises:
             WebError: It is not to be had.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from bot.disk import DiskReserve
 from bot.net.addresses import WEB_PORTS, Addresses, AnyAddress, PublicAddresses, networks
-from bot.net.base import UNREACHABLE, Answer, WebError
+from bot.net.base import UNREACHABLE, Answer, Follows, WebError
 from bot.net.bodies import ENCODINGS, MEGABYTE, BodyLimits, check_type, read_body
 from bot.net.guard import Doors, NotOurOwn, open_guarded
 from bot.net.settings import FetchSettings
@@ -29,6 +29,10 @@ _ACCEPT = "text/html, application/xhtml+xml, text/*;q=0.9, application/json;q=0.
 _CERTIFICATE = (
     "The server there does not prove that it is who it claims to be (its certificate is not "
     "valid). Use another page."
+)
+_ELSEWHERE = (
+    "The page redirects to another site, which is not followed after private material was read. "
+    "Use another page."
 )
 _BROKE_OFF = (
     "The server broke off, or answered with what is no web page. Try again, or use another."
@@ -63,8 +67,13 @@ class Web:
         self._doors = doors
         self._limits = BodyLimits(wire=int(settings.megabytes * MEGABYTE))
 
-    async def fetch(self, address: str) -> Answer:
+    async def fetch(self, address: str, *, follows: Follows | None = None) -> Answer:
         """Return what is at an address that nobody vouches for, redirects followed.
+
+        Args:
+            address: With its scheme.
+            follows: Returns whether a redirect from one address to another is followed; `None`
+                follows all.
 
         Raises:
             WebError: It is not to be had.
@@ -79,13 +88,15 @@ class Web:
                 open_guarded(self._addresses, self._doors) as session,
             ):
                 with _told():
-                    return await self._follow(session, url)
+                    return await self._follow(session, url, follows)
         except TimeoutError:
             raise WebError(
                 f"The page did not come within {seconds:g} seconds. Use another, or try later."
             ) from None
 
-    async def _follow(self, session: "aiohttp.ClientSession", url: "URL") -> Answer:
+    async def _follow(
+        self, session: "aiohttp.ClientSession", url: "URL", follows: Follows | None
+    ) -> Answer:
         headers = {
             "Accept": _ACCEPT,
             "Accept-Encoding": ENCODINGS,
@@ -102,6 +113,8 @@ class Web:
                 raise WebError(f"The page redirects more than {len(hops)} times. Use another.")
             hops.append(str(url))
             url = next_hop(url, location)
+            if follows is not None and not follows(hops[-1], str(url)):
+                raise WebError(_ELSEWHERE)
 
     async def _page(self, response: "aiohttp.ClientResponse", hops: tuple[str, ...]) -> Answer:
         if response.status != HTTPStatus.OK:

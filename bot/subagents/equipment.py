@@ -22,7 +22,7 @@ from bot.subagents.budget import Budget
 from bot.subagents.clock import WorkClock
 from bot.subagents.limits import SubagentSettings
 from bot.subagents.progress import Cards, RunReporter
-from bot.subagents.requests import FOREIGN, PRIVATE
+from bot.subagents.requests import FOREIGN, PRIVATE, ROOT
 from bot.subagents.restarts import Restarts
 from bot.tasks import Tasks
 from bot.values import Clock, Identity, Role, utc_now
@@ -110,6 +110,7 @@ class Equipment:
                 ask=asking.ask,
                 foreign=bool(run.metadata.get(FOREIGN)),
                 private=bool(run.metadata.get(PRIVATE)),
+                root_id=run.metadata.get(ROOT, ""),
             ),
             spent_before=run.tokens,
             discount_before=run.discounted_tokens,

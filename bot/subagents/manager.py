@@ -163,7 +163,7 @@ class SubagentManager:
         kept = plan.values["metadata"]
         rules = [*kept.get("permissions", ()), *parent.metadata.get("permissions", ())]
         apart = kept.get("own_workspace") or parent.metadata.get("own_workspace")
-        plan.values["metadata"] = {"permissions": rules, "own_workspace": bool(apart)}
+        plan.values["metadata"] = {**kept, "permissions": rules, "own_workspace": bool(apart)}
         left = max(100, parent.token_budget - parent.weighted_tokens)
         plan.values["token_budget"] = min(plan.values["token_budget"], left)
 

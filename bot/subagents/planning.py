@@ -10,7 +10,7 @@ from bot.agent.plain import plain
 from bot.agent.sanitizer import one_line
 from bot.errors import BadRequestError
 from bot.subagents.limits import SubagentSettings, clamp
-from bot.subagents.requests import FOREIGN, PRIVATE, Caller, RunRequest
+from bot.subagents.requests import FOREIGN, PRIVATE, ROOT, Caller, RunRequest
 from bot.values import Json, derived_run_id, new_run_id
 from db.places import place_columns
 
@@ -89,6 +89,8 @@ class Planner:
             "metadata": _kept(request, definition, caller),
             **place_columns(caller.place),
         }
+        if caller.root_id:
+            plan.values["metadata"][ROOT] = caller.root_id
         return plan
 
     def agent_meant(self, name: object) -> str:

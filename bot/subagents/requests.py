@@ -7,11 +7,13 @@ from bot.values import Identity, Json, Place, Role
 from db.runs import Run
 from skills.base import ToolContext
 
-__all__ = ["FOREIGN", "PRIVATE", "Caller", "Run", "RunRequest", "Spawned"]
+__all__ = ["FOREIGN", "PRIVATE", "ROOT", "Caller", "Run", "RunRequest", "Spawned"]
 
 #: Keys of a run's metadata: its task was written from a prompt with foreign content, or with
 #: private material.
 FOREIGN, PRIVATE = "foreign", "private"
+#: Key of a run's metadata: the turn that began the work which it belongs to.
+ROOT = "root_id"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +27,7 @@ class Caller:
         call_key: (work, call) when a tool asks: asked again after a crash, it means the same run.
         run_id: The run that asks; `None` for the main agent and for commands.
         depth: 0 for the main agent and for commands.
+        root_id: The turn that began this work, or the run that no turn began; empty for a command.
         command_id: The stored command that asks: carried out again after a crash, it means the
             same run and the same message; empty for none.
         foreign: The prompt that asks holds content that neither the user nor the bot wrote.
@@ -41,6 +44,7 @@ class Caller:
     call_key: tuple[str, str] | None = None
     run_id: str | None = None
     depth: int = 0
+    root_id: str = ""
     command_id: str = ""
     foreign: bool = False
     private: bool = False
@@ -70,6 +74,7 @@ class Caller:
             depth=context.depth,
             foreign=context.foreign,
             private=context.private,
+            root_id=context.root,
         )
 
 

@@ -84,3 +84,12 @@ def upgrade() -> None:
     op.add_column("turns", sa.Column("worker_id", sa.String(64), nullable=False, server_default=""))
     for name in ("leaving_at", "crashed_at"):
         op.add_column("workers", sa.Column(name, sa.DateTime(timezone=True)))
+    op.create_table(
+        "web_addresses",
+        sa.Column("root_id", sa.String(length=36), nullable=False),
+        sa.Column("addresses", document, nullable=False),
+        sa.Column("fetches", sa.Integer(), server_default=sa.text("0"), nullable=False),
+        sa.Column("created_at", sa.DateTime(timezone=True), nullable=False),
+        sa.PrimaryKeyConstraint("root_id", name=op.f("pk_web_addresses")),
+    )
+    op.create_index(op.f("ix_web_addresses_created_at"), "web_addresses", ["created_at"])

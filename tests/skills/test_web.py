@@ -1,7 +1,7 @@
 """The tools `web_fetch` and `web_search`, from the call to what the model reads."""
 
 import html
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -12,11 +12,12 @@ from hypothesis import strategies as st
 from bot.agent.messages import Usage
 from bot.agent.permissions import Decision, Permissions, read_rules
 from bot.errors import ToolError
-from bot.net.base import UNREACHABLE
-from bot.search.base import Hit, Spent, uncounted
-from bot.values import Identity
-from skills.base import Effects
-from skills.web import PART_CHARACTERS, WARNING, build, in_parts
+from bot.net.base import UNREACHABLE, Fetches
+from bot.search.base import Hit, SearchProvider, Spent, uncounted
+from bot.values import Identity, Json
+from skills import web as skill
+from skills.base import Effects, Skill, ToolContext
+from skills.web import PART_CHARACTERS, WARNING, in_parts
 from tests.fakes.around import caller as caller_of_a_run
 from tests.fakes.calls import Caller
 from tests.fakes.clock import FakeClock
@@ -39,6 +40,28 @@ class FakeSearch:
         self.asked.append((query, most))
         spent(COST)
         return self.hits
+
+
+class AllowingPolicy:
+    """Lets every address be read, and keeps those that were found."""
+
+    def __init__(self) -> None:
+        self.learned: list[str] = []
+
+    async def reason_to_ask(self, context: ToolContext, arguments: Json) -> str:
+        return ""
+
+    async def learn(self, context: ToolContext, addresses: Iterable[str]) -> None:
+        self.learned += addresses
+
+    async def redirects(self, context: ToolContext) -> None:
+        return None
+
+
+def build(
+    web: Fetches | None, search: SearchProvider | None = None, policy: skill.Policy | None = None
+) -> Skill:
+    return skill.build(web, search, policy=policy or AllowingPolicy())
 
 
 @pytest.fixture
@@ -284,3 +307,21 @@ def about(address: str) -> tuple[str, ...]:
     fetch = next(tool for tool in build(FakeWeb().web()).tools if tool.name == "web_fetch")
     assert fetch.subjects is not None
     return fetch.subjects({"url": address})
+
+
+async def test_addresses_of_pages_and_of_results_are_known_from_then_on(
+    there: FakeWeb, alice: Identity, clock: FakeClock
+) -> None:
+    policy = AllowingPolicy()
+    search = FakeSearch(Hit(title="Whales", url="https://whales.example/", text="Large."))
+    caller = Caller(build(there.web(), search, policy), alice, clock)
+    there.pages["whales.example/"] = response(PAGE)
+
+    await caller.call("web_search", query="whales")
+    await caller.call("web_fetch", url="http://whales.example/")
+
+    assert policy.learned == [
+        "https://whales.example/",
+        "http://whales.example/",
+        "http://whales.example/more",
+    ]

@@ -18,6 +18,7 @@ from db import tables
 from skills import web
 from tests.fakes.anthropic_server import Reply
 from tests.fakes.web import FakeWeb, response
+from tests.skills.test_web import AllowingPolicy
 from tests.stories.farm import FILES, Cast, Farm, Work, farm, line_of
 from tests.stories.stage import call, calls
 
@@ -253,7 +254,7 @@ async def test_researcher_searches_reads_and_reports_each_statement_with_its_sou
             f'{{"results": [{hits}]}}'.encode(), kind="application/json"
         )
         search = SearxngSearch(Site("SearXNG", there.url, FetchSettings()))
-        own = web.build(there.web(), search)
+        own = web.build(there.web(), search, policy=AllowingPolicy())
         async with farm(sqlite_url, tmp_path, Cast(researches), (own,), **off) as it:
             before = it.fingerprint()
             run, told = await it.spawn("researcher", "How many barns are there?")

@@ -1,0 +1,46 @@
+"""Addresses that a turn with all its runs may read after private material, and how many it has."""
+
+from datetime import datetime
+
+from sqlalchemy import delete, select, update
+
+from db.database import Transaction
+from db.tables import web_addresses
+from db.upsert import insert_into
+
+
+async def known(tx: Transaction, root_id: str) -> list[str] | None:
+    """Return the addresses of a turn, oldest first; `None` before the first was stored."""
+    found: list[str] | None = await tx.scalar(
+        select(web_addresses.c.addresses)
+        .where(web_addresses.c.root_id == root_id)
+        .with_for_update()
+    )
+    return found
+
+
+async def store(tx: Transaction, root_id: str, addresses: list[str], now: datetime) -> None:
+    """Store the addresses of a turn in place of those stored before."""
+    values = {"root_id": root_id, "addresses": addresses, "created_at": now}
+    await tx.execute(
+        insert_into(tx, web_addresses)
+        .values(**values)
+        .on_conflict_do_update(index_elements=["root_id"], set_={"addresses": addresses})
+    )
+
+
+async def count_fetch(tx: Transaction, root_id: str, *, most: int) -> bool:
+    """Count one more fetch of a turn; return False, and count nothing, when it has had `most`."""
+    counted = await tx.execute(
+        update(web_addresses)
+        .where(web_addresses.c.root_id == root_id, web_addresses.c.fetches < most)
+        .values(fetches=web_addresses.c.fetches + 1)
+    )
+    return bool(counted.rowcount)
+
+
+async def forget(tx: Transaction, before: datetime, *, limit: int) -> int:
+    """Delete the oldest rows from before a time; return how many."""
+    oldest = select(web_addresses.c.root_id).where(web_addresses.c.created_at < before).limit(limit)
+    deleted = await tx.execute(delete(web_addresses).where(web_addresses.c.root_id.in_(oldest)))
+    return int(deleted.rowcount)
