@@ -132,7 +132,8 @@ async def test_of_100_ways_no_composed_address_carries_private_material_away(
         agent = make(composed)
         await agent.fetch("http://a.example/links")
         there.asked.clear()
-        for number, url in enumerate(ways):
+        # To show that they would arrive, every fourth way is enough.
+        for number, url in enumerate(ways[::4] if composed == "allow" else ways):
             # A turn each: what one has read counts for no other.
             await agent.with_private_material(root_id=f"{composed}-{number}").fetch(url)
         asked[composed] = paths(there)
@@ -140,7 +141,7 @@ async def test_of_100_ways_no_composed_address_carries_private_material_away(
     assert len(ways) == 100
     assert asked["ask"] == asked["deny"] == []
     # Without the rule most of them arrive.
-    assert len(asked["allow"]) > 60
+    assert len(asked["allow"]) > 13
 
 
 async def test_the_choice_of_known_addresses_gives_away_less_than_64_bits(
