@@ -219,7 +219,7 @@ async def test_a_user_chooses_among_their_own_runs(
     process: Process, stored: Stored, alice: Identity, bob: Identity
 ) -> None:
     mine = await stored.run(alice, label="mine")
-    await stored.run(bob, label="mine too")
+    await stored.run(bob, label="mine")
     admin = replace(process.orchestrator, access=AccessSettings(admins=(spelled(alice),)))
 
     for orchestrator in (process.orchestrator, admin):
