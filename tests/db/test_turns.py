@@ -246,7 +246,9 @@ async def test_a_turn_that_comes_while_another_ends_is_begun_by_one_of_the_two(
                 ended.set()
 
                 async def tried() -> bool:
-                    return looked.is_set() or bool(await tx.scalar(WAITING))
+                    # Each in a transaction of its own: one sees the activity of its first look.
+                    async with database.snapshot() as now:
+                        return looked.is_set() or bool(await now.scalar(WAITING))
 
                 # Whoever does not wait for this row sees the conversation busy now.
                 await eventually(tried, "the other one waits or has looked")
