@@ -16,6 +16,9 @@ _SECRETS = re.compile(
     r"|[MN][A-Za-z0-9_-]{23,25}\.[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{27,})"
 )
 
+_CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+_LINES_TOO = re.compile(f"[\n\t]|{_CONTROLS.pattern}")
+
 MASK = "[secret]"
 
 #: Libraries whose everyday news nobody reads.
@@ -66,6 +69,29 @@ def masked(value: Any) -> Any:
     return value
 
 
+def _escape(_: object, __: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    for key, value in event.items():
+        # A traceback has lines; whatever else has some could pass for further entries.
+        event[key] = escaped(value, _CONTROLS if key == "exception" else _LINES_TOO)
+    return event
+
+
+def escaped(value: Any, controls: re.Pattern[str] = _LINES_TOO) -> Any:
+    """Return a document with the control characters in its texts spelled out.
+
+    Models, pages and platforms choose names that are logged: none may steer a terminal or forge
+    an entry.
+    """
+    match value:
+        case str():
+            return controls.sub(lambda found: repr(found[0])[1:-1], value)
+        case dict():
+            return {key: escaped(item, controls) for key, item in value.items()}
+        case list() | tuple():
+            return [escaped(item, controls) for item in value]
+    return value
+
+
 def set_up(
     *, level: str = "INFO", form: Literal["text", "json"] = "text", file: str | None = None
 ) -> None:
@@ -78,6 +104,7 @@ def set_up(
         structlog.stdlib.ExtraAdder(),
         structlog.processors.format_exc_info,
         _mask,
+        _escape,
     ]
     renderer: Any = (
         structlog.processors.JSONRenderer()

@@ -149,3 +149,27 @@ def test_the_password_of_an_address_is_masked_whatever_its_user_name_looks_like(
     address = "https://sk-aaaaaaaaaaaaaaaa:hunter2@host/path"
 
     assert logs.without_secrets(address) == "https://[secret]@host/path"
+
+
+def test_no_name_that_a_model_chose_steers_a_terminal_or_forges_an_entry(file: Path) -> None:
+    logs.set_up(file=str(file))
+    name = "tool\x1b[2J\x9b1m\r\n2026-01-01 [error] All is lost\u202e\u2028"
+
+    logging.getLogger("bot.x").warning("Refused the tool %s", name, extra={"agent": name})
+
+    written = file.read_text(encoding="utf-8")
+    assert written.count("\n") == 1
+    assert not set(written) & set("\x1b\x9b\r\u202e\u2028")
+    assert "Refused the tool tool\\x1b[2J\\x9b1m\\r\\n2026-01-01" in written
+
+
+def test_a_traceback_keeps_its_lines(file: Path) -> None:
+    logs.set_up(file=str(file))
+    try:
+        int("tool\x1b[2J")
+    except ValueError:
+        logging.getLogger("bot.x").exception("Failed")
+
+    written = file.read_text(encoding="utf-8")
+    assert written.count("\n") > 2
+    assert "\x1b" not in written
