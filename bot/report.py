@@ -204,10 +204,23 @@ def _search(config: Config) -> Iterator[str]:
         yield f"on, with {provider}"
 
 
+#: By `subagents.approvals` and `permissions.default`.
+_RUNS = {
+    ("deny", "allow"): "they change files; what needs a yes is refused (subagents.approvals: deny)",
+    ("deny", "ask"): "they only read: what changes something needs a yes, and without an agent's "
+    "`approvals: ask` it is refused (subagents.approvals: deny)",
+    ("ask", "allow"): "they change files; what needs a yes is asked of the run's owner",
+    ("ask", "ask"): "they ask the run's owner before they change something",
+    ("deny", "deny"): "they only read",
+    ("ask", "deny"): "they only read",
+}
+
+
 def _permissions(config: Config) -> Iterator[str]:
     settings = config.permissions
     rules = _some(list(settings.rules), "rule", none="no rules")
     yield f"what no rule is about: {settings.default}; {rules}"
+    yield f"runs: {_RUNS[config.subagents.approvals, settings.default]}"
 
 
 def _calendars(settings: CalendarsSettings) -> Iterator[str]:

@@ -40,7 +40,8 @@ class AgentDefinition:
         input_schema: The JSON Schema of its input: it is then a tool of the main agent as well.
         tool: What that tool is called; empty for the agent's name.
         permissions: What it may not do, or not without asking, beside what its caller may not.
-        approvals: What becomes of a call that takes somebody's yes: one of `APPROVALS`.
+        approvals: What becomes of a call that needs a yes: one of `APPROVALS`; empty for what
+            `subagents.approvals` says.
         summarize: What to do with a long result before it goes back; empty for nothing.
         workspace: Whose files it works on: its owner's, or a folder of its own (`WORKSPACES`).
     """
@@ -64,7 +65,7 @@ class AgentDefinition:
     input_schema: Json | None = None
     tool: str = ""
     permissions: Rules = field(default_factory=Rules)
-    approvals: str = "deny"
+    approvals: str = ""
     summarize: str = ""
     workspace: str = "user"
 
@@ -165,7 +166,7 @@ def read(path: Path) -> Reading:
         input_schema=head.schema("input_schema"),
         tool=head.text("tool"),
         permissions=head.rules("permissions"),
-        approvals=head.one_of("approvals", APPROVALS) or APPROVALS[0],
+        approvals=head.one_of("approvals", APPROVALS) or "",
         summarize=head.text("summarize"),
         workspace=head.one_of("workspace", WORKSPACES) or WORKSPACES[0],
     )

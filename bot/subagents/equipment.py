@@ -76,13 +76,14 @@ class Equipment:
         permissions = self.shop.permissions
         for rules in (*callers_rules(run), definition.permissions):
             permissions = permissions.within(rules)
+        approvals = definition.approvals or self.shop.settings.approvals
         return Toolbox(
             self.shop.tools_of(run),
             is_subagent=True,
             tasks=self.shop.tasks,
             timeout_seconds=self.shop.settings.tool_timeout_seconds,
             permissions=permissions,
-            gate=asking if definition.approvals == "ask" else None,
+            gate=asking if approvals == "ask" else None,
         )
 
     def around(self, run: Run, owner: Identity, active: ActiveRun, asking: Asking) -> Surroundings:

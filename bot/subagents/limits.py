@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
+from typing import Literal
 
 from pydantic import Field, model_validator
 
@@ -68,6 +69,11 @@ class SubagentSettings(Settings):
     )
     max_questions_per_run: int = Field(
         3, ge=0, le=20, description="How often a run may ask its person something; 0: never."
+    )
+    approvals: Literal["deny", "ask"] = Field(
+        "deny",
+        description="What becomes of a call of a run that needs a yes, where its agent's file says "
+        "nothing: deny refuses it, ask asks the run's owner.",
     )
     tool_timeout_seconds: float = Field(
         60, gt=0, description="Time of one tool call that sets none of its own, in seconds."

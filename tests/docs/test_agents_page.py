@@ -21,6 +21,7 @@ from bot.agent.toolbox import REQUIRED
 from bot.config import Config
 from bot.inventory import take
 from bot.subagents import asking, settling, summaries
+from bot.subagents.limits import SubagentSettings
 from tests.docs.pages import AGENTS, code_in
 
 EXAMPLES = AGENTS.fragments("markdown")
@@ -114,7 +115,7 @@ def test_what_is_left_out_is_as_the_table_says(save: Save) -> None:
     defaults = {code_in(key)[0]: default for key, _, default, _ in KEYS}
     assert defaults["maxTurns"] == str(agent.max_steps)
     assert [code_in(defaults[key])[0] for key in ("approvals", "announce", "workspace")] == [
-        *(agent.approvals, agent.announce, agent.workspace)
+        *(SubagentSettings().approvals, agent.announce, agent.workspace)
     ]
 
 
