@@ -117,7 +117,7 @@ class Parts:
         registry = self.wires.registry = SkillRegistry([*skills, *further_skills])
         self.agents.knows(lambda name: registry.has(name) or name in self.wires.own_tools)
         runner = self.wires.runner = Runner(self._workshop(), self.endings, self.active)
-        approvals = Approvals(self.database, self.outlets, registry.find, now=self.now)
+        approvals = Approvals(self.database, self.outlets, registry.find, self.wires.wake, self.now)
         answers = Answers(self.database, approvals, self.active.stir, self.now)
         turns = Turns(self._desk(approvals), self.turns)
         engine = self.wires.engine = await stack.enter_async_context(

@@ -60,6 +60,12 @@ async def load(tx: Transaction, work_id: str) -> list[tuple[int, str, Json]]:
     return [(row.seq, row.kind, row.body) for row in rows]
 
 
+async def begin_with(tx: Transaction, work_id: str, body: Json, now: datetime) -> None:
+    """Store the first step of a turn that nobody works on yet."""
+    row = {"work_id": work_id, "seq": 0, "kind": "answer", "body": body, "created_at": now}
+    await tx.execute(_INSERT, row)
+
+
 async def count(tx: Transaction, work_id: str) -> int:
     """Return how many answers a piece of work has so far."""
     query = select(func.count()).where(steps.c.work_id == work_id, steps.c.kind == "answer")

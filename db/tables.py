@@ -138,6 +138,7 @@ turns = Table(
     # `queued`, `running`, `done`, `failed`, `stopped`
     Column("status", String(20), nullable=False, server_default="queued"),
     # `message`: a person spoke. `summary`: results of runs are put into words.
+    # `confirmed`: the user said yes to calls, with which it begins.
     Column("kind", String(20), nullable=False, server_default="message"),
     # `user` or `admin`: what its person was when they said it.
     Column("role", String(10), nullable=False, server_default="user"),

@@ -223,7 +223,7 @@ def _steering(manager: SubagentManager, records: Records) -> tuple[Tool, ...]:
         auto_approved=True,
         foreign=False,
         private=False,
-        reach=Reach.CHANGES_OWN,
+        reach=Reach.ACTS_BEYOND,
     )
     async def sessions_send(context: ToolContext, run_id: RunId, message: str) -> str:
         """Leave a message for a run; it reads it at its next step."""

@@ -185,7 +185,6 @@ BOUNDARIES = {
     "bot.calendars.dav": "a reply of a server",
     "bot.calendars.reading": "an event that strangers wrote",
     "bot.conversations.announcements": "a delivery",
-    "bot.conversations.approvals": "an action that was confirmed",
     "bot.conversations.files": "the fetching of a file",
     "bot.conversations.turns": "a turn",
     "bot.conversations.upkeep": "a regular duty",

@@ -29,7 +29,7 @@ from bot.errors import ContextTooLongError, ImagesRefusedError, ModelError
 from bot.models.base import Model, OnText, Question
 from bot.models.weights import cached_weight
 from bot.values import RunStatus
-from skills.base import Effects
+from skills.base import Effects, ToolContext
 
 log = logging.getLogger(__name__)
 
@@ -352,6 +352,7 @@ class BaseAgent:
         return ToolResults((*made, *refused))
 
     async def _together(self, progress: Progress, calls: Sequence[ToolCall]) -> list[ToolResult]:
+        await self._begin_step(progress, calls)
         try:
             async with asyncio.TaskGroup() as group:
                 tasks = [
@@ -363,6 +364,36 @@ class BaseAgent:
             raise several.exceptions[0] from None
         return [task.result() for task in tasks]
 
+    async def _begin_step(self, progress: Progress, calls: Sequence[ToolCall]) -> None:
+        """Let the toolbox look at all calls that this attempt may make, before one is made."""
+        step, begun = progress.steps, []
+        for index, call in enumerate(calls):
+            context = self._context(progress, index)
+            if progress.stored_result(step, index) is None and not await self._may_have_begun(
+                progress, call, context
+            ):
+                begun.append((call, context))
+        await self._toolbox.begin_step(begun)
+
+    def _context(self, progress: Progress, index: int) -> ToolContext:
+        return replace(
+            self._around.caller,
+            call_id=f"{progress.steps}.{index}",
+            spent=partial(progress.spend, self._around.meter),
+            foreign=progress.foreign,
+            private=progress.private,
+        )
+
+    async def _may_have_begun(
+        self, progress: Progress, call: ToolCall, context: ToolContext
+    ) -> bool:
+        """Whether an earlier attempt may have begun a call that must not be made twice."""
+        return (
+            self._toolbox.effects(call.name) is Effects.ONCE
+            and progress.resumed_at == progress.steps
+            and await self._toolbox.may_have_begun(call, context)
+        )
+
     async def _call(self, progress: Progress, index: int, call: ToolCall) -> ToolResult:
         """Make one call, or take its result from the journal of an earlier attempt."""
         step = progress.steps
@@ -370,23 +401,11 @@ class BaseAgent:
         if stored is not None:
             return stored
         once = self._toolbox.effects(call.name) is Effects.ONCE
-        counters, call_id = progress.counters(0), f"{step}.{index}"
-        spent = partial(progress.spend, self._around.meter)
-        context = replace(
-            self._around.caller,
-            call_id=call_id,
-            spent=spent,
-            foreign=progress.foreign,
-            private=progress.private,
-        )
-        if (
-            once
-            and progress.resumed_at == step
-            and await self._toolbox.may_have_begun(call, context)
-        ):
+        counters, context = progress.counters(0), self._context(progress, index)
+        if await self._may_have_begun(progress, call, context):
             return may_have_run(call)
         moved = partial(
-            self._around.reporter.moved, tool=call.name, counters=counters, call=call_id
+            self._around.reporter.moved, tool=call.name, counters=counters, call=context.call_id
         )
         moved(part="tool", content="")
         result = await self._toolbox.call(call, context, left=self._around.timer.left)

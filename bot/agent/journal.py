@@ -1,10 +1,10 @@
 """The steps of one turn or run, stored."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from bot.agent.messages import Answer, ToolResult, from_json, to_json
+from bot.agent.messages import Answer, ToolCall, ToolResult, from_json, to_json
 from bot.agent.protocols import AnswerEntry, Counters, Entry, ResultEntry
 from bot.values import Clock, Json, RunStatus
 from db import steps
@@ -18,6 +18,7 @@ class StoredJournal:
     Attributes:
         attempt: The attempt that writes; a stale one is refused.
         seconds_used: The working time so far, stored with every step of a run.
+        begun: The first step was stored before the first attempt.
     """
 
     database: Database
@@ -27,12 +28,13 @@ class StoredJournal:
     attempt: int
     now: Clock
     seconds_used: Callable[[], float] = lambda: 0.0
+    begun: bool = False
     _next: int = 0
     _answers: int = 0
 
     async def load(self) -> list[Entry]:
         """Return what earlier attempts stored, in order."""
-        if self.attempt <= 1:
+        if self.attempt <= 1 and not self.begun:
             return []
         async with self.database.snapshot() as tx:
             rows = await steps.load(tx, self.work_id)
@@ -70,6 +72,11 @@ class StoredJournal:
                 number=self._answers,
             )
         )
+
+
+def first_step(calls: Sequence[ToolCall]) -> Json:
+    """Return the first step of work that begins with calls which no model has yet asked for."""
+    return _body(AnswerEntry(None, Answer("", tuple(calls))))
 
 
 def _body(entry: Entry) -> Json:

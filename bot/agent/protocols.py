@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from bot.agent.messages import Answer, Message, ToolCall, ToolResult, Usage
+from bot.errors import BotError
 from bot.values import Json, RunStatus
 from skills.base import Tool, ToolContext
 
@@ -149,11 +150,30 @@ class Surroundings:
     discount_before: int = 0
 
 
-class Approver(Protocol):
-    """Asks the person before a tool that needs it."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskedCall:
+    """A call that needs the user's yes.
 
-    async def ask(self, tool: Tool, call: ToolCall, context: ToolContext) -> Json:
-        """Store and show the question; return at once what the model is told."""
+    Attributes:
+        reason: Why it needs a yes, for a sentence; empty when its tool always asks.
+    """
+
+    tool: Tool
+    call: ToolCall
+    context: ToolContext
+    reason: str = ""
+
+
+class Approver(Protocol):
+    """Asks the user of a turn before calls that need a yes."""
+
+    async def ask(self, asked: Sequence[AskedCall]) -> Sequence[Json | BotError]:
+        """Store and show one question about all calls of a step that need a yes.
+
+        Returns:
+            At once, in order, what the model is told of each call; an error for a call that makes
+            no sense, about which nobody is asked.
+        """
         ...
 
 

@@ -3,22 +3,23 @@
 import asyncio
 import json
 import logging
-from collections.abc import Callable, Iterable
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 
 from bot.agent.messages import ToolCall, ToolResult
 from bot.agent.permissions import ALL_ALLOWED, Decision, Permissions, Verdict
 from bot.agent.plain import cut
-from bot.agent.protocols import Approver, Gate
-from bot.agent.sanitizer import stored
+from bot.agent.protocols import Approver, AskedCall, Gate
+from bot.agent.sanitizer import for_log, stored
 from bot.errors import BotError, FencedError, LeftError, ToolError
 from bot.models.base import ToolDescription
 from bot.tasks import Tasks
 from bot.values import Json
-from skills.base import Effects, Tool, ToolContext
+from skills.base import Effects, Reach, Tool, ToolContext
 
 log = logging.getLogger(__name__)
 
+ASK = Decision.ASK
 MAX_RESULT_CHARACTERS = 200_000
 MAX_ARGUMENT_CHARACTERS = 100_000
 GRACE_SECONDS = 1.0
@@ -27,6 +28,28 @@ TIME_IS_UP = "Not finished: the time of this work is up."
 #: As subagents are told in the design that this one follows (features L8).
 REQUIRED = "Permission required: {reason}. Subagents cannot request user permission."
 BROKEN = "{} failed on our side. Try another way, or go on without it."
+
+
+FOREIGN = "the conversation holds content that neither you nor the bot wrote"
+NOBODY = "{} needs a person's yes, and there is no one to ask: it was not done."
+FAILED = "{} failed on our side: it was not done."
+
+
+@dataclass(frozen=True, slots=True)
+class Approved:
+    """A step whose calls the user approved before the turn began.
+
+    Attributes:
+        step: Its number.
+        again: An earlier attempt may have begun the calls.
+    """
+
+    step: int
+    again: bool = False
+
+    def covers(self, context: ToolContext) -> bool:
+        """Whether a call belongs to the step."""
+        return context.call_id.startswith(f"{self.step}.")
 
 
 #: Gives the seconds that are left for a piece of work; `None` for no limit.
@@ -49,6 +72,7 @@ class Toolbox:
             refused.
         permissions: What may be called on what; everything by default.
         gate: Asks the owner of a run; without one, what would have to be asked is refused.
+        approved: The step whose calls need no further yes, if there is one.
     """
 
     def __init__(
@@ -61,6 +85,7 @@ class Toolbox:
         approver: Approver | None = None,
         permissions: Permissions = ALL_ALLOWED,
         gate: Gate | None = None,
+        approved: Approved | None = None,
     ) -> None:
         self._tools = {
             tool.name: tool
@@ -69,6 +94,11 @@ class Toolbox:
         }
         self._permissions = permissions
         self._gate = gate
+        self._approved = approved
+        self._verdicts: dict[str, tuple[ToolCall, Verdict]] = {}
+        self._questions: dict[str, AskedCall] = {}
+        self._told: dict[str, ToolResult] = {}
+        self._asking = asyncio.Lock()
         self._is_subagent = is_subagent
         self._tasks = tasks
         self._timeout_seconds = timeout_seconds
@@ -99,11 +129,28 @@ class Toolbox:
         refused, or still waits for its yes.
         """
         tool = self._tools.get(call.name)
+        if self._approved is not None and self._approved.covers(context):
+            return tool is not None and self._approved.again
         if tool is None or self._approver is not None:
             # The main agent's questions are asked once, however often the call is made.
-            asks = tool is not None and self._verdict(tool, call.arguments).decision is Decision.ASK
-            return not (tool is None or tool.needs_confirmation or asks)
+            return tool is not None and (await self._judge(tool, call, context)).decision is not ASK
         return self._gate is None or await self._gate.may_have_begun(call, context)
+
+    async def begin_step(self, calls: Sequence[tuple[ToolCall, ToolContext]]) -> None:
+        """Decide which calls of a step need a yes, before any of them is made.
+
+        The main agent asks about all of them in one question, once the first is to be made.
+        """
+        self._verdicts, self._questions, self._told = {}, {}, {}
+        for call, context in calls:
+            tool = self._tools.get(call.name)
+            if tool is None or self._refuse(call, tool, context):
+                continue
+            verdict = await self._judge(tool, call, context)
+            self._verdicts[context.call_id] = call, verdict
+            if verdict.decision is ASK:
+                asked = AskedCall(tool=tool, call=call, context=context, reason=verdict.reason)
+                self._questions[context.call_id] = asked
 
     async def call(
         self, call: ToolCall, context: ToolContext, *, left: Left = _unlimited
@@ -120,20 +167,19 @@ class Toolbox:
         refusal = self._refuse(call, tool, context)
         if refusal or tool is None:
             return ToolResult(call.id, refusal, failed=True)
-        verdict = self._verdict(tool, call.arguments)
-        if verdict.decision is Decision.ALLOW and tool.reason_to_ask is not None:
-            try:
-                reason = await tool.reason_to_ask(context, call.arguments)
-            except ToolError as error:
-                return ToolResult(call.id, str(error), failed=True)
-            verdict = Verdict(Decision.ASK, reason) if reason else verdict
-        asks = verdict.decision is Decision.ASK
+        judged, _ = self._verdicts.get(context.call_id, (None, None))
+        if judged != call:
+            await self.begin_step([(call, context)])
+        _, verdict = self._verdicts[context.call_id]
         if verdict.decision is Decision.DENY:
             return self._denied(call, verdict)
-        if tool.needs_confirmation or (asks and self._approver is not None):
-            return await self._confirm(tool, call, context)
-        if asks and (refused := await self._ask(tool, call, context, verdict)):
-            return ToolResult(call.id, refused, failed=True)
+        if verdict.decision is ASK:
+            if self._approver is not None:
+                return await self._confirm(self._approver, context)
+            if tool.needs_confirmation:
+                return ToolResult(call.id, NOBODY.format(tool.name), failed=True)
+            if refused := await self._ask(tool, call, context, verdict):
+                return ToolResult(call.id, refused, failed=True)
         limit = tool.timeout_seconds or self._timeout_seconds
         text, failed = await self._run(tool, call.arguments, context, limit, left)
         kept = stored(text[:MAX_RESULT_CHARACTERS])
@@ -142,7 +188,7 @@ class Toolbox:
 
     def _refuse(self, call: ToolCall, tool: Tool | None, context: ToolContext) -> str:
         if tool is None or not self._may(tool, self._is_subagent or context.run_id is not None):
-            log.warning("Refused the tool %s", call.name[:100])
+            log.warning("Refused the tool %s", for_log(call.name[:100]))
             known = ", ".join(self._tools) or "none"
             return f"You have no tool {call.name[:100]!r}. Your tools: {known}."
         if call.malformed:
@@ -154,10 +200,26 @@ class Toolbox:
             return f"{call.name} was not called: its arguments are too long. Shorten them."
         return ""
 
-    def _verdict(self, tool: Tool, arguments: Json) -> Verdict:
-        subjects = tool.subjects(arguments) if tool.subjects else ("",)
+    async def _judge(self, tool: Tool, call: ToolCall, context: ToolContext) -> Verdict:
+        """Return what becomes of a call: by the rules, its tool, and what the prompt holds."""
+        subjects = tool.subjects(call.arguments) if tool.subjects else ("",)
         harmless = tool.effects is Effects.NONE or tool.auto_approved
-        return self._permissions.decide(tool.name, subjects, harmless=harmless)
+        verdict = self._permissions.decide(tool.name, subjects, harmless=harmless)
+        if verdict.decision is Decision.DENY:
+            return verdict
+        if self._approved is not None and self._approved.covers(context):
+            return Verdict(Decision.ALLOW)
+        if verdict.decision is ASK or tool.needs_confirmation:
+            return Verdict(ASK, verdict.reason)
+        if context.foreign and await _reach(tool, call, context) is Reach.ACTS_BEYOND:
+            return Verdict(ASK, FOREIGN)
+        if tool.reason_to_ask is not None:
+            try:
+                reason = await tool.reason_to_ask(context, call.arguments)
+            except ToolError as error:
+                return Verdict(Decision.DENY, str(error).removesuffix("."))
+            return Verdict(ASK, reason) if reason else verdict
+        return verdict
 
     def _denied(self, call: ToolCall, verdict: Verdict) -> ToolResult:
         log.info("The tool %s was denied: %s", call.name, verdict.reason)
@@ -172,19 +234,14 @@ class Toolbox:
         except ToolError as error:
             return str(error)
 
-    async def _confirm(self, tool: Tool, call: ToolCall, context: ToolContext) -> ToolResult:
-        if self._approver is None:
-            text = f"{tool.name} needs a person's yes, and there is no one to ask: it was not done."
-            return ToolResult(call.id, text, failed=True)
-        try:
-            told = await self._approver.ask(tool, call, context)
-        except BotError as error:
-            return ToolResult(call.id, str(error), failed=True)
-        except Exception:
-            log.exception("Asking for %s failed", tool.name)
-            text = f"{tool.name} failed on our side: it was not done."
-            return ToolResult(call.id, text, failed=True)
-        return ToolResult(call.id, json.dumps(told, ensure_ascii=False))
+    async def _confirm(self, approver: Approver, context: ToolContext) -> ToolResult:
+        """Ask about all calls of the step, unless another call did; return the result."""
+        async with self._asking:
+            if context.call_id not in self._told:
+                asked = list(self._questions.values())
+                for each, told in zip(asked, await _asked(approver, asked), strict=True):
+                    self._told[each.context.call_id] = told
+        return self._told[context.call_id]
 
     async def _run(
         self,
@@ -224,6 +281,39 @@ class Toolbox:
             "Try something smaller, or go on without it.",
             True,
         )
+
+
+async def _reach(tool: Tool, call: ToolCall, context: ToolContext) -> Reach:
+    """Return how far a call reaches; a tool that cannot say so is taken at its farthest."""
+    if tool.reach_of is None:
+        return tool.reach
+    try:
+        return await tool.reach_of(context, call.arguments)
+    except BotError:
+        return tool.reach
+    except Exception:
+        log.exception("The reach of a call of %s is unknown", tool.name)
+        return tool.reach
+
+
+async def _asked(approver: Approver, asked: Sequence[AskedCall]) -> list[ToolResult]:
+    """Ask about calls in one question; return what the model is told of each."""
+    try:
+        told = await approver.ask(asked)
+    except BotError as error:
+        return [ToolResult(each.call.id, str(error), failed=True) for each in asked]
+    except Exception:
+        names = ", ".join(each.tool.name for each in asked)
+        log.exception("Asking for %s failed", names)
+        return [
+            ToolResult(each.call.id, FAILED.format(each.tool.name), failed=True) for each in asked
+        ]
+    return [
+        ToolResult(each.call.id, str(one), failed=True)
+        if isinstance(one, BotError)
+        else ToolResult(each.call.id, json.dumps(one, ensure_ascii=False))
+        for each, one in zip(asked, told, strict=True)
+    ]
 
 
 async def _until(task: "asyncio.Task[tuple[str, bool]]", limit: float, left: Left) -> bool:

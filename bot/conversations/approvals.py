@@ -2,36 +2,36 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
+from bot.agent.journal import first_step
 from bot.agent.messages import ToolCall
+from bot.agent.protocols import AskedCall
 from bot.agent.sanitizer import escape_for_model
 from bot.conversations import inbound
 from bot.conversations.access import scope_of
 from bot.conversations.inbound import Event
-from bot.errors import BotError, DeliveryError
+from bot.errors import BotError, DeliveryError, ToolError
 from bot.platforms.base import CommandReply, Confirmation, Outlet
-from bot.subagents.asking import fingerprint, spelled
+from bot.subagents.asking import briefly_spelled, fingerprint, spelled
 from bot.subagents.requests import Caller
 from bot.values import Clock, Identity, Json, Place, Role, derived_run_id
-from db import approvals, conversations, users, workers
+from db import approvals, conversations, steps, turns, users, workers
 from db.approvals import Approval
 from db.database import Database, Transaction
-from skills.base import Tool, ToolContext
+from skills.base import Tool
 
 log = logging.getLogger(__name__)
 
 EXPIRES_AFTER = timedelta(minutes=10)
 ASK_SECONDS = 60.0
-#: For a confirmed call of a tool that sets no limit of its own.
-CALL_SECONDS = 60.0
-#: A call that has not ended so long after its yes has lost its process.
-LOST_AFTER = timedelta(minutes=15)
-MAY_HAVE_RUN = (
-    "The process ended while it was at work. It may have run, and is not made twice: see what it "
-    "changed."
+#: Longer questions cannot be shown whole on every platform.
+MOST_SHOWN = 24_000
+TOO_LONG = (
+    "Not asked and not done: the arguments are too long to be shown to the user whole. Shorten "
+    "them, or split the call."
 )
 GONE = "There is nothing to confirm: it was answered already, has expired, or is not yours."
 
@@ -45,10 +45,17 @@ class Waiting:
 
 
 class Approvals:
-    """Asks before a tool that needs a person's yes, and runs it when the yes comes.
+    """Asks before calls that need the user's yes; a yes begins a turn that makes them.
 
-    What is run is what was shown: the row holds the action, a hash binds it to person, tool and
-    arguments, and it can be answered once.
+    What is done is what was shown: the row holds the calls, a hash binds them to the user, and it
+    can be answered once. Yes and turn are stored in one transaction.
+
+    Args:
+        database: Keeps the questions.
+        outlets: Show them.
+        find: Returns a tool by its name.
+        wake: A turn waits in this conversation, on this platform.
+        now: The clock.
     """
 
     def __init__(
@@ -56,25 +63,35 @@ class Approvals:
         database: Database,
         outlets: Mapping[str, Outlet],
         find: Callable[[str], Tool | None],
-        *,
+        wake: Callable[[str, str], None],
         now: Clock,
     ) -> None:
         self._database = database
         self._outlets = outlets
         self._find = find
+        self._wake = wake
         self._now = now
-        self._under_way: set[str] = set()
 
-    async def ask(self, tool: Tool, call: ToolCall, context: ToolContext) -> Json:
-        """Store and show the question; return at once what the model is told.
+    async def ask(self, asked: Sequence[AskedCall]) -> Sequence[Json | BotError]:
+        """Store and show one question about these calls; return what the model is told of each."""
+        told: dict[str, Json | BotError] = {}
+        shown: list[_Shown] = []
+        for each in asked:
+            try:
+                shown.append(await _definite(each))
+            except BotError as error:
+                told[each.context.call_id] = error
+        if shown:
+            outcome = await self._put(shown)
+            told |= {each.asked.context.call_id: outcome for each in shown}
+        return [told[each.context.call_id] for each in asked]
 
-        Raises:
-            BotError: What is asked for makes no sense, so nobody is asked.
-        """
-        arguments, words = call.arguments, "do this"
-        if tool.prepare is not None:
-            arguments, words = await tool.prepare(context, arguments)
-        approval = self._approval(tool, arguments, context)
+    async def _put(self, shown: Sequence["_Shown"]) -> Json | BotError:
+        """Store a question and show it; return what the model is told of all its calls."""
+        context, approval = shown[0].asked.context, self._approval(shown)
+        text = _question(shown)
+        if len(text) > MOST_SHOWN:
+            return ToolError(TOO_LONG)
         async with self._database.transaction() as tx:
             before = await approvals.get(tx, approval.id)
             if before is None:
@@ -91,7 +108,7 @@ class Approvals:
             id=approval.id,
             owner=context.user,
             place=context.place,
-            text=f"Shall I {words}? {spelled(approval.tool, approval.arguments)}",
+            text=text,
             expires_in_seconds=EXPIRES_AFTER.total_seconds(),
         )
         try:
@@ -108,18 +125,24 @@ class Approvals:
             await approvals.show(tx, approval.id, self._now())
         return {
             "status": "confirmation_asked",
-            "note": "The person has been asked; it happens if they say yes. Do not call it again.",
+            "note": "The person has been asked. If they say yes, it is done and you are given the "
+            "result in a turn of its own. Do not call it again.",
         }
 
-    def _approval(self, tool: Tool, arguments: Json, context: ToolContext) -> Approval:
+    def _approval(self, shown: Sequence["_Shown"]) -> Approval:
+        context = shown[0].asked.context
+        calls: list[Json] = [
+            {"tool": each.asked.tool.name, "arguments": each.arguments} for each in shown
+        ]
+        ids = "+".join(each.asked.context.call_id for each in shown)
         return Approval(
-            # The same when the call is made again after a crash: asked once.
-            id=derived_run_id(context.work_id, context.call_id).replace("-", ""),
+            # The same when the calls are made again after a crash: asked once.
+            id=derived_run_id(context.work_id, ids).replace("-", ""),
             user_id=context.user.key,
             run_id=context.run_id,
-            tool=tool.name,
-            arguments=arguments,
-            fingerprint=fingerprint(context.user.key, context.run_id, tool.name, arguments),
+            tool=calls[0]["tool"],
+            arguments=calls[0]["arguments"],
+            fingerprint=fingerprint(context.user.key, context.run_id, calls),
             context={
                 "place": [
                     context.place.platform,
@@ -130,8 +153,7 @@ class Approvals:
                 ],
                 "conversation_id": context.conversation_id,
                 "role": str(context.role),
-                "work_id": context.work_id,
-                "call_id": context.call_id,
+                "calls": calls,
             },
             status="open",
             expires_at=self._now() + EXPIRES_AFTER,
@@ -163,7 +185,13 @@ class Approvals:
         scope = scope_of(Caller.of_user(user, role))
         if approval is None or not scope.covers(approval.user_id):
             return CommandReply(text=GONE, failed=True, refused=True)
-        closed = await self._close(approval.id, "approved" if yes else "denied", user, event)
+        if yes and not self._is_as_shown(approval):
+            log.error("The confirmation %s is not what was shown", approval.id)
+            await self._close(approval.id, "denied", user, event)
+            return CommandReply(text=GONE, failed=True, refused=True)
+        begins = self._begin(approval) if yes else None
+        status = "approved" if yes else "denied"
+        closed = await self._close(approval.id, status, user, event, then=begins)
         if closed is None:
             return None
         if not closed:
@@ -173,7 +201,8 @@ class Approvals:
         if not yes:
             await self._remember(approval, "The person said no; it was not done.")
             return CommandReply(text=f"Not done: {_briefly(approval)}.")
-        return await self._run(approval)
+        self._wake(approval.context["conversation_id"], approval.context["place"][0])
+        return CommandReply(text=f"Yes: {_briefly(approval)}. The answer follows.")
 
     async def waiting(self, user: Identity, place: Place) -> list[Waiting]:
         """Return what this person was asked in this place and has not answered, newest first."""
@@ -187,83 +216,72 @@ class Approvals:
             over = await approvals.expire(tx, self._now())
         for approval in over:
             await self._remember(approval, "The person did not answer in time; it was not done.")
-        await self._tell_of_lost()
 
     async def _close(
-        self, approval_id: str, status: str, user: Identity, event: Event | None = None
+        self,
+        approval_id: str,
+        status: str,
+        user: Identity,
+        event: Event | None = None,
+        *,
+        then: Callable[[Transaction], Awaitable[None]] | None = None,
     ) -> bool | None:
         async def write(tx: Transaction) -> bool:
-            return await approvals.answer(
+            first = await approvals.answer(
                 tx, approval_id, status=status, by=user.key, now=self._now()
             )
+            if first and then is not None:
+                await then(tx)
+            return first
 
         return await inbound.store(self._database, event, write, self._now)
 
-    async def _run(self, approval: Approval) -> CommandReply:
-        context = await self._context(approval)
-        tool = self._find(approval.tool)
-        expected = fingerprint(approval.user_id, approval.run_id, approval.tool, approval.arguments)
-        if tool is None or context is None or expected != approval.fingerprint:
-            log.error("The confirmation %s is not what was shown", approval.id)
-            await self._done(approval)
-            return CommandReply(text=GONE, failed=True, refused=True)
-        self._under_way.add(approval.id)
-        try:
-            text, failed = await self._called(tool, context, approval.arguments)
-            await self._remember(approval, f"The person said yes. Result: {text}")
-            await self._done(approval)
-        finally:
-            self._under_way.discard(approval.id)
-        return CommandReply(text=text, failed=failed)
+    def _is_as_shown(self, approval: Approval) -> bool:
+        """Whether the tools are still there, and the calls are those that were shown."""
+        calls = approval.context.get("calls")
+        expected = fingerprint(approval.user_id, approval.run_id, calls)
+        if not calls or expected != approval.fingerprint:
+            return False
+        first = {"tool": approval.tool, "arguments": approval.arguments}
+        return bool(calls[0] == first and all(self._find(each["tool"]) for each in calls))
 
-    async def _called(self, tool: Tool, context: ToolContext, arguments: Json) -> tuple[str, bool]:
-        """Return what a confirmed call came to, and whether that is an error."""
-        limit = tool.timeout_seconds or CALL_SECONDS
-        try:
-            async with asyncio.timeout(limit):
-                return await tool.run(context, arguments), False
-        except BotError as error:
-            return str(error), True
-        except TimeoutError:
-            return f"{tool.name} did not answer within {limit:g} seconds; it may have run.", True
-        except Exception:
-            log.exception("The confirmed tool %s failed", tool.name)
-            return f"{tool.name} failed on our side.", True
+    def _begin(self, approval: Approval) -> Callable[[Transaction], Awaitable[None]]:
+        """Return what stores the turn that makes the approved calls, in the transaction of the yes.
 
-    async def _done(self, approval: Approval) -> bool:
-        async with self._database.transaction() as tx:
-            return await approvals.done(tx, approval.id, self._now())
-
-    async def _tell_of_lost(self) -> None:
-        """Tell of what was approved when its process ended: it is not made twice."""
-        async with self._database.snapshot() as tx:
-            begun = await approvals.begun_before(tx, self._now() - LOST_AFTER)
-        for approval in begun:
-            context = await self._context(approval)
-            if context is None or approval.id in self._under_way:
-                continue
-            outlet = self._outlets.get(context.place.platform)
-            if outlet is None or not await self._done(approval):
-                continue
-            await self._remember(approval, f"The person said yes. {MAY_HAVE_RUN}")
-            await outlet.tell(context.place, context.user, f"{_briefly(approval)}: {MAY_HAVE_RUN}")
-
-    async def _context(self, approval: Approval) -> ToolContext | None:
-        async with self._database.snapshot() as tx:
-            owner = await users.get(tx, approval.user_id)
-        if owner is None:
-            return None
+        Its first step is there already: the calls. So they are made once, like those of any turn.
+        """
         stored = approval.context
-        return ToolContext(
-            user=owner.identity,
-            role=Role(stored["role"]),
-            place=Place(*stored["place"]),
-            conversation_id=stored["conversation_id"],
-            work_id=stored["work_id"],
-            call_id=stored["call_id"],
-            run_id=None,
-            now=self._now,
-        )
+        calls = [
+            ToolCall(f"approved_{number}", each["tool"], each["arguments"])
+            for number, each in enumerate(stored["calls"], 1)
+        ]
+
+        async def write(tx: Transaction) -> None:
+            owner = await users.get(tx, approval.user_id)
+            assert owner is not None, "Only users who are stored are asked."
+            now = self._now()
+            message_id = await conversations.say(
+                tx,
+                stored["conversation_id"],
+                role="result",
+                text=f"[The user said yes to: {escape_for_model(_briefly(approval))}. "
+                "The calls are made now. Go on with the work and answer with what came of it.]",
+                now=now,
+            )
+            turn_id = await turns.add(
+                tx,
+                stored["conversation_id"],
+                user=owner.identity,
+                place=Place(*stored["place"]),
+                message_id=message_id,
+                now=now,
+                kind="confirmed",
+                role=Role(stored["role"]),
+            )
+            await steps.begin_with(tx, turn_id, first_step(calls), now)
+            await approvals.done(tx, approval.id, now)
+
+        return write
 
     async def _remember(self, approval: Approval, text: str) -> None:
         """Let the main agent know what became of its question."""
@@ -286,5 +304,47 @@ class Approvals:
             )
 
 
+@dataclass(frozen=True, slots=True)
+class _Shown:
+    """A call as the user is asked about it: its arguments made definite, and words for it."""
+
+    asked: AskedCall
+    arguments: Json
+    words: str
+
+    @property
+    def document(self) -> Json:
+        """The call, as it is stored."""
+        return {"tool": self.asked.tool.name, "arguments": self.arguments}
+
+    @property
+    def line(self) -> str:
+        """The call, whole."""
+        call = spelled(self.asked.tool.name, self.arguments)
+        return f"{self.words}: {call}" if self.words else call
+
+
+async def _definite(asked: AskedCall) -> _Shown:
+    if asked.tool.prepare is None:
+        return _Shown(asked, asked.call.arguments, "")
+    return _Shown(asked, *await asked.tool.prepare(asked.context, asked.call.arguments))
+
+
+def _question(shown: Sequence[_Shown]) -> str:
+    """Return the question about calls: all of them, each whole."""
+    reasons = dict.fromkeys(each.asked.reason for each in shown if each.asked.reason)
+    why = f"\n\nI ask because {'; '.join(reasons)}." if reasons else ""
+    if len(shown) == 1:
+        (one,) = shown
+        call = spelled(one.asked.tool.name, one.arguments)
+        return f"Shall I {one.words or 'do this'}? {call}{why}"
+    lines = "\n".join(f"{number}. {each.line}" for number, each in enumerate(shown, 1))
+    return f"Shall I do these {len(shown)} things?\n{lines}{why}"
+
+
 def _briefly(approval: Approval) -> str:
-    return spelled(approval.tool, approval.arguments, most=300)
+    calls = approval.context.get("calls") or [
+        {"tool": approval.tool, "arguments": approval.arguments}
+    ]
+    first = briefly_spelled(calls[0]["tool"], calls[0]["arguments"])
+    return first if len(calls) == 1 else f"{first} and {len(calls) - 1} more"

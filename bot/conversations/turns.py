@@ -17,7 +17,7 @@ from bot.agent.progress import AgentResult, Progress
 from bot.agent.protocols import Approver, Surroundings
 from bot.agent.sanitizer import one_line
 from bot.agent.settings import AgentSettings
-from bot.agent.toolbox import Toolbox
+from bot.agent.toolbox import Approved, Toolbox
 from bot.conversations.gaps import quote
 from bot.conversations.shown import LIMITS, SEND_SECONDS, STOPPED, Fate, Shown
 from bot.conversations.turn_context import Beginning, TurnContext
@@ -43,7 +43,7 @@ from db import conversations, outbox, turns
 from db.database import Database, Transaction, is_connection_trouble, patiently
 from db.steps import StepWriter
 from db.turns import Turn
-from skills.base import Tool, ToolContext
+from skills.base import Reach, Tool, ToolContext
 
 log = logging.getLogger(__name__)
 
@@ -207,13 +207,15 @@ class Turns:
             tool_result_characters=settings.tool_result_characters,
             person=opaque(turn.user.key),
         )
+        confirmed = turn.kind == "confirmed"
         toolbox = Toolbox(
-            desk.tools(),
+            _tools_of(turn, desk.tools()),
             is_subagent=False,
             tasks=desk.tasks,
             timeout_seconds=desk.tool_timeout_seconds,
             approver=desk.approver,
             permissions=desk.permissions,
+            approved=Approved(1, again=turn.attempt > 1) if confirmed else None,
         )
         beginning = await desk.context.begin(turn)
         around = self._around(turn, clock, beginning)
@@ -256,6 +258,7 @@ class Turns:
             work_id=turn.id,
             attempt=turn.attempt,
             now=self.desk.now,
+            begun=turn.kind == "confirmed",
         )
 
     # -- how it ends -----------------------------------------------------------------------------
@@ -397,3 +400,10 @@ class Turns:
 
     async def _shielded(self, work: Coroutine[None, None, None]) -> None:
         await asyncio.shield(self.desk.tasks.start(work, name="end of a turn"))
+
+
+def _tools_of(turn: Turn, tools: tuple[Tool, ...]) -> tuple[Tool, ...]:
+    """Return the tools of a turn: where no user began it, only those that read in its place."""
+    if turn.kind != "summary":
+        return tools
+    return tuple(tool for tool in tools if tool.reach is Reach.READS_HERE)

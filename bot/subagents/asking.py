@@ -38,12 +38,17 @@ LOOKS_TO_A_SIGN = 30
 ASK_SECONDS = 60.0
 #: After so many questions without an answer nobody is asked any more.
 MOST_UNHEARD = 2
-#: Characters of the arguments in a question.
-MOST_SPELLED = 3000
+#: Characters of a call that is only named.
+MOST_BRIEF = 300
+#: Longer questions cannot be shown whole on every platform: the call is refused.
+MOST_SHOWN = 24_000
+TOO_LONG = (
+    "{tool} was not called: its arguments are too long to be shown to your person whole. Shorten "
+    "them, or split the call."
+)
 MAX_OPTIONS = 5
 MAX_QUESTION = 1500
 MAX_OPTION = 60
-MAX_NAME = 60
 
 LOST = "the run has ended, or another process has it"
 
@@ -107,6 +112,8 @@ class Asking:
             text=f"{self._who()} asks: may it use {spelled(tool.name, call.arguments)}?\n"
             f"It takes your yes, since {reason}.",
         )
+        if len(question.text) > MOST_SHOWN:
+            return TOO_LONG.format(tool=tool.name)
         async with self._one_at_a_time():
             answered = await self._permission(question)
             await self._regain_slot()
@@ -374,21 +381,20 @@ def fingerprint(*bound: object) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def spelled(tool: str, arguments: Json, *, most: int = MOST_SPELLED) -> str:
-    """Return a call as a person reads it; secrets are masked, and what is left out is counted."""
-    room = most // max(1, len(arguments))
+def spelled(tool: str, arguments: Json) -> str:
+    """Return a call as a user reads it before a yes: whole; only secrets are masked."""
     given = ", ".join(
-        f"{_cut(name, MAX_NAME)}={_cut(json.dumps(value, ensure_ascii=False, default=str), room)}"
+        f"{_line(name)}={_line(json.dumps(value, ensure_ascii=False, default=str))}"
         for name, value in arguments.items()
     )
     return f"`{tool}({without_secrets(given).replace('`', 'ˋ')})`"
 
 
-def _cut(text: str, room: int) -> str:
-    """Return a name or value in one line: its beginning and end, if all of it is too much."""
-    line = one_line(text, len(text) + 100)
-    if len(line) <= room:
-        return line
-    head, tail = room * 2 // 3, room // 3
-    left = len(line) - head - tail
-    return f"{line[:head]} […{left:,} characters are not shown here…] {line[-tail:]}"
+def briefly_spelled(tool: str, arguments: Json) -> str:
+    """Return the beginning of a call, to name it once it was shown whole."""
+    whole = spelled(tool, arguments)
+    return whole if len(whole) <= MOST_BRIEF else f"{whole[: MOST_BRIEF - 2]}…`"
+
+
+def _line(text: str) -> str:
+    return one_line(text, len(text) + 100)

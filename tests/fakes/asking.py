@@ -58,7 +58,7 @@ class Asked:
             most_questions=MOST_QUESTIONS,
             now=clock,
         )
-        approvals = Approvals(database, outlets, lambda _: None, now=clock)
+        approvals = Approvals(database, outlets, lambda _: None, lambda *_: None, clock)
         self.answers = Answers(database, approvals, self._stir, clock)
 
     def _stir(self, run_id: str) -> None:

@@ -36,7 +36,8 @@ async def test_an_event_is_added_once_when_its_person_says_yes(
     database_url: str, radicale: Radicale
 ) -> None:
     listing = call("calendar_list", **{"from": "2027-04-04", "to": "2027-04-04"})
-    play = Play(main=[TEA, Reply(text="Shall I?"), listing, Reply(text="Tea.")])
+    lines = [TEA, Reply(text="Shall I?"), Reply(text="Added."), listing, Reply(text="Tea.")]
+    play = Play(main=lines)
     async with stage(database_url, play, calendar=settings(radicale)) as it:
         await it.say(ALICE, "Tea every week, please")
         question = await it.outlet.asked()
@@ -44,14 +45,16 @@ async def test_an_event_is_added_once_when_its_person_says_yes(
         before = radicale.objects("alice")
 
         others = await it.bot.orchestrator.answer(BOB, question.id, choice="yes")
-        done = await it.bot.orchestrator.answer(ALICE, question.id, choice="yes")
+        await it.bot.orchestrator.answer(ALICE, question.id, choice="yes")
         again = await it.bot.orchestrator.answer(ALICE, question.id, choice="yes")
-        await it.say(ALICE, "What is on that day?")
         await it.outlet.replied(2)
+        done = said(play.asked[-1]["messages"][-1])
+        await it.say(ALICE, "What is on that day?")
+        await it.outlet.replied(3)
 
     assert "add this to the calendar mine: “Tea”; Sunday 28 March 2027, 02:30" in question.text
     assert (before, others.failed, again.failed) == ([], True, True)
-    assert done.text.startswith("Added to the calendar mine: “Tea”")
+    assert done.startswith("Added to the calendar mine: “Tea”")
     assert ["SUMMARY:Tea" in text for text in radicale.objects("alice")] == [True]
     assert '"start": "2027-04-04T02:30+00:00"' in said(play.asked[-1]["messages"][-1])
 

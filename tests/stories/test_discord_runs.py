@@ -250,7 +250,7 @@ async def test_a_confirmation_names_run_tool_and_arguments_and_takes_one_answer_
 
         assert strangers.ephemeral
         assert "nothing to confirm" in strangers.text()
-        assert sum("Stopped" in answer for answer in answers) == 1
+        assert sum("The answer follows" in answer for answer in answers) == 1
         assert sum("nothing to confirm" in answer for answer in answers) == 1
         assert no != yes
 

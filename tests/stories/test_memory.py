@@ -65,6 +65,7 @@ async def test_what_was_found_is_remembered_with_the_persons_yes(database_url: s
         main=[
             call("remember_found", text="The shop closes at six", source="its page"),
             Reply(text="Shall I?"),
+            Reply(text="Noted."),
             Reply(text="At six."),
         ]
     )
@@ -72,11 +73,13 @@ async def test_what_was_found_is_remembered_with_the_persons_yes(database_url: s
         await it.say(ALICE, "Keep the shop's hours in mind")
         question = await it.outlet.asked()
         await it.outlet.replied(1)
-        done = await it.bot.orchestrator.answer(ALICE, question.id, choice="yes")
-        await it.say(ALICE, "When does the shop close?", ELSEWHERE)
+        await it.bot.orchestrator.answer(ALICE, question.id, choice="yes")
         await it.outlet.replied(2)
+        kept = said(play.asked[-1]["messages"][-1])
+        await it.say(ALICE, "When does the shop close?", ELSEWHERE)
+        await it.outlet.replied(3)
 
-    assert done.text == "Remembered as 1."
+    assert kept == "Remembered as 1."
     assert "- 1: The shop closes at six" in said(play.asked[-1]["messages"][-1])
 
 

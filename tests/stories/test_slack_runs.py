@@ -307,7 +307,7 @@ async def test_a_confirmation_names_run_tool_and_arguments_and_takes_one_answer_
         assert strangers.ephemeral
         assert "nothing to confirm" in strangers.text()
         told = [each.readable() for each in it.slack.ephemerals(office.alice)]
-        assert sum("Stopped" in text for text in told) == 1
+        assert sum("The answer follows" in text for text in told) == 1
         assert sum("nothing to confirm" in text for text in told) == 1
         assert "alice said yes" in question.readable()
 

@@ -13,7 +13,6 @@ from tests.stories.stage import (
     Play,
     Stage,
     call,
-    calls,
     said,
     stage,
 )
@@ -133,8 +132,10 @@ async def test_when_the_model_wants_to_stop_a_run_its_owner_is_asked_first(
         await it.outlet.announced(run.id)
 
         assert answer is not None
-        assert "Stopped" in answer.text
+        assert "The answer follows" in answer.text
         assert (await it.run_of("Dig")).status is RunStatus.CANCELLED
+        await it.outlet.replied(2)
+        assert "Stopped: " in said(play.asked[-1]["messages"][-1])
 
 
 async def test_no_other_person_can_answer_and_no_answer_counts_twice(database_url: str) -> None:
@@ -199,7 +200,7 @@ async def test_an_admin_may_answer_for_the_owner(database_url: str) -> None:
         answer = await it.bot.orchestrator.answer(ADMIN, question.id, choice="yes")
         told = await it.outlet.announced((await it.run_of("Dig")).id)
 
-        assert "Stopped" in answer.text
+        assert "The answer follows" in answer.text
         assert told.owner == ALICE
 
 
@@ -246,13 +247,11 @@ async def test_one_yes_delivered_twice_answers_one_question(database_url: str) -
         for word in ("one", "two"):
             await it.command(ALICE, f"/subagents spawn --label {word} {word}")
         await it.gate.held(2)
-        play.main = [
-            calls(("sessions_stop", {"run_id": "one"}), ("sessions_stop", {"run_id": "two"})),
-            Reply(text="I asked twice."),
-        ]
-        await it.say(ALICE, "Stop both.")
+        for count, word in enumerate(("one", "two"), 1):
+            play.main = [call("sessions_stop", run_id=word), Reply(text="I asked.")]
+            await it.say(ALICE, f"Stop {word}.")
+            await it.outlet.replied(count)
         await it.outlet.asked(2)
-        await it.outlet.replied()
         which = await it.say(ALICE, "yes")
         first = next(item for item in it.outlet.questions if "“one”" in item.text)
         event = Incoming(
@@ -264,9 +263,9 @@ async def test_one_yes_delivered_twice_answers_one_question(database_url: str) -
         assert which is not None
         assert "Which one do you mean?" in which.text
         assert answers[0] is not None
-        assert "Stopped" in answers[0].text
+        assert "The answer follows" in answers[0].text
+        assert answers[1:] == [None, None]
         assert (await it.run_of("two")).status is RunStatus.RUNNING
-        assert len(it.outlet.texts()) == 1
         it.gate.opened.set()
 
 

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from bot.agent.messages import ToolCall, ToolResult
 from bot.agent.permissions import Permissions, read_rules
+from bot.agent.protocols import AskedCall
 from bot.agent.subjects import argument
 from bot.agent.toolbox import (
     GRACE_SECONDS,
@@ -19,7 +21,7 @@ from bot.agent.toolbox import (
     may_have_run,
     with_unique_ids,
 )
-from bot.errors import LimitReachedError
+from bot.errors import BotError, LimitReachedError
 from bot.tasks import Tasks
 from bot.values import Json
 from skills.base import Effects, Tool, ToolContext, ToolError, tool
@@ -262,13 +264,15 @@ class FakeApprover:
 
     def __init__(self, error: Exception | None = None) -> None:
         self.asked: list[tuple[str, Json]] = []
+        self.questions = 0
         self._error = error
 
-    async def ask(self, item: Tool, made: ToolCall, _: ToolContext) -> Json:
-        self.asked.append((item.name, made.arguments))
+    async def ask(self, asked: Sequence[AskedCall]) -> Sequence[Json | BotError]:
+        self.asked += [(each.tool.name, each.call.arguments) for each in asked]
+        self.questions += 1
         if self._error is not None:
             raise self._error
-        return {"status": "confirmation_asked"}
+        return [{"status": "confirmation_asked"} for _ in asked]
 
 
 async def confirmed(tasks: Tasks, approver: FakeApprover | None, hung: Hung) -> ToolResult:

@@ -61,6 +61,12 @@ class Office:
         async with asyncio.timeout(20):
             return await agent.run(TASK, on_text=on_text)
 
+    async def with_box(self, model: Model, box: Toolbox, around: Surroundings) -> AgentResult:
+        """Let an agent work with this toolbox."""
+        config = AgentConfig(prompt="You count.", model="m", max_steps=20, max_tool_calls=25)
+        async with asyncio.timeout(20):
+            return await BaseAgent(config, model, box, around).run(TASK)
+
 
 Run = Callable[[ToolContext, Json], Awaitable[str]]
 

@@ -64,7 +64,7 @@ class Process:
             ),
             answers=Answers(
                 self.database,
-                Approvals(self.database, {}, lambda _: None, now=self.clock),
+                Approvals(self.database, {}, lambda _: None, lambda *_: None, self.clock),
                 lambda _: None,
                 self.clock,
             ),

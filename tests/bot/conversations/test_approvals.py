@@ -1,157 +1,186 @@
-"""A confirmed call is made once and comes to an end, or its person hears that it may have run."""
+"""One question about all calls of a step; a yes begins a turn that makes them once."""
 
-import asyncio
-from collections.abc import AsyncIterator
-from dataclasses import replace
+from collections.abc import Sequence
 
 import pytest
-from sqlalchemy import select
+from sqlalchemy import select, update
 
 from bot.agent.messages import ToolCall
-from bot.conversations.approvals import LOST_AFTER, MAY_HAVE_RUN, Approvals
+from bot.agent.protocols import AskedCall
+from bot.conversations.approvals import EXPIRES_AFTER, MOST_SHOWN, Approvals
+from bot.errors import BotError
 from bot.platforms.base import CommandReply
-from bot.tasks import Tasks
 from bot.values import Identity, Json, Role
 from db.database import Database
-from db.tables import audit, messages
-from skills.base import Effects, Tool, ToolContext
+from db.tables import approvals as approvals_table
+from db.tables import audit, messages, steps, turns
+from skills.base import Effects, Tool, ToolContext, ToolError
 from tests.fakes.clock import FakeClock
 from tests.fakes.outlet import FakeOutlet
 from tests.fakes.stored import Stored, room
 
-LATER = LOST_AFTER.total_seconds() + 1
+
+async def post(_: ToolContext, __: Json) -> str:
+    raise AssertionError("Only a turn makes the call.")
+
+
+async def senseless(_: ToolContext, __: Json) -> tuple[Json, str]:
+    raise ToolError("There is no such letter.")
+
+
+MAIL = Tool(name="mail", description="", schema={}, run=post, effects=Effects.ONCE)
+BURN = Tool(name="burn", description="", schema={}, run=post, prepare=senseless)
 
 
 class Desk:
-    """Confirmations of one tool, which never ends by itself."""
+    """Confirmations of one tool."""
 
-    def __init__(self, database: Database, clock: FakeClock, tasks: Tasks) -> None:
-        self.database, self.clock, self.tasks = database, clock, tasks
+    def __init__(self, database: Database, clock: FakeClock) -> None:
+        self.database, self.clock = database, clock
         self.outlet = FakeOutlet("discord")
-        self.begun = asyncio.Event()
-        self.calls = 0
-        self.tool = Tool(
-            name="mail", description="", schema={}, run=self._post, effects=Effects.ONCE
-        )
         self.stored = Stored(database, clock)
-        self.approvals = self.process()
-
-    async def _post(self, _: ToolContext, __: Json) -> str:
-        self.calls += 1
-        self.begun.set()
-        await asyncio.Event().wait()
-        return "Posted."
-
-    def process(self) -> Approvals:
-        """Return what a process that starts now has."""
-        outlets = {"discord": self.outlet}
-        return Approvals(self.database, outlets, lambda _: self.tool, now=self.clock)
-
-    async def ask(self, user: Identity) -> None:
-        """Ask this person for a yes."""
-        context = ToolContext(
-            user=user,
-            role=Role.USER,
-            place=room(user),
-            conversation_id=await self.stored.conversation(user),
-            work_id="turn",
-            call_id="1.0",
-            run_id=None,
-            now=self.clock,
+        self.woken: list[tuple[str, str]] = []
+        self.approvals = Approvals(
+            database,
+            {"discord": self.outlet},
+            {"mail": MAIL}.get,
+            lambda *waiting: self.woken.append(waiting),
+            clock,
         )
-        await self.approvals.ask(self.tool, ToolCall("1", "mail", {"to": "Bob"}), context)
 
-    async def yes(self, user: Identity) -> CommandReply:
-        """Press yes, and wait for what it comes to."""
+    async def ask(
+        self, user: Identity, *calls: Json, tool: Tool = MAIL
+    ) -> Sequence[Json | BotError]:
+        """Ask this user about calls of one step."""
+        conversation = await self.stored.conversation(user)
+        asked = [
+            AskedCall(
+                tool=tool,
+                call=ToolCall(f"call{number}", tool.name, arguments),
+                context=ToolContext(
+                    user=user,
+                    role=Role.USER,
+                    place=room(user),
+                    conversation_id=conversation,
+                    work_id="turn",
+                    call_id=f"1.{number}",
+                    run_id=None,
+                    now=self.clock,
+                ),
+                reason="it must be so",
+            )
+            for number, arguments in enumerate(calls)
+        ]
+        return await self.approvals.ask(asked)
+
+    async def answer(self, user: Identity, *, yes: bool = True) -> CommandReply:
         question = await self.outlet.asked()
-        reply = await self.approvals.answer(user, Role.USER, question.id, yes=True)
+        reply = await self.approvals.answer(user, Role.USER, question.id, yes=yes)
         assert reply is not None
         return reply
 
-    async def remembered(self) -> list[str]:
-        """Return what the main agent will know of it."""
+    async def begun(self) -> list[tuple[str, list[Json]]]:
+        """Return the turns that there are: the kind of each, and the calls that it begins with."""
         async with self.database.snapshot() as tx:
-            return list(await tx.scalars(select(messages.c.text)))
+            rows = await tx.execute(
+                select(turns.c.kind, steps.c.body).outerjoin(steps, steps.c.work_id == turns.c.id)
+            )
+            return [(row.kind, row.body["answer"]["calls"] if row.body else []) for row in rows]
 
 
 @pytest.fixture
-async def desk(database: Database, clock: FakeClock) -> AsyncIterator[Desk]:
-    tasks = Tasks()
-    yield Desk(database, clock, tasks)
-    await tasks.close()
+def desk(database: Database, clock: FakeClock) -> Desk:
+    return Desk(database, clock)
 
 
-async def test_a_confirmed_call_has_the_time_limit_of_its_tool(
+async def test_one_question_shows_all_calls_of_a_step_whole(desk: Desk, alice: Identity) -> None:
+    long = "git status; " + "x" * 4000 + "; rm -rf *; " + "y" * 4000
+
+    told = await desk.ask(alice, {"to": "Bob"}, {"to": long})
+
+    question = await desk.outlet.asked()
+    assert '1. `mail(to="Bob")`' in question.text
+    assert long in question.text
+    assert "I ask because it must be so." in question.text
+    assert [each["status"] for each in told if isinstance(each, dict)] == ["confirmation_asked"] * 2
+
+
+async def test_a_yes_begins_a_turn_with_the_calls_and_only_once(
+    desk: Desk, alice: Identity
+) -> None:
+    await desk.ask(alice, {"to": "Bob"}, {"to": "Eve"})
+
+    first, second = await desk.answer(alice), await desk.answer(alice)
+
+    ((kind, made),) = await desk.begun()
+    assert kind == "confirmed"
+    assert [(each["name"], each["arguments"]) for each in made] == [
+        ("mail", {"to": "Bob"}),
+        ("mail", {"to": "Eve"}),
+    ]
+    assert (first.failed, second.refused) == (False, True)
+    assert desk.woken == [(await desk.stored.conversation(alice), "discord")]
+
+
+async def test_a_no_or_no_answer_begins_nothing_and_is_remembered(
     desk: Desk, clock: FakeClock, alice: Identity
 ) -> None:
-    desk.tool = replace(desk.tool, timeout_seconds=0.1)
-    await desk.ask(alice)
-    async with asyncio.timeout(10):
-        reply = await desk.yes(alice)
-    clock.advance(LATER)
-    await desk.process().expire()
-
-    assert reply.failed
-    assert reply.text == "mail did not answer within 0.1 seconds; it may have run."
-    assert desk.outlet.told == []
-    assert [reply.text in text for text in await desk.remembered()] == [True]
-
-
-async def test_of_a_confirmed_call_whose_process_ended_it_is_told_once_that_it_may_have_run(
-    desk: Desk, clock: FakeClock, alice: Identity
-) -> None:
-    await desk.ask(alice)
-    work = desk.tasks.start(desk.yes(alice), name="yes")
-    async with asyncio.timeout(10):
-        await desk.begun.wait()
-    work.cancel()  # as when its process ends
-    await asyncio.wait({work})
-    await desk.process().expire()
-    too_early = list(desk.outlet.told)
-    clock.advance(LATER)
-    for _ in range(2):
-        await desk.process().expire()
-
-    assert too_early == []
-    assert [(told.user, MAY_HAVE_RUN in told.text) for told in desk.outlet.told] == [(alice, True)]
-    assert [MAY_HAVE_RUN in text for text in await desk.remembered()] == [True]
-    assert desk.calls == 1
-
-
-async def test_a_call_that_is_still_being_made_here_is_not_told_as_lost(
-    desk: Desk, clock: FakeClock, alice: Identity
-) -> None:
-    await desk.ask(alice)
-    desk.tasks.start(desk.yes(alice), name="yes")
-    async with asyncio.timeout(10):
-        await desk.begun.wait()
-    clock.advance(LATER)
+    await desk.ask(alice, {"to": "Bob"})
+    denied = await desk.answer(alice, yes=False)
+    await desk.ask(alice, {"to": "Bob"}, {"to": "Eve"})
+    clock.advance(EXPIRES_AFTER.total_seconds() + 1)
     await desk.approvals.expire()
 
-    assert desk.outlet.told == []
-    assert await desk.remembered() == []
+    async with desk.database.snapshot() as tx:
+        texts = list(await tx.scalars(select(messages.c.text).order_by(messages.c.id)))
+    assert denied.text.startswith("Not done: ")
+    assert await desk.begun() == []
+    assert ["said no" in texts[0], "did not answer in time" in texts[1]] == [True, True]
 
 
-async def test_what_expired_or_was_denied_is_never_told_as_begun(
-    desk: Desk, clock: FakeClock, alice: Identity
+async def test_another_user_cannot_answer(desk: Desk, alice: Identity, bob: Identity) -> None:
+    await desk.ask(alice, {"to": "Bob"})
+
+    assert (await desk.answer(bob)).refused
+    assert await desk.begun() == []
+
+
+async def test_calls_that_are_not_those_that_were_shown_are_not_made(
+    desk: Desk, alice: Identity
 ) -> None:
-    await desk.ask(alice)
-    clock.advance(LATER)
-    for _ in range(2):
-        await desk.approvals.expire()
-        clock.advance(LATER)
-    reply = await desk.yes(alice)
+    await desk.ask(alice, {"to": "Bob"})
+    async with desk.database.transaction() as tx:
+        (stored,) = await tx.scalars(select(approvals_table.c.context))
+        other = stored | {"calls": [{"tool": "mail", "arguments": {"to": "Mallory"}}]}
+        await tx.execute(update(approvals_table).values(context=other))
 
-    assert reply.refused
-    assert (desk.calls, desk.outlet.told) == (0, [])
-    assert ["did not answer in time" in text for text in await desk.remembered()] == [True]
+    assert (await desk.answer(alice)).refused
+    assert await desk.begun() == []
+
+
+async def test_a_call_that_makes_no_sense_is_told_and_not_asked(
+    desk: Desk, alice: Identity
+) -> None:
+    (told,) = await desk.ask(alice, {}, tool=BURN)
+
+    assert str(told) == "There is no such letter."
+    assert desk.outlet.questions == []
+
+
+async def test_a_question_too_long_to_be_shown_whole_is_refused(
+    desk: Desk, alice: Identity
+) -> None:
+    (told,) = await desk.ask(alice, {"to": "x" * MOST_SHOWN})
+
+    assert "too long to be shown" in str(told)
+    assert desk.outlet.questions == []
 
 
 async def test_a_confirmation_is_answered_by_its_owner_or_an_admin_and_by_nobody_else(
     desk: Desk, alice: Identity, bob: Identity
 ) -> None:
     await desk.stored.person(bob)
-    await desk.ask(alice)
+    await desk.ask(alice, {"to": "Bob"})
     question = await desk.outlet.asked()
     answer = desk.approvals.answer
 

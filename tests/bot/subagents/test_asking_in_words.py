@@ -2,13 +2,14 @@
 looks like ours."""
 
 import asyncio
+import json
 
 import pytest
 
 from bot.agent import subjects
 from bot.agent.messages import ToolCall
 from bot.logs import MASK
-from bot.subagents.asking import MOST_SPELLED, spelled
+from bot.subagents.asking import MOST_SHOWN, spelled
 from bot.values import Identity
 from tests.fakes.asking import Asked
 
@@ -57,34 +58,26 @@ async def test_a_key_in_a_command_is_masked_wherever_it_is_shown(
     assert MASK in text
 
 
-def test_the_end_of_a_long_command_is_shown_and_what_is_left_out_is_counted() -> None:
-    command = "git status " + "-" * 9000 + "; rm -rf /workspace"
+def test_a_long_command_is_shown_whole() -> None:
+    command = "git status " + "-" * 5000 + "; rm -rf /workspace; " + "-" * 5000
 
-    shown = spelled("shell", {"command": command})
+    shown = spelled("shell", {"command": command, "further": "long " * 1000})
 
-    count = int(shown.partition("[…")[2].partition(" ")[0].replace(",", ""))
-    head, _, rest = shown.partition(" […")
-    tail = rest.partition("…] ")[2]
-    quoted = len(head.partition("=")[2]) + len(tail.removesuffix(")`"))
-    assert "rm -rf /workspace" in tail
-    assert count == len(command) + len('""') - quoted
+    assert json.dumps(command) in shown
+    assert json.dumps("long " * 1000).rstrip() in shown
 
 
-def test_many_arguments_take_no_more_room_than_one() -> None:
-    shown = spelled("shell", {f"argument {n}": "long " * 1000 for n in range(20)})
+async def test_a_call_too_long_to_be_shown_whole_is_refused_and_not_asked(
+    asked: Asked, alice: Identity
+) -> None:
+    run = await asked.run(alice)
+    asking = asked.asking(run, alice)
+    call = ToolCall("1", "mail", {"to": "x" * MOST_SHOWN})
 
-    assert len(shown) < 2 * MOST_SPELLED
-    assert all(f"argument {n}=" in shown for n in range(20))
+    told = await asking.permit(asked.mail(), call, asked.context(run, alice), "it must be so")
 
-
-@pytest.mark.parametrize("beyond", range(2, len(TOKEN), 3))
-def test_no_part_of_a_key_is_shown_where_a_value_is_cut(beyond: int) -> None:
-    head, tail = MOST_SPELLED * 2 // 3, MOST_SPELLED // 3
-    begins = "x" * (head - beyond) + TOKEN + " y" * 2000
-    ends = "y " * 2000 + TOKEN + "x" * (tail - beyond)
-
-    assert "a1a1" not in spelled("shell", {"command": begins})
-    assert "a1a1" not in spelled("shell", {"command": ends})
+    assert "too long to be shown" in told
+    assert asked.posted == []
 
 
 def test_the_name_of_an_argument_is_no_way_out_of_the_code_span() -> None:
@@ -93,7 +86,6 @@ def test_the_name_of_an_argument_is_no_way_out_of_the_code_span() -> None:
     assert "\n" not in shown
     assert shown.count("`") == 2
     assert KEY not in shown
-    assert len(shown) < MOST_SPELLED
 
 
 async def test_how_a_question_is_told_from_another_is_not_in_the_hands_of_the_model(

@@ -1,0 +1,143 @@
+"""With foreign content in the prompt, calls that act beyond the place need the user's yes."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from bot.agent.protocols import AskedCall
+from bot.agent.toolbox import FOREIGN, Approved, Toolbox
+from bot.errors import BotError
+from bot.tasks import Tasks
+from bot.values import Json
+from skills.base import Effects, Reach, Tool, ToolContext
+from tests.bot.agent.things import Office, a_tool, results_shown, texts_of
+from tests.fakes.around import caller, surroundings
+from tests.fakes.scripted_model import ScriptedModel, asks_for, call, says
+
+
+class Questions:
+    """An approver that records its questions."""
+
+    def __init__(self) -> None:
+        self.asked: list[list[str]] = []
+        self.reasons: set[str] = set()
+
+    async def ask(self, asked: Sequence[AskedCall]) -> Sequence[Json | BotError]:
+        self.asked.append([each.tool.name for each in asked])
+        self.reasons |= {each.reason for each in asked}
+        return [{"status": "confirmation_asked"} for _ in asked]
+
+
+def main_box(
+    tasks: Tasks, questions: Questions | None, *tools: Tool, approved: Approved | None = None
+) -> Toolbox:
+    return Toolbox(
+        tools,
+        is_subagent=False,
+        tasks=tasks,
+        timeout_seconds=30,
+        approver=questions,
+        approved=approved,
+    )
+
+
+POST = a_tool("post", effects=Effects.ONCE, reach=Reach.ACTS_BEYOND)
+FOREIGN_CALLER = replace(caller(), foreign=True, call_id="1.0")
+
+
+@pytest.mark.parametrize(
+    ("foreign", "reach", "asks"),
+    [
+        (foreign, reach, foreign and reach is Reach.ACTS_BEYOND)
+        for foreign in (False, True)
+        for reach in Reach
+    ],
+)
+async def test_only_a_call_that_acts_beyond_the_place_asks_and_only_with_foreign_content(
+    tasks: Tasks, foreign: bool, reach: Reach, asks: bool
+) -> None:
+    questions = Questions()
+    box = main_box(tasks, questions, replace(POST, reach=reach))
+
+    result = await box.call(call("post", "id"), replace(caller(), foreign=foreign))
+
+    assert questions.asked == ([["post"]] if asks else [])
+    assert ("confirmation_asked" in result.text) is asks
+    assert questions.reasons == ({FOREIGN} if asks else set())
+
+
+async def test_a_tool_may_narrow_the_reach_of_one_call(tasks: Tasks) -> None:
+    async def reach_of(_: ToolContext, arguments: Json) -> Reach:
+        return Reach.CHANGES_OWN if arguments["new"] else Reach.ACTS_BEYOND
+
+    questions = Questions()
+    box = main_box(tasks, questions, replace(POST, reach_of=reach_of))
+
+    new = await box.call(call("post", "a", new=True), FOREIGN_CALLER)
+    old = await box.call(call("post", "b", new=False), replace(FOREIGN_CALLER, call_id="2.0"))
+
+    assert "done" in new.text
+    assert "confirmation_asked" in old.text
+
+
+async def test_a_reach_that_cannot_be_found_out_is_the_farthest(
+    tasks: Tasks, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def reach_of(_: ToolContext, __: Json) -> Reach:
+        raise OSError("gone")
+
+    questions = Questions()
+    await main_box(tasks, questions, replace(POST, reach_of=reach_of)).call(
+        call("post", "a"), FOREIGN_CALLER
+    )
+
+    assert questions.asked == [["post"]]
+    caplog.clear()
+
+
+async def test_a_run_without_approvals_is_refused_with_the_reason(tasks: Tasks) -> None:
+    box = Toolbox([POST], is_subagent=True, tasks=tasks, timeout_seconds=30)
+
+    result = await box.call(call("post", "id"), FOREIGN_CALLER)
+
+    assert result.failed
+    assert FOREIGN in result.text
+
+
+async def test_all_calls_of_one_step_that_need_a_yes_are_one_question(
+    office: Office, tasks: Tasks
+) -> None:
+    questions = Questions()
+    stop = a_tool("stop", needs_confirmation=True)
+    box = main_box(tasks, questions, POST, stop, a_tool("look"))
+    calls = [call("post", "a"), call("look", "b"), call("stop", "c"), call("post", "d")]
+    around = surroundings()
+    around = replace(around, caller=replace(around.caller, run_id=None, foreign=True))
+    model = ScriptedModel(asks_for(*calls), says("Asked."))
+
+    await office.with_box(model, box, around)
+
+    assert questions.asked == [["post", "stop", "post"]]
+    texts = texts_of(results_shown(model.last).results)
+    assert ["confirmation_asked" in text for text in texts] == [True, False, True, True]
+
+
+async def test_an_approved_step_asks_no_more_and_later_steps_do(tasks: Tasks) -> None:
+    questions = Questions()
+    box = main_box(tasks, questions, POST, approved=Approved(1))
+
+    approved = await box.call(call("post", "a"), FOREIGN_CALLER)
+    later = await box.call(call("post", "b"), replace(FOREIGN_CALLER, call_id="2.0"))
+
+    assert "done" in approved.text
+    assert "confirmation_asked" in later.text
+
+
+@pytest.mark.parametrize("again", [False, True])
+async def test_an_approved_call_may_have_run_only_in_a_later_attempt(
+    tasks: Tasks, again: bool
+) -> None:
+    box = main_box(tasks, Questions(), POST, approved=Approved(1, again=again))
+
+    assert await box.may_have_begun(call("post", "a"), FOREIGN_CALLER) is again
