@@ -186,6 +186,7 @@ BOUNDARIES = {
     "bot.calendars.reading": "an event that strangers wrote",
     "bot.conversations.announcements": "a delivery",
     "bot.conversations.files": "the fetching of a file",
+    "bot.conversations.shown": "a reply",
     "bot.conversations.turns": "a turn",
     "bot.conversations.upkeep": "a regular duty",
     "bot.doctor": "a check",

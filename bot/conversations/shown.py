@@ -1,11 +1,16 @@
 """What a turn shows of itself: its reply, while it grows and after it was sent."""
 
+import asyncio
+import logging
 from dataclasses import dataclass
 from enum import StrEnum
 
 from bot.agent.progress import Progress
+from bot.errors import DeliveryError
 from bot.platforms.base import ReplyStream
 from bot.values import RunStatus
+
+log = logging.getLogger(__name__)
 
 #: Longest wait for a platform to take a reply.
 SEND_SECONDS = 60.0
@@ -17,6 +22,14 @@ LIMITS = {
 }
 #: How a model's thoughts begin while they are all that there is to show.
 THOUGHT = "💭"
+
+
+class Fate(StrEnum):
+    """What became of a reply that was sent."""
+
+    ARRIVED = "arrived"
+    FAILED = "failed"
+    UNKNOWN = "unknown"
 
 
 @dataclass(slots=True)
@@ -36,10 +49,20 @@ class Shown:
         if not text.startswith(THOUGHT):
             self.text = whole
 
-
-class Fate(StrEnum):
-    """What became of a reply that was sent."""
-
-    ARRIVED = "arrived"
-    FAILED = "failed"
-    UNKNOWN = "unknown"
+    async def say(self, text: str) -> Fate:
+        """Show the final text; return what became of it."""
+        if self.reply is None:
+            return Fate.FAILED
+        try:
+            async with asyncio.timeout(SEND_SECONDS):
+                await self.reply.finish(self.quote + text)
+        except TimeoutError:
+            log.warning("The platform did not say whether it took a reply")
+            return Fate.UNKNOWN
+        except DeliveryError as error:
+            log.info("A reply goes to the outbox: %s", error)
+            return Fate.UNKNOWN if error.fate_unknown else Fate.FAILED
+        except Exception:
+            log.exception("A reply could not be given")
+            return Fate.UNKNOWN
+        return Fate.ARRIVED

@@ -24,7 +24,6 @@ from bot.conversations.turn_context import Beginning, TurnContext
 from bot.errors import (
     BotError,
     DatabaseUnreachableError,
-    DeliveryError,
     FencedError,
     LeftError,
 )
@@ -292,7 +291,7 @@ class Turns:
         The reply is said first: should the process die in between, the next attempt finds all
         steps stored, asks no model, and says it again under the same message.
         """
-        arrived = await self._say(shown, text)
+        arrived = await shown.say(text)
 
         async def write() -> bool:
             async with self.desk.database.transaction() as tx:
@@ -343,23 +342,6 @@ class Turns:
                 maybe_repeated=arrived is Fate.UNKNOWN,
             )
             await outbox.put(tx, item, now)
-
-    async def _say(self, shown: Shown, text: str) -> Fate:
-        if shown.reply is None:
-            return Fate.FAILED
-        try:
-            async with asyncio.timeout(SEND_SECONDS):
-                await shown.reply.finish(shown.quote + text)
-        except TimeoutError:
-            log.warning("The platform did not say whether it took a reply")
-            return Fate.UNKNOWN
-        except DeliveryError as error:
-            log.info("A reply goes to the outbox: %s", error)
-            return Fate.UNKNOWN if error.fate_unknown else Fate.FAILED
-        except Exception:
-            log.exception("A reply could not be given")
-            return Fate.UNKNOWN
-        return Fate.ARRIVED
 
     async def _release(self, turn: Turn, text: str | None) -> None:
         """Let the held announcements go, in the main agent's words if it found any."""

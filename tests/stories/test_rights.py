@@ -5,7 +5,8 @@ from dataclasses import dataclass
 import pytest
 from sqlalchemy import func, select
 
-from bot.platforms.base import Attached, Incoming, Quoted
+from bot.platforms.base import Incoming
+from bot.platforms.past import Attached, Quoted
 from bot.values import Json, RunStatus, new_run_id
 from db import tables
 from skills.base import Effects, Reach, Skill, ToolContext, tool
