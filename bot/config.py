@@ -12,8 +12,8 @@ from bot.agent.permissions import PermissionSettings
 from bot.agent.settings import AgentSettings, AgentSkillsSettings, AgentsSettings
 from bot.calendars.settings import CalendarsSettings
 from bot.conversations.access import AccessSettings
+from bot.conversations.catch_up_settings import CatchUpSettings
 from bot.conversations.files import AttachmentSettings, FileSettings
-from bot.conversations.gaps import CatchUpSettings
 from bot.disk import DiskReserve, DiskSettings
 from bot.errors import ConfigError
 from bot.interpolation import Key, Tree

@@ -67,6 +67,7 @@ LINES = {
     "bot.agent.subjects": 8,
     "bot.agent.tool_names": 8,
     "bot.conversations.access": 8,
+    "bot.conversations.catch_up_settings": 8,
     "bot.conversations.file_kinds": 8,
     "bot.disk": 8,
     "bot.document": 8,

@@ -2,10 +2,11 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 
+from bot.agent.agent_config import AgentConfig
 from bot.agent.context import fit, has_calls, noted, shorten, without_earlier_images
 from bot.agent.messages import (
     Answer,
@@ -27,7 +28,6 @@ from bot.agent.spending import Spending
 from bot.agent.toolbox import Toolbox, is_over, may_have_run, with_unique_ids
 from bot.errors import ContextTooLongError, ImagesRefusedError, ModelError
 from bot.models.base import Model, OnText, Question
-from bot.models.weights import cached_weight
 from bot.values import RunStatus
 from skills.base import Effects, ToolContext
 
@@ -50,29 +50,6 @@ LAST_STEP_TEXT = (
     "{reason} This is your last answer, and you cannot call tools any more. Write down what you "
     "found, and say plainly what is unfinished."
 )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AgentConfig:
-    """What makes one agent at work differ from another.
-
-    Attributes:
-        max_response_tokens: Output tokens of one answer.
-        cached_weight: Gives the weight of a token that a model reads from its cache.
-        effort: How hard the model should think, from `low` to `max`; `None` for its usual.
-        person: An opaque hash for the provider.
-    """
-
-    prompt: str
-    model: str
-    max_steps: int
-    max_tool_calls: int
-    max_response_tokens: int = 16_000
-    context_tokens: int = 100_000
-    tool_result_characters: int = 16_000
-    effort: str | None = None
-    person: str = ""
-    cached_weight: Callable[[str], float] = cached_weight
 
 
 class BaseAgent:

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
 
-from bot.agent.base_agent import AgentConfig, BaseAgent
+from bot.agent.agent_config import AgentConfig
+from bot.agent.base_agent import BaseAgent
 from bot.agent.journal import StoredJournal
 from bot.agent.no_ports import NoInbox, NoReporter
 from bot.agent.permissions import Permissions

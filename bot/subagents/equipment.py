@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from zoneinfo import ZoneInfo
 
-from bot.agent.base_agent import AgentConfig
+from bot.agent.agent_config import AgentConfig
 from bot.agent.context import run_prompt, run_task
 from bot.agent.definition import Agents, find
 from bot.agent.journal import StoredJournal

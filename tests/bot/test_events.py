@@ -71,6 +71,7 @@ def test_every_final_status_has_its_event(status: RunStatus) -> None:
         "tool_calls": 0,
         "duration_seconds": 1.5,
         "error": "Why.",
+        "stopped_by": "",
     }
 
 

@@ -215,6 +215,7 @@ async def test_the_main_agent_asks_before_what_a_rule_says_and_does_it_when_the_
         await it.outlet.replied()
         before = list(world.done)
         await it.command(ALICE, "yes")
+        await it.outlet.replied(2)
 
         assert "paint(what=" in question.text
         assert before == []
@@ -536,6 +537,8 @@ async def test_the_main_agent_sees_what_a_run_asks_and_passes_the_answer_on(
         elsewhere = Place(PLATFORM, "guild", "room", "another thread")
         await it.say(ALICE, "Tell the baking that it is plum.", elsewhere)
         await it.outlet.replied()
+        # What the run asks stands in the prompt, and others may have written it.
+        await it.say(ALICE, "yes", elsewhere)
         await it.ended("Bake", RunStatus.COMPLETED)
 
         first = next(body for body in play.asked if "Tell the baking" in said(body["messages"][-1]))

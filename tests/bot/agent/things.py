@@ -5,7 +5,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TypedDict, Unpack
 
-from bot.agent.base_agent import AgentConfig, BaseAgent
+from bot.agent.agent_config import AgentConfig
+from bot.agent.base_agent import BaseAgent
 from bot.agent.messages import ToolResult, ToolResults, UserMessage
 from bot.agent.progress import AgentResult
 from bot.agent.protocols import AnswerEntry, Entry, Surroundings

@@ -10,10 +10,11 @@ from bot.agent.definition import AgentDefinition
 from bot.conversations.access import AccessSettings
 from bot.conversations.answers import Answers
 from bot.conversations.approvals import Approvals
+from bot.conversations.catch_up_settings import CatchUpSettings
 from bot.conversations.commands import Commands
 from bot.conversations.durable_commands import DurableCommands
 from bot.conversations.files import AttachmentSettings, FileSettings
-from bot.conversations.gaps import CatchUpSettings, Gaps
+from bot.conversations.gaps import Gaps
 from bot.conversations.orchestrator import Orchestrator
 from bot.conversations.turns import Desk, Turns
 from bot.disk import DiskReserve

@@ -5,7 +5,8 @@ from datetime import timedelta
 
 import pytest
 
-from bot.conversations.gaps import MARGIN, CatchUpSettings, Gaps
+from bot.conversations.catch_up_settings import CatchUpSettings
+from bot.conversations.gaps import MARGIN, Gaps
 from bot.platforms.base import Incoming
 from bot.values import Identity, Place
 from db import conversations, turns
