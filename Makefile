@@ -14,10 +14,12 @@ ARGS ?=
 REFERENCE := @modelcontextprotocol/server-everything@2026.8.31
 # Test processes at once: many tests wait for other processes, so that two cores have room for more.
 WORKERS ?= 4
+# How long `make soak` takes.
+MINUTES ?= 60
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help chat test migrations lint format bench reference requirements hooks clean
+.PHONY: help chat test migrations lint format bench soak reference requirements hooks clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' Makefile
@@ -46,6 +48,9 @@ format: $(VENV)/.installed-dev ## Format the code and mend what can be mended by
 
 bench: $(VENV)/.installed-dev ## Measure speed and memory, and print a table
 	$(BIN)/python -m bench $(ARGS)
+
+soak: $(VENV)/.installed-dev ## Run the bot under load and faults for MINUTES (continues an interrupted one)
+	$(BIN)/python -m tests.soak --minutes $(MINUTES) $(ARGS)
 
 reference: $(VENV)/.installed-dev ## Test against the reference server of MCP (needs npm; CI does without)
 	@command -v npm >/dev/null || { echo "There is no npm here: install Node.js first." >&2; exit 1; }
