@@ -11,6 +11,7 @@ import argparse
 import asyncio
 import json
 import random
+import shutil
 import statistics
 import sys
 import time
@@ -337,6 +338,7 @@ async def soak(folder: Path, minutes: float, seed: int) -> bool:
                     f"{command} on {name}",
                     command,
                     disk if name == "SQLite" else folder / name.lower() / command,
+                    folder / f"{name}-{command}.log",
                     discord,
                     model.url,
                     url,
@@ -358,7 +360,10 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=60.0)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--folder", type=Path, default=Path("data/soak"))
+    parser.add_argument("--fresh", action="store_true", help="continue no interrupted soak")
     given = parser.parse_args()
+    if given.fresh:
+        shutil.rmtree(given.folder, ignore_errors=True)
     return 0 if asyncio.run(soak(given.folder, given.minutes, given.seed)) else 1
 
 

@@ -26,6 +26,7 @@ class Bot:
     Attributes:
         name: For the report.
         command: `serve` or `worker`.
+        log: Its output, which is not on the disk that is filled.
         starts: How often it was started.
         ended_by_itself: Exit codes of ends that nobody asked for.
     """
@@ -33,6 +34,7 @@ class Bot:
     name: str
     command: str
     folder: Path
+    log: Path
     environ: dict[str, str]
     starts: int = 0
     ended_by_itself: list[int] = field(default_factory=list)
@@ -45,7 +47,7 @@ class Bot:
             while True:
                 self.starts += 1
                 self._killed = False
-                with (self.folder / f"{self.command}.log").open("ab") as log:
+                with self.log.open("ab") as log:
                     self._process = await asyncio.create_subprocess_exec(
                         *(sys.executable, "-m", "bot", self.command),
                         cwd=self.folder,
@@ -89,6 +91,7 @@ def new_bot(
     name: str,
     command: str,
     folder: Path,
+    log: Path,
     discord: FakeDiscord,
     model_url: str,
     database_url: str,
@@ -112,7 +115,7 @@ def new_bot(
         "PYTHONPATH": str(ROOT),
         "DISCORD_TOKEN": discord.token,
     }
-    return Bot(name, command, folder, environ)
+    return Bot(name, command, folder, log, environ)
 
 
 @contextmanager
