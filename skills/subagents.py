@@ -217,10 +217,18 @@ def _steering(manager: SubagentManager, records: Records) -> tuple[Tool, ...]:
             )
         return {"run_id": run.id}, f"stop “{one_line(run.label, 60)}” ({short(run.id)})"
 
+    async def the_message(context: ToolContext, arguments: Json) -> tuple[Json, str]:
+        """Return the message with the one run that it would be left for."""
+        handle = str(arguments.get("run_id", ""))
+        run = await records.find(handle, Caller.of(context), action="send")
+        words = f"leave this message for “{one_line(run.label, 60)}” ({short(run.id)})"
+        return {**arguments, "run_id": run.id}, words
+
     @tool(
         main_agent_only=True,
         effects=Effects.REPEATABLE,
         auto_approved=True,
+        prepare=the_message,
         foreign=False,
         private=False,
         reach=Reach.ACTS_BEYOND,

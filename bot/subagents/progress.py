@@ -176,6 +176,9 @@ def _moved(card: RunCard, event: RunEvent) -> RunCard:
     match event:
         case RunSpawned():
             return card
+        # Reported before the run was handed over, and heard late.
+        case RunProgress() if card.line == PAUSED:
+            return card
         case RunStarted(resumed=True):
             return replace(card, line=RESUMED)
         case RunStatusChanged(new=status) if not status.final:

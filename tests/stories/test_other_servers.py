@@ -119,6 +119,7 @@ async def test_a_request_that_needs_a_yes_is_made_when_it_comes(database_url: st
 
         question: Confirmation = it.outlet.questions[0]
         answer = await it.command(ALICE, f"yes {question.id[-6:]}")
+        await it.outlet.replied(2)
 
         assert not answer.failed
         assert fake.asked == ["/ask"]
