@@ -22,6 +22,8 @@ log = logging.getLogger(__name__)
 
 SECONDS = 10.0
 _MARK = "tried"
+#: Why commands get no cgroup although this system allows them.
+NO_START_IN_GROUP = "commands did not start in one"
 #: A folder that the script replaces by one of the same name: not every overlay can tell that.
 _FOLDER = "folder"
 
@@ -85,9 +87,21 @@ async def _first_that_works(
     found: list[Host], settings: ShellSettings, room: Room, executor: Executor
 ) -> Sandbox:
     reasons = []
-    groups = _groups()
-    for given, is_overlay, host in product(groups, (True, False), found):
-        sandbox = Sandbox(host, settings, room, executor, is_overlay=is_overlay, groups=given)
+    choices: list[tuple[Cgroups | None, str]] = [(None, NO_START_IN_GROUP)]
+    try:
+        choices.insert(0, (Cgroups.open(), ""))
+    except CgroupsUnavailableError as error:
+        choices = [(None, str(error))]
+    for (groups, reason), is_overlay, host in product(choices, (True, False), found):
+        sandbox = Sandbox(
+            host,
+            settings,
+            room,
+            executor,
+            is_overlay=is_overlay,
+            groups=groups,
+            no_groups=reason,
+        )
         try:
             await self_test(sandbox)
         except SandboxUnavailableError as error:
@@ -100,29 +114,15 @@ async def _first_that_works(
     raise reasons[-1]
 
 
-def _groups() -> list[Cgroups | None]:
-    """Return what to try: cgroups where this system allows them, then none."""
-    try:
-        return [Cgroups.open(), None]
-    except CgroupsUnavailableError as error:
-        log.debug("Commands get no cgroups: %s", error)
-        return [None]
-
-
 def enforced(sandbox: Sandbox) -> str:
-    """Return which limits of a command this machine enforces, and how, in one sentence."""
+    """Return the limits of a command that this machine enforces, and how, in one sentence."""
     files = "an overlay" if sandbox.is_overlay else "a copy"
     if sandbox.groups is not None:
         memory = "memory and processes by a cgroup"
     else:
-        try:
-            Cgroups.open()
-            reason = "commands did not start in one"
-        except CgroupsUnavailableError as error:
-            reason = str(error)
         memory = (
             f"processes by a resource limit, memory by a check every {EVERY_SECONDS * 1000:g} ms "
-            f"(no cgroup: {reason})"
+            f"(no cgroup: {sandbox.no_groups})"
         )
     return (
         f"Limits here: files and bytes on disk by the kernel ({files} in memory), {memory}, open "

@@ -101,6 +101,7 @@ class Sandbox:
         is_overlay: What a command writes lies over the workspace; otherwise the command works on a
             copy in memory.
         groups: Give each command a cgroup with limits; `None` where the system allows none.
+        no_groups: The reason for `None`.
     """
 
     def __init__(
@@ -112,11 +113,13 @@ class Sandbox:
         *,
         is_overlay: bool = True,
         groups: Cgroups | None = None,
+        no_groups: str = "",
     ) -> None:
         self.settings = settings
         self.host = host
         self.is_overlay = is_overlay
         self.groups = groups
+        self.no_groups = no_groups
         self._room = room
         self._executor = executor
         self._tasks = Tasks()
@@ -234,11 +237,12 @@ class Sandbox:
             )
             handed.started()
             ended = await self._attend(_Started(process, handed, snapshot, limits), command)
-            if isinstance(ended, Ended) and group is not None and not ended.reason:
-                allowance = Allowance(self.settings, command.seconds)
-                if self.groups is not None and self.groups.killed_for_memory(group):
-                    return replace(ended, reason=allowance.passed(Usage(memory=1 << 62)))
-            return ended
+            if self.groups is None or group is None or not isinstance(ended, Ended):
+                return ended
+            if ended.reason or not self.groups.killed_for_memory(group):
+                return ended
+            allowance = Allowance(self.settings, command.seconds)
+            return replace(ended, reason=allowance.passed(Usage(memory=1 << 62)))
 
     async def _attend(self, started: _Started, command: _Command) -> Ended | NotStartedError:
         kept = Kept(self.settings.shown_kb * 1024)
