@@ -97,18 +97,6 @@ async def done(tx: Transaction, approval_id: str, now: datetime) -> bool:
     return ended.rowcount > 0
 
 
-async def begun_before(tx: Transaction, moment: datetime) -> list[Approval]:
-    """Return what was approved so long ago and has never come to an end."""
-    rows = await tx.execute(
-        select(*_COLUMNS).where(
-            approvals.c.status == "approved",
-            approvals.c.done_at.is_(None),
-            approvals.c.answered_at < moment,
-        )
-    )
-    return [Approval(**row) for row in rows.mappings()]
-
-
 async def answer(tx: Transaction, approval_id: str, *, status: str, by: str, now: datetime) -> bool:
     """Answer a question that is still open; `False` when it is not: nothing is run twice."""
     done = await tx.execute(

@@ -131,9 +131,7 @@ class Approvals:
 
     def _approval(self, shown: Sequence["_Shown"]) -> Approval:
         context = shown[0].asked.context
-        calls: list[Json] = [
-            {"tool": each.asked.tool.name, "arguments": each.arguments} for each in shown
-        ]
+        calls = [each.document for each in shown]
         ids = "+".join(each.asked.context.call_id for each in shown)
         return Approval(
             # The same when the calls are made again after a crash: asked once.

@@ -18,7 +18,8 @@ _BARE = re.compile(
     re.IGNORECASE,
 )
 _TRAILING = ".,;:!?*_~"
-_PAIRS = {")": "(", "]": "[", "}": "{"}
+#: Braces are in no address that is found.
+_PAIRS = {")": "(", "]": "["}
 
 
 def canonical(address: str) -> str:
