@@ -8,7 +8,7 @@ from bot.models.weights import cached_weight
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentConfig:
-    """What makes one agent at work differ from another.
+    """Holds the prompt, the model and the limits of one agent at work.
 
     Attributes:
         max_response_tokens: Output tokens of one answer.

@@ -364,7 +364,7 @@ class BaseAgent:
     async def _may_have_begun(
         self, progress: Progress, call: ToolCall, context: ToolContext
     ) -> bool:
-        """Whether an earlier attempt may have begun a call that must not be made twice."""
+        """Return True if an earlier attempt may have begun a call that must not be made twice."""
         return (
             self._toolbox.effects(call.name) is Effects.ONCE
             and progress.resumed_at == progress.steps

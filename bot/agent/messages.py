@@ -84,7 +84,7 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class ToolResult:
-    """What came of a call, as the model will read it.
+    """The result of a call, as the model will read it.
 
     Attributes:
         foreign: It holds content that neither the user nor the bot wrote.

@@ -125,7 +125,7 @@ def _without_piles(match: re.Match[str]) -> str:
 
 
 def quotes(text: str) -> bool:
-    """Whether a line of a message quotes somebody."""
+    """Return True if a line of a message is a quotation."""
     return _QUOTING.search(text) is not None
 
 

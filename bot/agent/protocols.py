@@ -130,7 +130,7 @@ class Reporter(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
-    """What an agent is given by whoever lets it work.
+    """Holds the collaborators of one agent at work.
 
     Attributes:
         caller: Who the tools act for, with the flags of the prompt at the start; the id of each

@@ -69,7 +69,7 @@ class Spending:
     def _repeated(
         self, messages: Sequence[Message], tools: Sequence[ToolDescription], whole: int
     ) -> int:
-        """Return how many of the tokens of a request the previous request began with."""
+        """Return the number of a request's tokens that the previous request began with."""
         before = self._previous
         if before is None or before.tools != tuple(tools):
             return 0

@@ -1,4 +1,4 @@
-"""What a turn shows of itself: its reply, while it grows and after it was sent."""
+"""The reply of a turn, while it grows and after it was sent."""
 
 import asyncio
 import logging
@@ -25,7 +25,7 @@ THOUGHT = "💭"
 
 
 class Fate(StrEnum):
-    """What became of a reply that was sent."""
+    """The outcome of sending a reply."""
 
     ARRIVED = "arrived"
     FAILED = "failed"
@@ -34,7 +34,7 @@ class Fate(StrEnum):
 
 @dataclass(slots=True)
 class Shown:
-    """What a reply shows while it grows: the finished steps and the one that is streaming."""
+    """Shows the finished steps of a turn and the one that is streaming."""
 
     reply: ReplyStream | None
     progress: Progress
