@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol
 
-from sqlalchemy import Row, delete, insert, select, update
+from sqlalchemy import Row, delete, func, insert, select, update
 
-from bot.changes import Cause, new_id
+from bot.changes import STORE_IS_FULL, Cause, new_id
+from bot.errors import ToolError
 from bot.values import Json
 from db.database import Transaction
 from db.tables import changes
@@ -80,7 +81,7 @@ class Restorer(Protocol):
         ...
 
 
-async def keep(
+async def keep(  # noqa: PLR0913 - all that a change holds
     tx: Transaction,
     cause: Cause,
     *,
@@ -90,8 +91,13 @@ async def keep(
     before: Json | None,
     after: Json | None,
     now: datetime,
+    drops: bool = True,
 ) -> StoredChange:
-    """Store a change, and drop what is too much; the caller makes it in the same transaction."""
+    """Store a change, and drop what is too much; the caller makes it in the same transaction.
+
+    Raises:
+        ToolError: There is no room for it, and `drops` does not let the oldest be dropped.
+    """
     mine = (changes.c.user_id == cause.user_id, changes.c.kind == kind)
     ids = select(changes.c.id).where(*mine).order_by(changes.c.id.desc())
     newest = await tx.scalar(ids.limit(1)) or ""
@@ -121,14 +127,23 @@ async def keep(
     )
     last = await tx.scalar(ids.offset(MOST_PER_KIND).limit(1))
     if last is not None:
+        if not drops:
+            raise ToolError(STORE_IS_FULL)
         await tx.execute(delete(changes).where(*mine, changes.c.id <= last))
     return change
 
 
-async def newest(tx: Transaction, user: str, *, limit: int) -> Sequence[StoredChange]:
-    """Return a user's newest changes, newest first."""
+async def has_room(tx: Transaction, user: str, kind: str) -> bool:
+    """Return whether another change fits without dropping the oldest of its kind."""
+    mine = (changes.c.user_id == user, changes.c.kind == kind)
+    count = await tx.scalar(select(func.count()).select_from(changes).where(*mine))
+    return (count or 0) < MOST_PER_KIND
+
+
+async def newest(tx: Transaction, user: str) -> Sequence[StoredChange]:
+    """Return a user's changes, newest first."""
     query = select(changes).where(changes.c.user_id == user).order_by(changes.c.id.desc())
-    return [_change(row) for row in await tx.execute(query.limit(limit))]
+    return [_change(row) for row in await tx.execute(query)]
 
 
 async def mark_undone(tx: Transaction, user: str, change_id: str, now: datetime) -> bool:
@@ -137,11 +152,6 @@ async def mark_undone(tx: Transaction, user: str, change_id: str, now: datetime)
         changes.c.id == change_id, changes.c.user_id == user, changes.c.undone_at.is_(None)
     )
     return (await tx.execute(query.values(undone_at=now))).rowcount > 0
-
-
-async def forget_before(tx: Transaction, moment: datetime) -> int:
-    """Delete the changes before a moment, and return how many there were."""
-    return (await tx.execute(delete(changes).where(changes.c.created_at < moment))).rowcount
 
 
 def fingerprint(state: Json | None) -> str:

@@ -103,8 +103,3 @@ async def take_over(
         )
         for row in rows
     ]
-
-
-async def forget_before(tx: Transaction, moment: datetime) -> None:
-    """Delete commands that no process has taken over since."""
-    await tx.execute(delete(commands).where(commands.c.created_at < moment))

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, delete, func, insert, select, update
+from sqlalchemy import ColumnElement, func, insert, select, update
 
 from bot.values import Identity, Json, Place, new_sortable_id
 from db.database import Transaction
@@ -43,11 +43,6 @@ async def is_new_event(tx: Transaction, platform: str, event_id: str, now: datet
     return stored.rowcount > 0
 
 
-async def forget_events_before(tx: Transaction, moment: datetime) -> int:
-    """Delete ids of events that no platform will deliver again."""
-    return (await tx.execute(delete(seen_events).where(seen_events.c.created_at < moment))).rowcount
-
-
 async def find(tx: Transaction, user: Identity, place: Place) -> str | None:
     """Return the id of the open conversation of a person in a place."""
     found: str | None = await tx.scalar(
@@ -70,7 +65,7 @@ def _of(user: Identity, place: Place) -> list[ColumnElement[bool]]:
 async def find_or_open(tx: Transaction, user: Identity, place: Place, now: datetime) -> str:
     """Return the id of the open conversation of a person in a place, a new one if need be."""
     found = await find(tx, user, place)
-    if found:
+    if found and await hold(tx, found):
         return found
     opened = {"id": new_sortable_id(), "user_id": user.key, "created_at": now}
     insert_one = insert_into(tx, conversations).on_conflict_do_nothing()
@@ -79,6 +74,12 @@ async def find_or_open(tx: Transaction, user: Identity, place: Place, now: datet
     if found is None:
         raise LookupError("a conversation was closed while it was opened")
     return found
+
+
+async def hold(tx: Transaction, conversation_id: str) -> bool:
+    """Keep a conversation from being deleted until the commit; `False` when it is gone."""
+    this = select(conversations.c.id).where(conversations.c.id == conversation_id)
+    return await tx.scalar(this.with_for_update(read=True, key_share=True)) is not None
 
 
 async def last_word(tx: Transaction, user: Identity, place: Place) -> datetime | None:

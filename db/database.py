@@ -18,9 +18,11 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_en
 
 from bot.errors import DatabaseBusyError, DatabaseUnreachableError
 from db import sqlite
+from db.outage_log import OutageLog
 from db.settings import DatabaseSettings
 from db.trouble import BUSY, NO_CONNECTION, is_connection_trouble, reason_of
 from db.types import to_json
+from db.write_ahead_log import WriteAheadLog
 
 __all__ = [
     "ADMISSION_LOCK",
@@ -63,7 +65,12 @@ class Database:
         self._reader = reader
         self._reserved = reserved
         self._one_writer = asyncio.Lock() if self.is_sqlite else None
+        self._log: WriteAheadLog | None = None
+        if self._one_writer is not None:
+            path = Path(writer.url.database or "")
+            self._log = WriteAheadLog(path, one_writer=self._one_writer)
         self._one_admission = asyncio.Lock()
+        self.outages = OutageLog(str(writer.url))
 
     @property
     def is_sqlite(self) -> bool:
@@ -94,9 +101,12 @@ class Database:
         else:
             writer = reader = _on_server(url, connections=settings.pool_size)
             reserved = _on_server(url, connections=1, seconds=HEARTBEAT_SECONDS)
+        opened = cls(writer, reader, reserved)
         try:
-            yield cls(writer, reader, reserved)
+            yield opened
         finally:
+            if opened._log is not None:
+                await opened._log.close()
             if reserved is not None:
                 await reserved.dispose()
             await writer.dispose()
@@ -114,11 +124,15 @@ class Database:
                 commit.
         """
         async with self._in_words(), AsyncExitStack() as stack:
-            if self._one_writer is not None:
+            if self._log is not None and self._one_writer is not None:
+                await self._log.allow_write()
                 await stack.enter_async_context(self._one_writer)
                 yield await self._begin_on_file(stack)
             else:
                 yield await self._reached(stack, self._writer.begin())
+        self.outages.stored()
+        if self._log is not None:
+            self._log.written()
 
     @asynccontextmanager
     async def heartbeat(self) -> AsyncIterator[Transaction]:
@@ -133,6 +147,7 @@ class Database:
             return
         async with self._in_words(), AsyncExitStack() as stack:
             yield await self._reached(stack, self._reserved.begin())
+        self.outages.stored()
 
     @asynccontextmanager
     async def admission(self) -> AsyncIterator[Transaction]:
@@ -157,6 +172,7 @@ class Database:
                 async with asyncio.timeout_at(deadline):
                     await stack.enter_async_context(self._one_admission)
             except TimeoutError as error:
+                self.outages.failed(error, BUSY)
                 raise DatabaseUnreachableError(BUSY) from error
             tx = await stack.enter_async_context(self.transaction())
             left = max(1, round((deadline - loop.time()) * 1000))
@@ -164,19 +180,20 @@ class Database:
             yield tx
 
     @asynccontextmanager
-    async def _in_words(self) -> AsyncIterator[None]:
+    async def _in_words(self, *, reads: bool = False) -> AsyncIterator[None]:
         """Say in words that the database is out of reach, whatever its driver calls that."""
         try:
             yield
         except TimeoutError as error:
             # Of the driver: the server did not answer a statement in time.
-            log.warning("The database %s does not answer", self._writer.url)
+            self.outages.failed(error, NO_CONNECTION)
             raise DatabaseUnreachableError(NO_CONNECTION) from error
         except DBAPIError as error:
             reason = reason_of(error)
-            if reason is None:
+            # Whoever writes in a snapshot is mistaken.
+            if reason is None or (reads and "readonly" in str(error.orig)):
                 raise
-            log.warning("The database %s is out of reach: %s", self._writer.url, error.orig)
+            self.outages.failed(error, reason)
             raise DatabaseUnreachableError(reason) from error
 
     async def _begin_on_file(self, stack: AsyncExitStack) -> Transaction:
@@ -203,14 +220,13 @@ class Database:
             return await stack.enter_async_context(connection)
         except (OSError, TimeoutError, PoolTimeout) as error:
             # Where it is belongs in the log: this text is for everyone.
-            log.warning("The database %s is out of reach: %r", self._writer.url, error)
+            self.outages.failed(error, NO_CONNECTION)
             raise DatabaseUnreachableError(NO_CONNECTION) from error
 
     async def checkpoint(self) -> None:
         """Let SQLite tidy its log up; PostgreSQL does so by itself."""
-        if self.is_sqlite:
-            path = Path(self._writer.url.database or "")
-            await asyncio.to_thread(sqlite.checkpoint, path)
+        if self._log is not None:
+            await self._log.checkpoint()
 
     @asynccontextmanager
     async def snapshot(self) -> AsyncIterator[Transaction]:
@@ -219,7 +235,7 @@ class Database:
         Raises:
             DatabaseUnreachableError: It is out of reach.
         """
-        async with self._in_words(), AsyncExitStack() as stack:
+        async with self._in_words(reads=True), AsyncExitStack() as stack:
             connection = await self._reached(stack, self._reader.connect())
             if not self.is_sqlite:
                 await connection.execution_options(
@@ -234,6 +250,8 @@ class Database:
 
 
 PATIENCE_SECONDS = 60.0
+#: Longest pause between two attempts.
+LONGEST_PAUSE_SECONDS = 5.0
 
 Result = TypeVar("Result")
 
@@ -259,9 +277,9 @@ async def patiently(
         except Exception as error:
             if not is_connection_trouble(error) or loop.time() + wait > deadline:
                 raise
-            log.warning("The database is out of reach; trying again: %s", type(error).__name__)
+            log.debug("The database is out of reach; trying again: %s", type(error).__name__)
         await asyncio.sleep(wait)
-        wait = min(5.0, wait * 2)
+        wait = min(LONGEST_PAUSE_SECONDS, wait * 2)
 
 
 def hold(path: Path) -> int:
@@ -281,8 +299,13 @@ def hold(path: Path) -> int:
             f"Another bot (process {holder}) is using {path}. Stop it first, or set `database.url`"
             " to a PostgreSQL server, which several processes can share."
         ) from None
-    os.ftruncate(descriptor, 0)
-    os.pwrite(descriptor, str(os.getpid()).encode(), 0)
+    try:
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, str(os.getpid()).encode(), 0)
+    except OSError:
+        # On a full disk it is tried again: a lock that is left open would look like another bot's.
+        os.close(descriptor)
+        raise
     return descriptor
 
 
@@ -325,6 +348,5 @@ def _end_idle_transactions(engine: AsyncEngine, seconds: int) -> None:
 def _prepare_file(path: Path, *, exclusive: bool) -> int | None:
     """Make the file readable by its owner alone, and lock it if asked to."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    lock = hold(path) if exclusive else None
     path.touch(mode=0o600, exist_ok=True)
-    return lock
+    return hold(path) if exclusive else None

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import bindparam, delete, func, insert, select
+from sqlalchemy import bindparam, func, insert, select
 
 from bot.values import File, new_sortable_id
 from db.database import Transaction
@@ -79,8 +79,3 @@ async def contents(tx: Transaction, file_ids: Sequence[str]) -> dict[str, bytes]
     """Return what these files hold, by their ids."""
     rows = await tx.execute(select(files.c.id, files.c.data).where(files.c.id.in_(file_ids)))
     return {row.id: row.data for row in rows}
-
-
-async def forget_before(tx: Transaction, moment: datetime) -> int:
-    """Delete files that came before, and return how many there were."""
-    return (await tx.execute(delete(files).where(files.c.created_at < moment))).rowcount

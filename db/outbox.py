@@ -5,7 +5,7 @@ from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Row, bindparam, delete, func, or_, select, update
+from sqlalchemy import ColumnElement, Row, bindparam, func, or_, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
 from bot.values import Identity, Place, short
@@ -331,19 +331,5 @@ async def recover(
     )
     done = await tx.execute(
         update(outbox).where(*stuck).values(status="pending", maybe_repeated=True, last_error=error)
-    )
-    return done.rowcount
-
-
-async def delete_before(tx: Transaction, moment: datetime, undelivered: datetime) -> int:
-    """Delete what was said before `moment`, and what could not be said before `undelivered`."""
-    done = await tx.execute(
-        delete(outbox).where(
-            or_(
-                outbox.c.delivered_at < moment,
-                (outbox.c.status == "dismissed") & (outbox.c.created_at < moment),
-                (outbox.c.status == "blocked") & (outbox.c.first_tried_at < undelivered),
-            )
-        )
     )
     return done.rowcount

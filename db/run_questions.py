@@ -27,6 +27,7 @@ class RunQuestion:
         used_at: When the call that was permitted began.
         answered_by: The key of who answered; `None` or empty when nobody did.
         message_id: The platform's id of the message that shows it; empty while there is none.
+        shown_with: The question whose text is about this call too; empty for one that is shown.
     """
 
     id: str
@@ -43,6 +44,7 @@ class RunQuestion:
     used_at: datetime | None = None
     answered_by: str | None = None
     message_id: str = ""
+    shown_with: str = ""
     expires_at: datetime
 
     @property
@@ -188,6 +190,19 @@ async def answer(
         .values(status=status, answer=text, whole_run=whole_run, answered_by=by, answered_at=now)
     )
     return done.rowcount > 0
+
+
+async def follow(tx: Transaction, leader: RunQuestion) -> None:
+    """Store the yes to a question for the other calls that it was about."""
+    await tx.execute(
+        update(asked)
+        .where(
+            asked.c.run_id == leader.run_id,
+            asked.c.shown_with == leader.id,
+            asked.c.status == "withdrawn",
+        )
+        .values(status="yes", whole_run=leader.whole_run, answered_by=leader.answered_by, answer="")
+    )
 
 
 async def use(tx: Transaction, question_id: str, now: datetime) -> bool:

@@ -41,6 +41,7 @@ class Run:
     Attributes:
         number: `#n`: a counter per person.
         depth: 1 for a run of the main agent.
+        degraded: It completed, but every tool call that it made was refused or failed.
         seconds_used: Working time so far; waiting for a person is not counted.
     """
 
@@ -65,6 +66,7 @@ class Run:
     provider: str | None
     result: str | None
     error: str | None
+    degraded: bool
     input_tokens: int
     output_tokens: int
     discounted_tokens: int
@@ -154,6 +156,12 @@ async def hold(tx: Transaction, run_id: str) -> Run | None:
     """Return a run, which cannot end until the transaction does."""
     row = (await tx.execute(_HOLD, {"b_id": run_id})).first()
     return run_of(row) if row else None
+
+
+async def add_metadata(tx: Transaction, run: Run, further: Json) -> None:
+    """Add to the metadata of a run that is held."""
+    changed = {runs.c["metadata"]: run.metadata | further}
+    await tx.execute(update(runs).where(runs.c.id == run.id).values(changed))
 
 
 async def transcript(tx: Transaction, run_id: str) -> list[Json]:
@@ -280,9 +288,16 @@ async def ended_since(
     parent: str | None = None,
     read_in: Place | None = None,
 ) -> list[Run]:
-    """Return runs that ended lately, newest first; everyone's for `None`."""
+    """Return runs that ended lately and are not archived, newest first; everyone's for `None`."""
+    lately = (runs.c.completed_at > since, runs.c.archived_at.is_(None))
     within = _within(user_id, parent, read_in)
-    rows = await tx.execute(_newest(runs.c.completed_at > since, *within, limit=limit))
+    rows = await tx.execute(_newest(*lately, *within, limit=limit))
+    return [run_of(row) for row in rows]
+
+
+async def started_by(tx: Transaction, parent_id: str, *, limit: int = 20) -> list[Run]:
+    """Return the runs that a run started, newest first."""
+    rows = await tx.execute(_newest(runs.c.parent_run_id == parent_id, limit=limit))
     return [run_of(row) for row in rows]
 
 
@@ -294,6 +309,7 @@ async def find(
     parent: str | None = None,
     read_in: Place | None = None,
     limit: int = 6,
+    all_that_fit: bool = False,
 ) -> list[Run]:
     """Return the runs that a typed handle can mean, newest first.
 
@@ -305,6 +321,7 @@ async def find(
         parent: Only those that this run asked for.
         read_in: Only those that every reader of this place can read.
         limit: The most to return; two already mean that it is ambiguous.
+        all_that_fit: Return ended runs too where only one that is going on fits.
     """
     whose = _within(user_id, parent, read_in)
     if len(handle) > MAX_HANDLE:
@@ -327,7 +344,7 @@ async def find(
         if matches:
             break
     going = [run for run in matches if not run.status.final]
-    return going if len(going) == 1 else matches
+    return going if len(going) == 1 and not all_that_fit else matches
 
 
 def _overdue(*conditions: ColumnElement[bool], before: datetime) -> Any:
@@ -349,22 +366,6 @@ async def unfinished(tx: Transaction, *, before: datetime) -> list[Run]:
     """Return runs that have begun, are not over, and took no step since before, oldest first."""
     begun = runs.c.status.in_(BEGUN)
     return [run_of(row) for row in await tx.execute(_overdue(begun, before=before))]
-
-
-async def archive_before(tx: Transaction, moment: datetime, now: datetime) -> int:
-    """Mark runs that ended before as archived: short lists leave them out."""
-    done = await tx.execute(
-        update(runs)
-        .where(runs.c.completed_at < moment, runs.c.archived_at.is_(None))
-        .values(archived_at=now)
-    )
-    return done.rowcount
-
-
-async def delete_before(tx: Transaction, moment: datetime) -> int:
-    """Delete runs that ended before; what hangs on them goes too."""
-    done = await tx.execute(runs.delete().where(runs.c.completed_at < moment))
-    return done.rowcount
 
 
 async def newest(tx: Transaction, user_id: str, *, limit: int) -> list[Run]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Row, Select, and_, delete, func, insert, or_, select, update
+from sqlalchemy import Row, Select, func, insert, or_, select, update
 
 from bot.values import UNFINISHED, Place, RunStatus
 from db.database import Transaction
@@ -297,10 +297,3 @@ async def failed(tx: Transaction, schedule_id: str, *, most: int, now: datetime)
         .returning(schedules.c.failures)
     )
     return (failures or 0) >= most and await _end(tx, schedule_id, "failed", now)
-
-
-async def forget_before(tx: Transaction, moment: datetime) -> int:
-    """Delete schedules that ended before, and fires that were due before."""
-    await tx.execute(delete(schedule_fires).where(schedule_fires.c.due_at < moment))
-    over = and_(schedules.c.ended_at < moment, schedules.c.status.not_in(ALIVE))
-    return (await tx.execute(delete(schedules).where(over))).rowcount

@@ -7,8 +7,10 @@ waiting, and `db.database` tries again later), and copying the log back into the
 `fsync` (`checkpoint`, in a thread, from time to time).
 """
 
+import os
 import sqlite3
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +26,10 @@ PREPARE = (
     "PRAGMA busy_timeout=0",
     "PRAGMA wal_autocheckpoint=0",
 )
+#: A longer log is emptied; writers wait for that when it is as long as `MOST_LOG_BYTES`.
+LOG_BYTES, MOST_LOG_BYTES = 4_000_000, 10_000_000
+#: The longest that writers wait for readers while the log is emptied.
+READERS_MS = 50
 #: What a snapshot wrote would be lost: its connections refuse it.
 READ_ONLY = "PRAGMA query_only=ON"
 
@@ -81,8 +87,12 @@ class InlineConnection:
         self._connection: sqlite3.Connection | None = sqlite3.connect(
             path, isolation_level=None, check_same_thread=False
         )
-        for statement in PREPARE if writes else (*PREPARE, READ_ONLY):
-            self._open.execute(statement)
+        try:
+            for statement in PREPARE if writes else (*PREPARE, READ_ONLY):
+                self._open.execute(statement)
+        except sqlite3.Error:
+            self.stop()
+            raise
 
     @property
     def _open(self) -> sqlite3.Connection:
@@ -149,8 +159,32 @@ def open_engine(path: Path, *, writes: bool) -> AsyncEngine:
 
 def checkpoint(path: Path) -> None:
     """Copy the log back into the file, without waiting for anyone. Call it in a thread."""
-    connection = sqlite3.connect(path, isolation_level=None)
-    try:
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute("PRAGMA wal_checkpoint(PASSIVE)")
-    finally:
-        connection.close()
+
+
+def empty_log(path: Path) -> bool:
+    """Copy the rest of the log back and cut it off. Call it in a thread, holding the writer.
+
+    Returns:
+        Whether it is empty; not when a reader needed it for longer than `READERS_MS`.
+    """
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute(f"PRAGMA busy_timeout={READERS_MS}")
+        (busy, *_) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+    return not busy
+
+
+def shorten_log(path: Path) -> None:
+    """Copy the log back into a file that others write, and empty it if it is long."""
+    checkpoint(path)
+    if log_bytes(path) > LOG_BYTES:
+        empty_log(path)
+
+
+def log_bytes(path: Path) -> int:
+    """Return the size of the log of a file."""
+    try:
+        return os.stat(f"{path}-wal").st_size  # noqa: PTH116 - at every commit
+    except FileNotFoundError:
+        return 0

@@ -9,7 +9,7 @@ from datetime import datetime
 from functools import partial
 from typing import Literal
 
-from sqlalchemy import bindparam, delete, func, insert, select, update
+from sqlalchemy import bindparam, func, insert, select, update
 from sqlalchemy.exc import DBAPIError, IntegrityError
 
 from bot.errors import FencedError
@@ -50,14 +50,31 @@ class Step:
     number: int = 0
 
 
+#: The row with the transcript that a run carries over from another run: before its own steps.
+CARRIED = -1
+
+
 async def load(tx: Transaction, work_id: str) -> list[tuple[int, str, Json]]:
     """Return (seq, kind, body) of every step of a piece of work, in order."""
     rows = await tx.execute(
         select(steps.c.seq, steps.c.kind, steps.c.body)
-        .where(steps.c.work_id == work_id)
+        .where(steps.c.work_id == work_id, steps.c.seq > CARRIED)
         .order_by(steps.c.seq)
     )
     return [(row.seq, row.kind, row.body) for row in rows]
+
+
+async def carry(tx: Transaction, work_id: str, body: Json, now: datetime) -> None:
+    """Store what a run carries over from the run that it continues."""
+    row = {"work_id": work_id, "seq": CARRIED, "kind": "carried", "body": body, "created_at": now}
+    await tx.execute(_INSERT, row)
+
+
+async def carried(tx: Transaction, work_id: str) -> Json | None:
+    """Return what a run carries over from the run that it continues; `None` for nothing."""
+    this = (steps.c.work_id == work_id, steps.c.seq == CARRIED)
+    body: Json | None = await tx.scalar(select(steps.c.body).where(*this))
+    return body
 
 
 async def begin_with(tx: Transaction, work_id: str, body: Json, now: datetime) -> None:
@@ -70,19 +87,6 @@ async def count(tx: Transaction, work_id: str) -> int:
     """Return how many answers a piece of work has so far."""
     query = select(func.count()).where(steps.c.work_id == work_id, steps.c.kind == "answer")
     return await tx.scalar(query) or 0
-
-
-async def forget_before(tx: Transaction, moment: datetime) -> int:
-    """Delete the steps of work that ended before, and return how many there were."""
-    runs = await tx.scalars(
-        select(subagent_runs.c.id).where(subagent_runs.c.status.in_(_UNFINISHED))
-    )
-    going = await tx.scalars(select(turns.c.id).where(turns.c.status.in_(("queued", "running"))))
-    kept = [*runs, *going]
-    done = await tx.execute(
-        delete(steps).where(steps.c.created_at < moment, steps.c.work_id.not_in(kept))
-    )
-    return done.rowcount
 
 
 _Waiting = tuple[Step, "asyncio.Future[None]"]

@@ -43,6 +43,11 @@ def _place() -> list[Column[str]]:
     ]
 
 
+def _where(name: str, column: str, condition: str) -> Index:
+    """Return an index of the rows that meet a condition."""
+    return Index(name, column, sqlite_where=text(condition), postgresql_where=text(condition))
+
+
 users = Table(
     "users",
     metadata,
@@ -92,6 +97,7 @@ conversations = Table(
         "user_id",
         "id",
     ),
+    Index(None, "user_id"),
 )
 
 messages = Table(
@@ -111,6 +117,8 @@ messages = Table(
     Column("run_id", UuidText),
     Column("created_at", UtcDateTime, nullable=False),
     Index(None, "conversation_id", "id"),
+    Index(None, "created_at"),
+    _where("ix_messages_run_id", "run_id", "run_id IS NOT NULL"),
 )
 
 files = Table(
@@ -161,6 +169,9 @@ turns = Table(
     CheckConstraint("status IN ('queued','running','done','failed','stopped')", name="status"),
     Index(None, "conversation_id", "status"),
     Index(None, "status"),
+    Index(None, "user_id"),
+    Index(None, "created_at"),
+    _where("ix_turns_ended_at", "ended_at", "ended_at IS NOT NULL"),
 )
 
 steps = Table(
@@ -172,6 +183,7 @@ steps = Table(
     Column("seq", Integer, primary_key=True),
     # `answer`: what the model was told since the last one, and what it answered.
     # `result`: the result of a call that must not be made twice.
+    # `carried`, with the number -1: the transcript of the run that this run continues.
     Column("kind", String(20), nullable=False),
     Column("body", JsonDocument, nullable=False),
     Column("created_at", UtcDateTime, nullable=False),
@@ -204,6 +216,8 @@ subagent_runs = Table(
     Column("provider", String(100)),
     Column("result", Text),
     Column("error", Text),
+    # It completed, but every tool call that it made was refused or failed.
+    Column("degraded", Boolean, nullable=False, server_default=text("false")),
     Column("input_tokens", Integer, nullable=False, server_default=text("0")),
     Column("output_tokens", Integer, nullable=False, server_default=text("0")),
     # What these count less against the budget: input read from a cache counts by its price.
@@ -252,6 +266,9 @@ subagent_runs = Table(
     Index(None, "status"),
     Index(None, "parent_run_id"),
     Index(None, "conversation_id"),
+    _where("ix_subagent_runs_batch_id", "batch_id", "batch_id <> ''"),
+    _where("ix_subagent_runs_completed_at", "completed_at", "completed_at IS NOT NULL"),
+    _where("ix_subagent_runs_unarchived", "completed_at", "archived_at IS NULL"),
 )
 
 run_messages = Table(
@@ -295,10 +312,13 @@ run_questions = Table(
     Column("answered_by", UserKey),
     # The platform's id of the message that shows it; empty while there is none.
     Column("message_id", String(255), nullable=False, server_default=""),
+    # The question whose text is about this call too: it is `withdrawn` until that one has its yes.
+    Column("shown_with", String(32), nullable=False, server_default=""),
     CheckConstraint("kind IN ('permit','input')", name="kind"),
     CheckConstraint("status IN ('open','yes','no','expired','withdrawn')", name="status"),
     Index(None, "run_id"),
     Index(None, "user_id", "status"),
+    Index(None, "status", "expires_at"),
 )
 
 whiteboard = Table(
@@ -347,6 +367,8 @@ outbox = Table(
     ),
     Index(None, "status", "due_at"),
     Index(None, "user_id", "status"),
+    Index(None, "run_id"),
+    Index(None, "created_at"),
 )
 
 approvals = Table(
@@ -374,6 +396,8 @@ approvals = Table(
     Column("done_at", UtcDateTime),
     CheckConstraint("status IN ('open','approved','denied','expired')", name="status"),
     Index(None, "user_id", "status"),
+    Index(None, "status", "expires_at"),
+    Index(None, "created_at"),
 )
 
 seen_events = Table(
@@ -531,6 +555,7 @@ schedules = Table(
     CheckConstraint("status IN ('active','paused','done','cancelled','failed')", name="status"),
     UniqueConstraint("user_id", "number"),
     Index(None, "status", "due_at"),
+    _where("ix_schedules_ended_at", "ended_at", "ended_at IS NOT NULL"),
 )
 
 schedule_fires = Table(
@@ -612,4 +637,5 @@ todos = Table(
     Column("items", JsonDocument, nullable=False),
     Column("updated_at", UtcDateTime, nullable=False),
     Index(None, "updated_at"),
+    Index(None, "user_id"),
 )

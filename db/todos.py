@@ -44,8 +44,3 @@ async def read(tx: Transaction, list_id: str, user: str) -> list[Todo]:
     query = select(todos.c["items"]).where(todos.c.id == list_id, todos.c.user_id == user)
     rows = await tx.scalar(query) or []
     return [Todo(row["text"], row["status"]) for row in rows]
-
-
-async def forget_before(tx: Transaction, moment: datetime) -> int:
-    """Delete lists that nobody has touched since."""
-    return (await tx.execute(delete(todos).where(todos.c.updated_at < moment))).rowcount

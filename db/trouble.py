@@ -1,5 +1,8 @@
 """Tells an outage of the database from an error in a statement, and says which outage it is."""
 
+import errno
+import sqlite3
+
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
@@ -24,6 +27,7 @@ _REASONS = (
     ("could not serialize", BUSY),
     ("disk i/o", DISK_ERROR),
     ("unable to open database", DISK_ERROR),
+    ("readonly database", DISK_ERROR),
     ("connect", NO_CONNECTION),
     ("shutting down", NO_CONNECTION),
     ("starting up", NO_CONNECTION),
@@ -32,17 +36,29 @@ _REASONS = (
 )
 
 
+#: What the system says when a file cannot grow: a full disk, a quota, or a limit on file size.
+_NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+
+
 def reason_of(error: BaseException) -> str | None:
     """Return what users read about an outage; `None` when the error is none."""
     if isinstance(error, DatabaseUnreachableError):
         return str(error)
     if isinstance(error, PoolTimeout | ConnectionError):
         return NO_CONNECTION
+    if isinstance(error, OSError) and error.errno in _NO_ROOM:
+        return DISK_FULL
+    if isinstance(error, sqlite3.Error):
+        return reason_in(str(error))
     if not isinstance(error, DBAPIError):
         return None
-    words = str(error.orig).lower()
-    known = next((reason for sign, reason in _REASONS if sign in words), None)
-    return known or (NO_CONNECTION if error.connection_invalidated else None)
+    return reason_in(str(error.orig)) or (NO_CONNECTION if error.connection_invalidated else None)
+
+
+def reason_in(text: str) -> str | None:
+    """Return what users read about an outage that a driver named; `None` when it named none."""
+    words = text.lower()
+    return next((reason for sign, reason in _REASONS if sign in words), None)
 
 
 def is_connection_trouble(error: BaseException) -> bool:

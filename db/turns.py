@@ -18,7 +18,8 @@ class Turn:
 
     Attributes:
         kind: `message`: a person spoke. `summary`: results of runs are put into words.
-            `confirmed`: the user said yes to calls, with which it begins.
+            `confirmed`: the user said yes to calls, with which it begins. `greeting`: its answer
+            is stored already.
         role: What its person was when they said it.
         reply_message_id: The platform's id of the reply that has begun; empty for none.
         model: What answers in this conversation, as `provider/model`; empty for the default.

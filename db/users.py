@@ -12,7 +12,12 @@ from db.types import storable
 from db.upsert import insert_into
 
 _NAME_LENGTH = 255
-_NAME = select(users.c.name).where(users.c.id == bindparam("b_key"))
+# Held until the commit: retention deletes users without any rows.
+_NAME = (
+    select(users.c.name)
+    .where(users.c.id == bindparam("b_key"))
+    .with_for_update(read=True, key_share=True)
+)
 _GET = select(users).where(users.c.id == bindparam("b_key"))
 
 

@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from sqlalchemy import delete, select, update
+from sqlalchemy import select, update
 
 from db.database import Transaction
 from db.tables import web_addresses
@@ -37,10 +37,3 @@ async def count_fetch(tx: Transaction, root_id: str, *, most: int) -> bool:
         .values(fetches=web_addresses.c.fetches + 1)
     )
     return bool(counted.rowcount)
-
-
-async def forget(tx: Transaction, before: datetime, *, limit: int) -> int:
-    """Delete the oldest rows from before a time; return how many."""
-    oldest = select(web_addresses.c.root_id).where(web_addresses.c.created_at < before).limit(limit)
-    deleted = await tx.execute(delete(web_addresses).where(web_addresses.c.root_id.in_(oldest)))
-    return int(deleted.rowcount)

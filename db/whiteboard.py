@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import ColumnElement, delete, func, select
+from sqlalchemy import ColumnElement, delete, func, insert, literal, select
 
 from bot.errors import BadRequestError
 from db.database import Transaction
@@ -107,6 +107,14 @@ async def remove(tx: Transaction, board: str, key: str) -> bool:
 async def _count_others(tx: Transaction, board: str, key: str) -> int:
     query = select(func.count()).where(whiteboard.c.board_id == board, whiteboard.c.key != key)
     return await tx.scalar(query) or 0
+
+
+async def copy(tx: Transaction, board: str, to: str) -> None:
+    """Copy all that a board holds to the board of another run."""
+    names = ("key", "value", "work_id", "updated_at")
+    of = literal(to, whiteboard.c.board_id.type)
+    rows = select(of, *(whiteboard.c[name] for name in names)).where(whiteboard.c.board_id == board)
+    await tx.execute(insert(whiteboard).from_select(["board_id", *names], rows))
 
 
 def _at(board: str, key: str) -> ColumnElement[bool]:

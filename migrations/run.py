@@ -11,6 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, create_async_engine
 
 from bot.errors import ConfigError
 from db.database import Database, DatabaseSettings
+from db.diagnosis import file_trouble
 from db.tables import SCHEMA_VERSION
 
 #: Held by the one process that upgrades; the others wait for it and find nothing left to do.
@@ -49,6 +50,9 @@ async def connection_for_versions(url: str) -> AsyncIterator[AsyncConnection]:
     parsed = make_url(url)
     is_sqlite = parsed.get_backend_name() == "sqlite"
     if is_sqlite:
+        if trouble := file_trouble(DatabaseSettings(url=url)):
+            # Its driver leaves a thread behind that does not end well.
+            raise ConfigError(f"{url} cannot be used: {trouble}")
         _prepare_file(Path(parsed.database or ""))
     driver = "sqlite+aiosqlite" if is_sqlite else "postgresql+asyncpg"
     engine = create_async_engine(parsed.set(drivername=driver), poolclass=NullPool)

@@ -56,6 +56,14 @@ def upgrade() -> None:
         "subagent_runs",
         sa.Column("discounted_tokens", sa.Integer(), server_default=sa.text("0"), nullable=False),
     )
+    op.add_column(
+        "subagent_runs",
+        sa.Column("degraded", sa.Boolean(), nullable=False, server_default=sa.text("false")),
+    )
+    op.add_column(
+        "run_questions",
+        sa.Column("shown_with", sa.String(length=32), nullable=False, server_default=""),
+    )
     op.add_column("whiteboard", sa.Column("work_id", sa.String(length=36), nullable=True))
     op.create_table(
         "changes",
@@ -93,3 +101,31 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("root_id", name=op.f("pk_web_addresses")),
     )
     op.create_index(op.f("ix_web_addresses_created_at"), "web_addresses", ["created_at"])
+    for table, columns in (
+        ("conversations", ["user_id"]),
+        ("messages", ["created_at"]),
+        ("turns", ["user_id"]),
+        ("turns", ["created_at"]),
+        ("run_questions", ["status", "expires_at"]),
+        ("outbox", ["run_id"]),
+        ("outbox", ["created_at"]),
+        ("approvals", ["status", "expires_at"]),
+        ("approvals", ["created_at"]),
+        ("todos", ["user_id"]),
+    ):
+        op.create_index(op.f(f"ix_{table}_{'_'.join(columns)}"), table, columns)
+    for name, table, column, condition in (
+        ("ix_messages_run_id", "messages", "run_id", "run_id IS NOT NULL"),
+        ("ix_turns_ended_at", "turns", "ended_at", "ended_at IS NOT NULL"),
+        ("ix_subagent_runs_batch_id", "subagent_runs", "batch_id", "batch_id <> ''"),
+        (
+            "ix_subagent_runs_completed_at",
+            "subagent_runs",
+            "completed_at",
+            "completed_at IS NOT NULL",
+        ),
+        ("ix_subagent_runs_unarchived", "subagent_runs", "completed_at", "archived_at IS NULL"),
+        ("ix_schedules_ended_at", "schedules", "ended_at", "ended_at IS NOT NULL"),
+    ):
+        where = sa.text(condition)
+        op.create_index(name, table, [column], sqlite_where=where, postgresql_where=where)

@@ -17,6 +17,7 @@ from db.places import place_columns
 from db.runs import Run
 from db.tables import subagent_runs
 from tests.fakes.clock import FakeClock
+from tests.fakes.forgetting import forget
 from tests.fakes.stored import Stored, room
 
 
@@ -100,7 +101,7 @@ async def test_a_number_is_not_given_again_when_its_run_is_gone(
     first = await put(database, alice, clock)
     async with database.transaction() as tx:
         await runs.finish(tx, first.id, {"status": "failed"}, attempt=None, now=clock())
-        assert await runs.delete_before(tx, clock() + timedelta(1)) == 1
+        assert await forget(tx, subagent_runs, clock() + timedelta(1)) == 1
 
     assert (await put(database, alice, clock)).number == 2
 

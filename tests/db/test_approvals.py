@@ -139,6 +139,8 @@ async def test_a_word_answers_only_what_this_person_was_asked_in_this_place(
     second = await ask(database, stored, alice)
     await ask(database, stored, alice, thread="elsewhere")
     await ask(database, stored, bob)
+    in_the_same_room = replace(alice, account="somebody else")
+    await ask(database, stored, in_the_same_room)
 
     async with database.snapshot() as tx:
         waiting = await approvals.open_for(tx, alice.key, room(alice), clock())

@@ -6,12 +6,15 @@ import pytest
 from sqlalchemy import delete
 
 from bot.changes import Cause
+from bot.errors import ToolError
 from bot.values import Identity, Json, new_run_id
 from db import changes
 from db.changes import MOST_PER_KIND, StoredChange, fingerprint
 from db.database import Database
+from db.tables import changes as table
 from db.tables import users
 from tests.fakes.clock import FakeClock
+from tests.fakes.forgetting import forget
 from tests.fakes.rows import meet
 
 STATE = {"number": 3, "text": "Straße 北京 🙂 \0 'quoted'", "title": ""}
@@ -33,17 +36,26 @@ async def keep(
     key: str = "n1",
     before: Json | None = None,
     run_id: str | None = None,
+    drops: bool = True,
 ) -> StoredChange:
     cause = Cause(user_id=user, work_id="turn-1", run_id=run_id)
     async with database.transaction() as tx:
         return await changes.keep(
-            tx, cause, kind=kind, key=key, title="t" * 300, before=before, after=None, now=clock()
+            tx,
+            cause,
+            kind=kind,
+            key=key,
+            title="t" * 300,
+            before=before,
+            after=None,
+            now=clock(),
+            drops=drops,
         )
 
 
-async def newest(database: Database, user: str, limit: int = 1_000) -> list[StoredChange]:
+async def newest(database: Database, user: str) -> list[StoredChange]:
     async with database.snapshot() as tx:
-        return list(await changes.newest(tx, user, limit=limit))
+        return list(await changes.newest(tx, user))
 
 
 async def test_a_change_comes_back_as_stored_to_its_user_alone(
@@ -63,7 +75,6 @@ async def test_changes_come_newest_first_even_when_the_clock_stands_still(
     kept = [await keep(database, people[0], clock, key=str(number)) for number in range(5)]
 
     assert await newest(database, people[0]) == kept[::-1]
-    assert await newest(database, people[0], limit=2) == kept[:2:-1]
 
 
 async def test_what_is_too_much_of_a_kind_drops_the_oldest_of_that_kind_and_user(
@@ -76,6 +87,22 @@ async def test_what_is_too_much_of_a_kind_drops_the_oldest_of_that_kind_and_user
 
     assert await newest(database, alice) == [*kept[:2:-1], first]
     assert await newest(database, bob) == [theirs]
+
+
+async def test_a_change_that_may_drop_nothing_is_refused_once_its_kind_is_full(
+    database: Database, clock: FakeClock, people: tuple[str, str]
+) -> None:
+    alice, bob = people
+    kept = [await keep(database, alice, clock, drops=False) for _ in range(MOST_PER_KIND)]
+
+    with pytest.raises(ToolError, match="The undo store is full"):
+        await keep(database, alice, clock, drops=False)
+
+    assert await newest(database, alice) == kept[::-1]
+    async with database.snapshot() as tx:
+        assert not await changes.has_room(tx, alice, "note")
+        assert await changes.has_room(tx, alice, "memory")
+        assert await changes.has_room(tx, bob, "note")
 
 
 async def test_a_change_is_marked_as_undone_once_and_by_its_user_alone(
@@ -101,7 +128,7 @@ async def test_old_changes_are_forgotten(
     later = await keep(database, people[0], clock)
 
     async with database.transaction() as tx:
-        gone = await changes.forget_before(tx, clock() - timedelta(days=1))
+        gone = await forget(tx, table, clock() - timedelta(days=1))
 
     assert (gone, await newest(database, people[0])) == (1, [later])
 

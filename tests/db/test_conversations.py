@@ -14,6 +14,7 @@ from db.database import Database, DatabaseSettings
 from db.tables import conversations as table
 from db.tables import messages, seen_events
 from tests.fakes.clock import FakeClock
+from tests.fakes.forgetting import forget
 from tests.fakes.stored import Stored, room
 
 
@@ -131,7 +132,7 @@ async def test_only_old_events_are_forgotten(
         await conversations.is_new_event(tx, "slack", "old", clock())
         clock.advance(60)
         await conversations.is_new_event(tx, "slack", "young", clock())
-        assert await conversations.forget_events_before(tx, clock()) == 1
+        assert await forget(tx, seen_events, clock()) == 1
 
         assert await conversations.is_new_event(tx, "slack", "old", clock())
         assert not await conversations.is_new_event(tx, "slack", "young", clock())

@@ -1,6 +1,7 @@
 """A block is a transaction: all of it or nothing, and a connection always comes back."""
 
 import asyncio
+import errno
 import os
 import sqlite3
 import stat
@@ -16,6 +17,7 @@ from sqlalchemy.exc import DBAPIError, OperationalError, StatementError
 from bot.errors import DatabaseBusyError, DatabaseUnreachableError
 from bot.values import Identity
 from db import database as database_module
+from db import trouble
 from db.database import Database, DatabaseSettings, Transaction, is_connection_trouble, patiently
 from db.tables import seen_events, users
 from tests.fakes.clock import FakeClock
@@ -361,6 +363,23 @@ def test_trouble_is_told_from_errors_by_what_the_driver_says_and_not_by_what_was
     asked = failed("value too long", statement="UPDATE connections", parameter="how to connect?")
     assert not is_connection_trouble(asked)
     assert not is_connection_trouble(LookupError("connect"))
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (failed("database or disk is full"), trouble.DISK_FULL),
+        (failed("could not extend file: No space left on device"), trouble.DISK_FULL),
+        (OSError(errno.ENOSPC, "No space left on device"), trouble.DISK_FULL),
+        (sqlite3.OperationalError("database is locked"), trouble.BUSY),
+        (failed("canceling statement due to lock timeout"), trouble.BUSY),
+        (sqlite3.OperationalError("disk I/O error"), trouble.DISK_ERROR),
+        (failed("the database system is starting up"), trouble.NO_CONNECTION),
+        (ConnectionRefusedError(), trouble.NO_CONNECTION),
+    ],
+)
+def test_users_read_what_the_trouble_is(error: Exception, told: str) -> None:
+    assert trouble.reason_of(error) == told
 
 
 async def test_work_is_done_again_while_the_database_is_out_of_reach(

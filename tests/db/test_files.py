@@ -8,6 +8,7 @@ from db import conversations, files
 from db.database import Database
 from db.tables import files as table
 from tests.fakes.clock import FakeClock
+from tests.fakes.forgetting import forget
 from tests.fakes.stored import Stored
 
 NOTES, CAT = File("notes.md", "", "Größe".encode()), File("cat.png", "image/png", b"\x89PNG\0\xff")
@@ -84,7 +85,7 @@ async def test_only_old_files_are_forgotten_and_their_messages_stay(
     young = await said_with(database, stored, alice, CAT)
 
     async with database.transaction() as tx:
-        assert await files.forget_before(tx, clock()) == 2
+        assert await forget(tx, table, clock()) == 2
         left = await files.of_messages(tx, [old, young])
         assert await conversations.text_of(tx, old) == "Look"
 

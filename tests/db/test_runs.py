@@ -8,11 +8,12 @@ from hypothesis import strategies as st
 from sqlalchemy import insert
 
 from bot.values import UNFINISHED, Identity, RunStatus, short
-from db import admission, runs
+from db import admission, retention, runs
 from db.database import Database
 from db.runs import Run
 from db.tables import run_messages, steps, subagent_runs, whiteboard
 from tests.fakes.clock import FakeClock
+from tests.fakes.forgetting import forget
 from tests.fakes.stored import Stored, room
 
 FINAL = sorted(set(RunStatus) - UNFINISHED)
@@ -347,7 +348,7 @@ async def test_old_runs_go_with_what_hangs_on_them_and_nothing_else_goes(
             await tx.execute(insert(whiteboard).values(note))
 
     async with database.transaction() as tx:
-        assert await runs.delete_before(tx, clock() + timedelta(hours=1)) == 1
+        assert await forget(tx, subagent_runs, clock() + timedelta(hours=1)) == 1
 
     async with database.snapshot() as tx:
         assert await runs.get(tx, old.id) is None
@@ -364,11 +365,13 @@ async def test_an_archived_run_leaves_short_lists_and_can_still_be_found(
     going = await stored.run(alice, status="running")
 
     async with database.transaction() as tx:
-        assert await runs.archive_before(tx, clock() + timedelta(1), clock()) == 1
-        assert await runs.archive_before(tx, clock() + timedelta(1), clock()) == 0
+        await retention.archive(tx, clock() + timedelta(1), clock())
 
     async with database.snapshot() as tx:
         assert await runs.newest(tx, alice.key, limit=5) == [going]
+        # The list of what ended lately too, however short the time is.
+        since = clock() - timedelta(1)
+        assert await runs.ended_since(tx, alice.key, since, limit=5) == []
     assert await found(database, over.id, alice) == [over]
 
 

@@ -12,6 +12,7 @@ from db.schedules import Fire, Schedule
 from db.tables import schedule_fires
 from db.tables import schedules as table
 from tests.fakes.clock import FakeClock
+from tests.fakes.forgetting import forget
 from tests.fakes.rows import meet
 from tests.fakes.stored import Stored
 
@@ -171,10 +172,11 @@ async def test_what_is_over_is_forgotten_and_what_is_alive_is_not(
         await schedules.cancel(tx, over.id, clock())
 
     async with database.transaction() as tx:
-        early = await schedules.forget_before(tx, clock())
+        early = await forget(tx, table, clock())
     kept = await stored.counts([table, schedule_fires])
     async with database.transaction() as tx:
-        forgotten = await schedules.forget_before(tx, clock() + HOUR)
+        await forget(tx, schedule_fires, clock() + HOUR)
+        forgotten = await forget(tx, table, clock() + HOUR)
 
     assert (early, forgotten) == (0, 1)
     assert kept == {"schedules": 2, "schedule_fires": 2}

@@ -19,6 +19,7 @@ from db.steps import Step, StepWriter
 from db.tables import steps as table
 from db.tables import turns as turns_table
 from tests.fakes.clock import FakeClock
+from tests.fakes.forgetting import forget
 from tests.fakes.stored import Stored
 from tests.fakes.watched_database import WatchedDatabase, When
 
@@ -349,7 +350,7 @@ async def test_steps_are_forgotten_when_old_but_not_those_of_work_that_goes_on(
             await tx.execute(insert(table).values(work_id=work, **row))
 
     async with database.transaction() as tx:
-        assert await steps.forget_before(tx, clock() + timedelta(1)) == 2
+        assert await forget(tx, table, clock() + timedelta(1)) == 2
 
     async with database.snapshot() as tx:
         kept = {

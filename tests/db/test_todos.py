@@ -5,8 +5,10 @@ from datetime import timedelta
 from bot.values import Identity
 from db import todos
 from db.database import Database
+from db.tables import todos as table
 from db.todos import Todo, progress
 from tests.fakes.clock import FakeClock
+from tests.fakes.forgetting import forget
 from tests.fakes.rows import meet
 
 ITEMS = [Todo("Read 北京 🙂", "done"), Todo("'Write'", "pending")]
@@ -41,8 +43,8 @@ async def test_a_list_that_nobody_touches_is_forgotten(
         await todos.write(tx, "c1", alice.key, ITEMS, clock())
 
     async with database.transaction() as tx:
-        assert await todos.forget_before(tx, clock()) == 0
-        assert await todos.forget_before(tx, clock() + timedelta(seconds=1)) == 1
+        assert await forget(tx, table, clock()) == 0
+        assert await forget(tx, table, clock() + timedelta(seconds=1)) == 1
 
 
 def test_progress_is_what_is_done_of_all() -> None:

@@ -1,11 +1,13 @@
 """Who is at work is known by heartbeat, and one process at a time takes over for the dead."""
 
+import re
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
-from sqlalchemy import func, select, update
+from sqlalchemy import Engine, event, func, select, update
 
 from bot.values import Identity
-from db import workers
+from db import crashes, workers
 from db.database import Database, DatabaseSettings
 from db.tables import audit
 from db.tables import workers as table
@@ -65,6 +67,36 @@ async def test_a_sign_of_life_has_the_time_of_the_database(database: Database) -
     if isinstance(there, str):
         there = datetime.fromisoformat(there).replace(tzinfo=UTC)
     assert abs(there - seen) < TEN_SECONDS
+
+
+async def test_signs_of_life_are_stored_and_compared_by_the_clock_of_the_database(
+    database: Database,
+) -> None:
+    sent: list[Any] = []
+
+    def note(_: Any, __: Any, statement: str, parameters: Any, *___: Any) -> None:
+        sent.extend((statement, value) for value in parameters)
+
+    event.listen(Engine, "before_cursor_execute", note)
+    try:
+        await start(database, "w", "stopped")
+        async with database.transaction() as tx:
+            await workers.beat(tx, "w")
+            await workers.leave(tx, "w")
+            await workers.stop(tx, "stopped")
+            await workers.alive(tx, TEN_SECONDS)
+            await crashes.count(tx, [])
+            await crashes.recent(tx, TEN_SECONDS)
+            await workers.forget(tx, TEN_SECONDS)
+    finally:
+        event.remove(Engine, "before_cursor_execute", note)
+
+    assert sent
+    assert [each for each in sent if _is_a_moment(each[1])] == []
+
+
+def _is_a_moment(value: object) -> bool:
+    return isinstance(value, datetime) or bool(re.match(r"\d{4}-\d\d-\d\d", str(value)))
 
 
 async def test_only_what_has_been_gone_for_long_is_forgotten(

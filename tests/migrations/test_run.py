@@ -63,7 +63,7 @@ async def version_of(url: str) -> str | None:
 async def run_script(script: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-c", script, *arguments]
     return await asyncio.to_thread(
-        subprocess.run, command, capture_output=True, text=True, timeout=30, check=False
+        subprocess.run, command, capture_output=True, text=True, timeout=120, check=False
     )
 
 

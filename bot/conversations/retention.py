@@ -1,0 +1,100 @@
+"""Deletes what is old, in transactions so short that nobody waits for them."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from datetime import timedelta
+from functools import partial
+
+from sqlalchemy import Table
+
+from bot.engine import Engine
+from bot.subagents.retention import RetentionSettings
+from bot.values import Clock
+from db import retention, workers
+from db.database import Database, Transaction
+from db.retention import Moments
+
+#: Longer than any turn lives with its runs.
+ADDRESSES_DAYS = 2
+#: Processes, and the engine's own record of work, are kept for this long.
+RECORD_DAYS = 1
+#: After each full batch others get this long.
+PAUSE_SECONDS = 0.01
+#: Windows of a table that one pass looks through for rows without references.
+WINDOWS = 5
+
+#: Deletes a batch and returns whether there may be more.
+Batch = Callable[[Transaction], Awaitable[bool]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retention:
+    """Deletes old rows of every table: see `db.retention`.
+
+    Attributes:
+        archive_after: Ended runs leave short lists after this time.
+    """
+
+    database: Database
+    engine: Engine
+    settings: RetentionSettings
+    archive_after: timedelta
+    now: Clock
+    #: For each table without an index of ages: the key at which the next pass begins.
+    _after: dict[str, str] = field(default_factory=dict)
+
+    async def apply(self) -> None:
+        """Delete what is old by now."""
+        now, moments = self.now(), self._moments()
+        batches: list[Batch] = [
+            lambda tx: retention.archive(tx, now - self.archive_after, now),
+            *(
+                partial(retention.forget, rule=rule, moment=moments[rule.of])
+                for rule in retention.RULES
+            ),
+        ]
+        for batch in batches:
+            await self._until_done(batch)
+        for table in retention.UNREFERENCED:
+            await self._unreferenced(table, moments)
+        async with self.database.transaction() as tx:
+            await workers.forget(tx, timedelta(days=RECORD_DAYS))
+        more = True
+        while more:
+            more = await self.engine.forget_before(now - timedelta(days=RECORD_DAYS))
+
+    def _moments(self) -> Moments:
+        kept = self.settings
+        ages = {
+            "runs": timedelta(days=kept.runs_days),
+            "steps": timedelta(days=kept.steps_days),
+            "conversations": timedelta(days=kept.conversations_days),
+            "files": timedelta(days=kept.files_days),
+            "undo": timedelta(days=kept.undo_days),
+            "undelivered": timedelta(days=kept.undelivered_days),
+            "audit": timedelta(days=kept.audit_days),
+            "events": timedelta(hours=kept.events_hours),
+            "addresses": timedelta(days=ADDRESSES_DAYS),
+        }
+        now = self.now()
+        return {name: now - age for name, age in ages.items()}
+
+    async def _until_done(self, batch: Batch) -> None:
+        more = True
+        while more:
+            async with self.database.transaction() as tx:
+                more = await batch(tx)
+            # On SQLite nothing above gives way to others.
+            await asyncio.sleep(PAUSE_SECONDS if more else 0)
+
+    async def _unreferenced(self, table: Table, moments: Moments) -> None:
+        for _ in range(WINDOWS):
+            async with self.database.transaction() as tx:
+                after = await retention.forget_unreferenced(
+                    tx, table, moments["conversations"], self._after.get(table.name, "")
+                )
+            self._after[table.name] = after
+            await asyncio.sleep(0)
+            if not after:
+                return

@@ -1,0 +1,67 @@
+"""Logs when the database goes out of reach and when it is back, once each."""
+
+import logging
+import time
+from collections.abc import Callable
+
+from bot.errors import DatabaseUnreachableError
+from db.trouble import BUSY, DISK_ERROR, DISK_FULL, reason_of
+
+log = logging.getLogger(__name__)
+
+#: An outage is over when something was stored and nothing has failed for this long: on a full
+#: disk short transactions may succeed while longer ones fail, and those are tried every 5 s.
+QUIET_SECONDS = 10.0
+
+_STATES = {
+    BUSY: "is busy",
+    DISK_FULL: "has no room on its disk: make some",
+    DISK_ERROR: "cannot be read or written: its disk may be full, or may not be written",
+}
+
+
+class OutageLog:
+    """Writes one line for each change, however many transactions fail between two changes.
+
+    Args:
+        name: The database, without its password.
+        monotonic: The clock.
+    """
+
+    def __init__(self, name: str, *, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._name = name
+        self._monotonic = monotonic
+        self._began = self._failed_at = 0.0
+        #: What was logged since the outage began; empty while there is none.
+        self._said: set[str] = set()
+
+    def failed(self, error: BaseException, reason: str = "") -> None:
+        """Take note of a failure.
+
+        Args:
+            error: What was raised; errors that were noted where they arose are left out.
+            reason: What users read; found in the error if empty.
+        """
+        reason = reason or reason_of(error) or ""
+        if isinstance(error, DatabaseUnreachableError) and error.__cause__ is not None:
+            error = error.__cause__
+        now = self._failed_at = self._monotonic()
+        if not self._said:
+            self._began = now
+        if reason not in self._said:
+            self._said.add(reason)
+            state = _STATES.get(reason, "is out of reach")
+            cause = str(getattr(error, "orig", error)) or type(error).__name__
+            log.warning(
+                "The database %s %s; it is tried again until it is back (%s)",
+                self._name,
+                state,
+                cause.partition("\n")[0],
+            )
+
+    def stored(self) -> None:
+        """Take note of something that was stored."""
+        if self._said and self._monotonic() - self._failed_at >= QUIET_SECONDS:
+            self._said.clear()
+            seconds = self._failed_at - self._began
+            log.warning("The database %s is back after %.0f s", self._name, seconds)
