@@ -12,7 +12,7 @@ from bot.models.anthropic_client import NAME, AnthropicSettings, Sdk, open_sdk
 from bot.models.anthropic_stream import Arriving
 from bot.models.anthropic_wire import answer_from, request_for
 from bot.models.base import OnText, Question
-from bot.models.client import Growing, Lazy
+from bot.models.client import Growing, Lazy, charging
 from bot.values import Json
 
 __all__ = ["AnthropicModel", "AnthropicSettings"]
@@ -22,6 +22,7 @@ class AnthropicModel:
     """The Anthropic Messages API behind the model port."""
 
     provider = "anthropic"
+    name = NAME
 
     def __init__(self, settings: AnthropicSettings) -> None:
         self._settings = settings
@@ -45,15 +46,24 @@ class AnthropicModel:
     async def ask(self, question: Question, on_text: OnText | None = None) -> Answer:
         """Return Claude's answer; see `bot.models.base.Model`."""
         sdk = self._sdk.opened or await self._sdk.get()
+        arriving = Arriving()
+        with charging(question, partial(arriving.usage, question)):
+            return await self._ask(sdk, question, arriving, on_text)
+
+    async def _ask(
+        self, sdk: Sdk, question: Question, arriving: Arriving, on_text: OnText | None
+    ) -> Answer:
         try:
             if on_text is None:
                 return await self._whole(sdk, question)
-            return await self._streamed(sdk, question, on_text)
+            return await self._streamed(sdk, question, arriving, on_text)
         except sdk.troubles as error:
             images = holds_images(question.messages)
             raise sdk.failure(error, question.model, images=images) from error
         except ValueError as error:
             raise failures.unreadable(NAME, error) from error
+        except RecursionError as error:
+            raise failures.nested(NAME) from error
 
     async def _whole(self, sdk: Sdk, question: Question) -> Answer:
         seconds = self._settings.timeout_seconds
@@ -66,8 +76,9 @@ class AnthropicModel:
             raise failures.silent(NAME, seconds) from error
         return answer_from(response.http_response.json(), question)
 
-    async def _streamed(self, sdk: Sdk, question: Question, on_text: OnText) -> Answer:
-        arriving = Arriving()
+    async def _streamed(
+        self, sdk: Sdk, question: Question, arriving: Arriving, on_text: OnText
+    ) -> Answer:
         growing = Growing(on_text)
         request = request_for(question, self._thinking(question.model))
         # Raw events, since the SDK's own accumulation fails on a tool input that is no JSON.

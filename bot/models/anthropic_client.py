@@ -54,12 +54,16 @@ class Sdk:
 
     Attributes:
         create_raw: `messages.create`, answering with the response as it came.
+        idle_seconds: How long a stream may be silent.
+        read_timeout: What the connection raises when nothing arrives, once it stands.
         troubles: Every kind of error that the SDK and the connection below it raise.
     """
 
     client: "anthropic.AsyncAnthropic"
     create_raw: "Callable[..., Awaitable[anthropic.AsyncAPIResponse[anthropic.types.Message]]]"
     stream_timeout: "anthropic.Timeout"
+    idle_seconds: float
+    read_timeout: type[Exception]
     status_error: "type[anthropic.APIStatusError]"
     troubles: tuple[type[Exception], ...]
 
@@ -71,6 +75,8 @@ class Sdk:
             model: Which was asked.
             images: Whether there were images in the request.
         """
+        if any(isinstance(each, self.read_timeout) for each in (error, error.__cause__)):
+            return failures.silent(NAME, self.idle_seconds)
         if not isinstance(error, self.status_error):
             return failures.unreachable(NAME, error.__cause__ or error)
         return failures.Failure(
@@ -117,6 +123,8 @@ def open_sdk(settings: AnthropicSettings) -> Sdk:
         client=client,
         create_raw=client.messages.with_raw_response.create,
         stream_timeout=anthropic.Timeout(settings.idle_timeout_seconds, connect=CONNECT_SECONDS),
+        idle_seconds=settings.idle_timeout_seconds,
+        read_timeout=httpx2.ReadTimeout,
         status_error=anthropic.APIStatusError,
         # What breaks in the middle of a stream comes through as the connection raised it.
         troubles=(anthropic.AnthropicError, httpx2.HTTPError, aiohttp.ClientError),

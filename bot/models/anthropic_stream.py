@@ -1,9 +1,14 @@
 """A streamed message of the Anthropic Messages API, put together from its events."""
 
-import json
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
-from bot.models.anthropic_wire import NOT_AS_PROMISED, text_of
+from bot.agent.documents import arguments_in
+from bot.agent.messages import Usage, estimate_tokens
+from bot.models.anthropic_wire import NOT_AS_PROMISED, text_of, usage_of
+from bot.models.base import Question
+from bot.models.client import estimated_input
 from bot.values import Json
 
 if TYPE_CHECKING:
@@ -21,6 +26,7 @@ class Arriving:
 
     def __init__(self) -> None:
         self.complete = False
+        self._begun = False
         self._document: Json = {"content": [], "usage": {}}
         self._blocks: list[Json] = self._document["content"]
         self._inputs: dict[int, str] = {}
@@ -29,6 +35,19 @@ class Arriving:
     def document(self) -> Json:
         """The message so far, as a request without streaming would have brought it."""
         return self._document
+
+    def usage(self, question: Question) -> Usage | None:
+        """Return the usage of the message so far; `None` before it began.
+
+        The provider counts the output at the end: until then it is estimated, rather too high.
+        """
+        if not self._begun:
+            return None
+        counted = usage_of(
+            self._document["usage"], self._blocks, partial(estimated_input, question)
+        )
+        written = estimate_tokens(f"{self._blocks}{''.join(self._inputs.values())}")
+        return counted if self.complete else replace(counted, output=max(counted.output, written))
 
     @property
     def shown(self) -> str:
@@ -63,6 +82,7 @@ class Arriving:
         elif event.type == "content_block_stop":
             self._close(event.index)
         elif event.type == "message_start":
+            self._begun = True
             self._document["model"] = event.message.model
             self._count(event.message.usage.to_dict() if event.message.usage else {})
         elif event.type == "message_delta":
@@ -88,10 +108,8 @@ class Arriving:
 
     def _close(self, index: int) -> None:
         if raw := self._inputs.pop(index, ""):
-            try:
-                self._blocks[index]["input"] = json.loads(raw)
-            except ValueError:
-                self._blocks[index]["input"] = raw
+            arguments = arguments_in(raw)
+            self._blocks[index]["input"] = raw if arguments is None else arguments
 
     def _count(self, usage: Json) -> None:
         """Take over the counts, which are totals; what an event leaves out stays as it was."""

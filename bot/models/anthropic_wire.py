@@ -1,10 +1,11 @@
 """The words of the Anthropic Messages API: a question as its request, its blocks as an answer."""
 
-import json
 import re
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
+from bot.agent.documents import arguments_in, encodable, spelled
 from bot.agent.messages import (
     Answer,
     StopReason,
@@ -166,7 +167,7 @@ def answer_from(document: Json, question: Question) -> Answer:
 
 
 def _answer(document: Json, question: Question) -> Answer:
-    blocks: list[Json] = document["content"]
+    blocks = [_readable(block) for block in document["content"]]
     stop = _STOPS.get(document.get("stop_reason") or "", StopReason.END)
     wanted = [block for block in blocks if block["type"] == "tool_use"]
     calls: tuple[ToolCall, ...] = ()
@@ -186,12 +187,22 @@ def _answer(document: Json, question: Question) -> Answer:
     )
 
 
-def _call(block: Json) -> ToolCall:
+def _readable(block: Json) -> Any:
+    """Return a block that can be sent back; arguments that cannot are text."""
+    if block["type"] != "tool_use":
+        return encodable(block)
     given = block.get("input")
+    arguments = arguments_in(given) if isinstance(given, dict) else None
+    return encodable({**block, "input": ""}) | {
+        "input": spelled(given) if arguments is None else arguments
+    }
+
+
+def _call(block: Json) -> ToolCall:
+    given = block["input"]
     if isinstance(given, dict):
         return ToolCall(block["id"], block["name"], given)
-    raw = given if isinstance(given, str) else json.dumps(given)
-    return ToolCall(block["id"], block["name"], malformed=raw or "null")
+    return ToolCall(block["id"], block["name"], malformed=given or "null")
 
 
 def _native(blocks: list[Json]) -> list[Json] | None:

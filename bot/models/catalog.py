@@ -1,7 +1,8 @@
 """Which models there are, which one answers whom, and which ones may be asked for."""
 
 import logging
-from collections.abc import AsyncIterator, Mapping
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import Literal, get_args
@@ -11,9 +12,10 @@ from pydantic import Field, model_validator
 from bot.errors import BadRequestError
 from bot.models.anthropic import AnthropicModel, AnthropicSettings
 from bot.models.base import Model
+from bot.models.fallback import FallbackModel, Fallbacks
 from bot.models.offline import MODEL, OfflineModel, OfflineSettings
 from bot.models.openai import OpenAIModel, OpenAISettings
-from bot.models.retrying import RetryingModel, RetrySettings
+from bot.models.retrying import Patience, RetryingModel, RetrySettings
 from bot.values import Settings
 
 log = logging.getLogger(__name__)
@@ -53,11 +55,22 @@ class ModelSettings(Settings):
         description="Further models that a run may ask for, such as openai/gpt-6-luna or "
         "claude-opus-5-5; the main model and the runs' model always may be.",
     )
+    fallbacks: tuple[str, ...] = Field(
+        (),
+        description="Models that answer, in this order, while the one that should is busy, down "
+        "or refused, such as openai/gpt-6-luna or claude-haiku-5-5.",
+    )
+    fallback_after_seconds: float = Field(
+        20,
+        ge=0,
+        le=600,
+        description="How long a busy model is waited for while another one may answer.",
+    )
     retry: RetrySettings = Field(RetrySettings(), description="Asking a busy provider again.")
 
     @model_validator(mode="after")
     def _is_complete(self) -> "ModelSettings":
-        for choice in (self.main, self.subagent, *self._allowed()):
+        for choice in (self.main, self.subagent, *self._allowed(), *self.fallback_choices):
             if not self.set_up(choice.provider):
                 raise ValueError(
                     f"{choice} needs `models.{choice.provider}.api_key`, which is not set"
@@ -87,6 +100,11 @@ class ModelSettings(Settings):
     def choices(self) -> tuple[Choice, ...]:
         """Every model that may be asked for."""
         return tuple(dict.fromkeys((self.main, self.subagent, *self._allowed())))
+
+    @property
+    def fallback_choices(self) -> tuple[Choice, ...]:
+        """The models that answer for others, in order."""
+        return tuple(dict.fromkeys(self._parsed(text) for text in self.fallbacks))
 
     def set_up(self, provider: Provider) -> bool:
         """Return whether a provider has what it needs to be asked."""
@@ -138,6 +156,11 @@ class ModelSettings(Settings):
         others = [str(choice) for choice in self.choices[len({self.main, self.subagent}) :]]
         if others:
             lines.append(f"runs may also ask for: {', '.join(others)}")
+        if self.fallbacks:
+            instead = ", then ".join(str(choice) for choice in self.fallback_choices)
+            lines.append(
+                f"while one does not answer for {self.fallback_after_seconds:g} s: {instead}"
+            )
         if self.chosen == "offline":
             lines.append(
                 "The offline demo answers, by a few rules. For a real model set "
@@ -174,15 +197,26 @@ class Models:
         settings: ModelSettings,
         providers: Mapping[Provider, Model],
         slow: Mapping[Provider, AnthropicModel | OpenAIModel],
+        patience: dict[Provider, Patience],
+        now: Callable[[], float],
     ) -> None:
         self._settings = settings
         self._providers = providers
         self._slow = slow
+        self._patience = patience
+        self._fallbacks = Fallbacks(settings.fallback_after_seconds, now)
 
     @classmethod
     @asynccontextmanager
-    async def open(cls, settings: ModelSettings) -> AsyncIterator["Models"]:
-        """Open every provider that is set up; their SDKs are imported when first needed."""
+    async def open(
+        cls, settings: ModelSettings, *, now: Callable[[], float] = time.monotonic
+    ) -> AsyncIterator["Models"]:
+        """Open every provider that is set up; their SDKs are imported when first needed.
+
+        Args:
+            settings: Which there are.
+            now: A clock that nobody sets, in seconds.
+        """
         async with AsyncExitStack() as stack:
             slow: dict[Provider, AnthropicModel | OpenAIModel] = {}
             if settings.anthropic.configured:
@@ -191,11 +225,14 @@ class Models:
                 )
             if settings.openai.configured:
                 slow["openai"] = await stack.enter_async_context(OpenAIModel.open(settings.openai))
+            patience: dict[Provider, Patience] = {
+                name: Patience(settings.retry, model.name, now=now) for name, model in slow.items()
+            }
             providers: dict[Provider, Model] = {
-                name: RetryingModel(model, settings.retry) for name, model in slow.items()
+                name: RetryingModel(model, patience[name]) for name, model in slow.items()
             }
             providers["offline"] = OfflineModel(pace_seconds=settings.offline.pace_seconds)
-            yield cls(settings, providers, slow)
+            yield cls(settings, providers, slow, patience, now)
 
     async def warm(self) -> None:
         """Import what the first answer needs, in a thread."""
@@ -211,8 +248,22 @@ class Models:
         return self._settings.subagent
 
     def of(self, choice: Choice) -> Model:
-        """Return the provider to ask for a choice."""
-        return self._providers[choice.provider]
+        """Return what to ask for a choice: its provider, and others where there are fallbacks."""
+        provider = self._providers[choice.provider]
+        others = [each for each in self._settings.fallback_choices if each != choice]
+        if not others:
+            return provider
+        candidates = [
+            self._fallbacks.add(str(each), each.model, self._providers[each.provider])
+            for each in (choice, *others)
+        ]
+        return FallbackModel(candidates[0], candidates[1:], self._fallbacks)
+
+    def patience(self, provider: Provider) -> Patience:
+        """Return what asks a provider again, for requests beside the questions of agents."""
+        if provider not in self._patience:
+            self._patience[provider] = Patience(self._settings.retry, provider.title())
+        return self._patience[provider]
 
     def choose(self, provider: str | None, model: str | None, default: Choice) -> Choice:
         """Return the model that was asked for, by its name, a part of it, or its provider.

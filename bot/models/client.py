@@ -2,10 +2,12 @@
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Generic, TypeVar
 
-from bot.agent.messages import estimate_tokens
+from bot.agent.messages import Usage, estimate_tokens
+from bot.errors import ModelError
 from bot.models.base import OnText, Question
 
 CONNECT_SECONDS = 10.0
@@ -69,3 +71,26 @@ def estimated_input(question: Question) -> int:
     """Return the input tokens of a question, rather too high, where the provider counts none."""
     tools = sum(len(tool.description) + len(str(tool.schema)) for tool in question.tools)
     return estimate_tokens(question.prompt) + estimate_tokens(question.messages) + tools // 3
+
+
+@contextmanager
+def charging(question: Question, so_far: Callable[[], Usage | None]) -> Iterator[None]:
+    """Report a request that comes to no answer and may be charged: see ADR 21.
+
+    Args:
+        question: What is asked.
+        so_far: Returns what the answer has cost so far; `None` before it began.
+    """
+    try:
+        yield
+    except (ModelError, asyncio.CancelledError) as error:
+        lost = so_far()
+        given_up = isinstance(error, asyncio.CancelledError) or error.charged
+        if lost is None and given_up:
+            lost = Usage(input=estimated_input(question))
+        if lost is not None:
+            if isinstance(error, ModelError):
+                error.charged = True
+            if question.on_lost is not None:
+                question.on_lost(question, lost)
+        raise

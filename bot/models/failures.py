@@ -11,14 +11,20 @@ from bot.errors import (
     ContextTooLongError,
     ImagesRefusedError,
     ModelError,
+    ModelRefusedError,
     ModelUnavailableError,
 )
+from bot.run_texts import counted
 from bot.values import utc_now
 
 log = logging.getLogger(__name__)
 
-#: A provider may ask for hours; nobody waits so long for an answer in a chat.
-LONGEST_WAIT_SECONDS = 120.0
+#: Providers ask for as long as until their next day begins.
+LONGEST_WAIT_SECONDS = 86_400.0
+#: Characters of what a provider said that are logged.
+LONGEST_NOTE = 600
+_THROTTLED = frozenset({429, 503, 529})
+_THROTTLED_KINDS = ("overloaded", "ratelimit")
 
 _BUSY = frozenset({408, 409, 425, 429})
 _BUSY_KINDS = ("overloaded", "ratelimit", "apierror", "timeout", "servererror", "unavailable")
@@ -61,17 +67,18 @@ class Failure:
     images: bool = False
 
     def error(self) -> ModelError:
-        """Return the error to raise, and log what the provider said."""
-        log.warning(
-            "%s answered %d %s for %s: %.500s",
-            self.provider,
-            self.status,
-            self.kind,
-            self.model,
-            self.text,
-        )
+        """Return the error to raise; what the provider said is logged, or its note."""
+        error = self._error()
+        said = f"{self.provider} answered {self.status} {self.kind} for {self.model}: {self.text}"
+        if isinstance(error, ModelUnavailableError):
+            _noted(error, said)
+        else:
+            log.warning("%s", said[:LONGEST_NOTE])
+        return error
+
+    def _error(self) -> ModelError:
         if self._spent:
-            return ModelError(
+            return ModelRefusedError(
                 f"{self.provider} refuses because the account's credit or spend limit is used up. "
                 "Ask an admin to raise it."
             )
@@ -79,13 +86,13 @@ class Failure:
             return ImagesRefusedError(
                 f"{self.provider} did not accept what you sent: {self.model} may not read images, "
                 "or an image is broken or more than 8,000 pixels wide or high. Send it smaller as "
-                "PNG or JPEG, or choose another model with /model."
+                "PNG or JPEG, or choose another model with `!model NAME`."
             )
         if self._busy:
             return self._unavailable()
         if self._too_long:
             return ContextTooLongError(
-                f"This conversation no longer fits {self.model}. Start a new one with /new."
+                f"This conversation no longer fits {self.model}. Start a new one with `!new`."
             )
         return self._final()
 
@@ -120,19 +127,21 @@ class Failure:
 
     def _unavailable(self) -> ModelUnavailableError:
         wait = self.retry_after_seconds
-        when = "in a minute" if wait is None else f"in {math.ceil(wait)} seconds"
+        kind = self.kind.lower().replace("_", "")
         return ModelUnavailableError(
-            f"{self.provider} is busy at the moment. Try again {when}.", retry_after_seconds=wait
+            f"{self.provider} is busy at the moment. Try again {_when(wait)}.",
+            retry_after_seconds=wait,
+            throttled=self.status in _THROTTLED or any(word in kind for word in _THROTTLED_KINDS),
         )
 
     def _final(self) -> ModelError:
         if self.status in {401, 403}:
-            return ModelError(
+            return ModelRefusedError(
                 f"{self.provider} does not accept the bot's key. "
                 f"An admin must check `{self.setting}.api_key` in the configuration."
             )
         if self.status == 404:
-            return ModelError(
+            return ModelRefusedError(
                 f"There is no model {self.model} at {self.provider}. "
                 f"An admin must check the model names under `{self.setting}` in the configuration."
             )
@@ -142,34 +151,69 @@ class Failure:
         )
 
 
+def resting(provider: str, seconds: float) -> ModelUnavailableError:
+    """Return the error for a provider that has asked for a pause, not over yet."""
+    return ModelUnavailableError(
+        f"{provider} is busy at the moment. Try again {_when(seconds)}.",
+        retry_after_seconds=seconds,
+    )
+
+
+def crowded(provider: str) -> ModelUnavailableError:
+    """Return the error for a request that had no turn: the provider takes few at once now."""
+    return ModelUnavailableError(
+        f"{provider} takes few requests at the moment. Try again in a minute."
+    )
+
+
+def _noted(error: ModelUnavailableError, note: str) -> ModelUnavailableError:
+    """Return the error with what the log says of it beside its text."""
+    error.add_note(note[:LONGEST_NOTE])
+    return error
+
+
+def _when(seconds: float | None) -> str:
+    if seconds is None:
+        return "in a minute"
+    if seconds <= 120:
+        return f"in {counted(max(1, math.ceil(seconds)), 'second')}"
+    minutes = math.ceil(seconds / 60)
+    return f"in {minutes} minutes" if minutes < 100 else f"in {math.ceil(minutes / 60)} hours"
+
+
 def unreachable(provider: str, cause: object) -> ModelUnavailableError:
     """Return the error for a connection that failed or broke."""
-    log.warning("%s is out of reach: %r", provider, cause)
-    return ModelUnavailableError(
-        f"{provider} is out of reach at the moment. Try again in a minute."
-    )
+    text = f"{provider} is out of reach at the moment. Try again in a minute."
+    return _noted(ModelUnavailableError(text), repr(cause))
 
 
 def silent(provider: str, seconds: float) -> ModelUnavailableError:
     """Return the error for an answer that did not come in time."""
-    log.warning("%s sent nothing for %g seconds", provider, seconds)
-    return ModelUnavailableError(f"{provider} did not answer in time. Try again in a minute.")
+    text = f"{provider} did not answer in time. Try again in a minute."
+    return _noted(ModelUnavailableError(text, charged=True), f"nothing came for {seconds:g} s")
 
 
 def cut_off(provider: str) -> ModelUnavailableError:
     """Return the error for a stream that ended before the answer did."""
-    log.warning("%s ended a stream before its answer was complete", provider)
-    return ModelUnavailableError(f"{provider} broke off its answer. Try again.")
+    error = ModelUnavailableError(f"{provider} broke off its answer. Try again.", charged=True)
+    return _noted(error, "the stream ended before the answer was complete")
 
 
 def unreadable(provider: str, cause: object) -> ModelUnavailableError:
     """Return the error for an answer that is not what the provider promises to send."""
-    log.warning("%s sent an answer that cannot be read: %r", provider, cause)
-    return ModelUnavailableError(f"{provider} sent an answer that cannot be read. Try again.")
+    text = f"{provider} sent an answer that cannot be read. Try again."
+    return _noted(ModelUnavailableError(text, charged=True), repr(cause))
+
+
+def nested(provider: str) -> ModelError:
+    """Return the error for an answer that is nested beyond reading: it would be paid again."""
+    log.warning("%s sent an answer that is nested too deeply to be read", provider)
+    text = f"{provider} sent an answer that is nested too deeply. Ask in other words."
+    return ModelError(text, charged=True)
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
-    """Return the seconds that response headers ask to wait, at most two minutes."""
+    """Return the seconds that response headers ask to wait, at most a day."""
     seconds = _number(headers.get("retry-after-ms"), 1000)
     if seconds is None:
         seconds = _number(headers.get("retry-after"), 1)

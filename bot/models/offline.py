@@ -32,7 +32,11 @@ class OfflineSettings(Settings):
     """Everything under `models.offline:`."""
 
     pace_seconds: float = Field(
-        0.5, ge=0, le=60, description="How long the demo takes for a step, so that one sees it."
+        0.5,
+        ge=0,
+        le=60,
+        description="How long the demo takes for a step, so that one sees it; each look of a "
+        "run at its notes takes ten times as long.",
     )
 
 
@@ -47,7 +51,7 @@ class OfflineModel:
     async def ask(self, question: Question, on_text: OnText | None = None) -> Answer:
         """Return what the rules make of the question; see `bot.models.base.Model`."""
         move = decide(question)
-        await self._speak(move.text, on_text)
+        await self._speak(move, on_text)
         tools = {tool.name: tool for tool in question.tools}
         first = calls_so_far(question.messages) + 1
         calls = tuple(
@@ -63,14 +67,15 @@ class OfflineModel:
             model=question.model,
         )
 
-    async def _speak(self, text: str, on_text: OnText | None) -> None:
+    async def _speak(self, move: Move, on_text: OnText | None) -> None:
         """Take the time of a step, and let the text grow meanwhile."""
+        text, seconds = move.text, self._pace_seconds * move.paces
         if on_text is None or not text:
-            await asyncio.sleep(self._pace_seconds)
+            await asyncio.sleep(seconds)
             return
         size = len(text) // PIECES + 1
         for end in range(size, len(text) + size, size):
-            await asyncio.sleep(self._pace_seconds / PIECES)
+            await asyncio.sleep(seconds / PIECES)
             on_text(text[:end])
 
 

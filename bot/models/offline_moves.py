@@ -26,10 +26,15 @@ class Wish:
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """One answer: its words, and its wishes; without wishes it is the final reply."""
+    """One answer: its words, and its wishes; without wishes it is the final reply.
+
+    Attributes:
+        paces: How long it takes, in paces of the demo.
+    """
 
     text: str
     wishes: tuple[Wish, ...] = ()
+    paces: int = 1
 
 
 def final(text: str) -> Move:

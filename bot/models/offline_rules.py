@@ -78,6 +78,11 @@ def _tasks(text: str) -> list[str]:
     return [part if part.lower().startswith(_VERBS) else f"{verb} {part}" for part in parts[:5]]
 
 
+def _spawn_one(said: dict[str, str], _: frozenset[str]) -> list[Wish]:
+    task = f"{said['verb']} {said['what']}"
+    return [Wish("sessions_spawn", {"task": task, "label": label_of(task)})]
+
+
 def _delegate(said: dict[str, str], tools: frozenset[str]) -> list[Wish]:
     needed = [name for name in _FOR_WORKERS if name in tools]
     task = said["what"]
@@ -205,6 +210,14 @@ RULES = (
         _spawn,
     ),
     Rule(_pattern(rf"{_START}in the background[,:]?\s+(?P<what>.+)"), "sessions_spawn", _spawn),
+    Rule(
+        _pattern(
+            rf"{_START}(?P<verb>.+?),?\s+in the background,?\s+(?!please\b|and\b|then\b)"
+            r"(?P<what>\w.+?)(?:,?\s+and\s+(?:tell|show|let|inform)\s+me\b.*)?[.!]?$"
+        ),
+        "sessions_spawn",
+        _spawn_one,
+    ),
     Rule(_pattern(rf"{_START}(?P<what>.+?),?\s+in the background\b"), "sessions_spawn", _spawn),
     Rule(_pattern(rf"{_START}(?P<what>research\s+.+)"), "sessions_spawn", _spawn),
     Rule(

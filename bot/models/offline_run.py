@@ -10,9 +10,10 @@ from bot.models.offline_moves import Move, Wish, calls_so_far, final, label_of
 _FROM_PERSON = re.compile(r"A message from your person:\n(.+?)(?=\n\n|\Z)", re.DOTALL)
 _LONGEST_QUOTE = 160
 
-#: How often a run that may see all notes looks through them: long enough, at half a second a look,
-#: for its person to write to it or to stop it. A delegated task has few tools, and is quick.
+#: How often a run that may see all notes looks through them, and for how many paces each time: long
+#: enough for its user to write to it or to stop it. A delegated task has few tools, and is quick.
 LOOKS = 7
+PACES = 10
 
 #: The steps of a run, in order: what is said, and what is wished for. Steps whose tool is not there
 #: are left out.
@@ -64,7 +65,7 @@ def move(messages: Sequence[Message], tools: frozenset[str], *, tools_allowed: b
     heard = _heard(messages[-1:]) if len(messages) > 1 else []
     if heard:
         text = f"Your message arrived: “{heard[-1]}”. I will work it in. {text}"
-    return Move(text, (wish,))
+    return Move(text, (wish,), PACES if wish.tool == "note_list" else 1)
 
 
 def task_of(messages: Sequence[Message]) -> str:

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from pydantic import Field, SecretStr
@@ -18,6 +19,7 @@ from bot.models.client import (
     MAX_CONNECTIONS,
     Growing,
     Lazy,
+    charging,
 )
 from bot.models.openai_stream import Arriving
 from bot.models.openai_wire import answer_from, request_for
@@ -78,12 +80,14 @@ class _Sdk:
 
     Attributes:
         create_raw: `chat.completions.create`, answering with the response as it came.
+        read_timeout: What the connection raises when nothing arrives, once it stands.
         troubles: Every kind of error that the SDK and the connection below it raise.
     """
 
     client: "openai.AsyncOpenAI"
     create_raw: "Callable[..., Awaitable[LegacyAPIResponse[ChatCompletion]]]"
     stream_timeout: "openai.Timeout"
+    read_timeout: type[Exception]
     api_error: "type[openai.APIError]"
     connection_error: "type[openai.APIConnectionError]"
     status_error: "type[openai.APIStatusError]"
@@ -97,7 +101,7 @@ class OpenAIModel:
 
     def __init__(self, settings: OpenAISettings) -> None:
         self._settings = settings
-        self._name = "OpenAI" if settings.official else "The model server"
+        self.name = "OpenAI" if settings.official else "The model server"
         self._sdk = Lazy(self._open_sdk)
 
     @classmethod
@@ -118,14 +122,23 @@ class OpenAIModel:
     async def ask(self, question: Question, on_text: OnText | None = None) -> Answer:
         """Return the model's answer; see `bot.models.base.Model`."""
         sdk = self._sdk.opened or await self._sdk.get()
+        arriving = Arriving()
+        with charging(question, partial(arriving.usage, question)):
+            return await self._ask(sdk, question, arriving, on_text)
+
+    async def _ask(
+        self, sdk: _Sdk, question: Question, arriving: Arriving, on_text: OnText | None
+    ) -> Answer:
         try:
             if on_text is None:
                 return await self._whole(sdk, question)
-            return await self._streamed(sdk, question, on_text)
+            return await self._streamed(sdk, question, arriving, on_text)
         except sdk.troubles as error:
             raise self._failure(sdk, error, question) from error
         except ValueError as error:
-            raise failures.unreadable(self._name, error) from error
+            raise failures.unreadable(self.name, error) from error
+        except RecursionError as error:
+            raise failures.nested(self.name) from error
 
     async def _whole(self, sdk: _Sdk, question: Question) -> Answer:
         seconds = self._settings.timeout_seconds
@@ -133,13 +146,14 @@ class OpenAIModel:
             async with asyncio.timeout(seconds):
                 response = await sdk.create_raw(**self._request(question))
         except TimeoutError as error:
-            raise failures.silent(self._name, seconds) from error
+            raise failures.silent(self.name, seconds) from error
         return answer_from(
             response.http_response.json(), question, text_calls=self._settings.text_tool_calls
         )
 
-    async def _streamed(self, sdk: _Sdk, question: Question, on_text: OnText) -> Answer:
-        arriving = Arriving()
+    async def _streamed(
+        self, sdk: _Sdk, question: Question, arriving: Arriving, on_text: OnText
+    ) -> Answer:
         growing = Growing(on_text)
         stream = await sdk.client.chat.completions.create(
             **self._request(question),
@@ -153,7 +167,7 @@ class OpenAIModel:
                 if growing.due:
                     growing.say(arriving.text)
         if not arriving.complete:
-            raise failures.cut_off(self._name)
+            raise failures.cut_off(self.name)
         answer = answer_from(arriving.document, question, text_calls=self._settings.text_tool_calls)
         growing.say(answer.text)
         return answer
@@ -166,13 +180,15 @@ class OpenAIModel:
         )
 
     def _failure(self, sdk: _Sdk, error: Exception, question: Question) -> ModelError:
+        if any(isinstance(each, sdk.read_timeout) for each in (error, error.__cause__)):
+            return failures.silent(self.name, self._settings.idle_timeout_seconds)
         if isinstance(error, sdk.connection_error) or not isinstance(error, sdk.api_error):
-            return failures.unreachable(self._name, error.__cause__ or error)
+            return failures.unreachable(self.name, error.__cause__ or error)
         status, wait = 200, None  # as it was when the error came inside a stream
         if isinstance(error, sdk.status_error):
             status, wait = error.status_code, failures.retry_after(error.response.headers)
         return failures.Failure(
-            provider=self._name,
+            provider=self.name,
             setting=SETTING,
             model=question.model,
             status=status,
@@ -210,6 +226,7 @@ class OpenAIModel:
             stream_timeout=openai.Timeout(
                 self._settings.idle_timeout_seconds, connect=CONNECT_SECONDS
             ),
+            read_timeout=httpx2.ReadTimeout,
             api_error=openai.APIError,
             connection_error=openai.APIConnectionError,
             status_error=openai.APIStatusError,

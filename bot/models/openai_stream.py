@@ -2,7 +2,9 @@
 
 from typing import TYPE_CHECKING
 
-from bot.models.openai_wire import NOT_AS_PROMISED
+from bot.agent.messages import Usage
+from bot.models.base import Question
+from bot.models.openai_wire import NOT_AS_PROMISED, usage_of
 from bot.values import Json
 
 if TYPE_CHECKING:
@@ -19,6 +21,7 @@ class Arriving:
 
     def __init__(self) -> None:
         self.complete = False
+        self._begun = False
         self.text = ""
         self._refusal = ""
         self._reasoning = ""
@@ -29,15 +32,22 @@ class Arriving:
         self._usage: Json | None = None
 
     @property
-    def document(self) -> Json:
-        """The completion so far, as a request without streaming would have brought it."""
-        message = {
+    def _message(self) -> Json:
+        return {
             "content": self.text,
             "refusal": self._refusal,
             "reasoning": self._reasoning,
             "tool_calls": self._calls,
         }
-        choice = {"message": message, "finish_reason": self._finish}
+
+    def usage(self, question: Question) -> Usage | None:
+        """Return the usage of the completion so far; `None` before it began."""
+        return usage_of(self._usage, question, self._message) if self._begun else None
+
+    @property
+    def document(self) -> Json:
+        """The completion so far, as a request without streaming would have brought it."""
+        choice = {"message": self._message, "finish_reason": self._finish}
         return {"choices": [choice], "model": self._model, "usage": self._usage}
 
     def take(self, chunk: "ChatCompletionChunk") -> None:
@@ -56,6 +66,7 @@ class Arriving:
         if chunk.usage is not None:
             self._usage = chunk.usage.to_dict()
         for choice in chunk.choices:
+            self._begun = True
             self.text += choice.delta.content or ""
             self._refusal += choice.delta.refusal or ""
             further = choice.delta.model_extra or {}

@@ -4,6 +4,7 @@ import json
 import re
 import secrets
 
+from bot.agent.documents import arguments_in, encodable, spelled
 from bot.agent.messages import (
     Answer,
     Message,
@@ -148,7 +149,7 @@ def answer_from(document: Json, question: Question, *, text_calls: bool = False)
 def _answer(document: Json, question: Question, *, text_calls: bool) -> Answer:
     choice = document["choices"][0]
     message = choice["message"]
-    text = message.get("content") or ""
+    text = encodable(message.get("content") or "")
     stop = _STOPS.get(choice.get("finish_reason") or "", StopReason.END)
     if refusal := message.get("refusal"):
         text, stop = text or refusal, StopReason.REFUSAL
@@ -163,7 +164,7 @@ def _answer(document: Json, question: Question, *, text_calls: bool) -> Answer:
         text=text,
         calls=calls,
         stop=stop,
-        usage=_usage(document.get("usage"), question, message),
+        usage=usage_of(document.get("usage"), question, message),
         model=str(document.get("model") or question.model),
         # The field has one of these names, by server; OpenAI itself sends none.
         thought=bool(message.get("reasoning_content") or message.get("reasoning")),
@@ -177,15 +178,10 @@ def _call(given: Json) -> ToolCall:
 
 def _parsed(name: str, raw: str | Json, call_id: str) -> ToolCall:
     """Return the call; arguments come as text, and from some servers as an object."""
-    if isinstance(raw, dict):
-        return ToolCall(call_id, name, raw)
-    try:
-        arguments = json.loads(raw)
-    except ValueError:
-        arguments = None
-    if isinstance(arguments, dict):
-        return ToolCall(call_id, name, arguments)
-    return ToolCall(call_id, name, malformed=raw)
+    arguments = arguments_in(raw)
+    if arguments is None:
+        return ToolCall(encodable(call_id), encodable(name), malformed=spelled(raw))
+    return ToolCall(encodable(call_id), encodable(name), arguments)
 
 
 def _new_id() -> str:
@@ -214,7 +210,9 @@ def calls_in(text: str) -> tuple[str, tuple[ToolCall, ...]]:
 def _text_call(raw: str, name: str) -> ToolCall:
     try:
         written = json.loads(raw)
-    except ValueError:
+    except (ValueError, RecursionError):
+        return ToolCall(_new_id(), name, malformed=raw)
+    if not isinstance(written, dict):
         return ToolCall(_new_id(), name, malformed=raw)
     arguments = written.get("arguments", written.get("parameters", {}))
     if not isinstance(arguments, dict | str):
@@ -222,7 +220,7 @@ def _text_call(raw: str, name: str) -> ToolCall:
     return _parsed(name, arguments, _new_id())
 
 
-def _usage(given: Json | None, question: Question, message: Json) -> Usage:
+def usage_of(given: Json | None, question: Question, message: Json) -> Usage:
     """Return the tokens as counted; a server that counts none gets an estimate, rather too high."""
     if not given or given.get("prompt_tokens") is None:
         return Usage(estimated_input(question), estimate_tokens(str(message)))

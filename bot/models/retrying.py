@@ -1,29 +1,49 @@
-"""A model that asks again when its provider was busy."""
+"""Asking a provider again while it is busy, within the time that the work has."""
 
+import asyncio
 import logging
+import math
 import random
+import time
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-import stamina
 from pydantic import Field
 
 from bot.agent.messages import Answer
 from bot.errors import ModelUnavailableError
-from bot.models.base import Model, OnText, Question
+from bot.models import failures
+from bot.models.base import Model, OnText, OnWait, Question
+from bot.models.gate import Gate
 from bot.values import Settings
 
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
+#: How long a question waits that names no limit of its own.
+UNLIMITED_SECONDS = 180.0
+#: A model is asked again after so long at the latest, also where its provider asks for a day: an
+#: admin may have raised the limit meanwhile.
+LONGEST_REST = 600.0
+
 
 class RetrySettings(Settings):
     """Everything under `models.retry:`."""
 
-    attempts: int = Field(5, ge=1, le=20, description="How often a busy provider is asked in all.")
+    attempts: int = Field(
+        5,
+        ge=1,
+        le=20,
+        description="How often in all a request is made that may be charged each time: its answer "
+        "broke off, did not come in time, or cannot be read. A busy provider is asked for as long "
+        "as the work has time.",
+    )
     total_seconds: float = Field(
-        180, gt=0, description="After so long no further attempt is begun, in seconds."
+        3600,
+        gt=0,
+        description="The longest that a request waits for a busy provider, in seconds; never "
+        "longer than the time that its run or turn has left.",
     )
     wait_initial_seconds: float = Field(
         0.5, ge=0, description="The wait before the second attempt; it doubles each time."
@@ -36,6 +56,149 @@ class RetrySettings(Settings):
     )
 
 
+class Patience:
+    """Asks one provider, again while it is busy.
+
+    A pause that the provider asks for holds for everybody who asks the same model.
+
+    Args:
+        provider: As people write it.
+        now: A clock that nobody sets, in seconds.
+        sleep: Waits by that clock.
+    """
+
+    def __init__(
+        self,
+        settings: RetrySettings,
+        provider: str,
+        *,
+        now: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self._settings = settings
+        self._provider = provider
+        self._now = now
+        self._sleep = sleep
+        self._rests: dict[str, float] = {}
+        self._down: set[str] = set()
+        self.gate = Gate()
+
+    async def ask(
+        self,
+        ask: Callable[[], Awaitable[T]],
+        *,
+        name: str,
+        seconds: float | None = None,
+        background: bool = False,
+        on_wait: OnWait | None = None,
+    ) -> T:
+        """Return what comes of asking.
+
+        Args:
+            ask: Asks once.
+            name: Of the model that is asked.
+            seconds: How long the work may wait before the last attempt begins.
+            background: Whether a run asks, not a user's turn.
+            on_wait: Called before each wait.
+
+        Raises:
+            ModelUnavailableError: The provider is busy and the time does not last for a further
+                attempt, or too many attempts were made that may be charged.
+            ModelError: Whatever else an attempt raised.
+        """
+        limit = UNLIMITED_SECONDS if seconds is None else seconds
+        until = self._now() + min(limit, self._settings.total_seconds)
+        failed, charged, error = 0, 0, None
+        while True:
+            rest = self._rests.get(name, 0.0) - self._now()
+            wait = self._wait(failed, rest, until - self._now(), error)
+            if wait > 0:
+                if on_wait is not None:
+                    on_wait(str(error or failures.resting(self._provider, wait)), wait)
+                await self._sleep(wait)
+            try:
+                number = await self._enter(until, background=background, on_wait=on_wait)
+                if self._rests.get(name, 0.0) > self._now():
+                    # Others were told to wait while this one stood at the gate.
+                    self.gate.leave(background=background)
+                    continue
+                answer = await self._once(ask, number, background=background)
+            except ModelUnavailableError as caught:
+                error = caught
+                self._note_failure(name, error)
+                if error.retry_after_seconds is not None:
+                    rest = min(error.retry_after_seconds, LONGEST_REST)
+                    self._rests[name] = max(self._rests.get(name, 0.0), self._now() + rest)
+                    if error.retry_after_seconds > until - self._now():
+                        raise
+                failed += 1
+                charged += error.charged
+                if charged >= self._settings.attempts:
+                    raise
+            else:
+                if name in self._down:
+                    self._down.discard(name)
+                    log.warning("%s answers again", name)
+                return answer
+
+    def _note_failure(self, name: str, error: ModelUnavailableError) -> None:
+        """Log the first failure of a model: hundreds of runs may wait for the same one."""
+        details = "; ".join(getattr(error, "__notes__", ()))
+        level = logging.DEBUG if name in self._down else logging.WARNING
+        log.log(level, "%s does not answer, it is asked again: %s (%s)", name, error, details)
+        self._down.add(name)
+
+    def _wait(
+        self, failed: int, rest: float, left: float, error: ModelUnavailableError | None
+    ) -> float:
+        """Return the seconds to wait now; raise where there is no time for it.
+
+        Args:
+            failed: How many attempts there were.
+            rest: How long the model is to be left alone yet.
+            left: The time that there is.
+            error: What the last attempt raised.
+        """
+        settings = self._settings
+        if rest > max(left, 0.0):
+            raise error or failures.resting(self._provider, rest)
+        if failed == 0 and rest <= 0:
+            return 0.0
+        if error is not None and left <= 0:
+            raise error
+        jitter = random.uniform(0, settings.wait_jitter_seconds)  # noqa: S311
+        backoff = 0.0
+        if failed > 0:
+            # Doubled at most so often: no number is infinite.
+            backoff = settings.wait_initial_seconds * 2.0 ** min(failed - 1, 30)
+            backoff = min(backoff, settings.wait_max_seconds, left / 2)
+        return max(0.0, min(max(rest, backoff) + jitter, max(rest, left)))
+
+    async def _enter(self, until: float, *, background: bool, on_wait: OnWait | None) -> int:
+        """Wait for room at the gate; return the number of the request."""
+        if on_wait is not None and self.gate.is_full(background=background):
+            on_wait(str(failures.crowded(self._provider)), math.inf)
+        try:
+            async with asyncio.timeout(max(0.0, until - self._now())):
+                return await self.gate.enter(background=background)
+        except TimeoutError:
+            raise failures.crowded(self._provider) from None
+
+    async def _once(self, ask: Callable[[], Awaitable[T]], number: int, *, background: bool) -> T:
+        gate = self.gate
+        try:
+            answer = await ask()
+        except ModelUnavailableError as error:
+            if error.throttled:
+                gate.refused(number)
+            raise
+        else:
+            gate.answered()
+            return answer
+        finally:
+            gate.leave(background=background)
+
+
 class RetryingModel:
     """A model around a model: asks again while the provider is busy, within bounds.
 
@@ -43,74 +206,17 @@ class RetryingModel:
     acted on. A streamed text starts over.
     """
 
-    def __init__(self, model: Model, settings: RetrySettings) -> None:
+    def __init__(self, model: Model, patience: Patience) -> None:
         self.provider = model.provider
         self._model = model
-        self._settings = settings
+        self._patience = patience
 
     async def ask(self, question: Question, on_text: OnText | None = None) -> Answer:
         """Return the model's answer; see `bot.models.base.Model`."""
-        return await asked_again(
-            lambda: self._model.ask(question, on_text), self._settings, name=question.model
+        return await self._patience.ask(
+            lambda: self._model.ask(question, on_text),
+            name=question.model,
+            seconds=question.seconds,
+            background=question.background,
+            on_wait=question.on_wait,
         )
-
-
-async def asked_again(ask: Callable[[], Awaitable[T]], settings: RetrySettings, *, name: str) -> T:
-    """Return what comes of asking, again and again while the provider is busy, within bounds.
-
-    Args:
-        ask: Asks once.
-        settings: The bounds.
-        name: Of what is asked, for the log.
-
-    Raises:
-        ModelError: Whatever the last attempt raised.
-    """
-    try:
-        # The usual case: it costs no more than the call itself.
-        return await ask()
-    except ModelUnavailableError as error:
-        first: ModelUnavailableError | None = error
-    # Its default hook prints every retry to the terminal; they are logged below.
-    stamina.instrumentation.set_on_retry_hooks(())
-    patience = _Patience(settings)
-    async for attempt in stamina.retry_context(
-        on=patience,
-        attempts=settings.attempts,
-        timeout=settings.total_seconds,
-        wait_initial=settings.wait_initial_seconds,
-        wait_max=settings.wait_max_seconds,
-        wait_jitter=settings.wait_jitter_seconds,
-    ):
-        with attempt:
-            patience.backoff = attempt.next_wait
-            if first is not None:
-                known, first = first, None
-                raise known
-            log.warning("Asking %s again, attempt %d", name, attempt.num)
-            return await ask()
-    raise AssertionError("the loop above returns or raises")
-
-
-class _Patience:
-    """Whether and how long to wait after an error: the hook that stamina calls.
-
-    Attributes:
-        backoff: The wait that the backoff alone would choose, without jitter.
-    """
-
-    def __init__(self, settings: RetrySettings) -> None:
-        self.backoff = 0.0
-        self._settings = settings
-
-    def __call__(self, error: Exception) -> bool | float:
-        """Return `False` to give up, `True` for the usual wait, or the seconds to wait."""
-        if not isinstance(error, ModelUnavailableError):
-            return False
-        least = error.retry_after_seconds
-        if least is None:
-            return True
-        if least > self._settings.total_seconds:
-            return False
-        jitter = random.uniform(0, self._settings.wait_jitter_seconds)  # noqa: S311
-        return max(least, self.backoff) + jitter

@@ -12,8 +12,9 @@ from bot.errors import ModelError
 from bot.models import failures
 from bot.models.anthropic_client import NAME, AnthropicSettings, open_sdk
 from bot.models.anthropic_wire import NOT_AS_PROMISED, usage_of
+from bot.models.base import ASIDE_SECONDS
 from bot.models.client import Lazy
-from bot.models.retrying import RetrySettings, asked_again
+from bot.models.retrying import Patience
 from bot.search.base import Hit, SearchError, Spent, hits, uncounted
 from bot.values import Json
 
@@ -47,14 +48,15 @@ _TOO_SLOW = "The search did not end in time. Try again with fewer words, or do w
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claude:
-    """What the configuration says about Claude.
+    """How Claude is reached.
 
     Attributes:
+        patience: Asks it again while it is busy, together with all others who ask it.
         answers: Whether it is Claude that answers for the bot.
     """
 
     settings: AnthropicSettings
-    retry: RetrySettings
+    patience: Patience
     answers: bool
 
 
@@ -71,7 +73,7 @@ class ClaudeSearch:
         self, claude: Claude, model: str | None = None, *, seconds: float = SECONDS
     ) -> None:
         self.model = model or claude.settings.subagent_model or claude.settings.main_model
-        self._retry = claude.retry
+        self._patience = claude.patience
         self._seconds = seconds
         self._sdk = Lazy(partial(open_sdk, claude.settings))
 
@@ -88,25 +90,37 @@ class ClaudeSearch:
             if sdk := search._sdk.opened:
                 await sdk.client.close()
 
-    async def search(self, query: str, *, most: int, spent: Spent = uncounted) -> tuple[Hit, ...]:
+    async def search(
+        self, query: str, *, most: int, spent: Spent = uncounted, background: bool = False
+    ) -> tuple[Hit, ...]:
         """Return the best pages first."""
         try:
+            until = asyncio.get_running_loop().time() + self._seconds
             async with asyncio.timeout(self._seconds):
-                return found_in(await self._blocks(query, spent))[:most]
+                blocks = await self._blocks(query, spent, until, background=background)
+                return found_in(blocks)[:most]
         except TimeoutError:
             raise SearchError(_TOO_SLOW) from None
         except ModelError as error:
             raise SearchError(str(error)) from error
 
-    async def _blocks(self, query: str, spent: Spent) -> list[Json]:
+    async def _blocks(
+        self, query: str, spent: Spent, until: float, *, background: bool
+    ) -> list[Json]:
         """Return all that Claude answered, over several requests where it paused."""
+        clock = asyncio.get_running_loop().time
         # As JSON, so that nothing in a query can look like the end of it.
         said = {"role": "user", "content": f"Query: {json.dumps(query, ensure_ascii=False)}"}
         messages: list[Json] = [said]
         blocks: list[Json] = []
         for _ in range(1 + GO_ON):
             ask = partial(self._ask, messages, spent)
-            more, paused = await asked_again(ask, self._retry, name=f"{self.model} to search")
+            more, paused = await self._patience.ask(
+                ask,
+                name=self.model,
+                seconds=until - clock() - ASIDE_SECONDS,
+                background=background,
+            )
             blocks += more
             if not paused:
                 break
@@ -133,8 +147,12 @@ class ClaudeSearch:
             spent(Usage(input=estimate()))
             raise
         except sdk.troubles as error:
-            raise sdk.failure(error, self.model) from error
+            failure = sdk.failure(error, self.model)
+            if failure.charged:
+                spent(Usage(input=estimate()))
+            raise failure from error
         except (ValueError, *NOT_AS_PROMISED) as error:
+            spent(Usage(input=estimate()))
             raise failures.unreadable(NAME, error) from error
 
 

@@ -43,13 +43,16 @@ def uncounted(usage: Usage) -> None:
 class SearchProvider(Protocol):
     """Finds pages."""
 
-    async def search(self, query: str, *, most: int, spent: Spent = uncounted) -> tuple[Hit, ...]:
+    async def search(
+        self, query: str, *, most: int, spent: Spent = uncounted, background: bool = False
+    ) -> tuple[Hit, ...]:
         """Return the best pages first; none when nothing fits.
 
         Args:
             query: What to look for.
             most: The most pages to return.
             spent: Is told of each request to a model, if it takes any.
+            background: A background run asks: requests to a model wait behind those of turns.
 
         Raises:
             ToolError: The search does not work now.

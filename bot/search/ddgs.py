@@ -25,7 +25,9 @@ class DdgsSearch:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
 
-    async def search(self, query: str, *, most: int, spent: Spent = uncounted) -> tuple[Hit, ...]:
+    async def search(
+        self, query: str, *, most: int, spent: Spent = uncounted, background: bool = False
+    ) -> tuple[Hit, ...]:
         """Return the best pages first."""
         try:
             found = await asyncio.to_thread(self._engine, query, most)

@@ -19,7 +19,9 @@ class SearxngSearch:
     def __init__(self, site: Site) -> None:
         self._site = site
 
-    async def search(self, query: str, *, most: int, spent: Spent = uncounted) -> tuple[Hit, ...]:
+    async def search(
+        self, query: str, *, most: int, spent: Spent = uncounted, background: bool = False
+    ) -> tuple[Hit, ...]:
         """Return the best pages first."""
         answer = await self._site.ask("search", params={"q": query, "format": "json"})
         check_status(self._site.name, answer, refused=_REFUSED)

@@ -22,7 +22,9 @@ class TavilySearch:
         self._site = site
         self._api_key = api_key
 
-    async def search(self, query: str, *, most: int, spent: Spent = uncounted) -> tuple[Hit, ...]:
+    async def search(
+        self, query: str, *, most: int, spent: Spent = uncounted, background: bool = False
+    ) -> tuple[Hit, ...]:
         """Return the best pages first."""
         answer = await self._site.ask(
             "search",

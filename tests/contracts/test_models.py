@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 
@@ -319,6 +319,82 @@ async def test_cancelling_closes_the_connection(remote: Subject, *, streamed: bo
         await remote.fake.disconnected.wait()
 
 
+async def lost_by(remote: Subject, question: Question, *, streamed: bool = True) -> list[Usage]:
+    """Ask in vain; return the usage of what was reported as lost."""
+    lost: list[Usage] = []
+    asked = replace(question, on_lost=lambda _, usage: lost.append(usage))
+    with pytest.raises(ModelError) as caught:
+        await remote.model.ask(asked, remote.heard.append if streamed else None)
+    assert caught.value.charged is bool(lost)
+    return lost
+
+
+@pytest.mark.parametrize("fault", ["drop", "end", "garbage", "error"])
+@pytest.mark.parametrize("calls", [(), (Call("sessions_spawn", {"task": "tea " * 50}),)])
+async def test_a_stream_that_breaks_after_it_began_is_reported_as_charged(
+    remote: Subject, fault: str, calls: tuple[Call, ...]
+) -> None:
+    text = "" if calls else "word " * 50
+    remote.will_answer(Reply(text=text, calls=calls, fault=fault, after_events=5))  # type: ignore[arg-type]
+
+    (lost,) = await lost_by(remote, ask(UserMessage("word " * 1000)))
+
+    # Only Anthropic counts the input at the beginning: 100 by its own count.
+    assert lost.input == 100 or lost.input > 1000
+    assert lost.output > 5
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+async def test_an_answer_that_is_not_waited_for_is_reported_as_charged(
+    remote: Subject, *, streamed: bool
+) -> None:
+    remote.will_answer(Reply(text="Never", fault="hang", after_events=0))
+    lost: list[Usage] = []
+    question = replace(ask(), on_lost=lambda _, usage: lost.append(usage))
+    async with asyncio.timeout(20):
+        waiting = asyncio.ensure_future(
+            remote.model.ask(question, remote.heard.append if streamed else None)
+        )
+        await remote.fake.received()
+
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+
+    assert [usage.output for usage in lost] == [0]
+    assert lost[0].input > 10
+
+
+async def test_an_answer_that_cannot_be_read_is_reported_as_charged(remote: Subject) -> None:
+    remote.will_answer(Reply(text="Hello.", fault="garbage"))
+
+    (lost,) = await lost_by(remote, ask(), streamed=False)
+
+    assert lost.input > 10
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+@pytest.mark.parametrize(
+    "reply",
+    [
+        *(Reply(status=status, kind="api_error") for status in (400, 401, 404, 429, 500, 529)),
+        Reply(fault="drop"),
+    ],
+)
+async def test_a_refusal_before_any_output_is_not_charged(
+    remote: Subject, reply: Reply, *, streamed: bool
+) -> None:
+    remote.will_answer(reply)
+
+    assert await lost_by(remote, ask(), streamed=streamed) == []
+
+
+async def test_an_error_at_the_beginning_of_a_stream_is_not_charged(remote: Subject) -> None:
+    remote.will_answer(Reply(text="So", kind="overloaded_error", fault="error"))
+
+    assert await lost_by(remote, ask()) == []
+
+
 @pytest.mark.parametrize("streamed", [False, True])
 async def test_a_busy_provider_may_be_asked_again_when_it_says(
     remote: Subject, *, streamed: bool
@@ -348,7 +424,7 @@ async def test_messages_that_do_not_fit_are_told_apart(remote: Subject) -> None:
         )
     )
 
-    with pytest.raises(ContextTooLongError, match="/new"):
+    with pytest.raises(ContextTooLongError, match="!new"):
         await remote.model.ask(ask())
 
 

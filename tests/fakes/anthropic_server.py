@@ -33,6 +33,7 @@ class AnthropicDialect:
     """How the Messages API writes what happens."""
 
     path = "/v1/messages"
+    no_model = "not_found_error"
 
     def __init__(self) -> None:
         self._numbers = itertools.count(1)

@@ -94,9 +94,14 @@ class Asked:
 
 
 class Dialect(Protocol):
-    """How one provider writes what happens."""
+    """How one provider writes what happens.
+
+    Attributes:
+        no_model: What it calls a model that it does not have.
+    """
 
     path: str
+    no_model: str
 
     def refusal_of_key(self) -> Reply:
         """Return the answer to a wrong key."""
@@ -130,6 +135,7 @@ class ModelServer:
         requests: What was asked so far.
         disconnected: Set when a client went away before its answer was complete.
         go: Set it to let a reply with the fault `hang` go on.
+        known: The models that it describes; `None` for a server that describes none.
     """
 
     def __init__(
@@ -146,6 +152,7 @@ class ModelServer:
         self.disconnected = asyncio.Event()
         self.go = asyncio.Event()
         self.script = script
+        self.known: frozenset[str] | None = None
         self._dialect = dialect
         self._port = port
         self._strict = strict
@@ -153,6 +160,7 @@ class ModelServer:
         self._arrived = asyncio.Event()
         app = web.Application(client_max_size=64 * 1024 * 1024)
         app.router.add_post(dialect.path, self._handle)
+        app.router.add_get("/v1/models/{name}", self._describe)
         self._runner = web.AppRunner(
             app, handler_cancellation=True, access_log=None, shutdown_timeout=0.1
         )
@@ -182,6 +190,17 @@ class ModelServer:
         except asyncio.CancelledError:
             self.disconnected.set()
             raise
+
+    async def _describe(self, request: web.Request) -> web.Response:
+        name = request.match_info["name"]
+        if self.known is None:
+            return web.json_response({"detail": "Not Found"}, status=404)
+        reply = Reply(status=404, kind=self._dialect.no_model, text=f"model: {name}")
+        if request.headers.get("Authorization") != f"Bearer {KEY}":
+            reply = self._dialect.refusal_of_key()
+        elif name in self.known:
+            return web.json_response({"id": name})
+        return web.json_response(self._dialect.error(reply), status=reply.status)
 
     def _reply(self, request: web.Request, body: Json) -> Reply:
         if self._strict:

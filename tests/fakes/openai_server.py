@@ -15,6 +15,7 @@ class OpenAIDialect:
     """How Chat Completions writes what happens."""
 
     path = "/v1/chat/completions"
+    no_model = "model_not_found"
 
     def __init__(self) -> None:
         self._numbers = itertools.count(1)

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import replace
 
 import pytest
 
@@ -17,12 +18,13 @@ from bot.agent.messages import (
     ToolCall,
     ToolResult,
     ToolResults,
+    Usage,
     UserMessage,
     from_json,
     to_json,
 )
 from bot.conversations.files import FileSettings
-from bot.errors import ContextTooLongError, ModelError, ModelUnavailableError
+from bot.errors import ContextTooLongError, ModelError, ModelRefusedError, ModelUnavailableError
 from bot.models.anthropic import AnthropicModel, AnthropicSettings
 from bot.models.base import Question, ToolDescription
 from bot.values import Json
@@ -303,7 +305,13 @@ async def test_a_refusal_without_words_is_explained(
 
 
 @pytest.mark.parametrize("streamed", [False, True])
-@pytest.mark.parametrize("raw", ['{"at": ', "[1, 2]", '"text"'])
+@pytest.mark.parametrize(
+    "raw",
+    [
+        *('{"at": ', "[1, 2]", '"text"', '{"at": 1e999}', '{"at": NaN}'),
+        pytest.param('{"at": ' + "[" * 5_000 + "]" * 5_000 + "}", id="nested"),
+    ],
+)
 async def test_arguments_that_are_no_object_are_kept_as_text(
     server: FakeAnthropic, model: AnthropicModel, raw: str, *, streamed: bool
 ) -> None:
@@ -421,11 +429,11 @@ async def test_a_fast_stream_redraws_the_message_seldom(
         (529, "overloaded_error", "", ModelUnavailableError),
         (400, "invalid_request_error", "prompt is too long: 3 > 2", ContextTooLongError),
         (413, "request_too_large", "", ContextTooLongError),
-        (401, "authentication_error", "", ModelError),
-        (403, "permission_error", "", ModelError),
-        (402, "billing_error", "", ModelError),
-        (404, "not_found_error", "", ModelError),
-        (400, "invalid_request_error", "Your credit balance is too low", ModelError),
+        (401, "authentication_error", "", ModelRefusedError),
+        (403, "permission_error", "", ModelRefusedError),
+        (402, "billing_error", "", ModelRefusedError),
+        (404, "not_found_error", "", ModelRefusedError),
+        (400, "invalid_request_error", "Your credit balance is too low", ModelRefusedError),
         (422, "invalid_request_error", "", ModelError),
     ],
 )
@@ -516,11 +524,15 @@ async def test_a_stream_that_falls_silent_is_given_up(
     server: FakeAnthropic, opened: Opener, after: int
 ) -> None:
     server.script = in_order(Reply(text="Never ends", fault="hang", after_events=after))
+    lost: list[Usage] = []
+    question = replace(ask(), on_lost=lambda _, usage: lost.append(usage))
     async with asyncio.timeout(20), opened(idle_timeout_seconds=0.5) as model:
-        with pytest.raises(ModelUnavailableError):
-            await model.ask(ask(), unheard)
+        with pytest.raises(ModelUnavailableError, match="in time") as caught:
+            await model.ask(question, unheard)
 
         await server.disconnected.wait()
+    assert caught.value.charged
+    assert len(lost) == 1
 
 
 async def test_nobody_listening_means_out_of_reach() -> None:

@@ -10,6 +10,7 @@ from bot.errors import (
     ContextTooLongError,
     ImagesRefusedError,
     ModelError,
+    ModelRefusedError,
     ModelUnavailableError,
 )
 from bot.models.failures import LONGEST_WAIT_SECONDS, Failure, retry_after
@@ -54,7 +55,7 @@ def test_the_wait_may_be_given_as_a_date() -> None:
         (402, "", "spend limit"),
         (429, "rate_limit_error enforced_spend_limit_reached", "spend limit"),
         (404, "", "There is no model claude-x"),
-        (413, "", "/new"),
+        (413, "", "!new"),
         (418, "", "in the log"),
         (529, "", "in a minute"),
         (200, "", "busy"),
@@ -96,7 +97,7 @@ def test_a_request_with_images_that_is_refused_is_refused_for_them(status: int, 
 
     assert isinstance(error, ImagesRefusedError)
     assert "claude-x may not read images" in str(error)
-    assert "/model" in str(error)
+    assert "!model" in str(error)
     assert not isinstance(replace(failure, images=False).error(), ImagesRefusedError)
 
 
@@ -106,11 +107,11 @@ def test_a_request_with_images_that_is_refused_is_refused_for_them(status: int, 
         (429, "Rate limit reached: images per minute", ModelUnavailableError),
         (503, "The image service is starting", ModelUnavailableError),
         (500, "Something went wrong", ModelUnavailableError),
-        (404, "model not found", ModelError),
+        (404, "model not found", ModelRefusedError),
         (413, "Request exceeds the maximum size", ContextTooLongError),
         (400, "prompt is too long", ContextTooLongError),
-        (400, "Your credit balance is too low", ModelError),
-        (401, "invalid key", ModelError),
+        (400, "Your credit balance is too low", ModelRefusedError),
+        (401, "invalid key", ModelRefusedError),
     ],
 )
 def test_images_are_not_blamed_for_other_troubles(

@@ -14,9 +14,10 @@ from bot.agent.messages import (
     UserMessage,
 )
 from bot.models.base import Question, ToolDescription
-from bot.models.offline import MODEL, OfflineModel
+from bot.models.offline import MODEL, OfflineModel, OfflineSettings, decide
 from bot.models.offline_moves import SIGNATURE, Wish, call_for
-from bot.values import Json
+from bot.platforms.terminal.texts import welcome
+from bot.values import Identity, Json
 
 
 def tool(name: str, *required: str, **optional: str) -> ToolDescription:
@@ -106,6 +107,12 @@ async def test_words_become_a_call(words: str, name: str, arguments: Json) -> No
         ("spawn two runs: count sheep; count goats", ["count sheep", "count goats"]),
         ("start a run on the moons of Jupiter and Saturn", ["the moons of Jupiter and Saturn"]),
         ("tidy up my notes in the background please", ["tidy up my notes"]),
+        (
+            "Find out in the background what is new in Python 3.14, and tell me when you are done.",
+            ["Find out what is new in Python 3.14"],
+        ),
+        ("check, in the background, whether it rains", ["check whether it rains"]),
+        ("look it up in the background and tell me", ["look it up"]),
     ],
 )
 async def test_work_for_the_background_becomes_runs(words: str, tasks: list[str]) -> None:
@@ -114,6 +121,16 @@ async def test_work_for_the_background_becomes_runs(words: str, tasks: list[str]
     assert [name for name, _ in calls] == ["sessions_spawn"] * len(tasks)
     assert [arguments["task"] for _, arguments in calls] == tasks
     assert all(0 < len(arguments["label"]) <= 40 for _, arguments in calls)
+
+
+async def test_the_example_of_the_welcome_starts_a_run_with_a_label_that_says_what_it_is() -> None:
+    banner = welcome(Identity("terminal", "", "alice"), "the offline demo")
+    examples = [line.removeprefix("- ") for line in banner.splitlines() if line.startswith("- ")]
+
+    [example] = [line for line in examples if "background" in line]
+    [(name, arguments)] = await calls_for(example)
+
+    assert (name, arguments["label"]) == ("sessions_spawn", "what is new in Python")
 
 
 @pytest.mark.parametrize(
@@ -375,3 +392,30 @@ def test_arguments_follow_the_schema_of_the_tool() -> None:
         "look",
         {"words": "tea", "count": 3, "order": "new", "tags": [], "loud": False},
     )
+
+
+def test_a_run_of_the_demo_lasts_long_enough_to_type_two_commands() -> None:
+    """The README sends a message to one and stops the other: some 60 characters, and reading."""
+    tools = (*RUN_TOOLS, tool("note_list", page="integer"))
+    messages: list[Message] = [UserMessage("Task:\nresearch tea")]
+    paces = 0
+    while True:
+        move = decide(Question(model=MODEL, prompt=SUBAGENT, messages=tuple(messages), tools=tools))
+        paces += move.paces
+        if not move.wishes:
+            break
+        number = len(messages) // 2 + 1
+        calls = tuple(ToolCall(f"call_{number}", wish.tool) for wish in move.wishes)
+        messages.append(Answer(text=move.text, calls=calls, stop=StopReason.TOOL_CALLS))
+        results = tuple(ToolResult(call.id, "done") for call in calls)
+        messages.append(ToolResults(results, ""))
+
+    assert 35 <= paces * OfflineSettings().pace_seconds <= 60
+
+
+def test_a_delegated_task_of_the_demo_is_quick() -> None:
+    question = Question(
+        model=MODEL, prompt=SUBAGENT, messages=(UserMessage("find tea"),), tools=RUN_TOOLS
+    )
+
+    assert decide(question).paces == 1

@@ -16,9 +16,10 @@ from bot.agent.messages import (
     ToolCall,
     ToolResult,
     ToolResults,
+    Usage,
     UserMessage,
 )
-from bot.errors import ContextTooLongError, ModelError, ModelUnavailableError
+from bot.errors import ContextTooLongError, ModelError, ModelRefusedError, ModelUnavailableError
 from bot.models.base import Question, ToolDescription
 from bot.models.openai import OpenAIModel, OpenAISettings
 from bot.models.openai_wire import answer_from, calls_in, request_for
@@ -223,7 +224,13 @@ async def test_calls_that_end_with_stop_are_made_all_the_same(
 
 
 @pytest.mark.parametrize("streamed", [False, True])
-@pytest.mark.parametrize("raw", ['{"at": ', "[1, 2]", '"text"'])
+@pytest.mark.parametrize(
+    "raw",
+    [
+        *('{"at": ', "[1, 2]", '"text"', '{"at": 1e999}', '{"at": NaN}'),
+        pytest.param('{"at": ' + "[" * 5_000 + "]" * 5_000 + "}", id="nested"),
+    ],
+)
 async def test_arguments_that_are_no_object_are_kept_as_text(
     server: FakeOpenAI, model: OpenAIModel, raw: str, *, streamed: bool
 ) -> None:
@@ -326,9 +333,9 @@ def test_several_calls_in_a_text_have_ids_of_their_own() -> None:
         (503, "", "loading model", ModelUnavailableError),
         (400, "context_length_exceeded", "", ContextTooLongError),
         (400, "", "exceeds the available context size", ContextTooLongError),
-        (429, "insufficient_quota", "", ModelError),
-        (403, "permission_denied", "", ModelError),
-        (404, "not_found", "model not found", ModelError),
+        (429, "insufficient_quota", "", ModelRefusedError),
+        (403, "permission_denied", "", ModelRefusedError),
+        (404, "not_found", "model not found", ModelRefusedError),
         (400, "invalid_value", "", ModelError),
     ],
 )
@@ -378,10 +385,17 @@ async def test_a_server_that_stays_silent_is_given_up(server: FakeOpenAI, opened
         await server.disconnected.wait()
 
 
-async def test_a_stream_that_falls_silent_is_given_up(server: FakeOpenAI, opened: Opener) -> None:
-    server.script = in_order(Reply(text="Never ends", fault="hang", after_events=2))
+@pytest.mark.parametrize("after", [0, 2])
+async def test_a_stream_that_falls_silent_is_given_up(
+    server: FakeOpenAI, opened: Opener, after: int
+) -> None:
+    server.script = in_order(Reply(text="Never ends", fault="hang", after_events=after))
+    lost: list[Usage] = []
+    question = replace(ask(), on_lost=lambda _, usage: lost.append(usage))
     async with asyncio.timeout(20), opened(idle_timeout_seconds=0.5) as model:
-        with pytest.raises(ModelUnavailableError):
-            await model.ask(ask(), unheard)
+        with pytest.raises(ModelUnavailableError, match="in time") as caught:
+            await model.ask(question, unheard)
 
         await server.disconnected.wait()
+    assert caught.value.charged
+    assert len(lost) == 1
