@@ -7,6 +7,12 @@ from datetime import UTC, datetime
 #: For the model, behind the result of a call whose effect can be undone.
 CAN_BE_UNDONE = "`/retinue undo` takes it back."
 
+#: For the model, in place of a change that it may make only with the user's yes.
+STORE_IS_FULL = (
+    "The undo store is full of changes that can still be undone, and this would push some of them "
+    "out. Make the call again, by itself: the user is then asked."
+)
+
 #: How many characters of an id are its time, in µs.
 _TIME = 14
 #: How many characters behind these a user is shown, and has to type at least.

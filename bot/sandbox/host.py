@@ -69,7 +69,7 @@ def hosts(packages: Sequence[str]) -> list[Host]:
     """
     machine = platform.machine()
     if sys.platform != "linux":
-        raise SandboxUnavailableError("The sandbox needs Linux: the shell tool is off elsewhere.")
+        raise SandboxUnavailableError("It needs a sandbox, and that needs Linux.")
     if machine not in ARCHITECTURES:
         known = " and ".join(ARCHITECTURES)
         raise SandboxUnavailableError(

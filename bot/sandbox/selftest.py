@@ -67,7 +67,7 @@ _NAME = re.compile(r"(?:export |declare -x )?(\w+)")
 
 @asynccontextmanager
 async def open_sandbox(settings: ShellSettings, room: Room) -> AsyncIterator[Sandbox]:
-    """Give a sandbox that has passed its self-test: it takes some 30 ms.
+    """Give a sandbox that has passed its self-test.
 
     Args:
         settings: What a command may use.

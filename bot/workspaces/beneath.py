@@ -254,7 +254,7 @@ def _sentence(number: int, name: str) -> str:
             return f"{name} leads through a file as if it were a folder, or is none. See file_list."
         case errno.EISDIR:
             return f"{name} is a folder: name a file in it. See file_list for what it holds."
-        case errno.ENXIO:
+        case errno.ENXIO | errno.EOPNOTSUPP:
             return f"{name} is a device, a pipe or a socket, and no file."
         case errno.ENOSPC | errno.EDQUOT:
             return f"{name} was not written, since the disk is full. Tell the person."

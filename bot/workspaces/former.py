@@ -8,7 +8,7 @@ list with the path of each.
 import json
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
 
@@ -32,8 +32,9 @@ from bot.workspaces.writing import make_folders
 
 #: Beside the folders of the users; none of those has such a name.
 STORE = ".former"
-#: What a change takes besides its files, at most: its cause, and a long path.
-_LIST_BYTES = 20_000
+#: What a change takes besides its files, at most: its cause, and a long path. And what each file
+#: takes in its list, as a rule.
+_LIST_BYTES, _LINE_BYTES = 20_000, 400
 
 
 class FormerVersions:
@@ -47,6 +48,8 @@ class FormerVersions:
         user: The name of the user's folder.
         most: The store never holds more: the oldest changes are dropped first.
         now: The time.
+        drops: Drop the oldest changes to make room for a new one; otherwise a change that does not
+            fit beside them is refused.
     """
 
     def __init__(
@@ -57,12 +60,14 @@ class FormerVersions:
         *,
         most: Usage,
         now: Clock,
+        drops: bool = True,
     ) -> None:
         self._opener = opener
         self._base = base
         self._user = user
         self._most = most
         self._now = now
+        self._drops = drops
 
     @contextmanager
     def change(self, workspace: str, cause: Cause, *, spared: str = "") -> Iterator[KeptChange]:
@@ -83,6 +88,7 @@ class FormerVersions:
                 most=self._most,
                 now=self._now(),
                 spared=spared,
+                drops=self._drops,
             )
             try:
                 yield change
@@ -90,9 +96,14 @@ class FormerVersions:
                 change.close()
 
     def fits(self, size: int, count: int = 1) -> bool:
-        """Return whether files of this size can be kept, if all others are dropped for them."""
-        fits = size + _LIST_BYTES <= self._most.size
-        return fits and count + OWN_FILES <= self._most.count
+        """Return whether files of this size can be kept, after dropping what may be dropped."""
+        size, count = size + _LIST_BYTES, count + OWN_FILES
+        if not self._drops:
+            with self._opened() as store:
+                taken = self._taken(store)
+            size += sum(change.size for change in taken) + count * _LINE_BYTES
+            count += sum(change.count for change in taken)
+        return size <= self._most.size and count <= self._most.count
 
     def changes(self) -> Iterator[FileChange]:
         """Return the changes, newest first."""
@@ -154,7 +165,11 @@ class FormerVersions:
             (workspace, name): Taken(name, workspace) for workspace, name in self._names(store)
         }
         for (workspace, name), change in found.items():
-            with opened(self._opener, store, (workspace,)) as above:
+            # Whoever only asks what fits holds no lock: it may be dropped meanwhile.
+            with (
+                suppress(FileNotFoundError),
+                opened(self._opener, store, (workspace,)) as above,
+            ):
                 change.size, change.count = measured(self._opener, above, name)
         return sorted(found.values(), key=lambda change: change.id)
 

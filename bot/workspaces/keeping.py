@@ -8,7 +8,8 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 
-from bot.changes import Cause, new_id
+from bot.changes import STORE_IS_FULL, Cause, new_id
+from bot.errors import ToolError
 from bot.workspaces.beneath import FILE, FOLDER, Opener, opened
 from bot.workspaces.settings import Usage
 from bot.workspaces.tree import levels, opened_by_force, remove_tree
@@ -23,6 +24,8 @@ _PIECE = 1 << 20
 _MOST_FORCED = 20
 #: The folder of a change, and what is in it beside the items.
 OWN_FILES = 4
+#: A line of the list takes at most this, and its path and the target of a link written as JSON.
+_LINE_BYTES, _ESCAPED_BYTES = 250, 6
 
 
 class NotKeptError(Exception):
@@ -51,9 +54,10 @@ class KeptChange:
         most: The store never holds more.
         now: The time.
         spared: The id of a change that is not dropped to make room.
+        drops: Drop the oldest changes to make room; otherwise what does not fit is refused.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - made in one place
         self,
         opener: Opener,
         store: int,
@@ -64,11 +68,13 @@ class KeptChange:
         most: Usage,
         now: datetime,
         spared: str,
+        drops: bool,
     ) -> None:
         self._opener = opener
         self._store = store
         self._cause = cause
         self._most = most
+        self._drops = drops
         newest = max((other.id for other in others), default="")
         self._mine = Taken(new_id(now, after=newest), workspace)
         self._droppable = [other for other in others if other.id != spared]
@@ -78,6 +84,7 @@ class KeptChange:
         self._fixed_size = self._size - sum(other.size for other in self._droppable)
         self._fixed_count = self._count - sum(other.count for other in self._droppable)
         self._folder: int | None = None
+        self._items: int | None = None
         self._number = 0
 
     @property
@@ -98,6 +105,7 @@ class KeptChange:
 
         Raises:
             NotKeptError: It does not fit; everything is as it was.
+            ToolError: It does not fit, and nothing may be dropped for it; likewise.
             OSError: There is nothing, or it cannot be kept; everything is as it was.
         """
         with opened(self._opener, folder, parts[:-1]) as above:
@@ -126,6 +134,40 @@ class KeptChange:
                 # Pipes and sockets hold nothing.
                 os.unlink(name, dir_fd=above)
 
+    def check_room(self, size: int, count: int) -> None:
+        """Let items pass that fit without dropping a change, where none may be dropped.
+
+        Args:
+            size: Bytes of them and of their lines, at most.
+            count: Files and folders.
+
+        Raises:
+            ToolError: They do not fit.
+        """
+        fits = self._fits(self._size + size + _LINE_BYTES, self._count + count + OWN_FILES)
+        if not self._drops and not fits:
+            raise ToolError(STORE_IS_FULL)
+
+    def place_for(self, parts: Sequence[str], state: os.stat_result) -> str:
+        """Write down that a file is to be replaced, and return the place for its former version.
+
+        Raises:
+            NotKeptError: It does not fit.
+        """
+        item = Item(
+            number=self._number,
+            kind=Former.FILE,
+            path=tuple(parts),
+            size=state.st_size,
+            mode=stat.S_IMODE(state.st_mode) & 0o777,
+        )
+        self._list(item)
+        return str(item.number)
+
+    def fill(self, place: str, above: int, name: str) -> None:
+        """Move a former version to its place."""
+        os.rename(name, place, src_dir_fd=above, dst_dir_fd=self._folder)
+
     def made(self, parts: Sequence[str], *, beside: bool = False) -> None:
         """Write down that there was nothing at a path to which this change brings something.
 
@@ -143,9 +185,10 @@ class KeptChange:
 
     def close(self) -> None:
         """Close the folder of the change."""
-        if self._folder is not None:
-            os.close(self._folder)
-            self._folder = None
+        for descriptor in (self._items, self._folder):
+            if descriptor is not None:
+                os.close(descriptor)
+        self._items = self._folder = None
 
     def _move(self, above: int, name: str, item: Item) -> None:
         # Listed first: what is listed and not there is passed over; what is not listed is lost.
@@ -178,11 +221,9 @@ class KeptChange:
         self._write_down(item, self._room_for(item))
 
     def _write_down(self, item: Item, folder: int) -> None:
-        target = os.open(ITEMS, NEW | os.O_APPEND, 0o600, dir_fd=folder)
-        try:
-            write_all(target, item.line)
-        finally:
-            os.close(target)
+        if self._items is None:
+            self._items = os.open(ITEMS, NEW | os.O_APPEND, 0o600, dir_fd=folder)
+        write_all(self._items, item.line)
         self._number += 1
 
     def _room_for(self, item: Item) -> int:
@@ -190,10 +231,13 @@ class KeptChange:
 
         Raises:
             NotKeptError: It never does.
+            ToolError: It does not fit, and nothing may be dropped.
         """
         about = b"" if self._folder is not None else json.dumps(asdict(self._cause)).encode()
         size = item.size + len(item.line) + len(about)
         count = item.count + (OWN_FILES if about else 0)
+        if not self._drops and not self._fits(self._size + size, self._count + count):
+            raise ToolError(STORE_IS_FULL)
         if not self._fits(self._fixed_size + size, self._fixed_count + count):
             raise NotKeptError
         while not self._fits(self._size + size, self._count + count):
@@ -219,6 +263,15 @@ class KeptChange:
         finally:
             os.close(target)
         return folder
+
+
+def most_room(parts: Sequence[str], state: os.stat_result) -> int:
+    """Return the most bytes that something takes in the store, with its line (pure)."""
+    size = state.st_size if stat.S_ISREG(state.st_mode) else 0
+    # The size of a link is that of its target, which is written into the line.
+    target = state.st_size if stat.S_ISLNK(state.st_mode) else 0
+    path = sum(len(os.fsencode(part)) + len('"", ') for part in parts)
+    return size + _LINE_BYTES + _ESCAPED_BYTES * (path + target)
 
 
 def drop(opener: Opener, store: int, change: Taken) -> None:

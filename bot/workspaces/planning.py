@@ -2,12 +2,13 @@
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Set
 from contextlib import closing
 from dataclasses import dataclass, field
 
 from bot.workspaces.beneath import Opener, opened
 from bot.workspaces.copies import Manifest, open_to_read, stamp_of
+from bot.workspaces.keeping import most_room
 from bot.workspaces.layers import Changes, Written
 from bot.workspaces.tree import OpenFolders, Parts
 from bot.workspaces.walk import Kind, kind_of
@@ -15,7 +16,6 @@ from bot.workspaces.walk import Kind, kind_of
 #: The most bytes of a name on the usual file systems.
 _NAME_BYTES = 255
 _PIECE = 1 << 20
-_BLOCK = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,27 +37,56 @@ class Plan:
     """What is done to a workspace, in this order.
 
     Attributes:
-        replaced: Files whose content is replaced.
+        replaced: Files and links that are replaced, as they are so far.
         removed: What goes away; of a folder that goes as a whole, only the folder.
         folders: Folders to make, with their permissions.
         puts: Files and links to put in place.
         conflicts: What somebody else changed meanwhile, with the name that the command's version
             gets instead.
         kept: What the command removed and somebody else changed meanwhile: it stays.
+        removed_bytes: The most that what is removed takes in the store of former versions.
+        removed_count: Files and folders that are removed.
         size: Bytes that the workspace grows by; negative when it shrinks.
         count: Files and folders that it grows by.
-        on_disk: Bytes that are written, former versions included.
     """
 
-    replaced: list[Parts] = field(default_factory=list)
+    replaced: dict[Parts, os.stat_result] = field(default_factory=dict)
     removed: list[Parts] = field(default_factory=list)
     folders: list[tuple[Parts, int]] = field(default_factory=list)
     puts: list[Put] = field(default_factory=list)
     conflicts: list[tuple[Parts, Parts]] = field(default_factory=list)
     kept: list[Parts] = field(default_factory=list)
+    removed_bytes: int = 0
+    removed_count: int = 0
     size: int = 0
     count: int = 0
-    on_disk: int = 0
+
+
+def untouched(
+    opener: Opener, written: Iterable[Written], layer: int, lower: int, before: Manifest
+) -> frozenset[Parts]:
+    """Return the files and links of a layer whose content is that of the start.
+
+    Args:
+        opener: Opens what is below a folder.
+        written: What the command wrote.
+        layer: Its layer, opened.
+        lower: The workspace as it was when the command started, opened.
+        before: What it held then.
+    """
+    found = set()
+    with (
+        closing(OpenFolders(opener, layer)) as mine,
+        closing(OpenFolders(opener, lower)) as former,
+    ):
+        for each in written:
+            was = before.get(each.parts)
+            is_like = was is not None and was.kind is each.kind and was.size == each.state.st_size
+            if is_like and each.kind is not Kind.FOLDER:
+                above = mine.above(each.parts), former.above(each.parts)
+                if _is_same(each.kind, *((one, each.parts[-1]) for one in above)):
+                    found.add(each.parts)
+    return frozenset(found)
 
 
 class Planner:
@@ -67,16 +96,21 @@ class Planner:
         opener: Opens what is below a folder.
         workspace: The workspace as it is now, opened.
         layer: The layer of the command, opened.
-        lower: The workspace as it was when the command started, opened.
-        before: What it held then.
+        before: What the workspace held when the command started.
+        same: What the command wrote with the content of then.
     """
 
     def __init__(
-        self, opener: Opener, workspace: int, layer: int, lower: int, before: Manifest
+        self,
+        opener: Opener,
+        workspace: int,
+        layer: int,
+        before: Manifest,
+        same: Set[Parts],
     ) -> None:
         self._opener = opener
-        self._workspace, self._layer, self._lower = workspace, layer, lower
-        self._before = before
+        self._workspace, self._layer = workspace, layer
+        self._before, self._same = before, same
         self._folders = OpenFolders(opener, workspace)
         self._gone: set[Parts] = set()
         self._planned: set[Parts] = set()
@@ -112,6 +146,8 @@ class Planner:
             self.plan.kept.append(parts)
             return
         self._gone.add(parts)
+        self.plan.removed_bytes += most_room(parts, now)
+        self.plan.removed_count += 1
         self.plan.count -= 1
         self.plan.size -= now.st_size if stat.S_ISREG(now.st_mode) else 0
 
@@ -132,7 +168,6 @@ class Planner:
             self._planned.add(target)
             self.plan.folders.append((target, 0o700 if state is None else state.st_mode))
             self.plan.count += 1
-            self.plan.on_disk += _BLOCK
         self._targets[parts] = target
         return target
 
@@ -146,15 +181,13 @@ class Planner:
             target, now = self._conflict(target), None
         if now is None:
             self.plan.count += 1
-        elif stat.S_ISREG(now.st_mode):
-            self.plan.size -= now.st_size
-            is_same_size = now.st_size == written.state.st_size
-            if not (is_same_size and self._is_same(written, self._workspace, target)):
-                self.plan.replaced.append(target)
-                self.plan.on_disk += now.st_size + _BLOCK
+        else:
+            self.plan.size -= now.st_size if stat.S_ISREG(now.st_mode) else 0
+            # It is the one of the start.
+            if written.parts not in self._same:
+                self.plan.replaced[target] = now
         self._planned.add(target)
         self.plan.size += size
-        self.plan.on_disk += size + _BLOCK
         self.plan.puts.append(Put(written.parts, target, written.state))
 
     def _is_unchanged(self, parts: Parts, now: os.stat_result) -> bool:
@@ -163,24 +196,18 @@ class Planner:
 
     def _is_needless(self, written: Written, target: Parts) -> bool:
         """Return whether others wrote the same, or the command changed nothing but the time."""
-        return self._is_same(written, self._workspace, target) or (
-            written.parts in self._before and self._is_same(written, self._lower, written.parts)
-        )
+        return written.parts in self._same or self._is_there(written, target)
 
-    def _is_same(self, written: Written, other: int, parts: Parts) -> bool:
-        """Return whether a file or link of the layer has the same content elsewhere."""
+    def _is_there(self, written: Written, target: Parts) -> bool:
+        """Return whether the workspace has what a command wrote, from somebody else."""
         with (
             opened(self._opener, self._layer, written.parts[:-1]) as mine,
-            opened(self._opener, other, parts[:-1]) as theirs,
+            opened(self._opener, self._workspace, target[:-1]) as theirs,
         ):
-            state = os.stat(parts[-1], dir_fd=theirs, follow_symlinks=False)
+            state = os.stat(target[-1], dir_fd=theirs, follow_symlinks=False)
             if kind_of(state) is not written.kind or state.st_size != written.state.st_size:
                 return False
-            names = ((mine, written.parts[-1]), (theirs, parts[-1]))
-            if written.kind is Kind.LINK:
-                one, two = (os.readlink(name, dir_fd=above) for above, name in names)
-                return one == two
-            return _same_content(*names)
+            return _is_same(written.kind, (mine, written.parts[-1]), (theirs, target[-1]))
 
     def _conflict(self, target: Parts) -> Parts:
         """Return a free name for a version that must not replace what is there."""
@@ -207,6 +234,13 @@ class Planner:
 def _cut(name: str, size: int) -> str:
     encoded = os.fsencode(name)
     return name if len(encoded) <= size else encoded[:size].decode(errors="ignore")
+
+
+def _is_same(kind: Kind, one: tuple[int, str], two: tuple[int, str]) -> bool:
+    if kind is Kind.LINK:
+        first, second = (os.readlink(name, dir_fd=above) for above, name in (one, two))
+        return first == second
+    return _same_content(one, two)
 
 
 def _same_content(one: tuple[int, str], two: tuple[int, str]) -> bool:

@@ -14,8 +14,8 @@ from bot.errors import ToolError
 from bot.workspaces.beneath import FOLDER, Opener, opened, shown
 from bot.workspaces.copies import Manifest, copy_tree, link_tree
 from bot.workspaces.layers import Changes, NestedTooDeepError, copy_changes, overlay_changes
-from bot.workspaces.planning import Plan, Planner
-from bot.workspaces.takeover import PartlyDoneError, carry_out
+from bot.workspaces.planning import Plan, Planner, untouched
+from bot.workspaces.takeover import PartlyDoneError, carry_out, stage
 from bot.workspaces.tree import Parts, remove_tree
 from bot.workspaces.workspace import COMMANDS, LOWER, Workspace
 
@@ -24,6 +24,7 @@ log = logging.getLogger(__name__)
 #: Longest wait for other writers before the changes of a command are given up, in seconds.
 TAKE_OVER_SECONDS = 120.0
 _NEW = "new"
+_BLOCK = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,11 +105,7 @@ class Snapshot:
             changes = self._changes(layer)
             if not changes.removed and not changes.written:
                 return TakenOver(left_out=changes.left_out)
-            with self._workspace.changing(seconds=TAKE_OVER_SECONDS) as (folder, change):
-                plan = self._plan(changes, layer, folder)
-                self._workspace.check_growth(plan.size, plan.count, plan.on_disk)
-                with opened(self._opener, self._place, (_NEW,)) as staging:
-                    lost = carry_out(self._opener, plan, folder, layer, staging, change)
+            plan, lost, can_be_undone = self._entered(changes, layer)
         except NestedTooDeepError:
             return _discarded("its folders are nested too deep.")
         except ToolError as error:
@@ -123,7 +120,7 @@ class Snapshot:
             conflicts=tuple((shown(theirs), shown(mine)) for theirs, mine in plan.conflicts),
             kept=tuple(_outermost(plan.kept)),
             left_out=changes.left_out,
-            can_be_undone=bool(change.id),
+            can_be_undone=can_be_undone,
             lost=tuple(shown(parts) for parts in lost),
         )
 
@@ -136,9 +133,27 @@ class Snapshot:
             return overlay_changes(self._opener, layer, self._manifest)
         return copy_changes(self._opener, layer, self._manifest, self._copied)
 
-    def _plan(self, changes: Changes, layer: int, folder: int) -> Plan:
-        planner = Planner(self._opener, folder, layer, self._lower, self._manifest)
-        return planner.make(changes)
+    def _entered(self, changes: Changes, layer: int) -> tuple[Plan, list[Parts], bool]:
+        """Put the changes into the workspace.
+
+        Returns:
+            What was done, what is lost by it, and whether anything was kept.
+        """
+        written = changes.written
+        size = sum(each.state.st_size + _BLOCK for each in written)
+        with ExitStack() as stack:
+            # What takes long comes before the lock.
+            with self._workspace.reserve.promised(size):
+                same = untouched(self._opener, written, layer, self._lower, self._manifest)
+                new = stack.enter_context(opened(self._opener, self._place, (_NEW,)))
+                staged = stage(self._opener, written, layer, new)
+            folder, change = stack.enter_context(
+                self._workspace.changing(seconds=TAKE_OVER_SECONDS)
+            )
+            plan = Planner(self._opener, folder, layer, self._manifest, same).make(changes)
+            self._workspace.check_growth(plan.size, plan.count)
+            lost = carry_out(self._opener, plan, folder, self._lower, staged, change)
+            return plan, lost, bool(change.id)
 
 
 def clear_abandoned(opener: Opener, commands: int) -> None:

@@ -94,13 +94,26 @@ def opened_by_force(opener: Opener, top: int, parts: Parts) -> Iterator[int]:
     try:
         descriptor = opener(top, parts, FOLDER)
     except PermissionError:
-        with opened(opener, top, parts, os.O_PATH | os.O_DIRECTORY) as held:
-            os.chmod(f"/proc/self/fd/{held}", 0o700)  # noqa: PTH101 - a path object is not shorter
+        _give_rights(opener, top, parts)
         descriptor = opener(top, parts, FOLDER)
     try:
         yield descriptor
     finally:
         os.close(descriptor)
+
+
+def _give_rights(opener: Opener, top: int, parts: Parts) -> None:
+    """Let the owner into a folder that cannot be opened."""
+    if hasattr(os, "O_PATH"):
+        with opened(opener, top, parts, os.O_PATH | os.O_DIRECTORY) as held:
+            os.chmod(f"/proc/self/fd/{held}", 0o700)  # noqa: PTH101 - a path object is not shorter
+    elif parts:
+        # Elsewhere than on Linux there are no commands that could put a link in its place now.
+        follows = os.chmod not in os.supports_follow_symlinks
+        with opened(opener, top, parts[:-1]) as above:
+            os.chmod(parts[-1], 0o700, dir_fd=above, follow_symlinks=follows)
+    else:
+        os.fchmod(top, 0o700)
 
 
 def _entries(descriptor: int) -> Iterator[tuple[str, os.stat_result]]:

@@ -1,7 +1,7 @@
 """Changes to workspaces as values: what was at each path before (pure)."""
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
 from enum import StrEnum
 
 from bot.changes import Cause
@@ -42,7 +42,11 @@ class Item:
     @property
     def line(self) -> bytes:
         """The item as a line of JSON. Not every name is text: surrogates are escaped in it."""
-        return json.dumps(asdict(self)).encode() + b"\n"
+        # `asdict` copies every value: a command may replace thousands of files.
+        return json.dumps({name: getattr(self, name) for name in _FIELDS}).encode() + b"\n"
+
+
+_FIELDS = tuple(each.name for each in fields(Item))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -266,14 +266,14 @@ class Workspace:
             return self._usage(user)
 
     def can_restore(self, path: str) -> bool:
-        """Return whether the file at a path could be restored after it was written over."""
+        """Return whether all that is or was there could be restored after a write to a path."""
         parts = _file_parts(path)
         with told(parts), self.opened() as folder:
             state = state_of(self.opener, folder, parts)
         return state is None or self.former.fits(state.st_size)
 
     def can_restore_all(self) -> bool:
-        """Return whether all files could be restored after a command removed them."""
+        """Return whether all that is or was there could be restored, whatever a command does."""
         usage = self.usage()
         return self.former.fits(usage.size, usage.count)
 
@@ -286,19 +286,16 @@ class Workspace:
         with self._user_folder() as user:
             check_total(self._settings, self._usage(user), change)
 
-    def check_growth(self, size: int, count: int, on_disk: int) -> None:
+    def check_growth(self, size: int, count: int) -> None:
         """Let the changes of a command pass that fit; nobody else may write.
 
         Args:
             size: Bytes by which the user's files would grow.
             count: Files and folders by which they would grow.
-            on_disk: Bytes that are written for it.
 
         Raises:
             ToolError: They do not fit.
         """
-        if on_disk:
-            self.reserve.check(on_disk)
         with self._user_folder() as user:
             check_growth(self._settings, self._usage(user), size, count)
 

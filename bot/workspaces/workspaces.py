@@ -6,7 +6,6 @@ import shutil
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import datetime
-from itertools import islice
 from pathlib import Path
 from typing import TypeVar
 from weakref import WeakValueDictionary
@@ -24,9 +23,6 @@ from skills.base import ToolContext
 
 #: What one person's calls may do at the same time: the threads are everyone's.
 AT_ONCE = 2
-
-#: Changes that are looked through for what can be undone.
-MOST_CHANGES = 100
 
 #: The least room for the lists of what is kept, besides what is kept.
 _LIST_BYTES = 50_000
@@ -61,27 +57,30 @@ class Workspaces:
     def of(self, context: ToolContext) -> Workspace:
         """Return the workspace of a call. Another person's can never be reached from there."""
         names = [OWN]
-        if context.own_workspace and context.run_id is not None:
-            names = [RUNS, _opaque(context.run_id)]
-        return self._workspace(_opaque(context.user.key), names, context.cause, context.now)
+        if context.own_workspace:
+            names = [RUNS, _opaque(context.own_workspace)]
+        user, drops = _opaque(context.user.key), not context.spares_former
+        return self._workspace(user, names, context.cause, context.now, drops=drops)
 
-    def _workspace(self, user: str, names: Sequence[str], cause: Cause, now: Clock) -> Workspace:
+    def _workspace(
+        self, user: str, names: Sequence[str], cause: Cause, now: Clock, *, drops: bool = True
+    ) -> Workspace:
         return Workspace(
             self._settings,
             self._opener,
             self._base,
             user,
             names,
-            former=self._former(user, now),
+            former=self._former(user, now, drops=drops),
             cause=cause,
             reserve=self._reserve,
         )
 
-    def _former(self, user: str, now: Clock) -> FormerVersions:
+    def _former(self, user: str, now: Clock, *, drops: bool = True) -> FormerVersions:
         size, count = self._settings.user_bytes, self._settings.user_files
         # As large as the workspaces may be, and some room for its own lists.
         most = Usage(size + size // 20 + _LIST_BYTES, 2 * count)
-        return FormerVersions(self._opener, self._base, user, most=most, now=now)
+        return FormerVersions(self._opener, self._base, user, most=most, now=now, drops=drops)
 
     def scratch(self) -> Workspace:
         """Return a workspace that belongs to no user, to try something in."""
@@ -97,13 +96,13 @@ class Workspaces:
             return await asyncio.to_thread(work, self.of(context))
 
     def changes(self, user: Identity) -> list[FileChange]:
-        """Return the newest changes to a user's files that can be undone, newest first; it blocks.
+        """Return the changes to a user's files that can be undone, newest first; it blocks.
 
         Nobody else's are ever among them.
         """
         former = self._former(_opaque(user.key), utc_now)
         with told(()):
-            return list(islice(former.changes(), MOST_CHANGES))
+            return list(former.changes())
 
     def undo(
         self, user: Identity, change: FileChange, now: Clock, *, command_id: str = ""

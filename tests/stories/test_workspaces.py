@@ -49,7 +49,7 @@ def of_a_run(settings: WorkspaceSettings) -> Workspace:
         now=utc_now,
         depth=1,
     )
-    workspace = Workspaces(settings).of(replace(context, own_workspace=True))
+    workspace = Workspaces(settings).of(replace(context, own_workspace=run_id))
     workspace.write("folder/file.txt", b"x")
     return workspace
 

@@ -1,15 +1,17 @@
 """Where the sandbox does not hold, or is not there, nothing is offered, and it is said why."""
 
 import shutil
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from bot.sandbox.host import AROUND, SandboxUnavailableError, hosts
+from bot.sandbox.cgroups import Cgroups, KernelFiles
+from bot.sandbox.host import AROUND, Host, SandboxUnavailableError, hosts
 from bot.sandbox.output import Output
-from bot.sandbox.selftest import explain, open_sandbox, problems
+from bot.sandbox.selftest import enforced, explain, open_sandbox, problems
 from bot.sandbox.settings import Room, ShellSettings
-from bot.sandbox.shell import Ended
+from bot.sandbox.shell import Ended, Sandbox
 
 ROOM = Room(8_000_000, 300)
 GOOD = """\
@@ -89,6 +91,43 @@ def test_a_test_that_says_nothing_or_was_ended_is_a_problem() -> None:
 )
 def test_the_reason_says_what_to_do(cause: str, told: str) -> None:
     assert told in explain(cause)
+
+
+@pytest.mark.parametrize(
+    ("is_overlay", "has_groups", "told"),
+    [
+        (True, True, "(an overlay in memory), memory and processes by a cgroup, open files"),
+        (False, True, "(a copy in memory), memory and processes by a cgroup, open files"),
+        (
+            True,
+            False,
+            "(an overlay in memory), processes by a resource limit, memory by a check every 50 ms "
+            "(no cgroup: it is mounted read-only), open files",
+        ),
+    ],
+)
+def test_the_limits_that_this_machine_enforces_are_named(
+    is_overlay: bool, has_groups: bool, told: str
+) -> None:
+    host = Host(
+        bwrap="bwrap", is_root=False, machine="x86_64", around={}, within={}, shell="/bin/sh"
+    )
+    groups = Cgroups(Path("/sys/fs/cgroup/retinue"), KernelFiles()) if has_groups else None
+    with ThreadPoolExecutor(1) as executor:
+        sandbox = Sandbox(
+            host,
+            ShellSettings(),
+            ROOM,
+            executor,
+            is_overlay=is_overlay,
+            groups=groups,
+            no_groups="" if has_groups else "it is mounted read-only",
+        )
+
+    assert enforced(sandbox) == (
+        f"Limits here: files and bytes on disk by the kernel {told} and processor time by "
+        "resource limits"
+    )
 
 
 async def test_switched_off_it_is_off() -> None:

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -585,3 +586,88 @@ def test_a_change_is_meant_by_the_beginning_that_is_shown(clock: FakeClock) -> N
     assert is_meant(handle(change_id).upper(), change_id)
     assert not is_meant(handle(change_id)[:3], change_id)
     assert not is_meant("", change_id)
+
+
+# -- what a page that the model obeys cannot push out ----------------------------------------------
+
+
+@given(
+    sizes=st.lists(
+        st.lists(st.integers(0, 4_500), min_size=1, max_size=8), min_size=1, max_size=12
+    ),
+    removed=st.booleans(),
+)
+def test_a_store_that_may_drop_nothing_keeps_all_it_has_and_what_does_not_fit_stays_in_place(
+    sizes: list[list[int]], removed: bool
+) -> None:
+    with TemporaryDirectory() as folder:
+        base, work = Path(folder) / "base", Path(folder) / "work"
+        work.mkdir()
+        former = FormerVersions(best_opener(), base, "u", most=MOST, now=FakeClock(), drops=False)
+        top = os.open(work, os.O_RDONLY)
+        made: list[str] = []
+        for change in sizes:
+            with former.change("own", CAUSE) as kept:
+                for index, size in enumerate(change):
+                    (work / f"{index}").write_bytes(b"x" * size)
+                    try:
+                        kept.keep(top, (f"{index}",), removed=removed)
+                    except ToolError:
+                        assert (work / f"{index}").stat().st_size == size
+                    assert taken(base).size <= MOST.size
+                if kept.id:
+                    made.append(kept.id)
+        os.close(top)
+
+        assert [found.id for found in former.changes()] == list(reversed(made))
+
+
+@pytest.fixture
+def full(settings: WorkspaceSettings, alice: Identity, clock: FakeClock) -> Files:
+    """Files whose store has room for little more; the first change in it matters."""
+    small = settings.model_copy(update={"user_bytes": 20_000})
+    files = Files(Workspaces(small), alice, clock)
+    files.workspace.write("matters.txt", b"important")
+    files.workspace.write("matters.txt", b"overwritten")
+    for index in range(8):
+        files.workspace.write("filler.txt", str(index).encode() * 9_000)
+    return files
+
+
+@pytest.mark.parametrize("agreed", [False, True])
+def test_only_a_user_who_agrees_lets_foreign_content_push_former_versions_out(
+    full: Files, alice: Identity, clock: FakeClock, agreed: bool
+) -> None:
+    context = replace(context_of(alice, clock), foreign=True, agreed=agreed)
+    theirs = full.workspaces.of(context)
+    before = len(full.changes())
+
+    can = theirs.can_restore("filler.txt"), theirs.can_restore_all()
+    for index in range(9):
+        if agreed:
+            theirs.write("filler.txt", str(index).encode() * 8_000)
+        else:
+            with pytest.raises(ToolError, match="The undo store is full"):
+                theirs.write("filler.txt", str(index).encode() * 8_000)
+
+    assert can == (agreed, agreed)
+    assert theirs.can_restore("new.txt")
+    if agreed:
+        assert "matters.txt" not in {each.items[0].path[0] for each in full.changes()}
+    else:
+        assert len(full.changes()) == before
+        assert full.undo(full.changes()[-1]).back == ["matters.txt"]
+        assert full.there() == {"matters.txt": b"important", "filler.txt": b"7" * 9_000}
+
+
+def test_a_file_larger_than_the_store_is_not_written_over_without_a_yes(
+    full: Files, alice: Identity, clock: FakeClock
+) -> None:
+    theirs = full.workspaces.of(replace(context_of(alice, clock), foreign=True))
+    with full.workspace.alone():
+        (full.workspace.path / "large.bin").write_bytes(b"x" * 80_000)
+
+    with pytest.raises(ToolError, match="The undo store is full"):
+        theirs.write("large.bin", b"")
+
+    assert len(full.there()["large.bin"]) == 80_000

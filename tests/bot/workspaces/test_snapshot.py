@@ -6,14 +6,19 @@ import shutil
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from bot.changes import STORE_IS_FULL
 from bot.errors import ToolError
 from bot.values import Identity
 from bot.workspaces import snapshot as snapshots
 from bot.workspaces.beneath import FOLDER, Opener
+from bot.workspaces.copies import copy_file
+from bot.workspaces.former import STORE
 from bot.workspaces.settings import WorkspaceSettings
 from bot.workspaces.snapshot import Snapshot, TakenOver
 from bot.workspaces.workspace import COMMANDS, Workspace
@@ -354,6 +359,19 @@ def test_removals_make_room_before_it_is_counted(
     assert texts(workspace.path) == BEFORE | {"other": "y" * 15_000}
 
 
+def test_a_file_that_is_replaced_makes_room_for_the_one_in_its_place(
+    workspace: Workspace, begin: Callable[[], Command]
+) -> None:
+    workspace.write("large.txt", b"a" * 15_000)
+    command = begin()
+    command.writes("large.txt", "b" * 16_000)
+
+    told = command.ends()
+
+    assert told == TakenOver(can_be_undone=True)
+    assert workspace.read("large.txt") == b"b" * 16_000
+
+
 @pytest.mark.parametrize(
     ("files", "told"),
     [
@@ -417,6 +435,40 @@ def test_changes_are_given_up_when_others_write_for_ever_and_that_is_told(
     assert texts(workspace.path) == BEFORE
 
 
+def test_others_write_while_a_command_s_files_are_copied(
+    workspace: Workspace, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bot.workspaces.workspace.LOCK_SECONDS", 0.05)
+
+    def copy_beside_a_writer(*args: Any) -> None:
+        workspace.write("tool.txt", b"tool")
+        copy_file(*args)
+
+    monkeypatch.setattr("bot.workspaces.takeover.copy_file", copy_beside_a_writer)
+    command.writes("a.txt", "mine")
+    command.writes("tool.txt", "mine too")
+
+    told = command.ends()
+
+    assert told.problem == ""
+    changed = {"a.txt": "mine", "tool.txt": "tool", "tool.txt.conflict-1": "mine too"}
+    assert texts(workspace.path) == BEFORE | changed
+
+
+def test_what_a_command_replaced_is_kept_without_a_copy_for_which_others_would_wait(
+    workspace: Workspace, command: Command
+) -> None:
+    former = (workspace.path / "a.txt").stat()
+    command.writes("a.txt", "mine")
+
+    told = command.ends()
+
+    assert told == TakenOver(can_be_undone=True)
+    stored = (path.stat() for path in (workspace.all_path.parent / STORE).rglob("*"))
+    assert any(os.path.samestat(each, former) for each in stored)
+    assert workspace.read("a.txt") == b"mine"
+
+
 @contextmanager
 def writer(workspace: Workspace) -> Iterator[None]:
     """Somebody who writes, in another process as it were."""
@@ -453,6 +505,23 @@ def test_what_a_command_replaced_or_removed_can_be_undone(
     assert texts(workspace.path) == BEFORE | {"new.txt": "new"}
 
 
+def test_a_link_that_a_command_replaced_comes_back(
+    workspace: Workspace, begin: Callable[[], Command], alice: Identity, clock: FakeClock
+) -> None:
+    (workspace.path / "current").symlink_to("folder/c.txt")
+    command = begin()
+    command.writes("current", "a file")
+    told = command.ends()
+    command.snapshot.close()
+    workspaces = Workspaces(WorkspaceSettings(folder=str(workspace.all_path.parent)))
+
+    restored = workspaces.undo(alice, workspaces.changes(alice)[0], clock)
+
+    assert told == TakenOver(can_be_undone=True)
+    assert restored.back == ["current"]
+    assert (workspace.path / "current").readlink() == Path("folder/c.txt")
+
+
 def test_a_command_that_only_makes_files_or_changes_nothing_keeps_no_former_version(
     workspace: Workspace, command: Command
 ) -> None:
@@ -461,3 +530,40 @@ def test_a_command_that_only_makes_files_or_changes_nothing_keeps_no_former_vers
 
     assert command.ends() == TakenOver()
     assert list(workspace.former.changes()) == []
+
+
+def test_a_command_that_would_push_former_versions_out_is_discarded_unless_the_user_agreed(
+    settings: WorkspaceSettings, alice: Identity, clock: FakeClock, tmp_path: Path
+) -> None:
+    workspaces = Workspaces(settings.model_copy(update={"user_bytes": 20_000}))
+    own = workspaces.of(context_of(alice, clock))
+    for size in (9_000,) * 7 + (8_000,):
+        own.write("filler.txt", os.urandom(size // 2).hex().encode())
+    own.write("folder/a.txt", b"a" * 4_000)
+    own.write("b.txt", b"b" * 4_000)
+    own.write("c.txt", b"c" * 200)
+    files, kept = texts(own.path), [each.id for each in workspaces.changes(alice)]
+    told = []
+    for number, agreed in enumerate([False, True]):
+        context = replace(context_of(alice, clock), foreign=True, agreed=agreed)
+        snapshot = Snapshot(workspaces.of(context))
+        (tmp_path / f"upper-{number}").mkdir()
+        command = Command(snapshot, tmp_path / f"upper-{number}")
+        command.writes("c.txt", "replaced")
+        command.removes("folder")
+        command.removes("b.txt")
+        told.append(command.ends())
+        snapshot.close()
+        if not agreed:
+            assert texts(own.path) == files
+            assert [each.id for each in workspaces.changes(alice)] == kept
+
+    assert told == [
+        TakenOver(
+            "All its changes to files were discarded, and the workspace is as before: "
+            + STORE_IS_FULL
+        ),
+        TakenOver(can_be_undone=True),
+    ]
+    assert texts(own.path).keys() == {"c.txt", "filler.txt"}
+    assert not set(kept) <= {each.id for each in workspaces.changes(alice)}

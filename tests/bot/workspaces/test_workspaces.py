@@ -103,7 +103,7 @@ def test_only_the_bot_may_enter(workspace: Workspace) -> None:
 
 def kept_apart(user: Identity, clock: FakeClock, run_id: str | None) -> ToolContext:
     """Return the context of a call of an agent with `workspace: run`."""
-    return replace(context_of(user, clock, run_id), own_workspace=True)
+    return replace(context_of(user, clock, run_id), own_workspace=run_id or "")
 
 
 def test_the_workspaces_of_old_runs_are_deleted_and_nothing_else(

@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import shutil
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -13,11 +12,15 @@ from pathlib import Path
 
 import pytest
 
+from bot.config import Config
+from bot.doctor import Finding, Mark, examine
 from bot.sandbox.host import Host, SandboxUnavailableError
 from bot.sandbox.recipe import UPPER
 from bot.sandbox.selftest import open_sandbox
 from bot.sandbox.settings import MEGABYTE, Room
 from bot.sandbox.shell import Sandbox
+from bot.workspaces.settings import WorkspaceSettings
+from db.settings import DatabaseSettings
 from tests.bot.sandbox.real.conftest import ROOM, SMALL, replace_settings, workspace_of
 from tests.bot.sandbox.real.watching import PYTHON, begun
 
@@ -210,7 +213,9 @@ async def test_a_layer_that_is_full_is_an_error_for_the_command_which_may_go_on(
     either: Sandbox, folder: Path
 ) -> None:
     ended = await either.run(
-        "for i in 1 2 3; do head -c 3900000 /dev/zero >f$i; done; rm f*; echo kept >kept; echo on",
+        # The watchdog looks at the full layer meanwhile.
+        "for i in 1 2 3; do head -c 3900000 /dev/zero >f$i; done; sleep 0.3; rm f*; "
+        "echo kept >kept; echo on",
         workspace_of(folder),
     )
 
@@ -434,7 +439,7 @@ def only(host: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callabl
 async def test_where_there_is_no_overlay_a_command_works_on_a_copy(
     host: Host, folder: Path, only: Callable[[str], None]
 ) -> None:
-    only(OLDER.format(python=PYTHON, bwrap=shutil.which("bwrap") or host.bwrap))
+    only(OLDER.format(python=PYTHON, bwrap=host.bwrap))
     (folder / "old").write_text("old")
 
     async with open_sandbox(SMALL, ROOM) as sandbox:
@@ -446,10 +451,39 @@ async def test_where_there_is_no_overlay_a_command_works_on_a_copy(
 
 
 async def test_without_either_there_is_no_sandbox_and_the_reason_is_told(
-    only: Callable[[str], None],
+    only: Callable[[str], None], tmp_path: Path
 ) -> None:
     only("#!/bin/sh\necho 'bwrap: No permissions to create new namespace'\nexit 1\n")
 
     with pytest.raises(SandboxUnavailableError, match="refuses namespaces"):
         async with open_sandbox(SMALL, ROOM):
             pass
+    told = await sandbox_finding(tmp_path)
+
+    assert told.mark is Mark.OFF
+    assert told.text.startswith(
+        "the shell tool is off. This system refuses namespaces to bubblewrap"
+    )
+
+
+@pytest.mark.parametrize(("script", "way"), [("", "an overlay"), (OLDER, "a copy")])
+async def test_the_doctor_says_which_of_both_ways_this_machine_has(
+    host: Host, tmp_path: Path, only: Callable[[str], None], script: str, way: str
+) -> None:
+    if script:
+        only(script.format(python=PYTHON, bwrap=host.bwrap))
+
+    told = await sandbox_finding(tmp_path)
+
+    assert told.mark is Mark.GOOD
+    assert "passes its self-test: the shell tool is on. Limits here: " in told.text
+    assert f"files and bytes on disk by the kernel ({way} in memory)" in told.text
+
+
+async def sandbox_finding(folder: Path) -> Finding:
+    """Return what the doctor says of the sandbox."""
+    config = Config(
+        database=DatabaseSettings(url=f"sqlite:///{folder}/bot.db"),
+        workspaces=WorkspaceSettings(folder=str(folder / "workspaces")),
+    )
+    return next(each for each in await examine(config) if each.subject == "Sandbox")

@@ -41,6 +41,14 @@ os.execv({bwrap!r}, [word.replace("--nproc=", "--sigpending=") for word in sys.a
 """
 
 
+#: Starts the real shell, which then mounts the layer without one of its limits.
+UNLIMITED_LAYER = """\
+#!{python}
+import os, sys
+os.execv({sh!r}, [word.replace({limit!r}, "") for word in sys.argv])
+"""
+
+
 def instead(host: Host, tmp_path: Path, script: str) -> Host:
     """Return the host with another program as its bubblewrap."""
     path = tmp_path / "programs" / "bwrap"
@@ -71,7 +79,7 @@ async def reason(host: Host) -> str:
 async def test_a_sandbox_with_a_part_missing_is_refused(
     host: Host, tmp_path: Path, old: bytes, new: bytes, told: str
 ) -> None:
-    bwrap = shutil.which("bwrap") or host.bwrap
+    bwrap = host.bwrap
     script = WEAKER.format(python=PYTHON, old=old, new=new, bwrap=bwrap)
 
     refusal = await reason(instead(host, tmp_path, script))
@@ -81,12 +89,25 @@ async def test_a_sandbox_with_a_part_missing_is_refused(
 
 
 async def test_limits_that_the_system_does_not_keep_are_found(host: Host, tmp_path: Path) -> None:
-    script = UNLIMITED.format(python=PYTHON, bwrap=shutil.which("bwrap") or host.bwrap)
+    script = UNLIMITED.format(python=PYTHON, bwrap=host.bwrap)
 
     refusal = await reason(instead(host, tmp_path, script))
 
     assert "did not pass its self-test, so nothing runs in it" in refusal
     assert "the number of its processes is not limited" in refusal
+
+
+@pytest.mark.parametrize("limit", ["size=$2,", "nr_inodes=$3,"])
+async def test_a_layer_that_the_system_does_not_limit_is_not_used(
+    host: Host, tmp_path: Path, limit: str
+) -> None:
+    program = tmp_path / "sh"
+    program.write_text(UNLIMITED_LAYER.format(python=PYTHON, limit=limit, sh=host.around["sh"]))
+    program.chmod(0o755)
+
+    refusal = await reason(replace(host, around=host.around | {"sh": str(program)}))
+
+    assert "the system does not limit what a command writes" in refusal
 
 
 @pytest.mark.parametrize(
