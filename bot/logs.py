@@ -3,21 +3,18 @@
 import logging
 import re
 import sys
-from collections.abc import Iterable, MutableMapping
+from collections.abc import Iterable, Iterator, MutableMapping
+from contextlib import contextmanager
 from typing import Any, Literal
 
 import structlog
 
-_SECRETS = re.compile(
-    # First the password of an address: a key as its user name must not use the match up.
-    r"((?<=://)[^/\s:@]+:[^/\s@]+(?=@)"
-    r"|sk-[A-Za-z0-9_-]{12,}|xox[abprs]-[A-Za-z0-9-]{10,}|xapp-[A-Za-z0-9-]{10,}"
-    r"|gh[pousr]_[A-Za-z0-9]{20,}|AKIA[0-9A-Z]{16}"
-    r"|[MN][A-Za-z0-9_-]{23,25}\.[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{27,})"
-)
+from bot import key_formats
 
 _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 _LINES_TOO = re.compile(f"[\n\t]|{_CONTROLS.pattern}")
+
+_NUMBERS = re.compile(r"[0-9.]+|\([^)]*\)")
 
 MASK = "[secret]"
 
@@ -32,6 +29,9 @@ NOISY = (
     "sqlalchemy.engine",
 )
 
+#: Shorter lower-case letters may be a word.
+_LONGEST_WORD = 13
+
 _known: set[str] = set()
 
 bind = structlog.contextvars.bind_contextvars
@@ -43,12 +43,30 @@ def keep_secret(values: Iterable[str]) -> None:
     _known.update(value for value in values if len(value) >= 6)
 
 
-def without_secrets(text: str) -> str:
-    """Return `text` with everything that looks like a key, and every known key, masked."""
+def without_secrets(text: str, *, prose: bool = False) -> str:
+    """Return `text` with everything that looks like a key, and every known key, masked.
+
+    Args:
+        text: Any text.
+        prose: Keep what could be a word: a known password such as `retinue`, and the `tiger` of
+            an example's address. In logs and errors these are masked as well; in what users and
+            models write that would destroy the text.
+    """
+
+    def is_password(found: str) -> bool:
+        return not prose or found in _known or key_formats.is_no_word(found)
+
+    # Addresses come first: a key as the user's name must not use the match up.
+    text = key_formats.without_passwords(text, MASK, is_password)
     # The longest first: one key may be the beginning of another.
     for value in sorted(_known, key=len, reverse=True):
-        text = text.replace(value, MASK)
-    return _SECRETS.sub(MASK, text)
+        if not (prose and _is_word(value)):
+            text = text.replace(value, MASK)
+    return key_formats.without_keys(text, MASK)
+
+
+def _is_word(value: str) -> bool:
+    return len(value) < _LONGEST_WORD and value.isalpha() and value[1:].islower()
 
 
 def _mask(_: object, __: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
@@ -86,7 +104,7 @@ def escaped(value: Any, controls: re.Pattern[str] = _LINES_TOO) -> Any:
         case str():
             return controls.sub(lambda found: repr(found[0])[1:-1], value)
         case dict():
-            return {key: escaped(item, controls) for key, item in value.items()}
+            return {escaped(key): escaped(item, controls) for key, item in value.items()}
         case list() | tuple():
             return [escaped(item, controls) for item in value]
     return value
@@ -107,7 +125,7 @@ def set_up(
         _escape,
     ]
     renderer: Any = (
-        structlog.processors.JSONRenderer()
+        structlog.processors.JSONRenderer(default=str)
         if form == "json"
         else structlog.dev.ConsoleRenderer(colors=file is None and sys.stderr.isatty())
     )
@@ -127,3 +145,59 @@ def set_up(
     root.setLevel(level.upper())
     for noisy in NOISY:
         logging.getLogger(noisy).setLevel(max(logging.WARNING, root.level))
+
+
+class OncePerChange(logging.Filter):
+    """Passes the first line of a library about each trouble with its connection, as one line.
+
+    Libraries log every attempt to connect, some with a traceback: 8,640 a day.
+
+    Args:
+        sign: Marks these lines, in small letters.
+    """
+
+    def __init__(self, sign: str) -> None:
+        super().__init__()
+        self._sign = sign
+        self._said: set[str] = set()
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Whether a line is to be logged."""
+        text = record.getMessage()
+        if self._sign not in text.lower():
+            return True
+        error = record.exc_info[1] if record.exc_info else None
+        trouble = f"{type(error).__name__}: {error}" if error else _NUMBERS.sub("", text)
+        if trouble in self._said:
+            return False
+        self._said.add(trouble)
+        record.msg = f"{text} ({trouble})" if error and str(error) not in text else text
+        record.args, record.exc_info, record.exc_text = (), None, None
+        return True
+
+    def forget(self) -> None:
+        """Log the next trouble again: the connection is there."""
+        self._said.clear()
+
+
+def connected_again(*loggers: str | logging.Logger) -> None:
+    """Have the troubles of libraries logged again that were logged once."""
+    for each in loggers:
+        library = logging.getLogger(each) if isinstance(each, str) else each
+        for kept in library.filters:
+            if isinstance(kept, OncePerChange):
+                kept.forget()
+
+
+@contextmanager
+def quiet(*names: str) -> Iterator[None]:
+    """Keep loggers, and all below them, from telling of what the caller says itself, once."""
+    loggers = [logging.getLogger(name) for name in names]
+    levels = [each.level for each in loggers]
+    for each in loggers:
+        each.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        for each, level in zip(loggers, levels, strict=True):
+            each.setLevel(level)

@@ -15,6 +15,7 @@ class AgentConfig:
         cached_weight: Gives the weight of a token that a model reads from its cache.
         effort: How hard the model should think, from `low` to `max`; `None` for its usual.
         person: An opaque hash for the provider.
+        background: Users' turns are asked about before this agent's questions.
     """
 
     prompt: str
@@ -26,4 +27,5 @@ class AgentConfig:
     tool_result_characters: int = 16_000
     effort: str | None = None
     person: str = ""
+    background: bool = False
     cached_weight: Callable[[str], float] = cached_weight

@@ -15,41 +15,27 @@ from bot.agent.messages import (
     ToolCall,
     ToolResult,
     ToolResults,
-    Usage,
     estimate_tokens,
+    with_unique_ids,
 )
-from bot.agent.progress import WARNING, AgentResult, Halt, Progress
-from bot.agent.protocols import (
-    AnswerEntry,
-    ResultEntry,
-    Surroundings,
-)
+from bot.agent.progress import AgentResult, Halt, Progress, last_step, waiting
+from bot.agent.protocols import AnswerEntry, ResultEntry, Surroundings
 from bot.agent.spending import Spending
-from bot.agent.toolbox import Toolbox, is_over, may_have_run, with_unique_ids
+from bot.agent.toolbox import Toolbox, is_over, may_have_run
 from bot.errors import ContextTooLongError, ImagesRefusedError, ModelError
-from bot.models.base import Model, OnText, Question
+from bot.models.base import ASIDE_SECONDS, Model, OnText, Question
 from bot.values import RunStatus
 from skills.base import Effects, ToolContext
 
 log = logging.getLogger(__name__)
 
-WARN_AT = 0.8
 SAME_CALLS = 3
 LEAST_OUTPUT = 256
 #: Output tokens that are charged for an answer which a crash of the process interrupts: few answers
 #: are longer, and the budget of a run would not survive a charge of the greatest length.
 INTERRUPTED_OUTPUT = 4_096
-
-LAST_STEP = {
-    RunStatus.TIMEOUT: "Your time is up.",
-    RunStatus.BUDGET_EXCEEDED: "Your token budget is used up.",
-    RunStatus.MAX_TOOL_CALLS: "You have made all the tool calls you may make.",
-    RunStatus.MAX_STEPS: "You have taken all the steps you may take.",
-}
-LAST_STEP_TEXT = (
-    "{reason} This is your last answer, and you cannot call tools any more. Write down what you "
-    "found, and say plainly what is unfinished."
-)
+#: How long the last report waits for a busy provider when all other time is used up.
+REPORT_SECONDS = 30.0
 
 
 class BaseAgent:
@@ -126,7 +112,7 @@ class BaseAgent:
         limit: RunStatus,
     ) -> Halt:
         """Ask once more, without tools, after time ran out in the middle of a step."""
-        received = noted(received, LAST_STEP_TEXT.format(reason=LAST_STEP[limit]))
+        received = noted(received, last_step(limit))
         shown = [*progress.messages, received]
         outcome = await self._ask(shown, limit, None)
         if outcome is None or isinstance(outcome, Halt):
@@ -171,8 +157,8 @@ class BaseAgent:
         arrived = await self._around.inbox.take()
         notes = [f"A message from your person:\n{text}" for _, text in arrived]
         if limit:
-            notes.append(LAST_STEP_TEXT.format(reason=LAST_STEP[limit]))
-        elif warning := self._warning(progress):
+            notes.append(last_step(limit))
+        elif warning := progress.warning(self._used(progress)):
             notes.append(warning)
         if progress.note:
             notes.append(progress.note)
@@ -181,20 +167,14 @@ class BaseAgent:
             received = noted(received, "\n\n".join(notes))
         return received, tuple(identifier for identifier, _ in arrived)
 
-    def _warning(self, progress: Progress) -> str:
-        """Return the one warning, when 80 % of something is used for the first time."""
+    def _used(self, progress: Progress) -> dict[str, float]:
         config, around = self._config, self._around
-        used = {
+        return {
             "time": around.timer.fraction,
             "token budget": around.meter.fraction,
             "tool calls": progress.tool_calls / config.max_tool_calls,
             "steps": progress.steps / config.max_steps,
         }
-        name, most = max(used.items(), key=lambda item: item[1])
-        if progress.warned or most < WARN_AT:
-            return ""
-        progress.warned = True
-        return f"{WARNING} {most:.0%} of your {name}. Finish what matters and write your report."
 
     # -- the question ----------------------------------------------------------------------------
 
@@ -208,15 +188,31 @@ class BaseAgent:
         left = None if limit else self._around.timer.left()
         try:
             async with asyncio.timeout(left):
-                return await self._ask_with_images(question, on_text)
+                return await self._ask_with_images(self._patient(question, limit, on_text), on_text)
         except TimeoutError:
-            # The provider was at work and may charge for it.
-            lost = Usage(input=estimate_tokens(question.messages))
-            self.progress.spend(self._around.meter, lost)
             return None
         except ModelError as error:
             log.warning("The model gave no answer: %s", error)
             return Halt(limit) if limit else Halt(RunStatus.FAILED, str(error))
+
+    def _patient(
+        self, question: Question, limit: RunStatus | None, on_text: OnText | None
+    ) -> Question:
+        """Return a question that waits for a busy provider within the time that there is."""
+
+        def on_wait(reason: str, seconds: float) -> None:
+            if told := waiting(reason, seconds):
+                counters = self.progress.counters(0)
+                self._around.reporter.moved(
+                    part="waiting", content=told, tool="", counters=counters
+                )
+                if on_text is not None:
+                    on_text(told)
+
+        left = self._around.timer.left()
+        left = max(REPORT_SECONDS, left or 0.0) if limit else left
+        seconds = None if left is None else max(0.0, left - ASIDE_SECONDS)
+        return replace(question, seconds=seconds, on_wait=on_wait)
 
     async def _ask_with_images(self, question: Question, on_text: OnText | None) -> Answer:
         """Ask; when the model refuses images, once more without those of earlier messages.
@@ -242,7 +238,7 @@ class BaseAgent:
         if answer is None:
             raise ContextTooLongError(
                 "This is too long for the model, even without its older half. Start a new "
-                "conversation with /new, or make the task shorter."
+                "conversation with `!new`, or make the task shorter."
             )
         calls = with_unique_ids(answer.calls)
         # The provider's own blocks still have the ids as they were.
@@ -290,6 +286,10 @@ class BaseAgent:
             # What does not fit is left out of the older messages.
             history=max(0, self._history - (len(messages) - len(shown))),
             person=config.person,
+            background=config.background,
+            on_lost=lambda asked, lost: self.progress.spend(
+                meter, self._spending.lost(asked, lost)
+            ),
         )
 
     def _shown(self, messages: Sequence[Message], room: int | None = None) -> tuple[Message, ...]:
@@ -357,8 +357,9 @@ class BaseAgent:
             self._around.caller,
             call_id=f"{progress.steps}.{index}",
             spent=partial(progress.spend, self._around.meter),
+            background=self._config.background,
             foreign=progress.foreign,
-            private=progress.private,
+            private=progress.private or self._around.inbox.private,
         )
 
     async def _may_have_begun(
@@ -386,6 +387,7 @@ class BaseAgent:
         )
         moved(part="tool", content="")
         result = await self._toolbox.call(call, context, left=self._around.timer.left)
+        progress.take_result(index, result)
         if once:
             reserving = progress.counters(self._next_cost())
             await self._around.journal.write(ResultEntry(step, index, result), reserving)

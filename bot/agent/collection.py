@@ -153,10 +153,12 @@ class Collection(Generic[Item]):
                 items[name], owners[name] = self._items[name], owner
 
 
-def missing(folders: Iterable[Path], kind: str) -> tuple[str, ...]:
-    """Return a sentence for each folder that is not there."""
+def missing(folders: Iterable[Path], kind: str, key: str) -> tuple[str, ...]:
+    """Return a sentence for each folder that is not there, with the key that names it."""
     return tuple(
-        f"The folder {folder} of {kind} is not there." for folder in folders if not folder.is_dir()
+        f"The folder {folder} of {kind} is not there: make it, or change `{key}`."
+        for folder in folders
+        if not folder.is_dir()
     )
 
 

@@ -113,6 +113,14 @@ def run_task(task: str, context: str, *, time: str) -> UserMessage:
     return UserMessage("\n\n".join(parts))
 
 
+def servers_away(names: Sequence[str]) -> str:
+    """Return for the model which MCP servers are away."""
+    return (
+        f"These MCP servers are not connected now: {', '.join(names)}. Their tools are missing. "
+        "Where the work needs them, say so plainly."
+    )
+
+
 def situation(
     *,
     time: str,
@@ -122,6 +130,7 @@ def situation(
     undelivered: Sequence[RunLine],
     memories: Sequence[str] = (),
     todo: str = "",
+    away: Sequence[str] = (),
 ) -> str:
     """Return the block that stands before a person's message and is kept out of the history."""
     lines = [f"Now: {time}. You are talking with {person}."]
@@ -130,6 +139,8 @@ def situation(
         lines += [f"- {memory}" for memory in memories]
     if todo:
         lines.append(f"Your list in this conversation: {todo} (todo_read).")
+    if away:
+        lines.append(servers_away(away))
     for title, runs in (
         ("Their active runs", active),
         ("Recently ended", recent),

@@ -6,7 +6,11 @@ import unicodedata
 #: Put before what poses as somebody else's words.
 QUOTED = "(quoted) "
 
-_OPENING = "＜﹤‹〈⟨〈❬❮❰ᐸ˂≺⧼⋖⪡⟪《«⦑⦉⟬⟮"
+# The last are written as escapes: editors turn U+2329 into U+3008, which looks the same.
+_OPENING = "＜﹤‹〈⟨❬❮❰ᐸ˂≺⧼⋖⪡⟪《«⦑⦉⟬⟮"
+_OPENING += (
+    "\u2329\ufe3f\ufe3d\u226a\u22d8\u226e\u2af7\u2993\u29c0\u2a79\u2a7b\u2343\u02f1\u16b2\U0001d236"
+)
 _LETTERS = dict(
     zip(
         "аеорсухѕіјԁɡһӏոսυտтмгɑοϲВАЕНІМОРСТХЅ",

@@ -11,6 +11,10 @@ from bot.values import Json
 
 #: An agent's prompt or a skill is a few pages.
 MOST_BYTES = 256 * 1024
+#: Deepest nesting of lists and mappings.
+MOST_NESTED = 20
+#: The fast one, where it was built.
+_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _FENCE = "---"
 #: What reading YAML raises; it lets through what Python says to `2026-13-45` or `!!bool perhaps`.
 _NO_YAML = (yaml.YAMLError, RecursionError, ValueError, LookupError, AttributeError)
@@ -69,10 +73,17 @@ def _mapping(name: str, head: str) -> Json:
 
 
 def _loaded(name: str, text: str) -> Any:
-    # Aliases could make a small file a huge one; nobody needs them here.
-    if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text)):
-        raise ConfigError(f"{name}: aliases (`*name`) are not read in front matter.")
-    return yaml.safe_load(text)
+    depth = 0
+    # As events arrive: reading all of ten thousand open brackets takes the parser 16 seconds.
+    for event in yaml.parse(text, Loader=_LOADER):
+        # Aliases could make a small file a huge one; nobody needs them here.
+        if isinstance(event, yaml.AliasEvent):
+            raise ConfigError(f"{name}: aliases (`*name`) are not read in front matter.")
+        depth += isinstance(event, yaml.CollectionStartEvent)
+        depth -= isinstance(event, yaml.CollectionEndEvent)
+        if depth > MOST_NESTED:
+            raise ConfigError(f"{name}: the front matter is nested too deeply.")
+    return yaml.load(text, Loader=_LOADER)  # noqa: S506 - both are safe ones
 
 
 def _loosely(name: str, head: str) -> Json | None:

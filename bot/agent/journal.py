@@ -40,7 +40,7 @@ class StoredJournal:
             rows = await steps.load(tx, self.work_id)
         if rows:
             self._next = rows[-1][0] + 1
-        entries = [_entry(kind, body) for _, kind, body in rows]
+        entries = entries_of(rows)
         self._answers = sum(isinstance(entry, AnswerEntry) for entry in entries)
         return entries
 
@@ -74,9 +74,19 @@ class StoredJournal:
         )
 
 
+def entries_of(rows: Sequence[tuple[int, str, Json]]) -> list[Entry]:
+    """Return the entries that rows of the steps table hold, in order."""
+    return [_entry(kind, body) for _, kind, body in rows]
+
+
 def first_step(calls: Sequence[ToolCall]) -> Json:
     """Return the first step of work that begins with calls which no model has yet asked for."""
     return _body(AnswerEntry(None, Answer("", tuple(calls))))
+
+
+def only_step(text: str) -> Json:
+    """Return the only step of work whose answer is known without a model."""
+    return _body(AnswerEntry(None, Answer(text)))
 
 
 def _body(entry: Entry) -> Json:

@@ -166,6 +166,8 @@ class Answer:
         native: The provider's own content blocks, JSON, to be sent back unchanged to the same
             provider and model (thinking blocks are signed); `None` when text and calls say it all.
         thought: The model thought before it answered.
+        fallback: The `provider/model` that answered in place of the one that was asked for; empty
+            when that one did.
     """
 
     text: str
@@ -175,9 +177,23 @@ class Answer:
     model: str = ""
     native: list[Json] | None = None
     thought: bool = False
+    fallback: str = ""
 
 
 Message = UserMessage | ToolResults | Answer
+
+
+def with_unique_ids(calls: tuple[ToolCall, ...]) -> tuple[ToolCall, ...]:
+    """Return the calls, each under an id of its own, as the results refer to them by it."""
+    seen: set[str] = set()
+    unique = []
+    for index, call in enumerate(calls):
+        fresh = call
+        while not fresh.id or fresh.id in seen:
+            fresh = replace(fresh, id=f"{fresh.id}_{index}")
+        seen.add(fresh.id)
+        unique.append(fresh)
+    return tuple(unique)
 
 
 def to_json(message: Message) -> Json:
@@ -208,7 +224,7 @@ def to_json(message: Message) -> Json:
                 "model": message.model,
                 "native": message.native,
                 "thought": message.thought,
-            }
+            } | ({"fallback": message.fallback} if message.fallback else {})
 
 
 def from_json(document: Json) -> Message:
@@ -236,6 +252,7 @@ def from_json(document: Json) -> Message:
                 document["model"],
                 document["native"],
                 document.get("thought", False),
+                document.get("fallback", ""),
             )
     raise ValueError(f"No message: {document!r}")
 

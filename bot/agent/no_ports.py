@@ -4,6 +4,8 @@
 class NoInbox:
     """A turn has no inbox: what people say meanwhile is the next turn."""
 
+    private = False
+
     async def take(self) -> list[tuple[str, str]]:
         """Return nothing."""
         return []

@@ -1,7 +1,8 @@
 """How far one piece of work has come: what is kept between its steps."""
 
 import json
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from bot.agent.context import has_calls
@@ -19,8 +20,20 @@ from bot.agent.messages import (
 from bot.agent.protocols import AnswerEntry, Counters, Entry, Meter
 from bot.values import Json, RunStatus
 
-#: How the one warning before a limit begins.
+#: How the one warning before a limit begins, and how much of it is used then.
 WARNING = "You have used"
+WARN_AT = 0.8
+#: How a line begins that says what the work waits for.
+WAITING = "⏳"
+#: Shorter waits are not told: the line would be gone before it was read.
+WORTH_TELLING_SECONDS = 3
+
+_REACHED = {
+    RunStatus.TIMEOUT: "Your time is up.",
+    RunStatus.BUDGET_EXCEEDED: "Your token budget is used up.",
+    RunStatus.MAX_TOOL_CALLS: "You have made all the tool calls you may make.",
+    RunStatus.MAX_STEPS: "You have taken all the steps you may take.",
+}
 
 EMPTY = "The model sent an empty answer."
 REFUSED = "The model refused to go on with this."
@@ -61,9 +74,11 @@ class AgentResult:
         text: The last answer; where there is none, the text of all steps so far.
         said: The text of all steps.
         error: Why it failed; empty when it did not.
-        model: The model that really answered.
+        model: The model that really answered, as `provider/model` where it was a fallback.
+        fallback: The `provider/model` that answered at the end in place of the usual one.
         transcript: Every message after the start, as JSON.
         refused: The model refused: what it saw must not be sent to it again.
+        degraded: It completed, but every tool call that it made was refused or failed.
     """
 
     status: RunStatus
@@ -74,8 +89,10 @@ class AgentResult:
     tool_calls: int = 0
     steps: int = 0
     model: str = ""
+    fallback: str = ""
     transcript: tuple[Json, ...] = ()
     refused: bool = False
+    degraded: bool = False
 
 
 @dataclass(slots=True)
@@ -102,6 +119,11 @@ class Progress:
     def steps(self) -> int:
         """How many answers there have been."""
         return len(self.answers)
+
+    @property
+    def model(self) -> str:
+        """The model that answered last; empty before any did."""
+        return (self.answers[-1].fallback or self.answers[-1].model) if self.answers else ""
 
     @property
     def usage(self) -> Usage:
@@ -166,8 +188,24 @@ class Progress:
         self.entries.append(entry)
 
     def stored_result(self, step: int, index: int) -> ToolResult | None:
-        """Return the result that an earlier attempt stored for this call."""
+        """Return the result that this attempt or an earlier one has of a call."""
         return self._results.get((step, index))
+
+    def take_result(self, index: int, result: ToolResult) -> None:
+        """Take the result of a call of the newest answer, before all of them are there."""
+        self._results[self.steps, index] = result
+
+    def warning(self, used: Mapping[str, float]) -> str:
+        """Return the one warning, when 80 % of something is used for the first time.
+
+        Args:
+            used: What may be used up, and how much of it is, 0 to 1.
+        """
+        name, most = max(used.items(), key=lambda item: item[1])
+        if self.warned or most < WARN_AT:
+            return ""
+        self.warned = True
+        return f"{WARNING} {most:.0%} of your {name}. Finish what matters and write your report."
 
     def open_calls(self) -> tuple[ToolCall, ...]:
         """Return the calls of the newest answer, which wait for their results."""
@@ -241,20 +279,61 @@ class Progress:
             usage=self.usage,
             tool_calls=self.tool_calls,
             steps=self.steps,
-            model=self.answers[-1].model if self.answers else "",
+            model=self.model,
+            fallback=self.answers[-1].fallback if self.answers else "",
             transcript=self.transcript(),
             refused=halt.refused,
+            degraded=halt.status is RunStatus.COMPLETED and self._no_call_succeeded(),
         )
 
+    def _no_call_succeeded(self) -> bool:
+        """Return True if there were calls in the steps, and all were refused or failed."""
+        received = [entry.received for entry in self.entries if isinstance(entry, AnswerEntry)]
+        results = [
+            result for each in received if isinstance(each, ToolResults) for result in each.results
+        ]
+        return bool(results) and all(result.failed for result in results)
+
     def transcript(self) -> tuple[Json, ...]:
-        """Return every message after the start, in order."""
+        """Return every message after the start, in order.
+
+        Results that no model has read come last: the work ended while it waited for others.
+        """
         rows: list[Json] = []
         for entry in self.entries:
             if isinstance(entry, AnswerEntry):
                 if entry.received is not None:
                     rows.append(to_json(entry.received))
                 rows.append(to_json(entry.answer))
+        made = [self.stored_result(self.steps, index) for index in range(len(self.open_calls()))]
+        if results := tuple(result for result in made if result is not None):
+            rows.append(to_json(ToolResults(results)))
         return tuple(rows)
+
+
+def last_step(limit: RunStatus) -> str:
+    """Return the message to a model before its last answer at a limit."""
+    return (
+        f"{_REACHED[limit]} This is your last answer, and you cannot call tools any more. Write "
+        "down what you found, and say plainly what is unfinished."
+    )
+
+
+def waiting(reason: str, seconds: float) -> str:
+    """Return the line that says what the work waits for, and how long; empty for a short wait.
+
+    Args:
+        reason: Its first sentence is told.
+        seconds: Until it is tried again.
+    """
+    if seconds < WORTH_TELLING_SECONDS:
+        return ""
+    told = reason.split(". ", maxsplit=1)[0].rstrip(".")
+    if math.isinf(seconds):
+        return f"{WAITING} {told}. I go on when it is my turn."
+    whole = math.ceil(seconds)
+    long = f"{whole} s" if whole < 100 else f"{math.ceil(whole / 60)} min"
+    return f"{WAITING} {told}. I go on by myself in {long}."
 
 
 def _warns(message: Message | None) -> bool:

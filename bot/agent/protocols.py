@@ -113,6 +113,11 @@ class Timer(Protocol):
 class Inbox(Protocol):
     """Messages that people send to a piece of work while it goes on."""
 
+    @property
+    def private(self) -> bool:
+        """True once private material has come with a message."""
+        ...
+
     async def take(self) -> Sequence[tuple[str, str]]:
         """Return (id, text) of what has arrived; they count as read once the step is stored."""
         ...
@@ -124,7 +129,7 @@ class Reporter(Protocol):
     def moved(
         self, *, part: str, content: str, tool: str, counters: Counters, call: str = ""
     ) -> None:
-        """Take note: `part` is `step`, or `tool` and then `tool_end` or `error` for each call."""
+        """Take note: `part` is `step` or `waiting`, or `tool` and then `tool_end` or `error`."""
         ...
 
 
@@ -178,20 +183,18 @@ class Approver(Protocol):
 
 
 class Gate(Protocol):
-    """Asks the owner of a run before one of its calls."""
+    """Asks the owner of a run before calls that need a yes."""
 
-    async def permit(self, tool: Tool, call: ToolCall, context: ToolContext, reason: str) -> str:
-        """Ask, and wait for the answer.
-
-        Args:
-            tool: What is to be called.
-            call: The call.
-            context: Who makes it.
-            reason: Why it takes somebody's yes.
+    async def permit(self, asked: Sequence[AskedCall]) -> Sequence[str]:
+        """Ask one question about calls of a step, and wait for the answer.
 
         Returns:
-            Nothing for a yes; else what the model is told.
+            For each call, in order, nothing for a yes; else what the model is told.
         """
+        ...
+
+    async def begin(self, tool: Tool, call: ToolCall, context: ToolContext) -> str:
+        """Record that a permitted call begins; return why it must not be made, or nothing."""
         ...
 
     async def may_have_begun(self, call: ToolCall, context: ToolContext) -> bool:

@@ -8,11 +8,12 @@ function that fits, last before it is handed over. All take time in proportion t
 import html
 import re
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import islice
 
 from bleach.sanitizer import Cleaner
 
+from bot.agent import dialects
 from bot.agent.defusing import defused
 from bot.agent.plain import CUT_MARK, LIMIT, clean, cut
 from bot.logs import without_secrets
@@ -35,6 +36,8 @@ _PIECE = 1_024
 _MOST_MARKUP = 6_400
 _MARKUP = re.compile("[&<>]")
 
+_LOOSE_AND = re.compile(r"&(?!(?:amp|lt|gt|quot|#x?[0-9A-Fa-f]{1,6});)")
+
 _ECHO = re.compile(
     r"^[ \t]*(?:<subagent_result run_id=[^<>\n]*>|</subagent_result>|"
     + re.escape(WARNING)
@@ -42,24 +45,10 @@ _ECHO = re.compile(
     re.MULTILINE,
 )
 
-_REFERENCE = re.compile(r"\]:(?=\s*+[^\s:/.]*+[:/.])")
-_DISCORD_PING = re.compile(r"@(?=everyone|here)", re.IGNORECASE)
-_SLACK_PING = re.compile(r"@(?=everyone|here|channel)", re.IGNORECASE)
-_DISCORD_MARKUP = re.compile(r"<(?=@|#\d|/[^<>\n]{1,120}:\d|id:)")
-
-_INLINE_CODE_OR_URL = re.compile(
-    r"`[^`\n]+`|(?P<escape>\\?)(?P<open><?)(?P<url>https?://[^\s<>`]+)(?P<close>>?)",
-    re.IGNORECASE,
-)
-_AFTER_A_URL = ".,;:!?)]}'\"*_~|"
-
-_FENCE_OPENS = re.compile(r"```[A-Za-z0-9_+.#-]*")
-_WORD_OR_CODE = re.compile(r"[^\s`]+|`[^`]+`|`")
-
 
 def stored(text: str) -> str:
     """Return `text` as the database may hold it: whole and plain, with secrets masked."""
-    return without_secrets(clean(text))
+    return without_secrets(clean(text), prose=True)
 
 
 def one_line(text: str, limit: int = 100) -> str:
@@ -80,6 +69,15 @@ def escape_for_model(raw: str, *, limit: int = LIMIT) -> str:
     if surplus is not None:
         text = cut(text, surplus.start() + len(CUT_MARK), more=True)
     return _bleached(html.escape(text, quote=False))
+
+
+def escape_once(text: str, *, limit: int) -> str:
+    """Return text for a model in which no markup is left, and nothing escaped is escaped again.
+
+    For results of skills that others wrote: some escape what they return, some do not.
+    """
+    escaped = _LOOSE_AND.sub("&amp;", defused(_safe(text, limit)))
+    return escaped.replace("<", "&lt;").replace(">", "&gt;")
 
 
 def for_model(
@@ -116,38 +114,61 @@ def for_terminal(raw: str, *, limit: int = LIMIT) -> str:
     return _for_people(raw, limit)
 
 
-def for_discord(raw: str, *, limit: int = LIMIT) -> str:
-    """Return Markdown for Discord in which no link hides its target and nothing pings.
+def for_discord(raw: str, *, limit: int = LIMIT, links: bool = True) -> str:
+    """Return Markdown for Discord in which code is unchanged, no link misleads and nothing pings.
 
-    Links and addresses in closed code fences stay as they are. Split it afterwards; send it with
-    `AllowedMentions.none()` and without embeds.
+    Split it afterwards; send it with `AllowedMentions.none()` and without embeds.
+
+    Args:
+        raw: Markdown.
+        limit: The most characters to take over.
+        links: Labels may stand for addresses; `False` where every address has to be seen.
     """
-    text = _DISCORD_PING.sub("@ ", _for_people(raw, limit))
-    return _outside_fences(
-        _DISCORD_MARKUP.sub("< ", text),
-        lambda prose: _INLINE_CODE_OR_URL.sub(_without_preview, _unmasked(prose)),
-    )
+    return dialects.for_discord(_for_people(raw, limit), links=links)
 
 
-def for_slack(raw: str, *, limit: int = LIMIT) -> str:
-    """Return text for Slack in which no link hides its target and nothing pings.
+def in_discord_line(line: str) -> str:
+    """Return one line of text for the middle of a line on Discord."""
+    return dialects.in_discord_line(_for_people(line, len(line) + LIMIT))
+
+
+def in_slack_line(line: str) -> str:
+    """Return one line of text for the middle of a line on Slack."""
+    return dialects.in_slack_line(_for_people(line, len(line) + LIMIT))
+
+
+def for_slack(
+    raw: str,
+    *,
+    limit: int = LIMIT,
+    links: bool = True,
+    growing: bool = False,
+    older: bool = False,
+) -> str:
+    """Return text for Slack in which code is unchanged, no link misleads and nothing pings.
 
     Escaping is the last step: no converter may come after it. Send it with unfurling off.
+
+    Args:
+        raw: Markdown.
+        limit: The most characters to take over.
+        links: Labels may stand for addresses; `False` where every address has to be seen.
+        growing: More of the text follows: a fence at its end stays open.
+        older: For blocks that know Slack's older dialect only.
     """
-    text = _SLACK_PING.sub("@ ", _for_people(raw, limit))
-    text = _outside_fences(text, lambda prose: _REFERENCE.sub("] :", _unmasked(prose)))
-    return html.escape(text, quote=False)
+    text = _for_people(raw, limit)
+    return dialects.for_slack(text, links=links, growing=growing, older=older)
 
 
 def for_log(raw: str) -> str:
     r"""Return `raw` on one line for a log, line ends as `\n`."""
-    return _safe(raw, _LOG_LIMIT).replace("\n", "\\n").replace("\t", " ")
+    return _safe(raw, _LOG_LIMIT, prose=False).replace("\n", "\\n").replace("\t", " ")
 
 
-def _safe(raw: str, limit: int) -> str:
+def _safe(raw: str, limit: int, *, prose: bool = True) -> str:
     """Return plain text without secrets; masked before the cut, which could go through a key."""
     head = raw[: 4 * limit]
-    return cut(without_secrets(clean(head)), limit, more=len(head) < len(raw))
+    return cut(without_secrets(clean(head), prose=prose), limit, more=len(head) < len(raw))
 
 
 def _for_people(raw: str, limit: int) -> str:
@@ -171,72 +192,3 @@ def _pieces(escaped: str) -> Iterator[str]:
             end = entity
         yield escaped[start:end]
         start = end
-
-
-def _unmasked(prose: str) -> str:
-    return prose.replace("](", "] (")
-
-
-def _without_preview(match: re.Match[str]) -> str:
-    """Put an address in `<>`, less the punctuation of the sentence around it."""
-    if match["url"] is None:
-        return match.group()
-    # A backslash would take the bracket's meaning away.
-    before = "\\ " if match["escape"] else ""
-    if match["open"] and match["close"]:
-        return f"{before}<{match['url']}>"
-    url = match["url"].rstrip(_AFTER_A_URL)
-    tail = match["url"][len(url) :]
-    closing = min(max(url.count("(") - url.count(")"), 0), len(tail) - len(tail.lstrip(")")))
-    return f"{before}{match['open']}<{url}{tail[:closing]}>{tail[closing:]}{match['close']}"
-
-
-def _outside_fences(text: str, change: Callable[[str], str]) -> str:
-    """Change everything but closed code fences.
-
-    A fence counts only where every reader agrees that it is one: Discord also takes backticks in
-    the middle of a line, inline code over several lines, and `<a:/…>` for markup. From the first
-    doubt on, all is changed.
-    """
-    lines = text.split("\n")
-    parts = []
-    done = at = 0
-    while at < len(lines) and not _doubtful(lines[at]):
-        if _FENCE_OPENS.fullmatch(lines[at]) is None:
-            at += 1
-            continue
-        end = _closing(lines, at)
-        if end is None:
-            break
-        if done < at:
-            parts.append(change("\n".join(lines[done:at])))
-        parts += lines[at : end + 1]
-        done = at = end + 1
-    if done < len(lines):
-        parts.append(change("\n".join(lines[done:])))
-    return "\n".join(parts)
-
-
-def _closing(lines: list[str], opening: int) -> int | None:
-    for at in range(opening + 1, len(lines)):
-        if "```" in lines[at]:
-            # An empty fence is none on Discord: its end would begin the next.
-            whole = lines[at].rstrip() == "```" and any(lines[opening + 1 : at])
-            return at if whole else None
-    return None
-
-
-def _doubtful(line: str) -> bool:
-    """Say whether a line outside fences could make a reader miss where the next one begins."""
-    if "~~~" in line:
-        return True
-    angle = line.rfind("<")
-    if angle >= 0 and not {" ", ">"} & set(line[angle:]):
-        return True
-    if "`" not in line or _FENCE_OPENS.fullmatch(line):
-        return False
-    return "\\`" in line or any(
-        match.group() == "`"
-        or (":/" in match.group() and line[match.end() : match.end() + 1] == "`")
-        for match in _WORD_OR_CODE.finditer(line)
-    )

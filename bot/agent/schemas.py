@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 
 from bot.agent.sanitizer import one_line
-from bot.errors import BadRequestError
+from bot.errors import BadRequestError, ToolError
 from bot.values import Json
 
 _TYPES = frozenset({"string", "integer", "number", "boolean", "array"})
@@ -28,7 +28,7 @@ def check_schema(given: object) -> Json:
     if not isinstance(required, list) or not set(map(str, required)) <= set(properties):
         raise BadRequestError("names in `required` what is not in `properties`")
     try:
-        json.dumps(given)
+        json.dumps(given, allow_nan=False)
     except (TypeError, ValueError):
         raise BadRequestError("must be plain JSON") from None
     return {**given, "type": "object", "additionalProperties": False}
@@ -42,6 +42,39 @@ def _check_field(name: str, field: object) -> None:
             f"must say of the property {name!r} that its `type` is one of "
             f"{', '.join(sorted(_TYPES))}"
         )
+
+
+def check_arguments(name: str, schema: Json, given: Json) -> None:
+    """Look at the arguments of a call, not inside them: patterns of other people stay unused.
+
+    Raises:
+        ToolError: The tool would refuse them; the text says how.
+    """
+    properties = schema.get("properties", {})
+    problems = [f"`{key}` is required" for key in schema.get("required", []) if key not in given]
+    if schema.get("additionalProperties") is False and "patternProperties" not in schema:
+        unknown = [key for key in given if key not in properties]
+        problems += [f"`{one_line(key, 40)}` is not an argument" for key in unknown]
+    for key, value in given.items():
+        field = properties.get(key)
+        kinds = field.get("type") if isinstance(field, Mapping) else None
+        names = [kinds] if isinstance(kinds, str) else kinds
+        if isinstance(names, list) and names and not any(_is(value, kind) for kind in names):
+            problems.append(f"`{key}` must be of the type {' or '.join(map(str, names))}")
+    if problems:
+        told = "; ".join(problems[:MOST_FIELDS])
+        raise ToolError(f"{name} was not called: {told}. Correct the arguments and call it again.")
+
+
+def _is(value: object, kind: object) -> bool:
+    if kind == "null":
+        return value is None
+    if kind in {"integer", "number"}:
+        whole = isinstance(value, int) or (isinstance(value, float) and value.is_integer())
+        fits = whole if kind == "integer" else isinstance(value, int | float)
+        return fits and not isinstance(value, bool)
+    known = {"string": str, "boolean": bool, "array": list, "object": dict}.get(str(kind))
+    return known is None or isinstance(value, known)
 
 
 def task_of(schema: Json, given: Json) -> str:

@@ -11,7 +11,7 @@ from bot.agent.tool_names import split_known
 from bot.errors import ConfigError
 
 #: The agents that come with the bot.
-AGENTS = Path(__file__).parent.parent.parent / "agents"
+AGENTS = Path(__file__).parent.parent / "builtin" / "agents"
 
 
 class Shelf:
@@ -72,7 +72,7 @@ class Shelf:
             except OSError:
                 continue
             found += [Found(path, folder, path.name) for path in paths]
-        return Look(tuple(found), missing(self._folders, "agents"))
+        return Look(tuple(found), missing(self._folders, "agents", "agents.folders"))
 
     def _read(self, found: Found) -> Entry[AgentDefinition]:
         reading = read(found.path)

@@ -21,6 +21,7 @@ class Spending:
     weight_of: Callable[[str], float]
     _previous: Question | None = None
     _previous_input: int = 0
+    _previous_model: str = ""
 
     def fixed(self, tools: Sequence[ToolDescription]) -> int:
         """Return the tokens of the system prompt and these tools."""
@@ -54,10 +55,22 @@ class Spending:
         """
         usage = answer.usage
         cached = usage.cache_read
-        if not usage.cache_read and not usage.cache_write:
+        # Another model that answers as a fallback has cached nothing of it.
+        same = self._previous_model in {"", answer.model}
+        if same and not usage.cache_read and not usage.cache_write:
             cached = self._repeated(question.messages, question.tools, usage.all_input)
         self._previous, self._previous_input = question, usage.all_input
+        self._previous_model = answer.model
         return replace(usage, discount=int(cached * (1 - self.weight_of(answer.model))))
+
+    def lost(self, question: Question, usage: Usage) -> Usage:
+        """Return the usage of a request without an answer, with its discount."""
+        cached = usage.cache_read
+        # An answer may name its model with a date.
+        same = not self._previous_model or self._previous_model.startswith(question.model)
+        if same and not usage.cache_read and not usage.cache_write:
+            cached = self._repeated(question.messages, question.tools, usage.all_input)
+        return replace(usage, discount=int(cached * (1 - self.weight_of(question.model))))
 
     def recall(self, messages: Sequence[Message], usage: Usage) -> None:
         """Take up the newest request of an earlier attempt, which showed these messages."""

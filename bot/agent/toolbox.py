@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from bot.agent.documents import too_deep
 from bot.agent.messages import ToolCall, ToolResult
 from bot.agent.permissions import ALL_ALLOWED, Decision, Permissions, Verdict
 from bot.agent.plain import cut
@@ -28,9 +29,8 @@ TIME_IS_UP = "Not finished: the time of this work is up."
 #: As subagents are told in the design that this one follows (features L8).
 REQUIRED = "Permission required: {reason}. Subagents cannot request user permission."
 BROKEN = "{} failed on our side. Try another way, or go on without it."
-
-
 FOREIGN = "the conversation holds content that neither you nor the bot wrote"
+DESTROYS = f"not everything could be restored afterwards, and {FOREIGN}"
 NOBODY = "{} needs a person's yes, and there is no one to ask: it was not done."
 FAILED = "{} failed on our side: it was not done."
 
@@ -98,6 +98,7 @@ class Toolbox:
         self._verdicts: dict[str, tuple[ToolCall, Verdict]] = {}
         self._questions: dict[str, AskedCall] = {}
         self._told: dict[str, ToolResult] = {}
+        self._refusals: dict[str, str] = {}
         self._asking = asyncio.Lock()
         self._is_subagent = is_subagent
         self._tasks = tasks
@@ -139,7 +140,7 @@ class Toolbox:
     async def begin_step(self, calls: Sequence[tuple[ToolCall, ToolContext]]) -> None:
         """Decide which calls of a step need a yes, before any of them is made.
 
-        The main agent asks about all of them in one question, once the first is to be made.
+        They are asked about in one question, once the first is to be made.
         """
         self._verdicts, self._questions, self._told = {}, {}, {}
         for call, context in calls:
@@ -180,6 +181,9 @@ class Toolbox:
                 return ToolResult(call.id, NOBODY.format(tool.name), failed=True)
             if refused := await self._ask(tool, call, context, verdict):
                 return ToolResult(call.id, refused, failed=True)
+        covered = self._approved is not None and self._approved.covers(context)
+        if covered or verdict.decision is ASK:
+            context = replace(context, agreed=True)
         limit = tool.timeout_seconds or self._timeout_seconds
         text, failed = await self._run(tool, call.arguments, context, limit, left)
         kept = stored(text[:MAX_RESULT_CHARACTERS])
@@ -196,9 +200,11 @@ class Toolbox:
                 f"{call.name} was not called: its arguments are no JSON object. "
                 "Write them as one JSON object and call it again."
             )
+        if too_deep(call.arguments):
+            return f"{call.name} was not called: its arguments are nested too deeply. Flatten them."
         if len(call.arguments) > 100 or len(repr(call.arguments)) > MAX_ARGUMENT_CHARACTERS:
             return f"{call.name} was not called: its arguments are too long. Shorten them."
-        return ""
+        return _problem(tool, call)
 
     async def _judge(self, tool: Tool, call: ToolCall, context: ToolContext) -> Verdict:
         """Return what becomes of a call: by the rules, its tool, and what the prompt holds."""
@@ -211,8 +217,10 @@ class Toolbox:
             return Verdict(Decision.ALLOW)
         if verdict.decision is ASK or tool.needs_confirmation:
             return Verdict(ASK, verdict.reason)
-        if context.foreign and await _reach(tool, call, context) is Reach.ACTS_BEYOND:
-            return Verdict(ASK, FOREIGN)
+        if context.foreign:
+            reach = await _reach(tool, call, context)
+            if reach in {Reach.ACTS_BEYOND, Reach.DESTROYS}:
+                return Verdict(ASK, DESTROYS if reach is Reach.DESTROYS else FOREIGN)
         if tool.reason_to_ask is not None:
             try:
                 reason = await tool.reason_to_ask(context, call.arguments)
@@ -226,11 +234,23 @@ class Toolbox:
         return ToolResult(call.id, f"Permission denied: {verdict.reason}.", failed=True)
 
     async def _ask(self, tool: Tool, call: ToolCall, context: ToolContext, verdict: Verdict) -> str:
-        """Ask the owner of a run, and wait; return why not, or nothing for a yes."""
+        """Ask the owner of a run about all calls of the step, unless another call did, and wait.
+
+        Returns:
+            Why the call may not be made, or nothing.
+        """
         if self._gate is None:
             return REQUIRED.format(reason=verdict.reason)
         try:
-            return await self._gate.permit(tool, call, context, verdict.reason)
+            async with self._asking:
+                if context.call_id not in self._refusals:
+                    every = self._questions.values()
+                    asked = [each for each in every if not each.tool.needs_confirmation]
+                    refusals = await self._gate.permit(asked)
+                    ids = (each.context.call_id for each in asked)
+                    self._refusals |= dict(zip(ids, refusals, strict=True))
+            refused = self._refusals.pop(context.call_id)
+            return refused or await self._gate.begin(tool, call, context)
         except ToolError as error:
             return str(error)
 
@@ -281,6 +301,19 @@ class Toolbox:
             "Try something smaller, or go on without it.",
             True,
         )
+
+
+def _problem(tool: Tool, call: ToolCall) -> str:
+    """Return the error of a call whose arguments are wrong; empty if they are right."""
+    try:
+        if tool.check is not None:
+            tool.check(call.arguments)
+    except BotError as error:
+        return str(error)
+    except Exception:
+        log.exception("The arguments of %s cannot be checked", tool.name)
+        return BROKEN.format(tool.name)
+    return ""
 
 
 async def _reach(tool: Tool, call: ToolCall, context: ToolContext) -> Reach:
@@ -361,16 +394,3 @@ def may_have_run(call: ToolCall) -> ToolResult:
         "twice. Check what it changed, and tell the person.",
         failed=True,
     )
-
-
-def with_unique_ids(calls: tuple[ToolCall, ...]) -> tuple[ToolCall, ...]:
-    """Return the calls, each under an id of its own, as the results refer to them by it."""
-    seen: set[str] = set()
-    unique = []
-    for index, call in enumerate(calls):
-        fresh = call
-        while not fresh.id or fresh.id in seen:
-            fresh = replace(fresh, id=f"{fresh.id}_{index}")
-        seen.add(fresh.id)
-        unique.append(fresh)
-    return tuple(unique)

@@ -2,6 +2,7 @@
 
 import json
 import logging
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -163,6 +164,24 @@ def test_no_name_that_a_model_chose_steers_a_terminal_or_forges_an_entry(file: P
     assert "Refused the tool tool\\x1b[2J\\x9b1m\\r\\n2026-01-01" in written
 
 
+def test_neither_does_one_in_the_form_for_machines_once_it_was_read(file: Path) -> None:
+    logs.set_up(file=str(file), form="json")
+    name = "tool\x1b[2J\x9b1m\r\n\u202e"
+
+    logging.getLogger("bot.x").warning("Refused", extra={"call": {name: [name]}, "agent": name})
+
+    written = file.read_text(encoding="utf-8")
+    assert written.count("\n") == 1
+    assert not re.search(r"[\x00-\x1f\x7f-\x9f\u202e]", texts_of(json.loads(written)))
+
+
+def texts_of(value: object) -> str:
+    """Return all texts in a document, keys included, one after another."""
+    if isinstance(value, dict):
+        return "".join(texts_of(each) for pair in value.items() for each in pair)
+    return "".join(map(texts_of, value)) if isinstance(value, list) else str(value)
+
+
 def test_a_traceback_keeps_its_lines(file: Path) -> None:
     logs.set_up(file=str(file))
     try:
@@ -173,3 +192,40 @@ def test_a_traceback_keeps_its_lines(file: Path) -> None:
     written = file.read_text(encoding="utf-8")
     assert written.count("\n") > 2
     assert "\x1b" not in written
+
+
+def test_each_trouble_of_a_library_is_one_line_until_it_is_over(
+    file: Path,
+) -> None:
+    logs.set_up(form="json", file=str(file))
+    library = logging.getLogger("some.library")
+    once = logs.OncePerChange("connect")
+    library.addFilter(once)
+    try:
+        for seconds in range(10_000):
+            library.error("Failed to connect, again in %.2f s", seconds)
+        library.error("Failed to connect", exc_info=OSError("refused"))
+        library.error("Failed to connect", exc_info=OSError("refused"))
+        library.error("Something else")
+        logs.connected_again("some.library")
+        library.error("Failed to connect, again in %.2f s", 1)
+    finally:
+        library.removeFilter(once)
+
+    assert [line["event"] for line in lines(file)] == [
+        "Failed to connect, again in 0.00 s",
+        "Failed to connect (OSError: refused)",
+        "Something else",
+        "Failed to connect, again in 1.00 s",
+    ]
+
+
+def test_a_quiet_logger_and_those_below_it_are_heard_again_afterwards(file: Path) -> None:
+    logs.set_up(form="json", file=str(file))
+    below = logging.getLogger("bot.some.part")
+
+    with logs.quiet("bot"), logs.quiet("bot.some"):
+        below.warning("Not heard")
+    below.warning("Heard")
+
+    assert [line["event"] for line in lines(file)] == ["Heard"]

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.agent.base_agent import LAST_STEP
 from bot.agent.messages import Answer, StopReason, ToolResults, Usage
+from bot.agent.progress import last_step
 from bot.errors import ModelError
 from bot.models.base import Question
 from bot.subagents.budget import Budget
@@ -123,7 +123,15 @@ class Result:
         self.status, self.text, self.error, self.said = status, text, error, said
 
 
-@pytest.fixture(params=list(LAST_STEP), ids=str)
+LIMITS = (
+    RunStatus.TIMEOUT,
+    RunStatus.BUDGET_EXCEEDED,
+    RunStatus.MAX_TOOL_CALLS,
+    RunStatus.MAX_STEPS,
+)
+
+
+@pytest.fixture(params=LIMITS, ids=str)
 def short(request: pytest.FixtureRequest) -> Short:
     return Short(request.param)
 
@@ -136,7 +144,7 @@ async def test_at_a_limit_there_is_one_last_step_without_tools(
     assert (result.status, result.text, result.error) == (short.limit, "Seven so far.", "")
     assert [question.tools_allowed for question in model.questions[-2:]] == [True, False]
     assert [tool.name for tool in model.last.tools] == ["look"], "a history with calls needs them"
-    assert LAST_STEP[short.limit] in told(model.last)
+    assert last_step(short.limit) in told(model.last)
     assert "last answer" in told(model.last)
     assert answers_in(short.journal.shelf.entries)[-1].limit is short.limit
 
@@ -219,7 +227,7 @@ async def test_time_that_runs_out_while_the_model_answers_leaves_a_last_step(
     assert slow.cancelled.is_set()
     assert not model.last.tools_allowed
     assert results_shown(model.last).results[0].text == "seven"
-    assert LAST_STEP[RunStatus.TIMEOUT] in told(model.last)
+    assert last_step(RunStatus.TIMEOUT) in told(model.last)
     assert result.said == "I look.\n\nSeven so far."
 
 

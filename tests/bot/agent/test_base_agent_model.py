@@ -21,12 +21,12 @@ from bot.errors import (
     ModelError,
     ModelUnavailableError,
 )
-from bot.models.base import Question
+from bot.models.base import OnText, Question
 from bot.subagents.budget import Budget
 from bot.values import Json, RunStatus
 from skills.base import ToolContext
 from tests.bot.agent.things import Office, a_tool, an_agent, told
-from tests.fakes.around import FakeMeter, MemoryJournal, surroundings
+from tests.fakes.around import FakeMeter, FakeReporter, FakeTimer, MemoryJournal, surroundings
 from tests.fakes.scripted_model import Line, ScriptedModel, asks_for, call, says
 
 PICTURES = (Image("image/png", b"pixels"),)
@@ -298,3 +298,55 @@ def assert_pairs_are_whole(messages: tuple[Message, ...]) -> None:
             before = messages[at - 1]
             assert isinstance(before, Answer)
             assert [item.id for item in before.calls] == [item.call_id for item in message.results]
+
+
+class Busy(ScriptedModel):
+    """Waits for its provider before each answer, by saying so."""
+
+    async def ask(self, question: Question, on_text: OnText | None = None) -> Answer:
+        assert question.on_wait is not None
+        for seconds in (0.5, 40.0, 240.0):
+            question.on_wait("Acme is busy. Try again in a minute.", seconds)
+        return await super().ask(question, on_text)
+
+
+async def test_what_is_waited_for_is_told_to_the_card_and_in_the_reply(office: Office) -> None:
+    reporter, heard = FakeReporter(), list[str]()
+
+    await office.work(
+        Busy(says("Twelve.")), around=surroundings(reporter=reporter), on_text=heard.append
+    )
+
+    lines = [
+        "⏳ Acme is busy. I go on by myself in 40 s.",
+        "⏳ Acme is busy. I go on by myself in 4 min.",
+    ]
+    assert heard == lines
+    assert [content for part, content, _ in reporter.heard if part == "waiting"] == lines
+
+
+@pytest.mark.parametrize(
+    ("left", "least", "most"), [(None, None, None), (300.0, 299.0, 300.0), (0.05, 0.0, 0.0)]
+)
+async def test_a_provider_is_waited_for_until_the_last_step_must_begin(
+    office: Office, left: float | None, least: float | None, most: float | None
+) -> None:
+    model = ScriptedModel(says("Twelve."))
+
+    await office.work(model, around=surroundings(timer=FakeTimer(seconds=left)))
+
+    if least is None or most is None:
+        assert model.last.seconds is None
+    else:
+        assert model.last.seconds is not None
+        assert least <= model.last.seconds <= most
+
+
+async def test_the_last_step_waits_only_for_what_is_set_aside_for_it(office: Office) -> None:
+    model = ScriptedModel(says("Twelve."))
+
+    await office.work(model, around=surroundings(timer=FakeTimer(seconds=-1.0)))
+
+    assert not model.last.tools_allowed
+    assert model.last.seconds is not None
+    assert 29 < model.last.seconds <= 30

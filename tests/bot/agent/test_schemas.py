@@ -2,8 +2,8 @@
 
 import pytest
 
-from bot.agent.schemas import check_schema, task_of
-from bot.errors import BadRequestError
+from bot.agent.schemas import check_arguments, check_schema, task_of
+from bot.errors import BadRequestError, ToolError
 from bot.values import Json
 
 REVIEW: Json = {
@@ -67,3 +67,32 @@ def test_a_schema_that_is_of_no_use_says_why(schema: object, said: str) -> None:
 
 def test_nothing_beside_the_fields_is_taken() -> None:
     assert check_schema(REVIEW)["additionalProperties"] is False
+
+
+SEND: Json = {
+    "type": "object",
+    "properties": {"to": {"type": ["string", "null"]}, "n": {"type": "integer"}, "x": {}},
+    "required": ["to"],
+    "additionalProperties": False,
+}
+
+
+@pytest.mark.parametrize(
+    ("given", "problem"),
+    [
+        ({}, "`to` is required"),
+        ({"to": "a", "of": 1}, "`of` is not an argument"),
+        ({"to": 1}, "`to` must be of the type string or null"),
+        ({"to": "a", "n": True}, "`n` must be of the type integer"),
+        ({"to": "a", "n": 1.5}, "`n` must be of the type integer"),
+    ],
+)
+def test_arguments_that_a_tool_would_refuse_are_named(given: Json, problem: str) -> None:
+    with pytest.raises(ToolError, match=problem):
+        check_arguments("send", SEND, given)
+
+
+@pytest.mark.parametrize("given", [{"to": None}, {"to": "a", "n": 2.0, "x": [1]}])
+def test_arguments_that_fit_are_accepted(given: Json) -> None:
+    check_arguments("send", SEND, given)
+    check_arguments("send", {"type": "object"}, given)

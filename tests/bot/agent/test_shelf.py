@@ -58,7 +58,8 @@ def test_a_broken_file_is_reported_and_the_others_are_there(folder: Path) -> Non
 
 def test_a_folder_that_is_not_there_is_reported(folder: Path) -> None:
     assert Shelf([folder, folder / "none"]).problems == (
-        f"The folder {folder / 'none'} of agents is not there.",
+        f"The folder {folder / 'none'} of agents is not there: "
+        "make it, or change `agents.folders`.",
     )
 
 

@@ -40,6 +40,16 @@ def test_without_a_report_the_part_equal_to_the_previous_prompt_counts_as_cached
     assert second.weighted == 1220 - 900
 
 
+def test_another_model_that_answers_has_cached_nothing() -> None:
+    it = spending()
+    it.weighed(ask(TASK), answer(Usage(1000, 20)))
+
+    other = it.weighed(ask(TASK), replace(answer(Usage(1000, 20)), model="another"))
+    again = it.weighed(ask(TASK), replace(answer(Usage(1000, 20)), model="another"))
+
+    assert (other.discount, again.discount) == (0, 900)
+
+
 def test_only_the_equal_beginning_counts_when_the_history_was_cut() -> None:
     it = spending()
     it.weighed(ask(TASK, UserMessage("One " * 300)), answer(Usage(1000, 20)))

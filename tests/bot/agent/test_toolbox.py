@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.agent.messages import ToolCall, ToolResult
+from bot.agent.messages import ToolCall, ToolResult, with_unique_ids
 from bot.agent.permissions import Permissions, read_rules
 from bot.agent.protocols import AskedCall
 from bot.agent.subjects import argument
@@ -19,7 +19,6 @@ from bot.agent.toolbox import (
     MAX_RESULT_CHARACTERS,
     Toolbox,
     may_have_run,
-    with_unique_ids,
 )
 from bot.errors import BotError, LimitReachedError
 from bot.tasks import Tasks
@@ -88,6 +87,18 @@ async def test_an_unknown_tool_is_refused_with_the_names_of_those_there_are(
     assert result.failed
     assert result.text == "You have no tool 'fly'. Your tools: look, listen."
     assert "Refused the tool fly" in caplog.text
+
+
+async def test_control_characters_of_a_made_up_tool_name_never_reach_the_log(
+    box: Box, caplog: pytest.LogCaptureFixture
+) -> None:
+    name = "fly\x1b]0;owned\x07\r\nINFO all is well\x9b31m\u202e\x00"
+
+    await box.of(a_tool("look")).call(call(name, "id"), caller())
+
+    (line,) = [record.getMessage() for record in caplog.records]
+    assert line.startswith("Refused the tool fly")
+    assert line.isprintable()
 
 
 async def test_a_subagent_never_has_what_is_for_the_main_agent_only(box: Box) -> None:
@@ -368,9 +379,12 @@ class FakeGate:
         self._refusal = refusal
         self._begun = begun
 
-    async def permit(self, item: Tool, _: ToolCall, __: ToolContext, reason: str) -> str:
-        self.asked.append((item.name, reason))
-        return self._refusal
+    async def permit(self, asked: Sequence[AskedCall]) -> list[str]:
+        self.asked += [(each.tool.name, each.reason) for each in asked]
+        return [self._refusal for _ in asked]
+
+    async def begin(self, _: Tool, __: ToolCall, ___: ToolContext) -> str:
+        return ""
 
     async def may_have_begun(self, _: ToolCall, __: ToolContext) -> bool:
         return self._begun

@@ -5,12 +5,14 @@ from dataclasses import replace
 
 import pytest
 
+from bot.agent.permissions import Permissions, read_rules
 from bot.agent.protocols import AskedCall
-from bot.agent.toolbox import FOREIGN, Approved, Toolbox
+from bot.agent.toolbox import DESTROYS, FOREIGN, Approved, Toolbox
 from bot.errors import BotError
 from bot.tasks import Tasks
 from bot.values import Json
-from skills.base import Effects, Reach, Tool, ToolContext
+from skills.base import Effects, Reach, Tool, ToolContext, tool
+from tests.bot.agent.test_toolbox import FakeGate
 from tests.bot.agent.things import Office, a_tool, results_shown, texts_of
 from tests.fakes.around import caller, surroundings
 from tests.fakes.scripted_model import ScriptedModel, asks_for, call, says
@@ -49,12 +51,12 @@ FOREIGN_CALLER = replace(caller(), foreign=True, call_id="1.0")
 @pytest.mark.parametrize(
     ("foreign", "reach", "asks"),
     [
-        (foreign, reach, foreign and reach is Reach.ACTS_BEYOND)
+        (foreign, reach, foreign and reach in {Reach.ACTS_BEYOND, Reach.DESTROYS})
         for foreign in (False, True)
         for reach in Reach
     ],
 )
-async def test_only_a_call_that_acts_beyond_the_place_asks_and_only_with_foreign_content(
+async def test_only_a_call_that_acts_beyond_or_destroys_asks_and_only_with_foreign_content(
     tasks: Tasks, foreign: bool, reach: Reach, asks: bool
 ) -> None:
     questions = Questions()
@@ -64,7 +66,8 @@ async def test_only_a_call_that_acts_beyond_the_place_asks_and_only_with_foreign
 
     assert questions.asked == ([["post"]] if asks else [])
     assert ("confirmation_asked" in result.text) is asks
-    assert questions.reasons == ({FOREIGN} if asks else set())
+    reason = DESTROYS if reach is Reach.DESTROYS else FOREIGN
+    assert questions.reasons == ({reason} if asks else set())
 
 
 async def test_a_tool_may_narrow_the_reach_of_one_call(tasks: Tasks) -> None:
@@ -96,13 +99,47 @@ async def test_a_reach_that_cannot_be_found_out_is_the_farthest(
     caplog.clear()
 
 
-async def test_a_run_without_approvals_is_refused_with_the_reason(tasks: Tasks) -> None:
-    box = Toolbox([POST], is_subagent=True, tasks=tasks, timeout_seconds=30)
+@pytest.mark.parametrize(
+    ("reach", "reason"), [(Reach.ACTS_BEYOND, FOREIGN), (Reach.DESTROYS, DESTROYS)]
+)
+async def test_a_run_without_approvals_is_refused_with_the_reason(
+    tasks: Tasks, reach: Reach, reason: str
+) -> None:
+    tool = replace(POST, reach=reach)
+    box = Toolbox([tool], is_subagent=True, tasks=tasks, timeout_seconds=30)
 
     result = await box.call(call("post", "id"), FOREIGN_CALLER)
 
     assert result.failed
-    assert FOREIGN in result.text
+    assert reason in result.text
+
+
+@pytest.mark.parametrize(
+    ("reach", "approved", "gate", "agreed"),
+    [
+        (Reach.CHANGES_OWN, None, None, False),
+        (Reach.CHANGES_OWN, Approved(1), None, True),
+        (Reach.DESTROYS, Approved(1), None, True),
+        (Reach.DESTROYS, None, FakeGate(), True),
+    ],
+)
+async def test_a_tool_knows_whether_the_user_agreed_to_its_call(
+    tasks: Tasks, reach: Reach, approved: Approved | None, gate: FakeGate | None, agreed: bool
+) -> None:
+    seen: list[ToolContext] = []
+
+    async def run(context: ToolContext, _: Json) -> str:
+        seen.append(context)
+        return "done"
+
+    tool = replace(POST, reach=reach, run=run)
+    box = Toolbox(
+        [tool], is_subagent=True, tasks=tasks, timeout_seconds=30, gate=gate, approved=approved
+    )
+
+    await box.call(call("post", "id"), FOREIGN_CALLER)
+
+    assert [(context.agreed, context.spares_former) for context in seen] == [(agreed, not agreed)]
 
 
 async def test_all_calls_of_one_step_that_need_a_yes_are_one_question(
@@ -121,6 +158,44 @@ async def test_all_calls_of_one_step_that_need_a_yes_are_one_question(
     assert questions.asked == [["post", "stop", "post"]]
     texts = texts_of(results_shown(model.last).results)
     assert ["confirmation_asked" in text for text in texts] == [True, False, True, True]
+
+
+@tool(needs_confirmation=True)
+async def remove(_: ToolContext, what: str, times: int = 1) -> str:
+    """Remove something."""
+    return f"Removed {what} {times} times."
+
+
+async def test_no_user_is_asked_about_arguments_that_cannot_be(tasks: Tasks) -> None:
+    questions = Questions()
+    box = main_box(tasks, questions, remove)
+    around = replace(caller(), run_id=None, call_id="1.0")
+
+    refused = await box.call(call("remove", "a", times="many"), around)
+
+    assert questions.asked == []
+    assert refused.failed
+    assert "`what` is required" in refused.text
+    asked = await box.call(call("remove", "b", what="x"), around)
+    assert "confirmation_asked" in asked.text
+    assert questions.asked == [["remove"]]
+
+
+async def test_the_owner_of_a_run_is_not_asked_about_arguments_that_cannot_be(tasks: Tasks) -> None:
+    gate = FakeGate()
+    box = Toolbox(
+        [replace(remove, needs_confirmation=False)],
+        is_subagent=True,
+        tasks=tasks,
+        timeout_seconds=30,
+        gate=gate,
+        permissions=Permissions(read_rules({"remove": "ask"})),
+    )
+
+    refused = await box.call(call("remove", "a"), caller())
+
+    assert gate.asked == []
+    assert "`what` is required" in refused.text
 
 
 async def test_an_approved_step_asks_no_more_and_later_steps_do(tasks: Tasks) -> None:

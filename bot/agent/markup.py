@@ -1,0 +1,201 @@
+"""Markdown in pieces: fences, tables and lines of text, and what stands in a line (pure).
+
+Readers disagree about what is code. So a text is taken to pieces once, and written again in a form
+that all of them read alike: fences at the start of a line, and no backtick that opens nothing.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum
+
+from bot.agent.links import LINK
+from bot.agent.tables import table_end
+
+#: Stands for backticks where three of them would end a fence.
+GRAVE = "\u2035"
+
+_OPENS = re.compile(
+    r"(?P<quote>[ \t]*+(?:>[ \t]?)*+)(?P<bullet>(?:[-*+]|\d{1,9}[.)])[ \t]++)?(?P<indent>[ \t]*+)"
+    r"(?P<marker>`{3,}(?=[^`]*\Z)|~{3,}(?=[^~]*\Z))(?P<info>.*)"
+)
+_QUOTED = re.compile(r"[ \t]*(?:>[ \t]?)+")
+_FENCES = re.compile("`{3,}")
+_LANGUAGE = re.compile(r"[A-Za-z0-9_+.#-]*")
+_INLINE = re.compile(
+    r"(?P<escape>\\[\\`\[])"
+    r"|(?P<ticks>`+)"
+    rf"|!?(?P<link>{LINK})"
+    r"|(?P<masks>\]\((?P<bare>[^:/.()\n<]*\))?)"
+    r"|(?P<reference>\]:(?=\s*+[^\s:/.]*+[:/.]))"
+    r"|(?P<address><https?://(?:(?!\]\()[^\s<>`])+>|<?https?://[^\s<>`\[\]]+>?)",
+    re.IGNORECASE,
+)
+
+
+class Kind(Enum):
+    """The kinds of pieces of Markdown."""
+
+    PROSE = "prose"
+    FENCE = "fence"
+    TABLE = "table"
+    TEXT = "text"
+    CODE = "code"
+    STRAY = "stray"
+    ESCAPE = "escape"
+    LINK = "link"
+    MASKS = "masks"
+    REFERENCE = "reference"
+    ADDRESS = "address"
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Lines that belong together.
+
+    Attributes:
+        text: Prose and tables as they are written; the code in a fence.
+        language: Of the code in a fence.
+        closed: Whether a fence ends in the text.
+        empty: A fence has no code: its text is what follows the opening backticks.
+    """
+
+    kind: Kind
+    text: str
+    language: str = ""
+    closed: bool = True
+    empty: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A part of a line.
+
+    Attributes:
+        text: As it is written; the code in a span, without its backticks.
+        label: Of a link.
+        url: Of a link.
+        ticks: The backticks at each end of a span.
+        bare: The brackets of `](…)` hold no address.
+    """
+
+    kind: Kind
+    text: str
+    label: str = ""
+    url: str = ""
+    ticks: str = ""
+    bare: bool = False
+
+
+def blocks(text: str) -> Iterator[Block]:
+    """Take Markdown to pieces; the pieces hold every word of it, in order."""
+    lines = text.split("\n")
+    prose: list[str] = []
+    at = 0
+    while at < len(lines):
+        opened, end = _OPENS.fullmatch(lines[at]), at
+        if opened is None:
+            end = table_end(lines, at)
+        if opened is None and end == at:
+            prose.append(lines[at])
+            at += 1
+            continue
+        if opened is not None and opened["bullet"]:
+            bullet = opened["bullet"].strip()
+            prose.append(bullet if bullet[0].isdigit() else "•")
+        if prose:
+            yield Block(Kind.PROSE, "\n".join(prose))
+            prose = []
+        if opened is None:
+            yield Block(Kind.TABLE, "\n".join(lines[at:end]))
+            at = end
+            continue
+        block, at = _fence(lines, at, opened)
+        if block.text:
+            yield block
+    if prose:
+        yield Block(Kind.PROSE, "\n".join(prose))
+
+
+def _fence(lines: list[str], opening: int, opened: re.Match[str]) -> tuple[Block, int]:
+    """Return a fence, and the line after it."""
+    quoted = ">" in opened["quote"]
+    indent = len(opened["bullet"] or "") + len(opened["indent"])
+    indent += 0 if quoted else len(opened["quote"])
+    marker = opened["marker"]
+    code = []
+    at = opening + 1
+    closed = False
+    while at < len(lines) and not closed:
+        line = lines[at]
+        if quoted and not _QUOTED.match(line):
+            break
+        if quoted:
+            line = _QUOTED.sub("", line, count=1)
+        at += 1
+        closed = _closes(line, marker)
+        if not closed:
+            code.append(line[min(indent, len(line) - len(line.lstrip(" \t"))) :])
+    return _coded(opened["info"].split(None, 1), code, closed=closed), at
+
+
+def _coded(info: list[str], code: list[str], *, closed: bool) -> Block:
+    """Return a fence; what no platform takes for a language becomes its first line."""
+    if not any(line.strip() for line in code):
+        return Block(Kind.FENCE, _unfenced(" ".join(info)), closed=closed, empty=True)
+    named = bool(info) and _LANGUAGE.fullmatch(info[0]) is not None
+    text = _unfenced("\n".join([*info[named:], *code]))
+    return Block(Kind.FENCE, text, info[0] if named else "", closed)
+
+
+def _unfenced(code: str) -> str:
+    return _FENCES.sub(lambda match: GRAVE * len(match.group()), code)
+
+
+def _closes(line: str, marker: str) -> bool:
+    end = line.strip()
+    return len(end) >= len(marker) and not end.strip(marker[0])
+
+
+def parts(prose: str) -> Iterator[Part]:
+    """Take lines of text to pieces."""
+    done = at = 0
+    while (match := _INLINE.search(prose, at)) is not None:
+        at = match.end()
+        part = Part(Kind.STRAY, match.group())
+        if match["ticks"]:
+            end = _closing(prose, match)
+            if end:
+                ticks = match["ticks"]
+                code = prose[match.end() : end - len(ticks)]
+                part, at = Part(Kind.CODE, code, ticks=ticks), end
+        else:
+            part = _part(match)
+        if done < match.start():
+            yield Part(Kind.TEXT, prose[done : match.start()])
+        yield part
+        if part.kind is Kind.MASKS:
+            at = match.start("masks") + 2
+        done = at
+    if done < len(prose):
+        yield Part(Kind.TEXT, prose[done:])
+
+
+def _part(match: re.Match[str]) -> Part:
+    if match["escape"]:
+        return Part(Kind.ESCAPE, match.group())
+    if match["link"]:
+        return Part(Kind.LINK, match["link"], match["label"], match["url"])
+    if match["masks"]:
+        return Part(Kind.MASKS, "](", bare=match["bare"] is not None)
+    if match["reference"]:
+        return Part(Kind.REFERENCE, match.group())
+    return Part(Kind.ADDRESS, match.group())
+
+
+def _closing(prose: str, ticks: re.Match[str]) -> int:
+    """Return the end of the span that these backticks open in their line; 0 if they open none."""
+    stop = prose.find("\n", ticks.end())
+    run = re.compile(f"(?<!`)`{{{len(ticks['ticks'])}}}(?!`)")
+    found = run.search(prose, ticks.end(), len(prose) if stop < 0 else stop)
+    return found.end() if found else 0
