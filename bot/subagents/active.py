@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from bot.subagents.clock import WorkClock
-from db import run_messages
+from bot.subagents.requests import PRIVATE
+from db import run_messages, runs
 from db.database import Database
 
 
@@ -27,12 +28,14 @@ class ActiveRun:
         mail: Whether a message may be waiting.
         clocks: Its clock, and those of whoever waits for it: they stand still while it waits for
             its person.
+        private: A message to it holds private material.
     """
 
     task: asyncio.Task[None]
     why: Why | None = None
     mail: bool = False
     clocks: tuple[WorkClock, ...] = ()
+    private: bool = False
     _stirred: asyncio.Event = field(default_factory=asyncio.Event)
 
     @property
@@ -132,10 +135,17 @@ class RunInbox:
     run_id: str
     active: ActiveRun
 
+    @property
+    def private(self) -> bool:
+        """True once private material has come with a message."""
+        return self.active.private
+
     async def take(self) -> Sequence[tuple[str, str]]:
         """Return (id, text) of what has arrived and was not read."""
         if not self.active.mail:
             return ()
         self.active.mail = False
         async with self.database.snapshot() as tx:
+            run = await runs.get(tx, self.run_id)
+            self.active.private = run is not None and bool(run.metadata.get(PRIVATE))
             return await run_messages.unread(tx, self.run_id)

@@ -1,45 +1,30 @@
-"""What a run asks its person: for a permission, or for what only they know; and how it waits."""
+"""What a run asks its person: for permissions, or for what only they know."""
 
-import asyncio
-import hashlib
-import json
-import logging
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import ExitStack, asynccontextmanager, contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from datetime import timedelta
 
 from bot.agent.messages import ToolCall
 from bot.agent.plain import plain
+from bot.agent.protocols import AskedCall
 from bot.agent.sanitizer import one_line
 from bot.agent.toolbox import may_have_run
-from bot.errors import DeliveryError, FencedError, LeftError, NotPresentError, ToolError
-from bot.events import EventBus, RunStatusChanged
-from bot.logs import without_secrets
-from bot.platforms.base import Outlet
-from bot.subagents.active import ActiveRun
-from bot.subagents.endings import Endings
-from bot.subagents.settling import Settling, confirmation_of
-from bot.values import WAITING, Clock, Identity, Json, RunStatus, derived_run_id, short
-from db import run_questions, runs, waiting
-from db.database import Database, is_connection_trouble
+from bot.errors import FencedError, ToolError
+from bot.run_texts import counted
+from bot.subagents.answer_waits import LOST, AnswerWaits, AskingDesk
+from bot.subagents.shown_calls import fingerprint, question_id, spelled
+from bot.values import RunStatus, short
+from db import run_questions, runs
+from db.database import Transaction
 from db.run_questions import RunQuestion
-from db.runs import Run
 from skills.base import Effects, Tool, ToolContext
 
-log = logging.getLogger(__name__)
+__all__ = ["Asking", "AskingDesk"]
 
 #: No answer for so long is a no; a question is then gone on with on an assumption.
 ANSWER_WITHIN = timedelta(minutes=10)
-#: An answer that another process takes is seen so late at most.
-LOOK_SECONDS = 1.0
-#: Every so many looks it is written down that the run is alive.
-LOOKS_TO_A_SIGN = 30
-ASK_SECONDS = 60.0
 #: After so many questions without an answer nobody is asked any more.
 MOST_UNHEARD = 2
-#: Characters of a call that is only named.
-MOST_BRIEF = 300
 #: Longer questions cannot be shown whole on every platform: the call is refused.
 MOST_SHOWN = 24_000
 TOO_LONG = (
@@ -50,8 +35,6 @@ MAX_OPTIONS = 5
 MAX_QUESTION = 1500
 MAX_OPTION = 60
 
-LOST = "the run has ended, or another process has it"
-
 ASSUME = "Go on with your best assumption, and say in your report which it was."
 REFUSED = {
     "no": "Your person said no: {tool} was not called. Find another way, or go on without it.",
@@ -61,117 +44,129 @@ REFUSED = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AskingDesk:
-    """What every run asks with.
+class Asking(AnswerWaits):
+    """Asks for one attempt at a run: the `Gate` of its tools, and what `ask_user` does."""
 
-    Attributes:
-        most_questions: How often a run may call `ask_user`.
-    """
+    # -- for permissions ---------------------------------------------------------------------------
 
-    database: Database
-    outlets: Mapping[str, Outlet]
-    endings: Endings
-    settling: Settling
-    events: EventBus
-    most_questions: int
-    now: Clock
+    async def permit(self, asked: Sequence[AskedCall]) -> list[str]:
+        """Ask one question about calls of a step, and wait.
 
-
-class Asking:
-    """Asks for one attempt at a run: the `Gate` of its tools, and what `ask_user` does.
-
-    While it waits the run holds no slot, and the clocks stand still: its own, and those of whoever
-    waits for it.
-    """
-
-    def __init__(self, desk: AskingDesk, run: Run, owner: Identity, active: ActiveRun) -> None:
-        self._desk = desk
-        self._run = run
-        self._owner = owner
-        self._active = active
-        self._asking = asyncio.Lock()
-        # How an earlier attempt left it, as long as it has no slot again.
-        self._left_waiting = run.status if run.status in WAITING else None
-
-    # -- for a permission --------------------------------------------------------------------------
-
-    async def permit(self, tool: Tool, call: ToolCall, context: ToolContext, reason: str) -> str:
-        """Ask whether the run may make a call, and wait; return why not, or nothing for a yes.
+        Returns:
+            For each call why it may not be made, or nothing for a yes.
 
         Raises:
             FencedError: Another process has taken the run over, or it has ended.
             LeftError: The database is out of reach: the run is left to be resumed.
         """
-        bound = fingerprint(tool.name, call.arguments)
-        question = self._question(
-            context.call_id,
-            kind="permit",
-            tool=tool.name,
-            fingerprint=bound,
-            text=f"{self._who()} asks: may it use {spelled(tool.name, call.arguments)}?\n"
-            f"It takes your yes, since {reason}.",
-        )
-        if len(question.text) > MOST_SHOWN:
-            return TOO_LONG.format(tool=tool.name)
+        questions = {each.context.call_id: self._permit_question(each) for each in asked}
+        shown = [each for each in questions.values() if len(each.text) <= MOST_SHOWN]
         async with self._one_at_a_time():
-            answered = await self._permission(question)
+            answered: dict[str, RunQuestion] = {}
+            for group in _together(shown):
+                answered |= await self._permissions(group)
             await self._regain_slot()
-            if answered.status != "yes" or answered.fingerprint != bound:
-                why = REFUSED.get(answered.status, REFUSED["no"]).format(tool=tool.name)
-                return f"{why} ({answered.answer})" if answered.answer else why
-            begins = await self._begin(answered)
-        if not begins and tool.effects is Effects.ONCE:
-            return may_have_run(call).text
-        return ""
+        return [
+            _refusal(each.tool.name, question, answered.get(question.id))
+            for each, question in zip(asked, questions.values(), strict=True)
+        ]
 
-    async def _permission(self, question: RunQuestion) -> RunQuestion:
-        """Return the question with its answer, which may have been given before."""
+    def _permit_question(self, asked: AskedCall) -> RunQuestion:
+        shown = spelled(asked.tool.name, asked.call.arguments)
+        return self._question(
+            asked.context.call_id,
+            kind="permit",
+            tool=asked.tool.name,
+            fingerprint=fingerprint(asked.tool.name, asked.call.arguments),
+            text=f"{self._who()} asks: may it use {shown}?\nIt takes your yes, since "
+            f"{asked.reason}.",
+        )
+
+    async def _permissions(self, questions: Sequence[RunQuestion]) -> dict[str, RunQuestion]:
+        """Return each question with its answer, which may have been given before."""
+        decided: dict[str, RunQuestion] = {}
+        groups: dict[str, list[RunQuestion]] = {}
+        new: list[RunQuestion] = []
         async with self._desk.database.transaction() as tx:
-            known = await run_questions.get(tx, question.id)
-            if known is not None and not known.is_open:
-                self._desk.settling.soon(known.id)
-                return known
-            if await run_questions.permitted(tx, self._run.id, question.tool):
-                now = self._desk.now()
-                await run_questions.put(tx, question, self._run.place, now)
-                # Whoever permitted the tool has answered this as well, whether it was shown or not.
-                by = self._run.user_id
-                await run_questions.answer(tx, question.id, status="yes", by=by, now=now)
-                self._desk.settling.soon(question.id)
-                return replace(known or question, status="yes")
+            for question in questions:
+                known = await run_questions.get(tx, question.id)
+                leader = known and await run_questions.get(tx, known.shown_with or known.id)
+                if known is not None and leader is not None and leader.is_open:
+                    groups.setdefault(leader.id, []).append(known)
+                elif known is not None and leader is not None:
+                    if leader.status == "yes":
+                        await run_questions.follow(tx, leader)
+                    yes = known.status == "yes"
+                    decided[known.id] = known if yes else _like(known, leader)
+                    self._desk.settling.soon(leader.id)
+                elif await run_questions.permitted(tx, self._run.id, question.tool):
+                    decided[question.id] = await self._permit_again(tx, question)
+                else:
+                    new.append(question)
             unheard = await run_questions.count(tx, self._run.id, status="expired")
-        if unheard >= MOST_UNHEARD:
-            return replace(question, status="expired")
-        return await self._answered(question, RunStatus.WAITING_APPROVAL)
+            if unheard >= MOST_UNHEARD:
+                decided |= {each.id: replace(each, status="expired") for each in new}
+                new = []
+            if new:
+                await self._put(tx, new)
+                groups[new[0].id] = new
+        for leader_id, members in groups.items():
+            decided |= await self._decided(leader_id, members)
+        return decided
 
-    async def _begin(self, question: RunQuestion) -> bool:
-        """Take note that a permitted call begins; `False` when an earlier attempt began it."""
-        async with self._desk.database.transaction() as tx:
+    async def _permit_again(self, tx: Transaction, question: RunQuestion) -> RunQuestion:
+        """Store a yes for a tool that the owner has permitted for the whole run."""
+        now, by = self._desk.now(), self._run.user_id
+        await run_questions.put(tx, question, self._run.place, now)
+        await run_questions.answer(tx, question.id, status="yes", by=by, now=now)
+        self._desk.settling.soon(question.id)
+        return replace(question, status="yes")
+
+    async def _put(self, tx: Transaction, group: Sequence[RunQuestion]) -> None:
+        """Store the questions about some calls; the first is shown, with the text of all."""
+        place, now = self._run.place, self._desk.now()
+        first, *others = group
+        text = _text_of(self._who(), group) if others else first.text
+        await run_questions.put(tx, replace(first, text=text), place, now)
+        for each in others:
+            silent = replace(each, status="withdrawn", shown_with=first.id)
+            await run_questions.put(tx, silent, place, now)
+
+    async def _decided(
+        self, leader_id: str, members: Sequence[RunQuestion]
+    ) -> dict[str, RunQuestion]:
+        """Wait for the answer to a question, and return that of each call which it is about."""
+        async with self._desk.database.snapshot() as tx:
+            leader = await run_questions.get(tx, leader_id)
+        if leader is None:
+            raise FencedError(LOST)
+        answered = await self._answered(leader, RunStatus.WAITING_APPROVAL)
+        if answered.status == "yes":
+            async with self._desk.database.transaction() as tx:
+                await run_questions.follow(tx, answered)
+        return {each.id: _like(each, answered) for each in members}
+
+    async def begin(self, tool: Tool, call: ToolCall, context: ToolContext) -> str:
+        """Record that a permitted call begins; return why it must not be made, or nothing.
+
+        Raises:
+            FencedError: Another process has taken the run over, or it has ended.
+            LeftError: The database is out of reach: the run is left to be resumed.
+        """
+        async with self._one_at_a_time(), self._desk.database.transaction() as tx:
             run = await runs.hold(tx, self._run.id)
             if run is None or run.status.final or run.attempt != self._run.attempt:
                 raise FencedError(LOST)
-            return await run_questions.use(tx, question.id, self._desk.now())
+            begins = await run_questions.use(tx, self._id(context.call_id), self._desk.now())
+        if not begins and tool.effects is Effects.ONCE:
+            return may_have_run(call).text
+        return ""
 
     async def may_have_begun(self, call: ToolCall, context: ToolContext) -> bool:
         """Whether an attempt that was interrupted may have made this call."""
         async with self._desk.database.snapshot() as tx:
             asked = await run_questions.get(tx, self._id(context.call_id))
         return asked is None or asked.used_at is not None
-
-    async def resume(self) -> None:
-        """Go on where an earlier attempt waited: with a slot, when its person has answered since.
-
-        Raises:
-            FencedError: Another process has taken the run over, or it has ended.
-        """
-        if self._left_waiting is None:
-            return
-        async with self._desk.database.snapshot() as tx:
-            open_ones = await run_questions.open_of_many(tx, [self._run.id])
-        if not open_ones:
-            async with self._one_at_a_time():
-                await self._regain_slot()
 
     # -- for what only the person knows ------------------------------------------------------------
 
@@ -198,6 +193,8 @@ class Asking:
             await self._check_number(call_id)
             answered = await self._answered(asked, RunStatus.WAITING_INPUT)
             await self._regain_slot()
+        # An answer that the main agent passed on may hold private material: the inbox looks.
+        self._active.mail = True
         match answered.status:
             case "yes":
                 return f"Your person answered:\n{answered.answer}"
@@ -214,13 +211,14 @@ class Asking:
             known = await run_questions.get(tx, self._id(call_id))
             asked = await run_questions.count(tx, self._run.id, "input")
         if known is None and asked >= most:
-            raise ToolError(f"You have asked {asked} questions, and a run may ask {most}. {ASSUME}")
+            so_far = counted(asked, "question")
+            raise ToolError(f"You have asked {so_far}, and a run may ask {most}. {ASSUME}")
 
     # -- asking ------------------------------------------------------------------------------------
 
     def _id(self, call_id: str) -> str:
         """Return the id of the question of a call: the same when the call is made again."""
-        return derived_run_id(self._run.id, call_id).replace("-", "")
+        return question_id(self._run.id, call_id)
 
     def _who(self) -> str:
         run = self._run
@@ -237,164 +235,35 @@ class Asking:
         }
         return RunQuestion(**(values | further))  # type: ignore[arg-type]
 
-    async def _answered(self, question: RunQuestion, status: RunStatus) -> RunQuestion:
-        """Ask, unless it was answered before a crash, and return the question with its answer."""
-        async with self._desk.database.transaction() as tx:
-            await run_questions.put(tx, question, self._run.place, self._desk.now())
-            stored = await run_questions.get(tx, question.id)
-        asked = stored or question
-        if asked.is_open:
-            async with self._waits(status):
-                asked = await self._heard(asked)
-        self._desk.settling.soon(asked.id)
-        return asked
 
-    async def _show(self, question: RunQuestion) -> bool:
-        """Show the question in the place of the run; where that cannot be, the answer is no.
-
-        Returns:
-            Whether that is done; a person who is not there is asked when they are back.
-        """
-        left = (question.expires_at - self._desk.now()).total_seconds()
-        shown = confirmation_of(question, self._owner, self._run.place, expires_in_seconds=left)
-        try:
-            async with asyncio.timeout(ASK_SECONDS):
-                message_id = await self._desk.outlets[self._run.place.platform].ask(shown)
-        except NotPresentError:
-            return False
-        except (DeliveryError, TimeoutError) as error:
-            log.warning("A question could not be asked: %s", error)
-            why = str(error) or "The platform did not answer."
-            async with self._desk.database.transaction() as tx:
-                await run_questions.answer(
-                    tx, question.id, status="no", by="", now=self._desk.now(), text=why
-                )
-            return True
-        async with self._desk.database.transaction() as tx:
-            await run_questions.show(tx, question.id, message_id, self._desk.now())
-        return True
-
-    # -- waiting -----------------------------------------------------------------------------------
-
-    @asynccontextmanager
-    async def _one_at_a_time(self) -> AsyncIterator[None]:
-        """Let the calls of one step ask one after the other: an answer to one may spare the next.
-
-        Raises:
-            LeftError: The database is out of reach, and whether the run waits is not known.
-        """
-        async with self._asking:
-            try:
-                yield
-            except Exception as error:
-                if is_connection_trouble(error):
-                    raise LeftError(str(error)) from error
-                raise
-
-    @contextmanager
-    def _pauses(self) -> Iterator[None]:
-        with ExitStack() as pauses:
-            for clock in self._active.clocks:
-                pauses.enter_context(clock.paused())
-            yield
-
-    @asynccontextmanager
-    async def _waits(self, status: RunStatus) -> AsyncIterator[None]:
-        """Give the slot back while the block lasts, and go on when there is one again.
-
-        Whoever cancels the wait ends the run, or leaves it to another process: then nothing is
-        taken back.
-        """
-        with self._pauses():
-            await self._give_back(status)
-            yield
-            await self._come_back(status)
-
-    async def _regain_slot(self) -> None:
-        """Wait for a slot, if an earlier attempt gave it back and this one has not waited since."""
-        if self._left_waiting is not None:
-            with self._pauses():
-                await self._come_back(self._left_waiting)
-
-    async def _give_back(self, status: RunStatus) -> None:
-        async with self._desk.database.admission() as tx:
-            if not await waiting.wait(
-                tx, self._run.id, self._run.attempt, status, self._desk.now()
-            ):
-                raise FencedError(LOST)
-        self._tell(RunStatus.RUNNING, status)
-        await self._desk.endings.promote()
-
-    async def _come_back(self, status: RunStatus) -> None:
-        async with self._desk.database.admission() as tx:
-            if not await waiting.be_ready(tx, self._run.id, self._run.attempt, self._desk.now()):
-                raise FencedError(LOST)
-        await self._desk.endings.promote()
-        looks = 0
-        while True:
-            async with self._desk.database.snapshot() as tx:
-                run = await runs.get(tx, self._run.id)
-            if run is None or run.status.final or run.attempt != self._run.attempt:
-                raise FencedError(LOST)
-            if run.status is RunStatus.RUNNING:
-                break
-            looks += 1
-            await self._pause(looks)
-        self._left_waiting = None
-        self._tell(status, RunStatus.RUNNING)
-
-    async def _heard(self, asked: RunQuestion) -> RunQuestion:
-        """Show the question, and wait until it is answered or its time is over."""
-        looks, shown = 0, False
-        while True:
-            if not shown and self._desk.now() < asked.expires_at:
-                shown = await self._show(asked)
-            async with self._desk.database.snapshot() as tx:
-                question = await run_questions.get(tx, asked.id)
-            if question is None:
-                raise FencedError("the run is gone")
-            if not question.is_open:
-                return question
-            if self._desk.now() >= question.expires_at:
-                async with self._desk.database.transaction() as tx:
-                    await run_questions.expire(tx, self._desk.now())
-                continue
-            looks += 1
-            await self._pause(looks)
-
-    async def _pause(self, looks: int) -> None:
-        """Wait until something may have happened, and now and then leave a sign of life."""
-        if looks % LOOKS_TO_A_SIGN == 0:
-            async with self._desk.database.transaction() as tx:
-                if not await waiting.touch(tx, self._run.id, self._run.attempt, self._desk.now()):
-                    raise FencedError(LOST)
-        await self._active.stirs(LOOK_SECONDS)
-
-    def _tell(self, old: RunStatus, new: RunStatus) -> None:
-        known = {"run_id": self._run.id, "user_id": self._run.user_id}
-        self._desk.events.publish(RunStatusChanged(old=old, new=new, **known))
+def _like(question: RunQuestion, answered: RunQuestion) -> RunQuestion:
+    """Return a question with the answer to the question that was shown for it."""
+    return replace(question, status=answered.status, answer=answered.answer)
 
 
-def fingerprint(*bound: object) -> str:
-    """Return the hash that binds an answer to what was shown: a call, and whose it is."""
-    text = json.dumps(bound, sort_keys=True, ensure_ascii=False, default=str)
-    return hashlib.sha256(text.encode()).hexdigest()
+def _together(questions: Sequence[RunQuestion]) -> list[list[RunQuestion]]:
+    """Return which questions are shown as one: all, unless that would be too long."""
+    if sum(len(each.text) for each in questions) <= MOST_SHOWN:
+        return [list(questions)] if questions else []
+    return [[each] for each in questions]
 
 
-def spelled(tool: str, arguments: Json) -> str:
-    """Return a call as a user reads it before a yes: whole; only secrets are masked."""
-    given = ", ".join(
-        f"{_line(name)}={_line(json.dumps(value, ensure_ascii=False, default=str))}"
-        for name, value in arguments.items()
-    )
-    return f"`{tool}({without_secrets(given).replace('`', 'ˋ')})`"
+def _text_of(who: str, questions: Sequence[RunQuestion]) -> str:
+    """Return one question about several calls, each of them whole."""
+    asks = f"{who} asks: may it use "
+    calls = [
+        each.text.removeprefix(asks).replace("?\nIt takes your yes, since ", ": ", 1)
+        for each in questions
+    ]
+    lines = "\n".join(f"- {each}" for each in calls)
+    return f"{who} asks: may it make these {len(questions)} calls? Each takes your yes.\n{lines}"
 
 
-def briefly_spelled(tool: str, arguments: Json) -> str:
-    """Return the beginning of a call, to name it once it was shown whole."""
-    whole = spelled(tool, arguments)
-    return whole if len(whole) <= MOST_BRIEF else f"{whole[: MOST_BRIEF - 2]}…`"
-
-
-def _line(text: str) -> str:
-    return one_line(text, len(text) + 100)
+def _refusal(tool: str, asked: RunQuestion, answered: RunQuestion | None) -> str:
+    """Return why a call may not be made, or nothing."""
+    if answered is None:
+        return TOO_LONG.format(tool=tool)
+    if answered.status == "yes" and answered.fingerprint == asked.fingerprint:
+        return ""
+    why = REFUSED.get(answered.status, REFUSED["no"]).format(tool=tool)
+    return f"{why} ({answered.answer})" if answered.answer else why

@@ -16,7 +16,8 @@ class Budget:
     """The token budget of one run, in weighted tokens, in and out together.
 
     Only the attempt that holds the run counts here, and every step stores the count, so it is the
-    same number that the next attempt begins with. Spending passes the budget by at most one call.
+    same number that the next attempt begins with. Spending passes the budget by at most one call
+    and the requests that were repeated for it.
     """
 
     def __init__(self, total: int) -> None:

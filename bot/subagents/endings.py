@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from bot.agent.sanitizer import LARGE, for_model, stored
 from bot.events import EventBus, RunStatusChanged, ended
 from bot.logs import masked
+from bot.run_texts import status_text
 from bot.subagents import wording
 from bot.subagents.limits import SubagentSettings
 from bot.subagents.progress import Cards
@@ -70,6 +71,8 @@ class Endings:
             outcome = replace(outcome, error=wording.STOPPED_BY_ADMIN)
         text = stored(outcome.text)
         told = wording.for_caller(run, text, outcome.summary)
+        if outcome.status is RunStatus.COMPLETED and (why := wording.reason(run, outcome)):
+            told = f"{why}\n\n{told}"
         wrapped = await wrap(run, outcome.status, told or outcome.error)
         async with self._database.admission() as tx:
             over = await runs.finish(
@@ -105,6 +108,7 @@ class Endings:
     def _values(self, run: Run, outcome: Outcome, text: str) -> dict[str, object]:
         values: dict[str, object] = {
             "status": str(outcome.status),
+            "degraded": outcome.degraded,
             "result": text or None,
             "error": stored(wording.reason(run, outcome)) or None,
             "transcript": masked(outcome.transcript),
@@ -127,7 +131,7 @@ class Endings:
         """
         unread = len(await run_messages.unread(tx, run.id))
         message_id = ""
-        if run.conversation_id:
+        if run.conversation_id and await conversations.hold(tx, run.conversation_id):
             message_id = await conversations.say(
                 tx,
                 run.conversation_id,
@@ -210,12 +214,14 @@ class Endings:
                 duration_seconds=run.seconds_used,
                 error=run.error or "",
                 stopped_by=stopped_by,
+                degraded=run.degraded,
             )
         )
 
 
 async def wrap(run: Run, status: RunStatus, text: str) -> str:
     """Return a result as the main agent reads it: escaped, wrapped, and marked as data."""
+    words = status_text(status).words
     if len(text) > LARGE:
-        return await asyncio.to_thread(for_model, text, run_id=run.id, status=str(status))
-    return for_model(text, run_id=run.id, status=str(status))
+        return await asyncio.to_thread(for_model, text, run_id=run.id, status=words)
+    return for_model(text, run_id=run.id, status=words)

@@ -1,20 +1,22 @@
 """What a run is given for its work: tools, prompt, budget, and whom it may ask."""
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from zoneinfo import ZoneInfo
 
 from bot.agent.agent_config import AgentConfig
-from bot.agent.context import run_prompt, run_task
+from bot.agent.context import noted, run_prompt, run_task, servers_away
 from bot.agent.definition import Agents, find
 from bot.agent.journal import StoredJournal
-from bot.agent.messages import UserMessage
+from bot.agent.messages import Message, UserMessage
 from bot.agent.permissions import Permissions, Rules, read_rules
+from bot.agent.progress import Progress
 from bot.agent.protocols import Surroundings
 from bot.agent.settings import AgentSettings
 from bot.agent.toolbox import Toolbox
 from bot.events import EventBus
+from bot.mcp.tools import is_of
 from bot.models.base import Model
 from bot.subagents.active import ActiveRun, ActiveRuns, RunInbox
 from bot.subagents.asking import Asking, AskingDesk
@@ -22,14 +24,18 @@ from bot.subagents.budget import Budget
 from bot.subagents.clock import WorkClock
 from bot.subagents.limits import SubagentSettings
 from bot.subagents.progress import Cards, RunReporter
-from bot.subagents.requests import FOREIGN, PRIVATE, ROOT
+from bot.subagents.requests import CONTINUES, FOREIGN, OWN_WORKSPACE, PRIVATE, ROOT
 from bot.subagents.restarts import Restarts
+from bot.subagents.resuming import beginning
 from bot.tasks import Tasks
 from bot.values import Clock, Identity, Role, utc_now
+from db import steps
 from db.database import Database
 from db.runs import Run
 from db.steps import StepWriter
 from skills.base import Tool, ToolContext
+
+LACKED = "It worked without these MCP servers, which were not connected: {servers}."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,10 +45,12 @@ class Workshop:
     Attributes:
         turns: The turns at work here: a delegated task pauses the clock of the one that waits.
         permissions: What the configuration allows.
-        model_of: Gives the provider that a run's row names.
+        model_of: Gives what to ask for the provider and the model that a run's row names.
         tools_of: Gives the tools that a run may have.
         guide_of: Gives what is written for a run's prompt about what it may read: of the Agent
             Skills that its agent names, and of those that there are.
+        servers_away: Gives the MCP servers that are away and whose tools a run may use; waits for
+            them after a start.
     """
 
     database: Database
@@ -56,9 +64,10 @@ class Workshop:
     settings: SubagentSettings
     agent_settings: AgentSettings
     cards: Cards
-    model_of: Callable[[str], Model]
+    model_of: Callable[[str, str], Model]
     tools_of: Callable[[Run], tuple[Tool, ...]]
     guide_of: Callable[[tuple[str, ...], tuple[str, ...]], str]
+    servers_away: Callable[[Run], Awaitable[tuple[str, ...]]]
     worker_id: str
     restarts: Restarts
     now: Clock = utc_now
@@ -105,7 +114,7 @@ class Equipment:
                 call_id="",
                 run_id=run.id,
                 depth=run.depth,
-                own_workspace=bool(run.metadata.get("own_workspace")),
+                own_workspace=own_workspace(run),
                 now=shop.now,
                 report=reporter.report,
                 ask=asking.ask,
@@ -130,8 +139,44 @@ class Equipment:
             seconds_used=clock.used,
         )
 
-    def task(self, run: Run) -> UserMessage:
-        """Return the first message of a run."""
+    async def beginning(self, run: Run, away: Sequence[str]) -> list[Message]:
+        """Return the messages with which a run begins: its task, and what it carries over.
+
+        Args:
+            run: The run.
+            away: The MCP servers whose tools it lacks.
+        """
+        carried = None
+        if CONTINUES in run.metadata:
+            async with self.shop.database.snapshot() as tx:
+                carried = await steps.carried(tx, run.id)
+        characters = self.shop.agent_settings.tool_result_characters
+        messages = beginning(
+            self._task(run), carried, budget=run.token_budget, result_characters=characters
+        )
+        if away:
+            messages[-1] = noted(messages[-1], servers_away(away))
+        return messages
+
+    def lacking(self, run: Run, away: Sequence[str], progress: Progress) -> str:
+        """Return which MCP servers the work of a run lacked, for its owner; empty for none.
+
+        Args:
+            run: The run.
+            away: The servers whose tools it did not have.
+            progress: What it did.
+        """
+        definition, _ = find(self.shop.agents, run.agent)
+        called = [call.name for answer in progress.answers for call in answer.calls]
+        names = (*called, *(run.allowed_tools or ()))
+        lacked = [
+            server
+            for server in away
+            if server in definition.mcp_servers or any(is_of(server, name) for name in names)
+        ]
+        return LACKED.format(servers=", ".join(lacked)) if lacked else ""
+
+    def _task(self, run: Run) -> UserMessage:
         zone = self.shop.agent_settings.timezone
         began = (run.started_at or run.created_at).astimezone(ZoneInfo(zone))
         time = f"{began:%A %d %B %Y, %H:%M} ({zone})"
@@ -149,6 +194,7 @@ class Equipment:
                 guide=self.shop.guide_of(definition.skills, toolbox.names),
             ),
             model=run.model or "",
+            background=run.mode != "sync",
             effort=definition.effort,
             max_steps=run.max_steps,
             max_tool_calls=self.shop.settings.max_tool_calls_per_run,
@@ -162,6 +208,12 @@ class Equipment:
 def callers_rules(run: Run) -> tuple[Rules, ...]:
     """Return the rules of whoever asked for a run, and of whoever asked for them."""
     return tuple(read_rules(rules) for rules in run.metadata.get("permissions", ()))
+
+
+def own_workspace(run: Run) -> str:
+    """Return the run in whose workspace a run works: itself or the one it continues."""
+    kept = run.metadata.get(OWN_WORKSPACE)
+    return kept if isinstance(kept, str) else run.id if kept else ""
 
 
 def opaque(user_id: str) -> str:

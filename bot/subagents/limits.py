@@ -8,6 +8,7 @@ from typing import Literal
 from pydantic import Field, model_validator
 
 from bot.errors import LimitReachedError
+from bot.run_texts import counted
 from bot.values import Settings
 
 
@@ -137,8 +138,9 @@ def decide(
         oldest = usage.oldest_in_window or now
         free_at = oldest + timedelta(seconds=rate.window_seconds)
         wait = max(1.0, (free_at - now).total_seconds())
-        used = f"{usage.started_in_window} of {rate.max_requests}"
-        text = f"You have started {used} runs" if may_queue else f"I have delegated {used} tasks"
+        most = counted(rate.max_requests, "run" if may_queue else "task")
+        used = f"{usage.started_in_window} of {most}"
+        text = f"You have started {used}" if may_queue else f"I have delegated {used}"
         key = "spawn_rate_limit" if may_queue else "delegation_rate_limit"
         raise LimitReachedError(
             f"{text} in the last {spoken(rate.window_seconds)}; the next one is possible in "
@@ -160,13 +162,13 @@ def _full(
 ) -> LimitReachedError:
     if mine:
         cap, key = settings.max_concurrent_per_user, "subagents.max_concurrent_per_user"
-        text = f"{usage.running} of your {cap} runs are still going"
+        text = f"{usage.running} of your {counted(cap, 'run')} {_are(cap)} still going"
     elif usage.running_global < settings.max_concurrent_global:
         cap, key = settings.max_queued_per_user, "subagents.max_queued_per_user"
-        text = f"{usage.queued} of your runs are waiting, and {cap} may"
+        text = f"{usage.queued} of your runs {_are(usage.queued)} waiting, and {cap} may"
     else:
         cap, key = settings.max_concurrent_global, "subagents.max_concurrent_global"
-        text = f"all {cap} slots of this bot are taken"
+        text = f"{'all' if cap > 1 else 'the'} {counted(cap, 'slot')} of this bot {_are(cap)} taken"
     if not may_queue:
         return LimitReachedError(
             f"{_capital(text)}, so this cannot be delegated now: use sessions_spawn, which waits "
@@ -197,6 +199,10 @@ def spoken(seconds: float) -> str:
     if whole < 3600:
         return f"{whole // 60} min" + (f" {whole % 60} s" if whole < 600 and whole % 60 else "")
     return f"{whole // 3600} h" + (f" {whole % 3600 // 60} min" if whole % 3600 >= 60 else "")
+
+
+def _are(count: int) -> str:
+    return "is" if count == 1 else "are"
 
 
 def _capital(text: str) -> str:

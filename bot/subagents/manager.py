@@ -7,9 +7,10 @@ from datetime import timedelta
 
 from bot.agent.plain import plain
 from bot.agent.sanitizer import stored
-from bot.conversations.access import has_admin_powers, own_scope
+from bot.conversations.access import own_scope
 from bot.errors import BadRequestError, NotAllowedError, NotFoundError
 from bot.events import EventBus, RunSpawned
+from bot.subagents import resuming
 from bot.subagents.active import ActiveRuns
 from bot.subagents.endings import Endings, Hooks, wrap
 from bot.subagents.inner import InnerRun, InnerRuns
@@ -17,10 +18,28 @@ from bot.subagents.limits import Admission, SubagentSettings, Usage, decide
 from bot.subagents.planning import Plan, Planner
 from bot.subagents.progress import Cards
 from bot.subagents.records import Records
-from bot.subagents.requests import Caller, RunRequest, Spawned
+from bot.subagents.requests import (
+    BUDGET_SOURCE,
+    FOREIGN,
+    OWN_WORKSPACE,
+    PRIVATE,
+    Caller,
+    RunRequest,
+    Spawned,
+)
+from bot.subagents.usage import UsageReport, usage_of
 from bot.subagents.wording import Outcome, for_caller
-from bot.values import Clock, RunStatus, derived_run_id, new_run_id, short
-from db import admission, commands, run_messages, run_questions, runs, users, whiteboard
+from bot.values import Clock, Identity, RunStatus, derived_run_id, new_run_id, short
+from db import (
+    admission,
+    commands,
+    run_messages,
+    run_questions,
+    runs,
+    steps,
+    users,
+    whiteboard,
+)
 from db.database import Database, Transaction
 from db.runs import Run
 from db.summaries import summary_in
@@ -130,7 +149,45 @@ class SubagentManager:
                 await whiteboard.write(
                     tx, spawned.run.id, stored(key), stored(value), self._office.now()
                 )
-        self._tell(spawned.run, caller)
+        self._tell(spawned.run, caller.user)
+        return spawned
+
+    async def resume(self, handle: str, caller: Caller) -> Spawned:
+        """Start a new run that continues one which did not complete, with a budget of its own.
+
+        It belongs to the owner of the other run and works in the same place. A run is continued
+        once: asked for again, the run that continues it is returned.
+
+        Raises:
+            NotFoundError: There is no such run, or it is someone else's.
+            AmbiguousError: Several fit the handle.
+            BadRequestError: It goes on, it completed, or too little of it is stored.
+            LimitReachedError: A cap refuses the new run.
+            NotAllowedError: Subagents are off.
+        """
+        self._guard(caller)
+        office = self._office
+        before = await office.records.find(handle, caller, action="resume")
+        resuming.check(before)
+        plan = office.planner.again(before, resuming.continuation_id(before.id))
+        async with office.database.snapshot() as tx:
+            owner = await users.get(tx, before.user_id)
+            carried = await resuming.carried(tx, before)
+        if owner is None:
+            raise LookupError(f"run {before.id} belongs to nobody")
+        flags = {FOREIGN: carried.foreign, PRIVATE: carried.private}
+        plan.values["metadata"] |= {name: True for name, is_set in flags.items() if is_set}
+        async with office.database.admission() as tx:
+            known = await runs.get(tx, plan.values["id"])
+            if known is not None:
+                return await self._again(tx, known, plan)
+            spawned = await self._admit(tx, plan, may_queue=True)
+            await steps.carry(tx, spawned.run.id, carried.document, office.now())
+            await whiteboard.copy(tx, before.id, spawned.run.id)
+            await commands.apply(tx, caller.command_id, office.now())
+        self._tell(spawned.run, owner.identity)
+        if spawned.position is None:
+            office.hooks.admitted(spawned.run)
         return spawned
 
     def _guard(self, caller: Caller) -> None:
@@ -162,10 +219,12 @@ class SubagentManager:
         # What the parent may not do, nobody may do for it; nor see files that it does not.
         kept = plan.values["metadata"]
         rules = [*kept.get("permissions", ()), *parent.metadata.get("permissions", ())]
-        apart = kept.get("own_workspace") or parent.metadata.get("own_workspace")
-        plan.values["metadata"] = {**kept, "permissions": rules, "own_workspace": bool(apart)}
+        apart = kept.get(OWN_WORKSPACE) or parent.metadata.get(OWN_WORKSPACE)
+        plan.values["metadata"] = {**kept, "permissions": rules, OWN_WORKSPACE: bool(apart)}
         left = max(100, parent.token_budget - parent.weighted_tokens)
-        plan.values["token_budget"] = min(plan.values["token_budget"], left)
+        if left < plan.values["token_budget"]:
+            plan.values["token_budget"] = left
+            plan.values["metadata"][BUDGET_SOURCE] = "parent"
 
     async def _known(self, tx: Transaction, plan: Plan) -> Run | None:
         """Return the run that this request is a repetition of, if it is one."""
@@ -203,8 +262,8 @@ class SubagentManager:
         position = await admission.queue_position(tx, run) if waits else None
         return Spawned(run=run, position=position, notes=tuple(plan.notes))
 
-    def _tell(self, run: Run, caller: Caller) -> None:
-        self._office.cards.track(run, caller.user)
+    def _tell(self, run: Run, owner: Identity) -> None:
+        self._office.cards.track(run, owner)
         self._office.events.publish(
             RunSpawned(
                 run_id=run.id,
@@ -240,6 +299,9 @@ class SubagentManager:
                 over = current.status if current else "gone"
                 return f"“{run.label}” ({short(run.id)}) is over ({over}): it cannot read this."
             await commands.apply(tx, caller.command_id, self._office.now())
+            if caller.private:
+                # What the message says may come from there.
+                await runs.add_metadata(tx, current, {PRIVATE: True})
             answered = await self._answers(tx, current, cleaned, caller)
             if not answered:
                 await run_messages.add(
@@ -301,49 +363,10 @@ class SubagentManager:
             return over or asked
         return asked
 
-    async def usage(self, caller: Caller) -> "UsageReport":
+    async def usage(self, caller: Caller) -> UsageReport:
         """Return what a person has used of what they may use."""
         office = self._office
-        now = office.now()
-        window = now - timedelta(seconds=office.settings.spawn_rate_limit.window_seconds)
-        seconds = office.settings.delegation_rate_limit.window_seconds
-        async with office.database.snapshot() as tx:
-            counts = await admission.counts(tx, caller.user.key, window)
-            delegated = await admission.counts(
-                tx, caller.user.key, now - timedelta(seconds=seconds), mode="sync"
-            )
-            tokens, weighted, cost_runs = await admission.tokens_since(
-                tx, caller.user.key, now - timedelta(days=1)
-            )
-            everyone = await users.count(tx) if has_admin_powers(caller) else None
-        return UsageReport(
-            settings=office.settings,
-            started=counts.started_in_window,
-            delegated=delegated.started_in_window,
-            running=counts.running,
-            queued=counts.queued,
-            running_global=counts.running_global,
-            tokens_today=tokens,
-            weighted_today=weighted,
-            runs_today=cost_runs,
-            people=everyone,
-        )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UsageReport:
-    """What a person has used: runs in the rate window, slots, and tokens of the last 24 hours."""
-
-    settings: SubagentSettings
-    started: int
-    running: int
-    queued: int
-    running_global: int
-    tokens_today: int
-    runs_today: int
-    weighted_today: int = 0
-    delegated: int = 0
-    people: int | None = None
+        return await usage_of(caller, office.database, office.settings, office.now())
 
 
 _NOT_BEGUN = {RunStatus.QUEUED, RunStatus.ACCEPTED}

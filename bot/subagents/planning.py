@@ -9,15 +9,28 @@ from bot.agent.permissions import read_rules
 from bot.agent.plain import plain
 from bot.agent.sanitizer import one_line
 from bot.errors import BadRequestError
-from bot.subagents.limits import SubagentSettings, clamp
-from bot.subagents.requests import FOREIGN, PRIVATE, ROOT, Caller, RunRequest
+from bot.subagents.limits import SubagentSettings, clamp, spoken
+from bot.subagents.requests import (
+    ASKED_MODEL,
+    BUDGET_SOURCE,
+    CONTINUES,
+    FOREIGN,
+    OWN_WORKSPACE,
+    PRIVATE,
+    ROOT,
+    Caller,
+    RunRequest,
+)
 from bot.values import Json, derived_run_id, new_run_id
 from db.places import place_columns
+from db.runs import Run
 
 MAX_TASK = 20_000
 MAX_LABEL = 60
 MAX_STEPS = 50
 LEAST_MS = 1000
+#: The date at the end of the name under which a provider answers.
+_VERSION = re.compile(r"-\d{8}\Z|-\d{4}-\d\d-\d\d\Z")
 MAX_BOARD = (100, 200, 20_000)  # entries, characters of a key, characters of a value
 
 #: (asked provider, asked model, definition) → (provider, model); raises when it is not allowed.
@@ -91,7 +104,79 @@ class Planner:
         }
         if caller.root_id:
             plan.values["metadata"][ROOT] = caller.root_id
+        if request.provider or request.model:
+            plan.values["metadata"][ASKED_MODEL] = [request.provider, request.model]
+        if source := self._budget_source(request, definition):
+            plan.values["metadata"][BUDGET_SOURCE] = source
         return plan
+
+    def again(self, run: Run, run_id: str) -> Plan:
+        """Return the row of a run that continues another one, with a time and budget of its own.
+
+        It may do what the other run may do, less what its agent's file has taken away since.
+
+        Args:
+            run: The run that it continues.
+            run_id: Its id.
+        """
+        definition, _ = find(self.agents, run.agent)
+        plan, default = Plan({}), RunRequest(task=run.task)
+        provider, model = self._model_again(run, definition, plan)
+        kept = (
+            "user_id", "conversation_id", "parent_message_id", "label", "task", "context",
+            "instructions", "depth", "max_steps",
+        )  # fmt: skip
+        own = self._of_definition(definition)
+        allowed = run.allowed_tools
+        if own is not None:
+            allowed = tuple(own if allowed is None else own & set(allowed))
+        minutes = run.timeout_ms if run.mode == "async" else 0
+        blocked = {*run.blocked_tools, *self.resolve(definition.disallowed)}
+        apart = run.metadata.get(OWN_WORKSPACE)
+        metadata = {
+            name: run.metadata[name]
+            for name in ("permissions", FOREIGN, PRIVATE, BUDGET_SOURCE, ASKED_MODEL)
+            if name in run.metadata
+        }  # fmt: skip
+        if apart:
+            metadata[OWN_WORKSPACE] = apart if isinstance(apart, str) else run.id
+        plan.values = {name: getattr(run, name) for name in kept} | {
+            "id": run_id,
+            "agent": definition.name,
+            "mode": "async",
+            "announce": "result" if run.announce == "silent" else run.announce,
+            "provider": provider,
+            "model": model,
+            "timeout_ms": min(
+                max(minutes, self._timeout_ms(default, definition, plan, "async")),
+                round(self.settings.max_timeout_minutes * 60_000),
+            ),
+            "token_budget": min(
+                max(run.token_budget, self._budget(default, definition, plan)),
+                self.settings.max_token_budget,
+            ),
+            "allowed_tools": None if allowed is None else sorted(allowed),
+            "blocked_tools": sorted(blocked),
+            "metadata": metadata | {CONTINUES: run.id, ROOT: run.metadata.get(ROOT) or run.id},
+            **place_columns(run.place),
+        }
+        return plan
+
+    def _model_again(self, run: Run, definition: AgentDefinition, plan: Plan) -> tuple[str, str]:
+        """Return provider and model of a continued run: what was asked for, else its agent's.
+
+        The row names the model that answered last, which may be a version of the one asked for, or
+        a fallback that took its place.
+        """
+        named, asked = run.metadata.get(ASKED_MODEL) or (None, None)
+        try:
+            provider, model = self.choose(named, asked, definition)
+        except BadRequestError:
+            provider, model = self.choose(None, None, definition)
+        worked = run.model or model
+        if model not in {worked, _VERSION.sub("", worked)}:
+            plan.notes.append(f"`{worked}` worked on it before; `{provider}/{model}` does now.")
+        return provider, model
 
     def agent_meant(self, name: object) -> str:
         """Return the name of the agent that takes a run: `general` for an unknown one."""
@@ -107,9 +192,8 @@ class Planner:
         cap = self.settings.max_timeout_minutes
         minutes, clamped = clamp(request.timeout_minutes, min(default, cap), cap)
         if clamped:
-            plan.notes.append(
-                f"You asked for {request.timeout_minutes:g} minutes; a run gets {cap:g} at most."
-            )
+            asked = spoken((request.timeout_minutes or 0) * 60)
+            plan.notes.append(f"You asked for {asked}; a run gets {spoken(cap * 60)} at most.")
         return max(LEAST_MS, round(minutes * 60_000))
 
     def _budget(self, request: RunRequest, definition: AgentDefinition, plan: Plan) -> int:
@@ -121,6 +205,16 @@ class Planner:
                 f"You asked for {request.token_budget:,} tokens; a run gets {cap:,} at most."
             )
         return int(tokens)
+
+    def _budget_source(self, request: RunRequest, definition: AgentDefinition) -> str:
+        """Return what set the budget of a run, for `wording.reason`; empty for its default."""
+        cap = self.settings.max_token_budget
+        wanted = request.token_budget or definition.token_budget
+        if wanted is None:
+            return ""
+        if wanted >= cap:
+            return "cap"
+        return "request" if request.token_budget else "agent"
 
     def _steps(self, request: RunRequest, definition: AgentDefinition, plan: Plan) -> int:
         cap = max(MAX_STEPS, definition.max_steps)
@@ -167,7 +261,7 @@ def _kept(request: RunRequest, definition: AgentDefinition, caller: Caller) -> J
     if rules := [each for each in (given, definition.permissions.as_given) if each]:
         kept["permissions"] = rules
     if definition.workspace == "run":
-        kept["own_workspace"] = True
+        kept[OWN_WORKSPACE] = True
     # Its task may pass on what stood in the prompt that it was written from.
     flags = {FOREIGN: caller.foreign, PRIVATE: caller.private}
     kept |= {name: True for name, is_set in flags.items() if is_set}

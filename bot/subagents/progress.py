@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
+from bot.agent.progress import WAITING
 from bot.agent.protocols import Counters
 from bot.agent.sanitizer import one_line
 from bot.events import (
@@ -44,7 +45,7 @@ class RunReporter:
                 run_id=self.run.id,
                 user_id=self.run.user_id,
                 part=part,
-                content=one_line(content) if part == "error" else "",
+                content=one_line(content) if part in {"error", "waiting"} else "",
                 tool=tool,
                 call=call,
                 tool_calls=counters.tool_calls,
@@ -81,6 +82,7 @@ def card_of(run: Run, owner: Identity) -> RunCard:
         token_budget=run.token_budget,
         awaited=run.mode == "sync",
         message_id=run.card_message_id,
+        degraded=run.degraded,
     )
 
 
@@ -96,9 +98,10 @@ class Cards:
     """
 
     show: Callable[[RunCard], None]
-    later: Callable[[float, Callable[[], None]], None]
+    later: Callable[[float, Callable[[], None]], object]
     _cards: dict[str, RunCard] = field(default_factory=dict)
     _held_back: set[str] = field(default_factory=set)
+    _paused: set[str] = field(default_factory=set)
 
     def track(self, run: Run, owner: Identity) -> None:
         """Begin a card, unless there is one."""
@@ -137,14 +140,16 @@ class Cards:
             tool_calls=run.tool_call_count,
             tokens=run.weighted_tokens,
             stopped_by=stopped_by,
+            degraded=run.degraded,
         )
         self._keep(card, moved)
 
-    def pause(self, run_ids: Iterable[str]) -> None:
-        """Show that runs wait until a process takes them over from this one."""
+    def pause(self, run_ids: Iterable[str], why: str = PAUSED) -> None:
+        """Show that runs wait until a process takes them up again, and why."""
         for run_id in run_ids:
             if run_id in self._cards:
-                self._keep(self._cards[run_id], replace(self._cards[run_id], line=PAUSED))
+                self._paused.add(run_id)
+                self._keep(self._cards[run_id], replace(self._cards[run_id], line=why))
 
     def tools_at_work(self, run_id: str) -> list[str]:
         """Return the tools whose calls by a run are under way."""
@@ -157,7 +162,14 @@ class Cards:
         card = self._cards.get(event.run_id)
         if card is None:
             return
-        self._keep(card, _moved(card, event))
+        moved = _moved(card, event)
+        if card.run_id in self._paused:
+            if isinstance(event, RunProgress):
+                return  # reported before the run was left, and heard late
+            if isinstance(event, RunStarted | RunEnded):
+                self._paused.discard(card.run_id)
+                moved = replace(moved, line="") if isinstance(event, RunEnded) else moved
+        self._keep(card, moved)
 
     def _keep(self, card: RunCard, moved: RunCard) -> None:
         if moved == card:
@@ -170,20 +182,18 @@ class Cards:
         if moved.status.final:
             del self._cards[card.run_id]
             self._held_back.discard(card.run_id)
+            self._paused.discard(card.run_id)
 
 
 def _moved(card: RunCard, event: RunEvent) -> RunCard:
     match event:
         case RunSpawned():
             return card
-        # Reported before the run was handed over, and heard late.
-        case RunProgress() if card.line == PAUSED:
-            return card
         case RunStarted(resumed=True):
             return replace(card, line=RESUMED)
         case RunStatusChanged(new=status) if not status.final:
             return replace(card, status=status)
-        case RunProgress(part="text"):
+        case RunProgress(part="text" | "waiting"):
             return replace(card, line=event.content, elapsed_seconds=event.elapsed_seconds)
         case RunProgress():
             steps = _steps(card.steps, event)
@@ -194,22 +204,28 @@ def _moved(card: RunCard, event: RunEvent) -> RunCard:
                 tool_calls=event.tool_calls,
                 tokens=event.tokens,
                 elapsed_seconds=event.elapsed_seconds,
-                line=event.content or card.line,
+                line=event.content or _lasting(card.line),
             )
         case RunEnded():
             return replace(
                 card,
                 status=event.status,
-                line="" if card.line == PAUSED else card.line,
+                line=_lasting(card.line),
                 steps=tuple(_over(step, StepState.FAILED) for step in card.steps),
                 tool="",
                 tool_calls=event.tool_calls,
                 tokens=event.tokens,
                 elapsed_seconds=event.duration_seconds,
                 stopped_by=event.stopped_by,
+                degraded=event.degraded,
             )
         case _:
             return card
+
+
+def _lasting(line: str) -> str:
+    """Return the line of a card that has moved on: what it waited for is over."""
+    return "" if line.startswith(WAITING) else line
 
 
 def _steps(steps: tuple[CardStep, ...], event: RunProgress) -> tuple[CardStep, ...]:

@@ -1,15 +1,21 @@
 """Finds runs that a request may reach, and describes them; admin access is audited."""
 
+import html
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
+from bot.agent.journal import entries_of
 from bot.agent.messages import Answer, ToolResults, UserMessage, from_json
 from bot.agent.plain import plain
+from bot.agent.progress import Progress
 from bot.agent.sanitizer import one_line
 from bot.conversations.access import has_admin_powers, own_scope, scope_of
 from bot.errors import AmbiguousError, NotAllowedError, NotFoundError
-from bot.subagents.requests import Caller
+from bot.run_texts import status_text
+from bot.subagents.requests import CONTINUES, Caller
+from bot.subagents.resuming import continuation_id
+from bot.subagents.shown_calls import logged
 from bot.values import Clock, Json, short
 from db import admission, run_messages, run_questions, runs, steps, workers
 from db.database import Database, Transaction
@@ -29,6 +35,8 @@ class RunDetails:
         steps: Answers of the model so far.
         asks: What it waits to hear from its person; empty when it does not wait.
         position: Its place among its owner's waiting runs; `None` when it does not wait.
+        before: The run that it continues, or its id where that is not stored any more.
+        after: The run that continues it.
     """
 
     run: Run
@@ -36,6 +44,8 @@ class RunDetails:
     messages: Sequence[RunMessage]
     asks: str = ""
     position: int | None = None
+    before: Run | str | None = None
+    after: Run | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +86,11 @@ class Records:
                 "/subagents list shows yours."
             )
         if len(found) > 1:
-            lines = "\n".join(f"- {short(run.id)} “{run.label}” ({run.status})" for run in found)
+            states = [status_text(run.status, degraded=run.degraded).words for run in found]
+            lines = "\n".join(
+                f"- {short(run.id)} “{run.label}” ({words})"
+                for run, words in zip(found, states, strict=True)
+            )
             raise AmbiguousError(f"“{one_line(typed, 60)}” fits several runs:\n{lines}")
         run = found[0]
         if not own_scope(caller).covers(run.user_id, run.place):
@@ -131,8 +145,11 @@ class Records:
             position = None
             if run.status == "queued":
                 position = await admission.queue_position(tx, run)
+            before_id = run.metadata.get(CONTINUES)
             return RunDetails(
                 run=run,
+                before=before_id and (await runs.get(tx, before_id) or before_id),
+                after=await runs.get(tx, continuation_id(run.id)),
                 steps=await steps.count(tx, run.id),
                 messages=await run_messages.of_run(tx, run.id),
                 asks=(await run_questions.open_of_many(tx, [run.id])).get(run.id, ""),
@@ -152,11 +169,17 @@ class Records:
         async with self.database.snapshot() as tx:
             transcript = await runs.transcript(tx, run.id)
             if not transcript:
-                transcript = _from_steps(await steps.load(tx, run.id))
+                progress = Progress()
+                progress.begin([], entries_of(await steps.load(tx, run.id)))
+                transcript = list(progress.transcript())
         lines = [f"task: {one_line(run.task, LINE)}"]
+        if before_id := run.metadata.get(CONTINUES):
+            lines.append(f"continues: the run {short(before_id)}, whose log has what it did")
         for document in transcript:
             lines += _lines(document)
         lines += _report(run)
+        if run.status.final:
+            lines.append(ending_line(run))
         pages = max(1, -(-len(lines) // per_page))
         page = min(max(1, page), pages)
         shown = lines[(page - 1) * per_page : page * per_page]
@@ -176,16 +199,6 @@ def _scope(caller: Caller) -> str:
     return "" if own_scope(caller).read_in is None else " that was started here"
 
 
-def _from_steps(rows: Sequence[tuple[int, str, Json]]) -> list[Json]:
-    """Return the transcript so far of a run that is not over."""
-    documents: list[Json] = []
-    for _, kind, body in rows:
-        if kind == "answer":
-            documents += [body["received"]] if body["received"] else []
-            documents.append(body["answer"])
-    return documents
-
-
 def _report(run: Run) -> list[str]:
     """Return the whole report of a run, where the one who asked got a shorter one."""
     summary = summary_in(run.metadata)
@@ -199,6 +212,13 @@ def _report(run: Run) -> list[str]:
     ]
 
 
+def ending_line(run: Run) -> str:
+    """Return how a run ended, as the last line of its log."""
+    words = status_text(run.status, degraded=run.degraded).words
+    why = f". {one_line(run.error, LINE)}" if run.error else ""
+    return f"ended: {words}{why}"
+
+
 def _lines(document: Json) -> list[str]:
     """Return a message of the transcript in lines for people."""
     match from_json(document):
@@ -207,12 +227,9 @@ def _lines(document: Json) -> list[str]:
         case ToolResults(results, note):
             told = [f"told: {one_line(note, LINE)}"] if note else []
             signs = [("✗" if result.failed else "←") for result in results]
-            texts = [one_line(result.text, LINE) for result in results]
+            # Models read results escaped; people read the characters themselves.
+            texts = [one_line(html.unescape(result.text), LINE) for result in results]
             return [f"{sign} {text}" for sign, text in zip(signs, texts, strict=True)] + told
         case Answer() as answer:
             said = [f"said: {one_line(answer.text, LINE)}"] if answer.text.strip() else []
-            calls = [
-                f"→ {one_line(call.name, 60)}({one_line(str(call.arguments), LINE)})"
-                for call in answer.calls
-            ]
-            return said + calls
+            return said + [logged(call) for call in answer.calls]

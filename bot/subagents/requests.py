@@ -7,13 +7,32 @@ from bot.values import Identity, Json, Place, Role
 from db.runs import Run
 from skills.base import ToolContext
 
-__all__ = ["FOREIGN", "PRIVATE", "ROOT", "Caller", "Run", "RunRequest", "Spawned"]
+__all__ = [
+    "ASKED_MODEL",
+    "CONTINUES",
+    "FOREIGN",
+    "OWN_WORKSPACE",
+    "PRIVATE",
+    "ROOT",
+    "Caller",
+    "Run",
+    "RunRequest",
+    "Spawned",
+]
 
 #: Keys of a run's metadata: its task was written from a prompt with foreign content, or with
 #: private material.
 FOREIGN, PRIVATE = "foreign", "private"
 #: Key of a run's metadata: the turn that began the work which it belongs to.
 ROOT = "root_id"
+#: Key of a run's metadata: the run that it continues.
+CONTINUES = "continues"
+#: Key of a run's metadata: it has a workspace of its own; the run whose that is, if not its own.
+OWN_WORKSPACE = "own_workspace"
+#: Key of a run's metadata: the provider and the model that were asked for, if any were.
+ASKED_MODEL = "asked_model"
+#: Key of a run's metadata: what set its tokens (`request`, `agent`, `cap`, `parent`), if anything.
+BUDGET_SOURCE = "budget_source"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from bot.agent.base_agent import INTERRUPTED_OUTPUT, BaseAgent
 from bot.agent.messages import estimate_tokens
 from bot.agent.progress import AgentResult, Progress
-from bot.errors import BotError, FencedError, LeftError
+from bot.errors import BotError, DatabaseUnreachableError, FencedError, LeftError
 from bot.events import RunStarted, RunStatusChanged
 from bot.logs import bound
 from bot.subagents.active import ActiveRun, ActiveRuns, Why
@@ -65,6 +65,9 @@ class Runner:
         except FencedError:
             log.warning("Run %s has been taken over by another process", run.id)
             return
+        except (LeftError, DatabaseUnreachableError) as outage:
+            self._shop.cards.pause([run.id], str(outage))
+            raise
         except asyncio.CancelledError:
             if await self._leave(run, active):
                 raise
@@ -150,12 +153,16 @@ class Runner:
     ) -> AgentResult:
         asking = Asking(self._shop.asking, run, owner, active)
         await asking.resume()
+        with active.clocks[0].paused():
+            away = await self._shop.servers_away(run)
         toolbox = self._equipment.toolbox(run, asking)
         around = self._equipment.around(run, owner, active, asking)
         config = self._equipment.config(run, toolbox)
-        model = self._shop.model_of(run.provider or "")
+        model = self._shop.model_of(run.provider or "", config.model)
         agent = BaseAgent(config, model, toolbox, around, progress=progress)
-        return await agent.run([self._equipment.task(run)])
+        result = await agent.run(await self._equipment.beginning(run, away))
+        lacking = self._equipment.lacking(run, away, progress)
+        return replace(result, error=result.error or lacking)
 
     # -- how it ends -----------------------------------------------------------------------------
 
@@ -176,7 +183,12 @@ class Runner:
         await self._shielded(self._write_end(run, outcome))
 
     async def _write_end(self, run: Run, outcome: Outcome) -> None:
-        if await patiently(lambda: self._endings.end(run, outcome, attempt=run.attempt)) is None:
+        try:
+            ended = await patiently(lambda: self._endings.end(run, outcome, attempt=run.attempt))
+        except DatabaseUnreachableError as outage:
+            self._shop.cards.pause([run.id], str(outage))
+            raise
+        if ended is None:
             log.info("Run %s had ended already, or another process has it", run.id)
 
     async def _shielded(self, work: Coroutine[None, None, None]) -> None:
@@ -212,7 +224,7 @@ class Runner:
     def _measured(self, outcome: Outcome, progress: Progress, clock: WorkClock) -> Outcome:
         """Fill in the counts, if this attempt got far enough to have any."""
         outcome = replace(outcome, seconds_used=clock.used())
-        if not progress.answers:
+        if not (progress.answers or progress.usage.total):
             return outcome
         return replace(
             outcome,
@@ -220,7 +232,7 @@ class Runner:
             output_tokens=progress.usage.output,
             discounted_tokens=progress.usage.discount,
             tool_calls=progress.tool_calls,
-            model=progress.answers[-1].model,
+            model=progress.model,
             transcript=progress.transcript(),
         )
 
@@ -240,6 +252,7 @@ def _outcome(result: AgentResult, clock: WorkClock) -> Outcome:
         status=result.status,
         text=result.text,
         error=result.error,
+        degraded=result.degraded,
         input_tokens=result.usage.all_input,
         output_tokens=result.usage.output,
         discounted_tokens=result.usage.discount,

@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import inf
 
 from bot.platforms.base import Outlet, RunCard
 from bot.tasks import Tasks
@@ -40,4 +41,4 @@ class ShownCards:
             async with self.database.transaction() as tx:
                 await cards.keep(tx, run_id, message_id)
 
-        await patiently(keep)
+        await patiently(keep, seconds=inf)

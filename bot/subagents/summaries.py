@@ -41,12 +41,12 @@ class Summaries:
     """Shortens results with one further question to the run's model, within its budget.
 
     Attributes:
-        model_of: Gives the provider that a run's row names.
+        model_of: Gives what to ask for the provider and the model that a run's row names.
     """
 
     database: Database
     agents: Agents
-    model_of: Callable[[str], Model]
+    model_of: Callable[[str, str], Model]
     now: Clock
 
     async def shorten(self, run: Run, outcome: Outcome, clock: WorkClock) -> Outcome:
@@ -100,7 +100,9 @@ class Summaries:
         """Return the summary, empty when none came, and what it cost."""
         try:
             async with asyncio.timeout(seconds):
-                answer = await self.model_of(run.provider or "").ask(question)
+                model = self.model_of(run.provider or "", question.model)
+                asked = replace(question, seconds=seconds, background=run.mode != "sync")
+                answer = await model.ask(asked)
         except TimeoutError:
             # The provider was at work and may charge for it.
             return "", Usage(input=estimate_tokens(question.messages))

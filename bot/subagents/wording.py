@@ -3,7 +3,9 @@
 from dataclasses import dataclass
 
 from bot.agent.sanitizer import one_line
+from bot.run_texts import counted, status_text
 from bot.subagents.limits import spoken
+from bot.subagents.requests import BUDGET_SOURCE
 from bot.values import Json, RunStatus, short
 from db.runs import Run
 from db.users import User
@@ -11,29 +13,6 @@ from db.users import User
 STOPPED_BY_ADMIN = "It was stopped by an admin."
 #: Longest shown name, in characters.
 MAX_NAME = 60
-
-MARKS = {
-    RunStatus.QUEUED: "⚪",
-    RunStatus.ACCEPTED: "⚪",
-    RunStatus.RUNNING: "🟡",
-    RunStatus.WAITING_APPROVAL: "🟠",
-    RunStatus.WAITING_INPUT: "🟠",
-    RunStatus.COMPLETED: "🟢",
-    RunStatus.CANCELLED: "⚫",
-    RunStatus.TIMEOUT: "⏱",
-}
-
-WORDS = {
-    RunStatus.COMPLETED: "completed",
-    RunStatus.FAILED: "failed",
-    RunStatus.TIMEOUT: "ran out of time",
-    RunStatus.CANCELLED: "was stopped",
-    RunStatus.BUDGET_EXCEEDED: "ran out of tokens",
-    RunStatus.MAX_TOOL_CALLS: "reached its tool calls",
-    RunStatus.MAX_STEPS: "reached its steps",
-    RunStatus.STALLED: "stalled",
-    RunStatus.LOST: "was lost",
-}
 
 #: Limits at which a run writes its last report.
 LIMITS = frozenset(
@@ -53,6 +32,7 @@ class Outcome:
     Attributes:
         text: Its report, or the part of it that there is.
         error: Why it did not complete; empty when it did.
+        degraded: It completed, but every tool call that it made was refused or failed.
         summary: What the text was shortened to for the one who asked; empty when it was not.
     """
 
@@ -60,6 +40,7 @@ class Outcome:
     text: str = ""
     summary: str = ""
     error: str = ""
+    degraded: bool = False
     input_tokens: int | None = None
     output_tokens: int | None = None
     discounted_tokens: int | None = None
@@ -75,17 +56,12 @@ class Outcome:
         return used - (self.discounted_tokens or 0)
 
 
-def mark(status: RunStatus) -> str:
-    """Return the sign of a state."""
-    return MARKS.get(status, "🔴")
-
-
 def title(run: Run) -> str:
     """Return the first line of an announcement."""
-    words = WORDS.get(run.status, str(run.status))
+    icon, words = status_text(run.status, degraded=run.degraded)
     if run.status in LIMITS and run.result:
         words += " (partial report)"
-    return f"{mark(run.status)} Sub-agent {words}: “{run.label}” ({short(run.id)})"
+    return f"{icon} Sub-agent {words}: “{run.label}” ({short(run.id)})"
 
 
 def footer(run: Run) -> str:
@@ -93,7 +69,7 @@ def footer(run: Run) -> str:
     parts = [
         f"{run.weighted_tokens:,} of {run.token_budget:,} tokens",
         spoken(run.seconds_used),
-        f"{run.tool_call_count} tool calls" if run.tool_call_count != 1 else "1 tool call",
+        counted(run.tool_call_count, "tool call"),
     ]
     if run.model:
         parts.append(run.model)
@@ -106,19 +82,38 @@ def reason(run: Run, outcome: Outcome) -> str:
     key = "timeout_minutes" if run.mode == "async" else "subagents.sync_timeout_seconds"
     texts = {
         RunStatus.TIMEOUT: f"It was stopped at its limit of {minutes} (`{key}`).",
-        RunStatus.BUDGET_EXCEEDED: (
-            f"It used {outcome.weighted_tokens:,} of its {run.token_budget:,} tokens "
-            "(`token_budget`, at most `subagents.max_token_budget`)."
-        ),
+        RunStatus.BUDGET_EXCEEDED: _budget_reason(run, outcome.weighted_tokens),
         RunStatus.MAX_TOOL_CALLS: (
-            f"It made all {outcome.tool_calls or 0} tool calls that a run may make "
+            f"It made all {counted(outcome.tool_calls or 0, 'tool call')} that a run may make "
             "(`subagents.max_tool_calls_per_run`)."
         ),
-        RunStatus.MAX_STEPS: f"It took all its {run.max_steps} steps (`max_turns`).",
+        RunStatus.MAX_STEPS: f"It took all its {counted(run.max_steps, 'step')} (`max_turns`).",
         RunStatus.CANCELLED: "It was stopped on request.",
         RunStatus.LOST: "Its process ended more than two hours ago and it was not taken up again.",
     }
+    if outcome.degraded:
+        texts[RunStatus.COMPLETED] = "Every tool call that it made was refused or failed."
     return outcome.error or texts.get(outcome.status, "")
+
+
+#: What to change for a larger budget, by what set it.
+_BUDGETS = {
+    "request": "`token_budget` of the request, at most `subagents.max_token_budget`",
+    "agent": "`token_budget` in the agent's file, at most `subagents.max_token_budget`",
+    "cap": "`subagents.max_token_budget`",
+    "parent": "what the run that asked for it had left",
+}
+
+
+def _budget_reason(run: Run, used: int) -> str:
+    text = f"It used {used:,} of its {counted(run.token_budget, 'token')}"
+    if used < run.token_budget:
+        text += (
+            f"; the other {run.token_budget - used:,} were reserved for its report and did not "
+            "suffice for another step"
+        )
+    source = run.metadata.get(BUDGET_SOURCE)
+    return f"{text} ({_BUDGETS.get(str(source), '`subagents.default_token_budget`')})."
 
 
 def shown_name(user: User | None) -> str:

@@ -6,9 +6,10 @@ from collections.abc import AsyncIterator
 import pytest
 
 from bot.subagents.active import ActiveRun, ActiveRuns, RunInbox, Why
+from bot.subagents.requests import PRIVATE
 from bot.tasks import Tasks
 from bot.values import Identity
-from db import run_messages
+from db import run_messages, runs
 from db.database import Database
 from tests.fakes.clock import FakeClock
 from tests.fakes.rows import meet, store_run
@@ -110,3 +111,22 @@ async def test_the_inbox_looks_for_mail_when_it_is_told_to_and_then_once(
 
     assert await inbox.take() == [("m1", "Hurry.")]
     assert await inbox.take() == ()
+
+
+async def test_a_message_with_private_material_makes_the_run_private_when_it_is_taken(
+    at_work: AtWork, database: Database, clock: FakeClock, alice: Identity
+) -> None:
+    await meet(database, alice, clock())
+    run_id = await store_run(database, alice, clock())
+    run = await at_work.begin(run_id)
+    inbox = RunInbox(database, run_id, run)
+    async with database.transaction() as tx:
+        current = await runs.hold(tx, run_id)
+        assert current is not None
+        await runs.add_metadata(tx, current, {PRIVATE: True})
+    before = inbox.private
+
+    at_work.active.mail_for(run_id)
+    await inbox.take()
+
+    assert (before, inbox.private) == (False, True)

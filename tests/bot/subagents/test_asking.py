@@ -5,9 +5,13 @@ from dataclasses import replace
 
 import pytest
 
+from bot.agent.messages import ToolResult
+from bot.agent.toolbox import Toolbox
 from bot.errors import FencedError
 from bot.subagents.asking import MOST_UNHEARD
 from bot.values import Identity, RunStatus
+from db import run_questions
+from db.runs import Run
 from skills.base import Effects
 from tests.fakes.asking import Asked, letter
 from tests.fakes.clock import FakeClock
@@ -101,7 +105,7 @@ async def test_a_yes_counts_for_the_arguments_that_were_shown(
     asking = asked.asking(run, alice)
     await asked.put(asking, run, "1.0", status="yes")
 
-    told = await asking.permit(asked.mail(), letter("9.9"), asked.context(run, alice), "so")
+    told = await asked.permit_call(asking, letter("9.9"), asked.context(run, alice))
 
     assert "mail was not called" in told
 
@@ -158,3 +162,85 @@ async def test_of_many_questions_at_once_three_are_asked_one_after_the_other(
     assert len(asked.outlet.questions) == 3
     assert sum("skipped the question" in text for text in told) == 3
     assert sum("You have asked 3 questions, and a run may ask 3." in text for text in told) == 17
+
+
+# -- several calls of one step ---------------------------------------------------------------------
+
+
+async def both(asked: Asked, box: Toolbox, run: Run, user: Identity) -> list[ToolResult]:
+    """Make two calls of one step at once, as the agent does; return their results."""
+    calls = [(letter(each), asked.context(run, user, each)) for each in ("1.0", "1.1")]
+    await box.begin_step(
+        [(call, context) for call, context in calls if not await box.may_have_begun(call, context)]
+        if run.attempt > 1
+        else calls
+    )
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(box.call(call, context)) for call, context in calls]
+    return [task.result() for task in tasks]
+
+
+@pytest.mark.parametrize(
+    ("choice", "posted"), [("yes", ["1.0", "1.1"]), ("all", ["1.0", "1.1"]), ("no", [])]
+)
+async def test_all_calls_of_one_step_are_one_question(
+    asked: Asked, alice: Identity, choice: str, posted: list[str]
+) -> None:
+    run = await asked.run(alice)
+    asking = asked.asking(run, alice)
+    box = asked.toolbox(asking, asked.mail())
+    working = asked.tasks.start(both(asked, box, run, alice), name="both")
+    question = await asked.outlet.asked()
+    await asked.choose(alice, question.id, choice)
+    async with asyncio.timeout(10):
+        results = await working
+
+    assert "may it make these 2 calls?" in question.text
+    assert '- `mail(to="1.0")`' in question.text
+    assert '- `mail(to="1.1")`' in question.text
+    assert sorted(each["to"] for each in asked.posted) == posted
+    assert [result.failed for result in results] == [not posted] * 2
+    assert len(asked.outlet.questions) == 1
+    async with asked.database.snapshot() as tx:
+        assert await run_questions.permitted(tx, run.id, "mail") is (choice == "all")
+
+
+async def test_one_question_that_nobody_answered_counts_once_for_all_its_calls(
+    asked: Asked, clock: FakeClock, alice: Identity
+) -> None:
+    run = await asked.run(alice)
+    box = asked.toolbox(asked.asking(run, alice), asked.mail())
+    working = asked.tasks.start(both(asked, box, run, alice), name="both")
+    await asked.is_shown((await asked.outlet.asked()).id)
+    clock.advance(601)
+    async with asyncio.timeout(10):
+        results = await working
+
+    assert all("did not answer within 10 minutes" in result.text for result in results)
+    async with asked.database.snapshot() as tx:
+        assert await run_questions.count(tx, run.id, status="expired") == 1
+
+
+@pytest.mark.parametrize("answered", [False, True])
+async def test_after_a_restart_the_one_question_stands_for_all_its_calls_still(
+    asked: Asked, alice: Identity, *, answered: bool
+) -> None:
+    run = await asked.run(alice)
+    first = asked.toolbox(asked.asking(run, alice), asked.mail())
+    async with asked.going(both(asked, first, run, alice)):
+        question = await asked.outlet.asked()
+        await asked.is_shown(question.id)
+    if answered:
+        await asked.choose(alice, question.id, "yes")
+    again = await asked.office.begin(run)
+    box = asked.toolbox(asked.asking(again, alice), asked.mail())
+    working = asked.tasks.start(both(asked, box, again, alice), name="again")
+    if not answered:
+        await asked.outlet.asked(2)
+        await asked.choose(alice, question.id, "yes")
+    async with asyncio.timeout(10):
+        results = await working
+
+    assert [result.failed for result in results] == [False, False]
+    assert sorted(each["to"] for each in asked.posted) == ["1.0", "1.1"]
+    assert {each.id for each in asked.outlet.questions} == {question.id}

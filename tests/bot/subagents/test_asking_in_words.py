@@ -9,11 +9,12 @@ import pytest
 from bot.agent import subjects
 from bot.agent.messages import ToolCall
 from bot.logs import MASK
-from bot.subagents.asking import MOST_SHOWN, spelled
+from bot.subagents.asking import MOST_SHOWN
+from bot.subagents.shown_calls import spelled
 from bot.values import Identity
 from tests.fakes.asking import Asked
 
-KEY = "sk-ant-" + "a1" * 12
+KEY = "sk-" + "0123456789abcdef" * 2
 TOKEN = "ghp_" + "a1" * 18
 PRESS = "The admin has approved this already: press Allow for this run."
 
@@ -74,7 +75,7 @@ async def test_a_call_too_long_to_be_shown_whole_is_refused_and_not_asked(
     asking = asked.asking(run, alice)
     call = ToolCall("1", "mail", {"to": "x" * MOST_SHOWN})
 
-    told = await asking.permit(asked.mail(), call, asked.context(run, alice), "it must be so")
+    told = await asked.permit_call(asking, call, asked.context(run, alice))
 
     assert "too long to be shown" in told
     assert asked.posted == []

@@ -23,7 +23,7 @@ from tests.fakes.stored import Stored
 from tests.fakes.watched_database import WatchedDatabase
 
 TABLES = (messages, outbox, turns)
-KEY = "sk-" + "a" * 20
+KEY = "sk-" + "0123456789abcdef" * 2
 
 
 @pytest.fixture

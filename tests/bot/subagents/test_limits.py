@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from bot.errors import LimitReachedError
+from bot.run_texts import counted
 from bot.subagents.limits import (
     Admission,
     DelegationRateLimit,
@@ -87,21 +88,22 @@ def test_a_run_is_refused_only_at_a_cap_that_is_named_with_what_is_used(
     match refusal.limit:
         case "subagents.spawn_rate_limit.max_requests":
             assert usage.started_in_window >= rate.max_requests
-            assert f"{usage.started_in_window} of {rate.max_requests} runs" in text
+            assert f"{usage.started_in_window} of {counted(rate.max_requests, 'run')}" in text
             assert spoken(rate.window_seconds) in text
             assert may_queue
         case "subagents.delegation_rate_limit.max_requests":
             delegated = caps.delegation_rate_limit
             assert usage.started_in_window >= delegated.max_requests
-            assert f"{usage.started_in_window} of {delegated.max_requests} tasks" in text
+            assert f"{usage.started_in_window} of {counted(delegated.max_requests, 'task')}" in text
             assert spoken(delegated.window_seconds) in text
             assert not may_queue
         case "subagents.max_concurrent_per_user":
             assert usage.running >= caps.max_concurrent_per_user
-            assert f"{usage.running} of your {caps.max_concurrent_per_user} runs" in text
+            most = counted(caps.max_concurrent_per_user, "run")
+            assert f"{usage.running} of your {most}" in text
         case "subagents.max_concurrent_global":
             assert usage.running_global >= caps.max_concurrent_global
-            assert f"{caps.max_concurrent_global} slots" in text
+            assert counted(caps.max_concurrent_global, "slot") in text
         case "subagents.max_queued_per_user":
             assert may_queue
             assert usage.queued >= caps.max_queued_per_user
@@ -153,6 +155,20 @@ def test_at_the_rate_one_is_told_when_the_next_is_possible() -> None:
     assert raised.value.retry_after_seconds == 600
     assert str(raised.value) == (
         "You have started 10 of 10 runs in the last 1 h; the next one is possible in 10 min."
+    )
+
+
+def test_sixty_tasks_an_hour_may_be_delegated() -> None:
+    ago = NOW - timedelta(minutes=59)
+    almost = Usage(started_in_window=59, oldest_in_window=ago)
+    assert decide(SubagentSettings(), almost, NOW, may_queue=False) is Admission.ADMITTED
+
+    full = Usage(started_in_window=60, oldest_in_window=ago)
+    with pytest.raises(LimitReachedError) as raised:
+        decide(SubagentSettings(), full, NOW, may_queue=False)
+
+    assert str(raised.value) == (
+        "I have delegated 60 of 60 tasks in the last 1 h; the next one is possible in 1 min."
     )
 
 

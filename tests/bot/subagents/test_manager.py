@@ -13,7 +13,7 @@ from bot.errors import (
     NotFoundError,
 )
 from bot.events import RunCancelled, RunSpawned
-from bot.subagents.requests import RunRequest
+from bot.subagents.requests import PRIVATE, RunRequest
 from bot.values import Identity, Place, Role, RunStatus, short
 from db import run_messages, whiteboard
 from db.database import Database, DatabaseSettings
@@ -286,6 +286,20 @@ async def test_a_message_waits_for_the_next_step_of_its_run(
     assert said.startswith("Queued for “flock”")
     async with office.database.snapshot() as tx:
         assert [text for _, text in await run_messages.unread(tx, run.id)] == ["Hurry\ufffd up"]
+
+
+async def test_a_message_written_from_private_material_makes_its_run_private(
+    office: FakeOffice, alice: Identity
+) -> None:
+    run = await office.spawn(alice, label="flock")
+
+    await office.manager.send("flock", "Hurry", model_of(alice, call_key=("turn", "1.0")))
+    before = (await office.read(run)).metadata
+    knows = model_of(alice, call_key=("turn", "1.1"), private=True)
+    await office.manager.send("flock", "The code is 4711", knows)
+
+    after = (await office.read(run)).metadata
+    assert (before.get(PRIVATE), after) == (None, {**before, PRIVATE: True})
 
 
 async def test_a_message_to_a_run_that_is_over_is_not_taken(

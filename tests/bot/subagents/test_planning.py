@@ -10,7 +10,7 @@ from bot.agent.definition import AgentDefinition
 from bot.errors import BadRequestError
 from bot.subagents.limits import SubagentSettings
 from bot.subagents.planning import MAX_TASK, Plan, Planner, label_for
-from bot.subagents.requests import Caller, RunRequest
+from bot.subagents.requests import BUDGET_SOURCE, Caller, RunRequest
 from bot.values import Identity, Json, Place, Role
 from tests.fakes.agents import FakeAgents
 
@@ -121,6 +121,21 @@ def test_an_agent_brings_its_own_numbers(caller: Caller) -> None:
     assert made.notes == []
 
 
+@pytest.mark.parametrize(
+    ("request_", "source"),
+    [
+        ({}, None),
+        ({"agent": "reader"}, "agent"),
+        ({"agent": "reader", "token_budget": 9_000}, "request"),
+        ({"token_budget": 10**9}, "cap"),
+    ],
+)
+def test_what_set_the_budget_is_kept(
+    caller: Caller, request_: dict[str, Any], source: str | None
+) -> None:
+    assert plan(caller, **request_).values["metadata"].get(BUDGET_SOURCE) == source
+
+
 def test_what_is_asked_for_goes_before_what_the_agent_brings(caller: Caller) -> None:
     values = plan(
         caller,
@@ -141,6 +156,7 @@ def test_what_is_asked_for_goes_before_what_the_agent_brings(caller: Caller) -> 
         3,
     )
     assert (values["provider"], values["model"]) == ("openai", "small")
+    assert values["metadata"] == {"asked_model": ["openai", "small"], "budget_source": "request"}
 
 
 def test_more_than_there_is_gets_clamped_and_says_so(caller: Caller) -> None:
@@ -153,7 +169,7 @@ def test_more_than_there_is_gets_clamped_and_says_so(caller: Caller) -> None:
         50,
     )
     assert made.notes == [
-        "You asked for 99.5 minutes; a run gets 10 at most.",
+        "You asked for 1 h 39 min; a run gets 10 min at most.",
         "You asked for 1,000,000 tokens; a run gets 200,000 at most.",
         "You asked for 500 steps; a run gets 50 at most.",
     ]

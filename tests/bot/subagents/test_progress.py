@@ -168,6 +168,18 @@ def test_after_its_end_a_card_moves_no_more(background: Watch) -> None:
     assert background.newest.status is RunStatus.COMPLETED
 
 
+def test_what_a_run_waits_for_is_shown_until_it_goes_on(background: Watch) -> None:
+    background.moves("waiting", content="⏳ Acme is busy. I go on by myself in 40 s.")
+    waits = background.newest.line
+    background.moves("step")
+    goes_on = background.newest.line
+    background.moves("waiting", content="⏳ Acme is busy. I go on by myself in 40 s.")
+    background.ends(RunStatus.CANCELLED)
+
+    assert waits.startswith("⏳ Acme is busy")
+    assert (goes_on, background.newest.line) == ("", "")
+
+
 # --- what another process does with a run ---------------------------------------------------------
 
 

@@ -1,6 +1,7 @@
 """People see their own runs, whatever they type; admins see all, and it is written down."""
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
 
 import pytest
 from sqlalchemy import select
@@ -18,13 +19,15 @@ from bot.errors import AmbiguousError, NotAllowedError, NotFoundError
 from bot.subagents.records import Records
 from bot.subagents.requests import Caller
 from bot.tasks import Tasks
-from bot.values import Identity, Place, Role, RunStatus, short
+from bot.values import Identity, Json, Place, Role, RunStatus, short
 from db import run_messages, runs
 from db.database import Database, DatabaseSettings
 from db.places import place_columns
 from db.runs import Run
 from db.steps import Step, StepWriter
 from db.tables import audit
+from skills.subagents import _watching as watching_tools
+from tests.fakes.around import caller as tool_caller
 from tests.fakes.clock import FakeClock
 from tests.fakes.office import caller, model_of
 from tests.fakes.stored import Stored
@@ -40,7 +43,7 @@ LINES = [
     "task: Count sheep",
     "told: Count <b>",
     "said: Let me look.",
-    "→ look({'at': 'sheep'})",
+    "→ look(at: sheep)",
     "← three",
     "✗ gone",
     "told: Hurry.",
@@ -113,7 +116,7 @@ async def test_several_that_fit_are_listed(
 
     assert "fits several runs" in str(caught.value)
     for run in several:
-        assert f"- {short(run.id)} “{run.label}” (accepted)" in str(caught.value)
+        assert f"- {short(run.id)} “{run.label}” (starting)" in str(caught.value)
 
 
 async def test_the_run_of_another_and_one_that_is_not_there_are_answered_alike(
@@ -261,7 +264,12 @@ async def take_steps(database: Database, run: Run) -> None:
     writer = StepWriter(database, tasks)
     pairs: list[tuple[Message, Message]] = [(TALK[0], TALK[1]), (TALK[2], TALK[3])]
     for seq, (received, answer) in enumerate(pairs):
-        body = {"received": to_json(received), "answer": to_json(answer)}
+        body: Json = {
+            "received": to_json(received),
+            "answer": to_json(answer),
+            "limit": None,
+            "read": [],
+        }
         await writer.write(
             Step(
                 table="runs",
@@ -289,9 +297,26 @@ async def test_a_log_shows_the_steps_of_a_run_at_work_and_the_same_when_it_is_ov
     over = await records.log("last", caller(alice))
 
     assert list(going.lines) == LINES
-    assert list(over.lines) == LINES
+    assert list(over.lines) == [*LINES, "ended: completed"]
     assert over.run.status is RunStatus.COMPLETED
     assert (await records.info("last", caller(alice))).steps == 2
+
+
+async def test_a_log_shows_the_characters_that_results_stand_for(
+    records: Records, stored: Stored, alice: Identity
+) -> None:
+    result = ToolResult("1", "if a &lt; b &amp;&amp; c: &amp;lt;", failed=False)
+    await stored.run(alice, label="a<b", transcript=[to_json(ToolResults((result,)))])
+    tools = {tool.name: tool for tool in watching_tools(records)}
+
+    page = await records.log("last", caller(alice))
+    text = await tools["sessions_log"].run(
+        replace(tool_caller(run_id=None), user=alice), {"run_id": "last"}
+    )
+
+    assert page.lines[1] == "← if a < b && c: &lt;"
+    assert "“a&lt;b”" in text
+    assert "← if a &lt; b &amp;&amp; c: &amp;lt;" in text
 
 
 async def test_a_log_is_read_in_pages_and_beyond_the_last_is_the_last(

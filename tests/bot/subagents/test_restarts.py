@@ -2,14 +2,17 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from datetime import timedelta
 
 import pytest
+from sqlalchemy import update
 
 from bot.subagents import restarts
 from bot.subagents.restarts import Restarts
 from bot.tasks import Tasks
 from db import crashes, workers
 from db.database import Database
+from db.tables import workers as table
 
 
 @pytest.fixture
@@ -45,6 +48,18 @@ async def test_interrupted_work_waits_after_the_second_crash_and_not_after_the_f
 
     assert not await must_wait(database, gate, "a")
     assert await must_wait(database, gate, "b")
+
+
+@pytest.mark.parametrize(("minutes", "waits"), [(9, True), (11, False)])
+async def test_a_crash_counts_for_ten_minutes(
+    database: Database, tasks: Tasks, minutes: int, waits: bool
+) -> None:
+    await crash(database, "first", "second")
+    async with database.transaction() as tx:
+        ago = workers.time_of(tx, ago=timedelta(minutes=minutes))
+        await tx.execute(update(table).where(table.c.id == "first").values(crashed_at=ago))
+
+    assert await must_wait(database, Restarts(tasks), "a") is waits
 
 
 async def test_the_next_one_starts_when_the_one_before_made_a_step_or_is_over(tasks: Tasks) -> None:

@@ -49,7 +49,7 @@ class Room:
         summaries = Summaries(
             database=self._database,
             agents=FakeAgents({"general": AGENT}),
-            model_of=lambda _: model,
+            model_of=lambda *_: model,
             now=self._clock,
         )
         return await summaries.shorten(run, outcome, clock or WorkClock(60.0))
@@ -74,6 +74,17 @@ async def test_a_long_result_gets_a_summary_beside_it_which_is_kept_and_paid_for
     kept = await room.stored.read_run(room.run_id)
     assert summary_in(kept.metadata) == "Sheep."
     assert kept.tokens == 195
+
+
+@pytest.mark.parametrize(("mode", "background"), [("sync", False), ("async", True)])
+async def test_where_a_turn_waits_for_the_summary_it_is_asked_for_like_a_turn(
+    room: Room, mode: str, background: bool
+) -> None:
+    model = ScriptedModel(says("Sheep."))
+
+    await room.shorten(model, mode=mode)
+
+    assert model.last.background is background
 
 
 async def test_what_an_attempt_before_a_crash_has_shortened_is_not_shortened_again(

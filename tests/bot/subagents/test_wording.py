@@ -5,7 +5,9 @@ from datetime import UTC, datetime
 
 import pytest
 
-from bot.subagents.wording import Outcome, footer, mark, reason, report, title
+from bot.run_texts import status_text
+from bot.subagents.requests import BUDGET_SOURCE
+from bot.subagents.wording import Outcome, footer, reason, report, title
 from bot.values import Place, RunStatus
 from db.runs import Run
 
@@ -33,6 +35,7 @@ RUN = Run(
     provider="offline",
     result="Twelve.",
     error=None,
+    degraded=False,
     input_tokens=12_000,
     output_tokens=345,
     discounted_tokens=0,
@@ -63,7 +66,7 @@ FINAL = [status for status in RunStatus if status.final]
 def test_a_title_says_in_words_how_it_ended(status: RunStatus) -> None:
     said = title(replace(RUN, status=status, result="I am completed!"))
 
-    assert said.startswith(f"{mark(status)} Sub-agent ")
+    assert said.startswith(f"{status_text(status).icon} Sub-agent ")
     assert said.endswith(": “sheep” (1a2b3c4d)")
     assert "_" not in said
     assert ("completed" in said) == (status is RunStatus.COMPLETED)
@@ -94,13 +97,31 @@ def test_the_footer_tells_tokens_time_tools_and_model() -> None:
 
 
 @pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        ("request", "(`token_budget` of the request, at most `subagents.max_token_budget`)."),
+        ("agent", "(`token_budget` in the agent's file, at most `subagents.max_token_budget`)."),
+        ("cap", "(`subagents.max_token_budget`)."),
+        ("parent", "(what the run that asked for it had left)."),
+    ],
+)
+def test_the_key_of_a_budget_is_the_one_that_set_it(source: str, said: str) -> None:
+    run = replace(RUN, metadata={BUDGET_SOURCE: source})
+    spent = Outcome(status=RunStatus.BUDGET_EXCEEDED, input_tokens=50_000, output_tokens=100)
+
+    told = reason(run, spent)
+
+    assert told == f"It used 50,100 of its 50,000 tokens {said}"
+
+
+@pytest.mark.parametrize(
     ("status", "said"),
     [
         (RunStatus.TIMEOUT, "It was stopped at its limit of 5 min (`timeout_minutes`)."),
         (
             RunStatus.BUDGET_EXCEEDED,
-            "It used 49,000 of its 50,000 tokens (`token_budget`, at most "
-            "`subagents.max_token_budget`).",
+            "It used 49,000 of its 50,000 tokens; the other 1,000 were reserved for its report and "
+            "did not suffice for another step (`subagents.default_token_budget`).",
         ),
         (
             RunStatus.MAX_TOOL_CALLS,

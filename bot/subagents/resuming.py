@@ -1,0 +1,219 @@
+"""Continues runs that did not complete: a new run begins with the transcript of the old one."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from bot.agent.context import fit, noted
+from bot.agent.journal import entries_of
+from bot.agent.messages import (
+    Answer,
+    Message,
+    StopReason,
+    ToolCall,
+    ToolResult,
+    ToolResults,
+    UserMessage,
+    from_json,
+    to_json,
+)
+from bot.agent.progress import Progress
+from bot.agent.sanitizer import for_model, one_line
+from bot.errors import BadRequestError
+from bot.run_texts import status_text
+from bot.subagents.shown_calls import question_id
+from bot.values import Json, RunStatus, derived_run_id, short
+from db import run_messages, run_questions, runs, steps
+from db.database import Transaction
+from db.runs import Run
+
+#: The part of a run's token budget that the carried transcript may take in its first prompt.
+SHARE_OF_BUDGET = 1 / 3
+LEAST_TOKENS = 1_000
+#: Calls and runs that are listed, and the characters of each.
+MOST_CALLS, CALL_CHARACTERS = 60, 150
+RESULT_CHARACTERS = 4_000
+
+NOTE = (
+    "An earlier run of this task ended: {words}. This run continues it. What the earlier run did "
+    "is written above: a call with a result is done, so do not make it again. Time, tokens and "
+    "tool calls are counted anew. Finish the task, and report on all of it, with what the earlier "
+    "run found."
+)
+NOTHING_DONE = "An earlier run of this task ended before it did anything: {words}."
+MAY_HAVE_RUN = (
+    "{tool} may have run: the earlier run ended before its result was stored. If it only reads, "
+    "call it again. If it changes something, check what it changed first, and tell the person."
+)
+NOT_CALLED = "{tool} was not called: the earlier run ended while this call waited for a yes."
+LEFT_OUT = "Calls of the earlier run that are left out above. They were made:\n{calls}"
+UNREAD = "A message from your person, which the earlier run did not read:\n{text}"
+STARTED = "Runs that the earlier run started. You cannot reach them:\n{runs}"
+
+
+def continuation_id(run_id: str) -> str:
+    """Return the id of the run that continues a run: there is one at most."""
+    return derived_run_id(run_id, "resume")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Carried:
+    """What a run takes over from the run that it continues.
+
+    Attributes:
+        foreign: It holds content that neither the user nor the bot wrote.
+        private: It holds private material.
+    """
+
+    messages: tuple[Message, ...]
+    foreign: bool
+    private: bool
+
+    @property
+    def document(self) -> Json:
+        """The messages as a JSON document, for the steps table."""
+        return {"messages": [to_json(message) for message in self.messages]}
+
+
+def check(run: Run) -> None:
+    """Refuse to continue a run that goes on or that completed.
+
+    Raises:
+        BadRequestError: The text says why, and what would work.
+    """
+    if run.status.resumable:
+        return
+    named = f"“{run.label}” ({short(run.id)})"
+    if run.status is RunStatus.COMPLETED:
+        raise BadRequestError(
+            f"{named} is completed: there is nothing to resume. `/subagents read {short(run.id)}` "
+            "shows its result; ask for a new run if you want more."
+        )
+    raise BadRequestError(
+        f"{named} is not over: {status_text(run.status).words}. Only a run that failed, was "
+        "stopped or reached a limit can be resumed."
+    )
+
+
+async def carried(tx: Transaction, run: Run) -> Carried:
+    """Return what a run that continues this one takes over.
+
+    Raises:
+        BadRequestError: Its steps are not stored any more, or the model refused the task.
+    """
+    rows = await steps.load(tx, run.id)
+    if (rows and rows[0][0] != 0) or (not rows and run.tool_call_count):
+        raise BadRequestError(
+            f"What “{run.label}” ({short(run.id)}) did is not stored any more, so it cannot be "
+            "resumed. Start a new run."
+        )
+    progress = Progress()
+    progress.begin([], entries_of(rows))
+    if progress.halt is not None and progress.halt.refused:
+        raise BadRequestError(
+            f"The model refused to go on with “{run.label}” ({short(run.id)}). Start a new run "
+            "with another task."
+        )
+    before = await steps.carried(tx, run.id) or {"messages": []}
+    messages = [*map(from_json, before["messages"]), *progress.messages]
+    if messages and isinstance(messages[-1], Answer) and messages[-1].stop is StopReason.PAUSE:
+        # The provider's blocks of an unfinished answer can only be continued by themselves.
+        messages[-1] = replace(messages[-1], text=messages[-1].text or "…", native=None)
+    if calls := progress.open_calls():
+        messages.append(ToolResults(await _results(tx, run, progress, calls)))
+    words = status_text(run.status).words
+    notes = [(NOTE if messages else NOTHING_DONE).format(words=words)]
+    notes += [UNREAD.format(text=text) for _, text in await run_messages.unread(tx, run.id)]
+    started = await runs.started_by(tx, run.id)
+    if started:
+        notes.append(STARTED.format(runs="\n".join(map(_line, reversed(started)))))
+    last = messages.pop() if messages and isinstance(messages[-1], ToolResults) else None
+    messages.append(noted(last, "\n\n".join(notes)))
+    results = [each for one in messages if isinstance(one, ToolResults) for each in one.results]
+    return Carried(
+        messages=tuple(messages),
+        foreign=bool(started) or any(result.foreign for result in results),
+        private=any(result.private for result in results),
+    )
+
+
+async def _results(
+    tx: Transaction, run: Run, progress: Progress, calls: Sequence[ToolCall]
+) -> tuple[ToolResult, ...]:
+    """Return results for the calls of a run's last answer: stored ones, or what became of them."""
+    kept = await _last_results(tx, run)
+    results = []
+    for index, call in enumerate(calls):
+        result = progress.stored_result(progress.steps, index) or kept.get(call.id)
+        if result is None:
+            asked = await run_questions.get(tx, question_id(run.id, f"{progress.steps}.{index}"))
+            waited = asked is not None and asked.used_at is None
+            text = NOT_CALLED if waited else MAY_HAVE_RUN
+            result = ToolResult(call.id, text.format(tool=call.name), failed=True)
+        results.append(result)
+    return tuple(results)
+
+
+async def _last_results(tx: Transaction, run: Run) -> dict[str, ToolResult]:
+    """Return the results that a run had got when it ended and that its model never read."""
+    last = [from_json(document) for document in (await runs.transcript(tx, run.id))[-1:]]
+    return {
+        result.call_id: result
+        for message in last
+        if isinstance(message, ToolResults)
+        for result in message.results
+    }
+
+
+def _line(run: Run) -> str:
+    """Return a nested run for the model, with its result if it has one."""
+    words = status_text(run.status, degraded=run.degraded).words
+    line = f"- {short(run.id)} “{run.label}”: {words}"
+    if not run.result:
+        return line
+    words = status_text(run.status).words
+    result = for_model(run.result, run_id=run.id, status=words, limit=RESULT_CHARACTERS)
+    return f"{line}\n{result}"
+
+
+def beginning(
+    task: UserMessage, document: Json | None, *, budget: int, result_characters: int
+) -> list[Message]:
+    """Return the messages with which a run begins: its task, and what it carries over.
+
+    A transcript that would take too much of the budget loses its older part, but not the list of
+    the calls that were made in it.
+
+    Args:
+        task: The first message.
+        document: What it carries over, as `Carried.document`; `None` for nothing.
+        budget: Its tokens.
+        result_characters: The most characters of a tool result.
+    """
+    if document is None:
+        return [task]
+    whole = [task, *map(from_json, document["messages"])]
+    tokens = max(LEAST_TOKENS, int(budget * SHARE_OF_BUDGET))
+    shown = list(fit(whole, tokens=tokens, result_characters=result_characters))
+    there = _answers(shown)
+    failed = {
+        result.call_id
+        for message in whole
+        if isinstance(message, ToolResults)
+        for result in message.results
+        if result.failed
+    }
+    left_out = [
+        f"- {one_line(f'{call.name}({call.arguments})', CALL_CHARACTERS)}"
+        + (" – failed" if call.id in failed else "")
+        for answer in _answers(whole)
+        for call in answer.calls
+        if answer not in there
+    ]
+    if left_out:
+        calls = "\n".join(left_out[-MOST_CALLS:])
+        shown[-1] = noted(shown[-1], LEFT_OUT.format(calls=calls))
+    return shown
+
+
+def _answers(messages: Sequence[Message]) -> list[Answer]:
+    return [message for message in messages if isinstance(message, Answer)]
