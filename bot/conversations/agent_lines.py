@@ -2,6 +2,7 @@
 
 from bot.agent.definition import AgentDefinition, Agents
 from bot.agent.sanitizer import one_line
+from bot.run_texts import counted
 from bot.subagents.limits import SubagentSettings, spoken
 
 MOST_TOOLS = 20
@@ -38,7 +39,8 @@ def _limits(agent: AgentDefinition, settings: SubagentSettings) -> str:
     minutes = min(minutes, settings.max_timeout_minutes)
     tokens = agent.token_budget or settings.default_token_budget
     tokens = min(tokens, settings.max_token_budget)
+    waited = spoken(settings.sync_timeout_seconds)
     return (
-        f"{agent.max_steps} steps, {spoken(minutes * 60)} ({spoken(settings.sync_timeout_seconds)} "
+        f"{counted(agent.max_steps, 'step')}, {spoken(minutes * 60)} ({waited} "
         f"when an answer waits for it), {tokens:,} tokens"
     )

@@ -11,7 +11,7 @@ from bot.platforms.base import Announcement, Outlet
 from bot.subagents.wording import shown_name
 from bot.tasks import Tasks
 from bot.values import Clock, Identity, Stopper
-from db import outbox, users
+from db import outbox, runs, users
 from db.database import Database, Transaction, patiently
 from db.outbox import Item
 from db.users import User
@@ -67,18 +67,20 @@ class Announcements:
                 item = await outbox.claim(tx, key, self._worker_id, self._now())
                 run_id = item.run_id if item else None
                 stopper = await users.stopper_of(tx, run_id) if run_id else None
-            return item is not None and await self._send(item, stopper)
+                run = await runs.get(tx, run_id) if run_id else None
+            resumable = run is not None and run.status.resumable
+            return item is not None and await self._send(item, stopper, resumable=resumable)
         finally:
             self._under_way.discard(key)
 
-    async def _send(self, item: Item, stopper: User | None) -> bool:
+    async def _send(self, item: Item, stopper: User | None, *, resumable: bool) -> bool:
         outlet = self._outlets.get(item.place.platform)
         if outlet is None:
             await self._failed(item, DeliveryError("This process does not serve that platform."))
             return False
         try:
             async with asyncio.timeout(SEND_SECONDS):
-                delivered = await outlet.announce(_announcement(item, stopper))
+                delivered = await outlet.announce(_announcement(item, stopper, resumable=resumable))
         except NotPresentError:
             await self._book(lambda tx: outbox.wait(tx, item))
             return False
@@ -154,7 +156,7 @@ class Announcements:
             self.deliver_soon(key)
 
 
-def _announcement(item: Item, stopper: User | None) -> Announcement:
+def _announcement(item: Item, stopper: User | None, *, resumable: bool) -> Announcement:
     return Announcement(
         key=item.key,
         place=item.place,
@@ -164,4 +166,5 @@ def _announcement(item: Item, stopper: User | None) -> Announcement:
         footer=item.footer,
         maybe_repeated=item.maybe_repeated,
         stopped_by=Stopper(stopper.identity, shown_name(stopper)) if stopper else None,
+        resumable=item.run_id or "" if resumable else "",
     )

@@ -15,8 +15,8 @@ from bot.conversations.access import scope_of
 from bot.conversations.inbound import Event
 from bot.errors import BotError, DeliveryError, ToolError
 from bot.platforms.base import CommandReply, Confirmation, Outlet
-from bot.subagents.asking import briefly_spelled, fingerprint, spelled
 from bot.subagents.requests import Caller
+from bot.subagents.shown_calls import briefly_spelled, fingerprint, spelled
 from bot.values import Clock, Identity, Json, Place, Role, derived_run_id
 from db import approvals, conversations, steps, turns, users, workers
 from db.approvals import Approval
@@ -24,6 +24,9 @@ from db.database import Database, Transaction
 from skills.base import Tool
 
 log = logging.getLogger(__name__)
+
+#: What is stored in the transaction of an answer.
+_Then = Callable[[Transaction], Awaitable[None]]
 
 EXPIRES_AFTER = timedelta(minutes=10)
 ASK_SECONDS = 60.0
@@ -189,13 +192,12 @@ class Approvals:
             return CommandReply(text=GONE, failed=True, refused=True)
         begins = self._begin(approval) if yes else None
         status = "approved" if yes else "denied"
-        closed = await self._close(approval.id, status, user, event, then=begins)
+        audited = self._audited(approval, user, begins)
+        closed = await self._close(approval.id, status, user, event, then=audited)
         if closed is None:
             return None
         if not closed:
             return CommandReply(text=GONE, failed=True, refused=True)
-        if approval.user_id != user.key:
-            await self._audit(approval, user)
         if not yes:
             await self._remember(approval, "The person said no; it was not done.")
             return CommandReply(text=f"Not done: {_briefly(approval)}.")
@@ -222,7 +224,7 @@ class Approvals:
         user: Identity,
         event: Event | None = None,
         *,
-        then: Callable[[Transaction], Awaitable[None]] | None = None,
+        then: _Then | None = None,
     ) -> bool | None:
         async def write(tx: Transaction) -> bool:
             first = await approvals.answer(
@@ -243,7 +245,7 @@ class Approvals:
         first = {"tool": approval.tool, "arguments": approval.arguments}
         return bool(calls[0] == first and all(self._find(each["tool"]) for each in calls))
 
-    def _begin(self, approval: Approval) -> Callable[[Transaction], Awaitable[None]]:
+    def _begin(self, approval: Approval) -> _Then:
         """Return what stores the turn that makes the approved calls, in the transaction of the yes.
 
         Its first step is there already: the calls. So they are made once, like those of any turn.
@@ -286,12 +288,17 @@ class Approvals:
         conversation_id = approval.context["conversation_id"]
         if not conversation_id:
             return
-        note = f"[{_briefly(approval)} was asked of the person. {escape_for_model(text)}]"
+        said = f"{_briefly(approval)} was asked of the person. {text}"
+        note = f"[{escape_for_model(said)}]"
         async with self._database.transaction() as tx:
             await conversations.say(tx, conversation_id, role="result", text=note, now=self._now())
 
-    async def _audit(self, approval: Approval, user: Identity) -> None:
-        async with self._database.transaction() as tx:
+    def _audited(self, approval: Approval, user: Identity, begins: _Then | None) -> _Then | None:
+        """Return what is stored with an answer: for another user's question an audit row too."""
+        if approval.user_id == user.key:
+            return begins
+
+        async def write(tx: Transaction) -> None:
             await workers.note(
                 tx,
                 user_id=user.key,
@@ -300,6 +307,10 @@ class Approvals:
                 detail=f"confirmation of {approval.user_id}",
                 now=self._now(),
             )
+            if begins is not None:
+                await begins(tx)
+
+        return write
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,8 +5,9 @@ import re
 from bot.agent.sanitizer import one_line
 from bot.errors import BadRequestError
 from bot.subagents.requests import RunRequest
+from db.runs import Run
 
-HELP = """\
+_HELP = """\
 **Runs** (an id is its first letters, a label, `#n`, or `last`)
 - `/subagents list` – your runs (`list all`: everyone's, for admins)
 - `/subagents info ID` – status, tokens, timing, result
@@ -15,17 +16,22 @@ HELP = """\
 - `/subagents send ID MESSAGE` – tell it something
 - `/subagents stop ID` – stop it; `stop all` stops all of yours
 - `/subagents spawn [--agent A] [--label L] [--model M] [--budget N] [--minutes N] TASK`
+- `/subagents resume ID` – go on with one that failed, was stopped or reached a limit
 - `/subagents usage` – what you have used of what you may use
 - `/subagents agents` – who can do the work: tools and limits
 - `/subagents retry ID`, `/subagents dismiss ID` – a result that could not be delivered
 
 **Chat**
-- `/new` – start afresh; runs go on
-- `/model` – what answers here; `/model NAME` lets another answer, `/model default` the usual one
-- `/stop` – stop the answer that is being written
-- `/retinue undo` – what can be taken back: files, notes, memories, schedules
-- `/retinue undo last`, `/retinue undo ID` – take it back
-- `/help` – this"""
+- `{new}` – start afresh; runs go on
+- `{model}` – what answers here; `{model NAME}` lets another answer, `{model default}` the usual one
+- `{stop}` – stop the answer that is being written
+- `{undo}` – what can be taken back: files, notes, memories, schedules
+- `{undo list NAME}` – find what can be taken back by its name
+- `{undo last}`, `{undo ID}` – take it back
+- `{help}` – this"""
+_SLACK_HELP = """
+
+Slack has no slash commands in threads: type `!` instead of `/` there, such as `!subagents list`."""
 
 USAGE = {
     "stop": "/subagents stop ID (or `all`, or `last`)",
@@ -33,6 +39,7 @@ USAGE = {
     "info": "/subagents info ID",
     "send": "/subagents send ID MESSAGE",
     "spawn": "/subagents spawn [--agent A] [--label L] [--model M] [--budget N] [--minutes N] TASK",
+    "resume": "/subagents resume ID (of a run that failed, was stopped or reached a limit)",
     "read": "/subagents read ID",
     "retry": "/subagents retry ID",
     "dismiss": "/subagents dismiss ID",
@@ -40,13 +47,18 @@ USAGE = {
 
 _OPTION = re.compile(r"--(\w[\w-]*)(?:=|\s+)(\"[^\"]*\"|'[^']*'|(?!--)\S+)\s*")
 
+#: What `/subagents` can do.
+ACTIONS = (
+    *("list", "stop", "log", "info", "read", "send"),
+    *("spawn", "resume", "usage", "agents", "retry", "dismiss"),
+)
 #: The commands beside `/subagents`.
 NAMES = ("new", "model", "stop", "undo", "help")
 #: How many words may follow an action for the line to be a command without a sign before it:
 #: with more of them somebody talks about subagents.
 _WORDS_AFTER = {
     **dict.fromkeys(("list", "ls", "usage", "agents", "help"), 1),
-    **dict.fromkeys(("stop", "kill", "log", "info", "read", "retry", "dismiss"), 2),
+    **dict.fromkeys(("stop", "kill", "log", "info", "read", "resume", "retry", "dismiss"), 2),
     **dict.fromkeys(("send", "spawn"), 10_000),
 }
 
@@ -71,6 +83,39 @@ def command_in(text: str) -> str:
     return f"/subagents {rest}" if of_runs else f"/{rest}"
 
 
+def typed(words: str, platform: str) -> str:
+    """Return the form of a platform for a command other than `/subagents`.
+
+    Slash commands of Slack know no threads, and what changes a conversation is about one. Discord
+    sends only registered commands, and those for admins are not: everyone would be offered them.
+    """
+    if platform == "terminal":
+        return f"/{words}"
+    if platform == "discord" and _first(words) not in NAMES:
+        return f"!retinue {words}"
+    of_a_thread = words == "new" or words.startswith("model ")
+    return f"!{words}" if platform == "slack" and of_a_thread else f"/retinue {words}"
+
+
+def help_text(platform: str) -> str:
+    """Return the commands as users of a platform type them, Markdown."""
+    text = re.sub(r"\{([^}]+)\}", lambda found: typed(found[1], platform), _HELP)
+    return text + _SLACK_HELP * (platform == "slack")
+
+
+def greeting(platform: str) -> str:
+    """Return the answer to a message that only mentions the bot, Markdown."""
+    if platform == "slack":
+        runs, commands = "!subagents list", "!help"
+    else:
+        runs, commands = "/subagents list", typed("help", platform)
+    return (
+        "Hello! I answer questions, work with your files, and hand longer work to subagents that "
+        "report back here. Tell me what to do, such as “Research the history of tea in the "
+        f"background”. `{runs}` shows your runs, `{commands}` all commands."
+    )
+
+
 def _first(line: str) -> str:
     return line.split(maxsplit=1)[0].lower() if line.strip() else ""
 
@@ -93,7 +138,7 @@ def changes_something(command: str) -> bool:
     words = command.lower().split()
     match [word.removeprefix("/") for word in words[:1]] + words[1:2]:
         case ["subagents" | "subagent", action]:
-            return action in {"stop", "kill", "send", "spawn", "retry", "dismiss"}
+            return action in {"stop", "kill", "send", "spawn", "resume", "retry", "dismiss"}
         case ["new", *_] | ["model", _]:
             return True
         case ["mcp", action]:
@@ -103,11 +148,32 @@ def changes_something(command: str) -> bool:
     return False
 
 
-def named(command: str) -> str:
+def can_be_taken(action: str, run: Run, *, undelivered: bool) -> bool:
+    """Return whether an action of `/subagents` makes sense for a run, to offer it in a menu.
+
+    Args:
+        action: Such as `stop`; everything fits an unknown one.
+        run: The run.
+        undelivered: Its result could not be delivered.
+    """
+    match action:
+        case "stop" | "send":
+            return not run.status.final
+        case "read":
+            return run.status.final
+        case "resume":
+            return run.status.resumable
+        case "retry" | "dismiss":
+            return undelivered
+    return True
+
+
+def named(command: str, platform: str) -> str:
     """Return a command without what it is about, which others need not read."""
     words = command.split()
-    of_runs = words[0].lower() in {"/subagents", "/subagent"}
-    return one_line(" ".join(words[: 2 if of_runs else 1]), 40)
+    if words[0].lower() in {"/subagents", "/subagent"}:
+        return one_line(" ".join(words[:2]), 40)
+    return one_line(typed(words[0].removeprefix("/"), platform), 40)
 
 
 def parse_spawn(words: str) -> RunRequest:

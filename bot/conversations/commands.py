@@ -9,22 +9,31 @@ from bot.agent.sanitizer import one_line
 from bot.conversations import mcp_commands
 from bot.conversations.access import has_admin_powers
 from bot.conversations.agent_lines import agents_text
-from bot.conversations.command_lines import HELP, NAMES, USAGE, handle_and_rest, needs, parse_spawn
+from bot.conversations.command_lines import (
+    ACTIONS,
+    NAMES,
+    USAGE,
+    handle_and_rest,
+    help_text,
+    needs,
+    parse_spawn,
+    typed,
+)
 from bot.conversations.mcp_commands import McpCommands
+from bot.conversations.run_lines import info_text, named, run_line, spawned_text, usage_text
 from bot.conversations.undo import Undo
 from bot.errors import BadRequestError, BotError
 from bot.platforms.base import CommandReply, Overview
-from bot.subagents.limits import spoken
-from bot.subagents.manager import SubagentManager, UsageReport
+from bot.run_texts import status_text
+from bot.subagents.manager import SubagentManager
 from bot.subagents.progress import card_of
 from bot.subagents.records import Records
 from bot.subagents.requests import Caller
-from bot.subagents.wording import mark, report, title
+from bot.subagents.wording import report, title
 from bot.values import Clock, short
 from db import commands as stored
 from db import conversations, outbox
 from db.database import Database
-from db.runs import Run
 
 Handler = Callable[[str, Caller], Awaitable[CommandReply]]
 
@@ -91,10 +100,7 @@ class Commands:
             handlers["mcp"] = self.mcp.run
         handler = handlers.get(name.lower())
         if handler is None:
-            known = ", ".join(f"/{known}" for known in ("subagents", *NAMES))
-            return CommandReply(
-                text=f"There is no command /{one_line(name, 30)}. There are: {known}.", failed=True
-            )
+            return _unknown(name.lower(), caller.place.platform)
         try:
             reply = await handler(rest.strip(), caller)
         except BotError as error:
@@ -113,6 +119,7 @@ class Commands:
             "info": self._info,
             "send": self._send,
             "spawn": self._spawn,
+            "resume": self._resume,
             "usage": self._usage,
             "agents": self._agents,
             "read": self._read,
@@ -122,7 +129,7 @@ class Commands:
         }
         handler = handlers.get(action.lower())
         if handler is None:
-            known = "list, stop, log, info, read, send, spawn, usage, agents, retry, dismiss, help"
+            known = ", ".join(ACTIONS)
             return CommandReply(
                 text=f"/subagents {one_line(action, 30)} is unknown. There are: {known}.",
                 failed=True,
@@ -150,53 +157,17 @@ class Commands:
                 text="No runs are going on. Ask me for something that takes a while, or type "
                 "`/subagents spawn TASK`."
             )
-        lines = [f"**Active runs** ({len(active)})", *(self._line(run) for run in active)]
+        lines = [f"**Active runs** ({len(active)})", *(run_line(run, self.now()) for run in active)]
         if ended:
-            lines += ["", "**Ended lately**", *(self._line(run) for run in ended)]
+            lines += ["", "**Ended lately**", *(run_line(run, self.now()) for run in ended)]
         if kept:
             lines += ["", "**Could not be delivered** – `/subagents read ID`, `retry` or `dismiss`"]
             lines += [f"- `{item.handle}` {one_line(item.title, 120)}" for item in kept]
         return CommandReply(text="\n".join(lines))
 
-    def _line(self, run: Run) -> str:
-        elapsed = spoken(run.seconds_used)
-        if not run.status.final and run.started_at is not None:
-            elapsed = spoken((self.now() - run.started_at).total_seconds())
-        return (
-            f"- {mark(run.status)} `{short(run.id)}` #{run.number} **{run.label}** "
-            f"({run.agent}) {run.status} · {elapsed} · {run.tool_call_count} tool calls · "
-            f"{run.weighted_tokens:,} of {run.token_budget:,} tokens"
-        )
-
     async def _info(self, words: str, caller: Caller) -> CommandReply:
         needs(words, "info")
-        details = await self.records.info(words, caller)
-        run = details.run
-        lines = [
-            f"{mark(run.status)} **{run.label}** (`{run.id}`, #{run.number})",
-            f"- Status: {run.status}"
-            + (f", place {details.position} in the queue" if details.position else ""),
-            f"- Agent: {run.agent}, model {run.model} ({run.provider}), {run.mode}",
-            f"- Task: {one_line(run.task, 300)}",
-            f"- Tokens: {run.weighted_tokens:,} of {run.token_budget:,} (weighted); "
-            f"{run.tokens:,} in all: {run.input_tokens:,} in, {run.output_tokens:,} out",
-            f"- Work: {details.steps} steps, {run.tool_call_count} tool calls, "
-            f"{spoken(run.seconds_used)} of {spoken(run.timeout_ms / 1000)}",
-            f"- Asked for: {run.created_at:%Y-%m-%d %H:%M:%S} UTC"
-            + (f", ended {run.completed_at:%H:%M:%S}" if run.completed_at else ""),
-        ]
-        if details.asks:
-            lines.append(f"- Waits for your answer: {one_line(details.asks, 300)}")
-        for message in details.messages:
-            read = f"read at step {message.read_at_step}" if message.read_at_step else "queued"
-            if run.status.final and not message.read_at_step:
-                read = "came too late"
-            lines.append(f"- Message ({read}): {one_line(message.text, 200)}")
-        if run.error:
-            lines.append(f"- {run.error}")
-        if run.result:
-            lines += ["", run.result[:1500] + (" …" if len(run.result) > 1500 else "")]
-        return CommandReply(text="\n".join(lines))
+        return CommandReply(text=info_text(await self.records.info(words, caller)))
 
     async def _log(self, words: str, caller: Caller) -> CommandReply:
         needs(words, "log")
@@ -244,16 +215,23 @@ class Commands:
         request = parse_spawn(words)
         spawned = await self.manager.spawn(request, caller)
         run = spawned.run
-        if spawned.position is None:
-            text = f"✅ Started “{run.label}” (`{short(run.id)}`, #{run.number})."
-        else:
-            text = (
-                f"✅ “{run.label}” (`{short(run.id)}`, #{run.number}) waits for a slot: place "
-                f"{spawned.position} in your queue."
-            )
-        notes = "".join(f"\n- {note}" for note in spawned.notes)
+        text = f"✅ Started “{run.label}” ({named(run)})."
         told = "" if run.announce == "silent" else " The result will be announced here."
-        return CommandReply(text=f"{text}{told}{notes}")
+        return CommandReply(text=spawned_text(spawned, text, told))
+
+    async def _resume(self, words: str, caller: Caller) -> CommandReply:
+        needs(words, "resume")
+        spawned = await self.manager.resume(words, caller)
+        run = spawned.run
+        if not spawned.new:
+            text = f"“{run.label}” was resumed before, as {named(run)}: "
+            text += f"{status_text(run.status, degraded=run.degraded).words}."
+            if run.status.resumable:
+                text += f" `/subagents resume {short(run.id)}` resumes that run."
+            return CommandReply(text=text)
+        text = f"✅ Resumed “{run.label}” as a new run ({named(run)})."
+        told = " Its result will be announced where the first run was started."
+        return CommandReply(text=spawned_text(spawned, text, told))
 
     async def _read(self, words: str, caller: Caller) -> CommandReply:
         needs(words, "read")
@@ -324,9 +302,8 @@ class Commands:
             lines = [
                 f"- `{name}`" + " ← answers here" * (name == chosen) for name in self.models.names()
             ]
-            return CommandReply(
-                text="\n".join(["**Models**", *lines, "", "`/model NAME` switches."])
-            )
+            switch = f"`{typed('model NAME', caller.place.platform)}` switches."
+            return CommandReply(text="\n".join(["**Models**", *lines, "", switch]))
         default = words.lower() in {"default", "reset"}
         chosen = self.models.named("" if default else words)
         async with self.database.transaction() as tx:
@@ -337,8 +314,20 @@ class Commands:
     async def _help(self, _: str, caller: Caller) -> CommandReply:
         agents = "\n".join(f"- {line}" for line in described(self.agents))
         admin = self.mcp is not None and has_admin_powers(caller)
-        more = f"\n\n**For admins**\n{mcp_commands.HELP}" if admin else ""
-        return CommandReply(text=f"{HELP}{more}\n\n**Agents**\n{agents}")
+        more = (
+            f"\n\n**For admins**\n{mcp_commands.help_text(caller.place.platform)}" if admin else ""
+        )
+        return CommandReply(
+            text=f"{help_text(caller.place.platform)}{more}\n\n**Agents**\n{agents}"
+        )
+
+
+def _unknown(name: str, platform: str) -> CommandReply:
+    known = ", ".join(f"`{typed(each, platform)}`" for each in NAMES)
+    there = f"`/subagents`, {known}"
+    return CommandReply(
+        text=f"There is no command /{one_line(name, 30)}. There are: {there}.", failed=True
+    )
 
 
 def _is_public(name: str, words: list[str]) -> bool:
@@ -346,28 +335,3 @@ def _is_public(name: str, words: list[str]) -> bool:
     if name not in {"subagents", "subagent"}:
         return name in PUBLIC
     return bool(words) and words[0] in PUBLIC_ACTIONS
-
-
-def usage_text(report: UsageReport) -> str:
-    """Return what a person has used of what they may use."""
-    settings = report.settings
-    rate, delegation = settings.spawn_rate_limit, settings.delegation_rate_limit
-    lines = [
-        f"- Runs started in the last {spoken(rate.window_seconds)}: {report.started} of "
-        f"{rate.max_requests}",
-        f"- Tasks delegated in the last {spoken(delegation.window_seconds)}: {report.delegated} of "
-        f"{delegation.max_requests}",
-        f"- Going on: {report.running} of {settings.max_concurrent_per_user}",
-        f"- Waiting: {report.queued} of {settings.max_queued_per_user}",
-        f"- Last 24 hours: {report.runs_today} runs, {report.tokens_today:,} tokens "
-        f"({report.weighted_today:,} weighted)",
-        f"- One run: {settings.default_token_budget:,} tokens (at most "
-        f"{settings.max_token_budget:,}), {settings.default_timeout_minutes:g} min (at most "
-        f"{settings.max_timeout_minutes:g})",
-    ]
-    if report.people is not None:
-        lines.append(
-            f"- Everyone: {report.running_global} of {settings.max_concurrent_global} slots taken, "
-            f"{report.people} people"
-        )
-    return "**Your usage**\n" + "\n".join(lines)

@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from math import inf
 
 from bot.conversations import inbound
 from bot.conversations.access import is_private
@@ -96,7 +97,7 @@ class DurableCommands:
             self.tasks.start(self._again(command), name=f"command {command.id} once more")
 
     async def _again(self, command: StoredCommand) -> None:
-        shown = named(command.text)
+        shown = named(command.text, command.place.platform)
         log.info("The command %s (%s) was left by a process that ended", command.id, shown)
         try:
             if command.applied:
@@ -148,5 +149,5 @@ class DurableCommands:
             await finish()
         except DatabaseUnreachableError:
             self._under_way.add(command_id)
-            later = self.tasks.start(patiently(finish), name="finish a command")
+            later = self.tasks.start(patiently(finish, seconds=inf), name="finish a command")
             later.add_done_callback(lambda _: self._under_way.discard(command_id))

@@ -124,7 +124,7 @@ def chosen(by_message: Mapping[str, Sequence[Entry]], *, newest: str, room: int)
 
 def _block(entry: Entry, content: str) -> str:
     kind = f' type="{entry.media_type}"' if entry.media_type else ""
-    name = html.escape(defused(without_secrets(entry.name)))
+    name = html.escape(defused(without_secrets(entry.name, prose=True)))
     # A name that `defused` knows: look-alikes of these tags are made plain, too.
     return f'<user_file name="{name}"{kind}>\n{content}\n</user_file>'
 
@@ -134,7 +134,7 @@ def _escaped(data: bytes, room: int) -> str:
 
     Escaped text has nothing left that bleach would change, and bleach is slow on large ones.
     """
-    text = html.escape(defused(without_secrets(data.decode())), quote=False)
+    text = html.escape(defused(without_secrets(data.decode(), prose=True)), quote=False)
     if len(text) <= room:
         return text
     head = text[: max(0, room - len(CUT))]

@@ -54,6 +54,7 @@ class Gaps:
             return None
         return Missed(
             since=max(heard_at - MARGIN, now - timedelta(hours=settings.hours)),
+            heard_at=heard_at,
             places=tuple(places),
             most_places=settings.places,
             most_messages=settings.messages,

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from bot.agent.sanitizer import one_line
+from bot.conversations.command_lines import typed
 from bot.errors import BadRequestError
 from bot.mcp import review
 from bot.mcp.servers import McpServer, McpServers
@@ -10,11 +11,7 @@ from bot.platforms.base import CommandReply
 from bot.subagents.requests import Caller
 from db.mcp_pins import Pin
 
-USAGE = "/retinue mcp, or /retinue mcp approve SERVER [TOOL …]"
-HELP = (
-    "- `/retinue mcp` – MCP servers, and what waits for your approval\n"
-    "- `/retinue mcp approve SERVER [TOOL …]` – let changed or new tools be used"
-)
+APPROVE = "mcp approve SERVER [TOOL …]"
 MOST_SHOWN = 6
 MOST_LINES = 40
 MOST_CHARACTERS = 1_500
@@ -27,7 +24,7 @@ class McpCommands:
     servers: McpServers
 
     async def run(self, words: str, caller: Caller) -> CommandReply:
-        """Carry out what stands behind `/mcp`.
+        """Carry out the words after `/mcp`.
 
         Raises:
             BadRequestError: It cannot be done; the text says what would work.
@@ -35,19 +32,20 @@ class McpCommands:
         action, *rest = words.split() or ["list"]
         match action.lower(), rest:
             case "list", []:
-                return await self._list()
+                return await self._list(caller.place.platform)
             case "approve", [server, *tools]:
                 return await self._approve(server, tools, caller)
-        raise BadRequestError(f"Usage: {USAGE}")
+        platform = caller.place.platform
+        raise BadRequestError(f"Usage: {typed('mcp', platform)}, or {typed(APPROVE, platform)}")
 
-    async def _list(self) -> CommandReply:
+    async def _list(self, platform: str) -> CommandReply:
         lines = ["**MCP servers**"]
         waiting: list[Pin] = []
         for name, server in self.servers.servers.items():
             lines.append(_line(server))
             waiting += await self.servers.pins.waiting(name)
         for pin in waiting[:MOST_SHOWN]:
-            command = f"/retinue mcp approve {pin.server} {review.handle(pin)}"
+            command = typed(f"mcp approve {pin.server} {review.handle(pin)}", platform)
             lines += ["", f"**{_code(pin.tool)}** of {pin.server}: {review.described(pin)}"]
             lines += ["```diff", _shown(pin), "```", f"To approve it: {_code(command)}"]
         if len(waiting) > MOST_SHOWN:
@@ -61,11 +59,21 @@ class McpCommands:
                 f"There is no MCP server “{one_line(name, 40)}”. There are: {there}."
             )
         pins = review.chosen(name, await self.servers.pins.waiting(name), tools)
-        done = await self.servers.approve(name, by=caller.user.key, shown=pins)
+        done = await self.servers.approve(
+            name, by=caller.user.key, shown=pins, command_id=caller.command_id
+        )
         lines = [f"Approved, and used from now on: {_code(tool)} of {name}." for tool in done]
         late = [pin.tool for pin in pins if pin.tool not in done]
         lines += [f"{_code(tool)} has changed again this moment: look anew." for tool in late]
         return CommandReply(text="\n".join(lines), failed=bool(late))
+
+
+def help_text(platform: str) -> str:
+    """Return the commands as admins on a platform type them, Markdown."""
+    return (
+        f"- `{typed('mcp', platform)}` – MCP servers, and what waits for your approval\n"
+        f"- `{typed(APPROVE, platform)}` – let changed or new tools be used"
+    )
 
 
 def _line(server: McpServer) -> str:

@@ -6,11 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
+from bot.agent.journal import only_step
 from bot.agent.plain import plain, quotes
 from bot.conversations import inbound, quoting
 from bot.conversations.access import AccessSettings, check_may_talk, role_of
 from bot.conversations.answers import Answers
-from bot.conversations.command_lines import command_in
+from bot.conversations.command_lines import can_be_taken, command_in, greeting
 from bot.conversations.durable_commands import DurableCommands
 from bot.conversations.files import AttachmentSettings, not_read_yet, take
 from bot.conversations.gaps import Gaps, quote
@@ -20,15 +21,18 @@ from bot.engine import Engine
 from bot.errors import NotAllowedError
 from bot.platforms.base import CommandReply, Incoming, Overview
 from bot.platforms.past import Missed, Quoted
+from bot.run_texts import status_text
 from bot.subagents.requests import Caller
 from bot.tasks import Tasks
 from bot.values import Clock, Identity, Place, Role
-from db import conversations, files, runs, turns, users
+from db import conversations, files, outbox, runs, steps, turns, users
 from db.database import Database, Transaction
 
 log = logging.getLogger(__name__)
 
 MAX_MESSAGE = 50_000
+#: What the conversation keeps of a message without words.
+ONLY_A_MENTION = "(only a mention)"
 #: How long a platform may go on showing that an answer is being given.
 LATELY = timedelta(hours=1)
 #: How much longer than the fetching of its files a turn is held.
@@ -37,6 +41,8 @@ HELD_BESIDE = timedelta(seconds=30)
 MISSED_TURNS = 4
 #: How often that is looked at, in seconds.
 ROOM_SECONDS = 0.2
+#: How many runs are offered to choose from, and among how many of the newest they are looked for.
+MOST_CHOICES, MOST_FOUND = 25, 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +62,7 @@ class Orchestrator:
         attachments: What people may attach.
         gaps: Knows what was missed while nobody listened.
         acknowledge: Shows in a place that the message was heard.
+        answered: Shows that no more.
         tell: Says something short to one person in a place.
         listen_for: How long after the last word no mention is needed in a thread.
     """
@@ -70,6 +77,7 @@ class Orchestrator:
     attachments: AttachmentSettings
     gaps: Gaps
     acknowledge: Callable[[Place], None]
+    answered: Callable[[Place], None]
     tell: Callable[[Place, Identity, str], None]
     listen_for: timedelta
     now: Clock
@@ -96,6 +104,8 @@ class Orchestrator:
             )
         text = plain(incoming.text, limit=None).strip()
         if not (text or incoming.files or incoming.quoted):
+            if incoming.only_mention:
+                await self._store(incoming, ONLY_A_MENTION, Role.USER, kind="greeting")
             return None
         if command := command_in(text):
             return await self._command(incoming, command)
@@ -133,6 +143,7 @@ class Orchestrator:
         if turn_id is not None:
             self._start(turn_id, incoming.place.platform)
         if nothing:
+            self.answered(incoming.place)
             return CommandReply(text="\n".join(taken.refusals), failed=True)
         for untaken in taken.refusals:
             self.tell(incoming.place, incoming.user, untaken)
@@ -165,6 +176,7 @@ class Orchestrator:
         *,
         notes: tuple[Quoted, ...] = (),
         held: timedelta | None = None,
+        kind: str = "message",
     ) -> "_Stored | None":
         """Store a message with its turn, and begin the turn if the conversation is free.
 
@@ -174,6 +186,7 @@ class Orchestrator:
             role: Of the person.
             notes: About the files that came with it.
             held: How long the turn waits to be let go; not at all if `None`.
+            kind: `greeting` for a turn that is answered without a model.
 
         Returns:
             What was stored; `None` when this had been heard before.
@@ -201,8 +214,12 @@ class Orchestrator:
                 place=incoming.place,
                 message_id=message_id,
                 role=role,
+                kind=kind,
                 now=now,
             )
+            if kind == "greeting":
+                answer = only_step(greeting(incoming.place.platform))
+                await steps.begin_with(tx, added, answer, now)
             if incoming.said_at is not None:
                 await turns.keep_said_at(tx, added, incoming.said_at)
             if held is not None:
@@ -300,13 +317,23 @@ class Orchestrator:
         caller = Caller(user=user, role=Role.USER, place=place, typed=True)
         return await self.commands.commands.overview(caller)
 
-    async def run_choices(self, user: Identity, typed: str) -> list[tuple[str, str]]:
-        """Return (id, label) of this person's runs that fit what was typed, newest first."""
+    async def run_choices(
+        self, user: Identity, typed: str, *, action: str = ""
+    ) -> list[tuple[str, str]]:
+        """Return (id, label) of this user's runs that fit what was typed, newest first."""
         if self._refusal(user):
             return []
         async with self.database.snapshot() as tx:
             if typed.strip():
-                found = await runs.find(tx, typed.strip(), user_id=user.key, limit=25)
+                found = await runs.find(
+                    tx, typed.strip(), user_id=user.key, limit=MOST_FOUND, all_that_fit=True
+                )
             else:
-                found = await runs.newest(tx, user.key, limit=25)
-        return [(run.id, f"{run.label} ({run.status})") for run in found]
+                found = await runs.newest(tx, user.key, limit=MOST_FOUND)
+            kept = await outbox.blocked(tx, user.key, limit=MOST_FOUND)
+        undelivered = {item.run_id for item in kept}
+        return [
+            (run.id, f"{run.label} ({status_text(run.status, degraded=run.degraded).words})")
+            for run in found
+            if can_be_taken(action, run, undelivered=run.id in undelivered)
+        ][:MOST_CHOICES]

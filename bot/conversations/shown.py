@@ -2,10 +2,11 @@
 
 import asyncio
 import logging
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
 
-from bot.agent.progress import Progress
+from bot.agent.progress import WAITING, AgentResult, Progress
 from bot.errors import DeliveryError
 from bot.platforms.base import ReplyStream
 from bot.values import RunStatus
@@ -20,6 +21,8 @@ LIMITS = {
     RunStatus.MAX_TOOL_CALLS: "_(I stopped here: a turn has only so many tool calls.)_",
     RunStatus.TIMEOUT: "_(I stopped here: a turn has only so much time. Say “go on”.)_",
 }
+FALLBACK = "_(`{}` answered: the usual model was unavailable.)_"
+AWAY = "⚠️ Not reachable now: {}. {} tools were missing."
 #: How a model's thoughts begin while they are all that there is to show.
 THOUGHT = "💭"
 
@@ -33,29 +36,62 @@ class Fate(StrEnum):
 
 
 @dataclass(slots=True)
+class Outages:
+    """Keeps which conversations were told that an MCP server is away, until it is back."""
+
+    _told: set[tuple[str, str]] = field(default_factory=set)
+
+    def untold(self, conversation_id: str, away: Sequence[str]) -> tuple[str, ...]:
+        """Return the servers that are away now and of which a conversation was not told."""
+        self._told = {each for each in self._told if each[1] in away}
+        return tuple(name for name in away if (conversation_id, name) not in self._told)
+
+    def told(self, conversation_id: str, away: Sequence[str]) -> None:
+        """Record that a conversation was told."""
+        self._told |= {(conversation_id, name) for name in away}
+
+
+@dataclass(slots=True)
 class Shown:
-    """Shows the finished steps of a turn and the one that is streaming."""
+    """Shows the finished steps of a turn and the one that is streaming.
+
+    Attributes:
+        away: The MCP servers that the answer names as not reachable.
+    """
 
     reply: ReplyStream | None
     progress: Progress
     text: str = ""
     quote: str = ""
+    away: tuple[str, ...] = ()
+
+    def whole(self, said: str, result: AgentResult) -> str:
+        """Return the words of a turn with what the user must know of how they came about."""
+        parts = [said, LIMITS.get(result.status, "")]
+        if result.error:
+            parts.append(f"⚠ {result.error}")
+        if result.fallback:
+            parts.append(FALLBACK.format(result.fallback))
+        if self.away:
+            their = "Its" if len(self.away) == 1 else "Their"
+            parts.append(AWAY.format(", ".join(self.away), their))
+        return "\n\n".join(part for part in parts if part)
 
     def grow(self, text: str) -> None:
         """Take the text of the step that is streaming."""
         whole = f"{self.progress.partial_text()}\n\n{text}".strip()
         if self.reply is not None:
             self.reply.update(self.quote + whole)
-        if not text.startswith(THOUGHT):
+        if not text.startswith((THOUGHT, WAITING)):
             self.text = whole
 
-    async def say(self, text: str) -> Fate:
+    async def say(self, text: str, *, failed: bool = False) -> Fate:
         """Show the final text; return what became of it."""
         if self.reply is None:
             return Fate.FAILED
         try:
             async with asyncio.timeout(SEND_SECONDS):
-                await self.reply.finish(self.quote + text)
+                await self.reply.finish(self.quote + text, failed=failed)
         except TimeoutError:
             log.warning("The platform did not say whether it took a reply")
             return Fate.UNKNOWN

@@ -1,7 +1,7 @@
 """What the main agent sees in one turn: prompt, history, and the state of its person's runs."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from itertools import dropwhile
 from zoneinfo import ZoneInfo
@@ -14,8 +14,9 @@ from bot.agent.settings import AgentSettings
 from bot.conversations import file_blocks, quoting
 from bot.conversations.access import own_scope
 from bot.conversations.file_blocks import Told
+from bot.run_texts import status_text
 from bot.subagents.requests import FOREIGN, Caller
-from bot.values import Clock
+from bot.values import Clock, Place
 from db import conversations, memories, outbox, run_questions, runs, todos
 from db.conversations import StoredMessage
 from db.database import Database
@@ -46,11 +47,13 @@ class Beginning:
     Attributes:
         foreign: The messages hold content that neither the user nor the bot wrote.
         private: The messages hold private material.
+        away: The MCP servers whose tools the turn lacks.
     """
 
     messages: list[Message]
     foreign: bool
     private: bool
+    away: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,12 +62,14 @@ class TurnContext:
 
     Attributes:
         guides: Gives what skills say of their tools, as it is now.
+        servers_away: Gives the MCP servers that are away; waits for them after a start.
     """
 
     database: Database
     settings: AgentSettings
     agents: Agents
     guides: Callable[[], Iterable[str]]
+    servers_away: Callable[[], Awaitable[Sequence[str]]]
     now: Clock
 
     def prompt(self, turn: Turn) -> str:
@@ -76,8 +81,10 @@ class TurnContext:
         """Return the history and the newest message, with the state of the person's runs.
 
         That state stands before the message and is not kept: the history holds what was said. In a
-        place with several readers it names only runs that all of them can read.
+        place with several readers it names only runs that all of them can read. A summary has no
+        tools of servers, and is told of none.
         """
+        away = () if turn.kind == "summary" else tuple(await self.servers_away())
         scope = own_scope(Caller(user=turn.user, role=turn.role, place=turn.place))
         async with self.database.snapshot() as tx:
             past = await conversations.history(tx, turn.conversation_id, before=turn.message_id)
@@ -107,6 +114,7 @@ class TurnContext:
             undelivered=_undelivered(waiting),
             memories=memories_shown,
             todo=todos.progress(todo) if todo else "",
+            away=away,
         )
         if turn.kind == "summary":
             text = SUMMARISE + text
@@ -116,11 +124,14 @@ class TurnContext:
         of_runs = [*active, *recent]
         return Beginning(
             messages=messages,
+            away=away,
             foreign=bool(files or waiting or asked)
             or any(item.foreign or item.run_id for item in (*past, newest) if item)
             or any(run.metadata.get(FOREIGN) for run in of_runs),
-            private=bool(files or memories_shown)
-            or any(run.conversation_id != turn.conversation_id for run in of_runs),
+            # What was approved may hold what the turn that asked had read.
+            private=bool(files or memories_shown or turn.kind == "confirmed")
+            or any(run.conversation_id != turn.conversation_id for run in of_runs)
+            or any(_route(item.place) != _route(turn.place) for item in waiting),
         )
 
 
@@ -141,10 +152,15 @@ def _line(run: Run, asked: str = "") -> RunLine:
         run_id=run.id,
         label=escape_for_model(one_line(run.label, 60)),
         agent=run.agent,
-        status=str(run.status),
+        status=status_text(run.status, degraded=run.degraded).words,
         task=escape_for_model(one_line(run.task, 120)),
         detail=escape_for_model(one_line(asked, 400)),
     )
+
+
+def _route(place: Place) -> Place:
+    """Return a place without its message."""
+    return replace(place, message="")
 
 
 def _remembered(found: Sequence[Memory], text: str) -> list[str]:
@@ -174,7 +190,7 @@ def _undelivered(items: Sequence[outbox.Item]) -> list[RunLine]:
                 run_id=item.run_id or item.key,
                 label=escape_for_model(one_line(item.title, 100)),
                 agent="result",
-                status=item.status,
+                status="not delivered",
                 task=detail,
             )
         )

@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
+from math import inf
 
 from bot.agent.agent_config import AgentConfig
 from bot.agent.base_agent import BaseAgent
@@ -20,7 +21,7 @@ from bot.agent.sanitizer import one_line
 from bot.agent.settings import AgentSettings
 from bot.agent.toolbox import Approved, Toolbox
 from bot.conversations.gaps import quote
-from bot.conversations.shown import LIMITS, SEND_SECONDS, STOPPED, Fate, Shown
+from bot.conversations.shown import SEND_SECONDS, STOPPED, Fate, Outages, Shown
 from bot.conversations.turn_context import Beginning, TurnContext
 from bot.errors import (
     BotError,
@@ -38,7 +39,7 @@ from bot.subagents.equipment import opaque
 from bot.subagents.restarts import Restarts
 from bot.subagents.runner import MAX_CRASHES, OUR_FAULT
 from bot.tasks import Tasks
-from bot.values import Clock, RunStatus, utc_now
+from bot.values import Clock, Place, RunStatus, utc_now
 from db import conversations, outbox, turns
 from db.database import Database, Transaction, is_connection_trouble, patiently
 from db.steps import StepWriter
@@ -56,6 +57,7 @@ class Desk:
         main: Gives provider and model of the main agent, as chosen in a conversation or not.
         wake: A turn may wait in this conversation, on this platform.
         announce: An announcement is due under this key.
+        answered: Shows in a place that its message waits no more.
         is_old: Whether the answer to a message of that time quotes it.
     """
 
@@ -72,6 +74,7 @@ class Desk:
     main: Callable[[str], tuple[Model, str]]
     wake: Callable[[str, str], None]
     announce: Callable[[str], None]
+    answered: Callable[[Place], None]
     is_old: Callable[[datetime], bool]
     restarts: Restarts
     worker_id: str
@@ -84,6 +87,7 @@ class Turns:
 
     desk: Desk
     active: ActiveRuns = field(default_factory=ActiveRuns)
+    outages: Outages = field(default_factory=Outages)
 
     async def work(self, turn_id: str) -> None:
         """Do one attempt at a turn, until it is answered or cannot go on in this process."""
@@ -157,7 +161,7 @@ class Turns:
             async with self.desk.database.transaction() as tx:
                 await turns.keep_reply(tx, turn.id, message_id)
 
-        await patiently(keep)
+        await patiently(keep, seconds=inf)
 
     async def _attempt(self, turn: Turn, progress: Progress, shown: Shown) -> AgentResult:
         if turn.crashes >= MAX_CRASHES:
@@ -208,6 +212,9 @@ class Turns:
             person=opaque(turn.user.key),
         )
         confirmed = turn.kind == "confirmed"
+        beginning = await desk.context.begin(turn)  # first: it waits for MCP servers after a start
+        if turn.kind != "summary":
+            shown.away = self.outages.untold(turn.conversation_id, beginning.away)
         toolbox = Toolbox(
             _tools_of(turn, desk.tools()),
             is_subagent=False,
@@ -217,7 +224,6 @@ class Turns:
             permissions=desk.permissions,
             approved=Approved(1, again=turn.attempt > 1) if confirmed else None,
         )
-        beginning = await desk.context.begin(turn)
         around = self._around(turn, clock, beginning)
         agent = BaseAgent(config, model, toolbox, around, progress=progress)
         messages = beginning.messages
@@ -258,7 +264,7 @@ class Turns:
             work_id=turn.id,
             attempt=turn.attempt,
             now=self.desk.now,
-            begun=turn.kind == "confirmed",
+            begun=turn.kind in {"confirmed", "greeting"},
         )
 
     # -- how it ends -----------------------------------------------------------------------------
@@ -277,12 +283,10 @@ class Turns:
             worded = said if result.status is RunStatus.COMPLETED and said else None
             await self._release(turn, worded)
             return
-        parts = [said, LIMITS.get(result.status, "")]
-        if result.error:
-            parts.append(f"⚠ {result.error}")
-        text = "\n\n".join(part for part in parts if part)
         status = "failed" if result.status is RunStatus.FAILED else "done"
+        text = shown.whole(said, result)
         await self._finish(turn, shown, text, status=status, refused=result.refused)
+        self.outages.told(turn.conversation_id, shown.away)
 
     async def _finish(
         self, turn: Turn, shown: Shown, text: str, *, status: str, refused: bool = False
@@ -292,7 +296,8 @@ class Turns:
         The reply is said first: should the process die in between, the next attempt finds all
         steps stored, asks no model, and says it again under the same message.
         """
-        arrived = await shown.say(text)
+        arrived = await shown.say(text, failed=status == "failed")
+        self.desk.answered(turn.place)
 
         async def write() -> bool:
             async with self.desk.database.transaction() as tx:

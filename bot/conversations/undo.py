@@ -19,8 +19,6 @@ from db.changes import Restorer, StoredChange, fingerprint
 from db.database import Database, Transaction
 
 MOST_SHOWN = 10
-#: Changes that are looked through, of files and of the rest each.
-MOST_LOOKED_AT = 100
 #: Paths that a line names.
 _PATHS = 3
 
@@ -52,8 +50,9 @@ class Undo:
         """
         typed = words.strip().strip("`").lower()
         found = await self._changes(caller.user)
-        if typed in {"", "list"}:
-            return CommandReply(text=await self._list(found, caller.user))
+        action, _, wanted = typed.partition(" ")
+        if action in {"", "list"}:
+            return CommandReply(text=await self._list(found, caller.user, wanted.strip()))
         change = await self._begun(caller) or _meant(typed, found)
         if isinstance(change, StoredChange):
             return await self._restore(change, caller)
@@ -86,13 +85,14 @@ class Undo:
         if self.workspaces is not None:
             found += await asyncio.to_thread(self.workspaces.changes, user)
         async with self.database.snapshot() as tx:
-            found += await changes.newest(tx, user.key, limit=MOST_LOOKED_AT)
+            found += await changes.newest(tx, user.key)
         found = [change for change in found if not change.undone]
         return sorted(found, key=lambda change: change.id, reverse=True)
 
-    async def _list(self, found: Sequence[Change], user: Identity) -> str:
+    async def _list(self, found: Sequence[Change], user: Identity, wanted: str) -> str:
+        found = [change for change in found if wanted in _whole(change).lower()]
         if not found:
-            return NOTHING
+            return f"There is nothing to undo with “{one_line(wanted, 40)}”." if wanted else NOTHING
         shown = found[:MOST_SHOWN]
         ids = {change.cause.run_id for change in shown if change.cause.run_id is not None}
         async with self.database.snapshot() as tx:
@@ -107,7 +107,7 @@ class Undo:
             [
                 "**What you can take back**, newest first",
                 *lines,
-                *([f"- {more} older ones"] if more else []),
+                *([f"- {more} older ones: `/retinue undo list NAME` finds them"] if more else []),
                 "",
                 "`/retinue undo last` takes back the last one, `/retinue undo ID` any of them.",
             ]
@@ -171,6 +171,13 @@ async def _labels(tx: Transaction, user: Identity, ids: Iterable[str]) -> dict[s
     """Return the labels of those of these runs that are the user's."""
     found = await runs.get_many(tx, sorted(ids))
     return {run.id: one_line(run.label, 40) for run in found if run.user_id == user.key}
+
+
+def _whole(change: Change) -> str:
+    """Return the names of all that a change is about."""
+    if isinstance(change, FileChange):
+        return "\n".join("/".join(item.path) for item in change.items)
+    return change.title
 
 
 def _what(change: Change) -> str:

@@ -11,35 +11,18 @@ from bot.conversations.announcements import Announcements
 from bot.conversations.answers import Answers
 from bot.conversations.durable_commands import DurableCommands
 from bot.conversations.orchestrator import Orchestrator
+from bot.conversations.retention import Retention
 from bot.engine import Engine
 from bot.subagents.active import ActiveRuns
 from bot.subagents.endings import Endings
 from bot.subagents.limits import SubagentSettings
 from bot.subagents.progress import Cards
-from bot.subagents.retention import RetentionSettings
 from bot.subagents.runner import LOST_AFTER_SECONDS
 from bot.subagents.wording import Outcome, shown_name
 from bot.tasks import Tasks
 from bot.values import Clock, Identity, RunStatus
-from db import (
-    admission,
-    changes,
-    commands,
-    conversations,
-    crashes,
-    files,
-    outbox,
-    run_messages,
-    runs,
-    schedules,
-    steps,
-    todos,
-    turns,
-    users,
-    web_addresses,
-    workers,
-)
-from db.database import Database, Transaction
+from db import admission, crashes, outbox, run_messages, runs, sqlite, turns, users, workers
+from db.database import Database, Transaction, is_connection_trouble
 from db.runs import Run
 
 log = logging.getLogger(__name__)
@@ -52,8 +35,6 @@ DEAD_AFTER = timedelta(seconds=10)
 OVERDUE = timedelta(seconds=10)
 #: A stop that nobody has carried out for so long is carried out here.
 STOP_OVERDUE = timedelta(seconds=10)
-#: Longer than any turn lives with its runs.
-KEPT_ADDRESSES = timedelta(days=2)
 LOST_AFTER = timedelta(seconds=LOST_AFTER_SECONDS)
 
 
@@ -108,7 +89,7 @@ class Upkeep:
     orchestrator: Orchestrator
     typed: DurableCommands
     settings: SubagentSettings
-    retention: RetentionSettings
+    retention: Retention
     tasks: Tasks
     present: Callable[[], Identity | None]
     now: Clock
@@ -124,11 +105,27 @@ class Upkeep:
                 (POLL_SECONDS, self.poll),
                 (SWEEP_SECONDS, self.recover),
                 (SWEEP_SECONDS, self.sweep),
-                (SWEEP_SECONDS, self.database.checkpoint),
+                (SWEEP_SECONDS, self.release),
+                (SWEEP_SECONDS, self.checkpoint),
                 (self.settings.cleanup_interval_seconds, self.clean_up),
                 *((SWEEP_SECONDS, duty) for duty in self.further),
             ):
-                group.create_task(_every(seconds, duty), name=duty.__name__)
+                group.create_task(self._every(seconds, duty), name=duty.__name__)
+
+    async def _every(self, seconds: float, duty: Callable[[], Awaitable[None]]) -> None:
+        """Do a duty again and again; a failure is logged once, and does not end it."""
+        said = ""
+        while True:
+            try:
+                await duty()
+                said = ""
+            except Exception as error:
+                if is_connection_trouble(error):
+                    self.database.outages.failed(error)
+                elif repr(error) != said:
+                    said = repr(error)
+                    log.exception("The regular duty %s failed; it is tried again", duty.__name__)
+            await asyncio.sleep(seconds)
 
     # -- being alive -----------------------------------------------------------------------------
 
@@ -230,13 +227,22 @@ class Upkeep:
             return [self.worker_id]
         return [self.worker_id, *await workers.alive(tx, DEAD_AFTER)]
 
+    async def checkpoint(self) -> None:
+        """Keep the logs of SQLite files short."""
+        await self.database.checkpoint()
+        if self.engine.file is not None:
+            await asyncio.to_thread(sqlite.shorten_log, self.engine.file)
+
     # -- what fell through -------------------------------------------------------------------------
 
-    async def clean_up(self) -> None:
-        """End what cannot go on, let waiting runs in, forget what is old."""
-        await self.endings.promote()
+    async def release(self) -> None:
+        """End what cannot go on, and let waiting runs in: an outage may have lost either."""
         await self._end_orphans()
-        await self._forget()
+        await self.endings.promote()
+
+    async def clean_up(self) -> None:
+        """Forget what is old."""
+        await self.retention.apply()
 
     async def _revive_runs(self) -> None:
         """Hand runs to the engine that it was never given, or has given up on."""
@@ -302,32 +308,3 @@ class Upkeep:
         if asked and asked < self.now() - STOP_OVERDUE and run.worker_id not in others:
             return Outcome(status=RunStatus.CANCELLED)
         return None
-
-    async def _forget(self) -> None:
-        now, kept = self.now(), self.retention
-        runs_before = now - timedelta(days=kept.runs_days)
-        async with self.database.transaction() as tx:
-            archived = timedelta(minutes=self.settings.archive_ttl_minutes)
-            await runs.archive_before(tx, now - archived, now)
-            await steps.forget_before(tx, now - timedelta(days=kept.steps_days))
-            await outbox.delete_before(tx, runs_before, now - timedelta(days=kept.undelivered_days))
-            await runs.delete_before(tx, runs_before)
-            await schedules.forget_before(tx, runs_before)
-            await todos.forget_before(tx, runs_before)
-            await changes.forget_before(tx, now - timedelta(days=kept.undo_days))
-            await files.forget_before(tx, now - timedelta(days=kept.files_days))
-            await conversations.forget_events_before(tx, now - timedelta(hours=kept.events_hours))
-            await commands.forget_before(tx, now - timedelta(hours=kept.events_hours))
-            await workers.forget(tx, timedelta(days=1))
-            await web_addresses.forget(tx, now - KEPT_ADDRESSES, limit=100)
-        await self.engine.forget_before(now - timedelta(days=1))
-
-
-async def _every(seconds: float, duty: Callable[[], Awaitable[None]]) -> None:
-    """Do a duty again and again; one failure is logged and does not end it."""
-    while True:
-        try:
-            await duty()
-        except Exception:
-            log.exception("The regular duty %s failed; it is tried again", duty.__name__)
-        await asyncio.sleep(seconds)

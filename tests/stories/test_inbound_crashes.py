@@ -43,6 +43,31 @@ async def test_a_typed_command_is_carried_out_once_wherever_its_process_is_kille
     assert sum("✅ Started" in text for text in told) == 1
 
 
+@pytest.mark.parametrize("crash_at", [STORED, "after INSERT INTO subagent_runs"])
+async def test_a_run_is_resumed_once_wherever_its_process_is_killed(
+    database_url: str, crash_at: str
+) -> None:
+    resume = "/subagents resume work"
+    lost = Reply(status=400, text="The model is gone.")
+    play = Play(runs={"Work": [lost, *[Reply(text="Finished.")] * 3]})
+    async with FakeAnthropic(play) as server:
+        async with actor(database_url, server.url) as before:
+            before.say("alice", SPAWN)
+            await before.event("announcement")
+        async with actor(database_url, server.url, crash_at=crash_at) as first:
+            first.say("alice", resume, event_id="E1")
+            await first.gone()
+        async with actor(database_url, server.url) as second:
+            await delivered_again(second, resume)
+            await second.until(lambda line: "Sub-agent completed" in line.get("title", ""))
+            listed = await second.answer_with("alice", "/subagents list", "completed")
+            titles = [line["title"] for line in second.events("announcement")]
+
+    assert listed["text"].count("**work**") == 2
+    assert len(server.requests) == 2
+    assert sum("completed" in title for title in titles) == 1
+
+
 @pytest.mark.parametrize("crash_at", [STORED, "after INSERT INTO run_messages"])
 async def test_a_message_typed_to_a_run_reaches_it_once(database_url: str, crash_at: str) -> None:
     play = Play(runs={"Work": [call("look", wait=True)] * 9})

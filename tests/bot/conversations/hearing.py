@@ -40,6 +40,7 @@ class Process:
     engine: FakeEngine = field(default_factory=FakeEngine)
     tasks: Tasks = field(default_factory=Tasks)
     acknowledged: list[Place] = field(default_factory=list)
+    answered: list[Place] = field(default_factory=list)
     told: list[tuple[Place, Identity, str]] = field(default_factory=list)
     office: FakeOffice = field(init=False)
     orchestrator: Orchestrator = field(init=False)
@@ -74,6 +75,7 @@ class Process:
             attachments=AttachmentSettings(FileSettings(), DiskReserve()),
             gaps=Gaps(self.database, CatchUpSettings(), self.clock),
             acknowledge=self.acknowledged.append,
+            answered=self.answered.append,
             tell=lambda place, user, text: self.told.append((place, user, text)),
             listen_for=timedelta(hours=24),
             now=self.clock,

@@ -6,6 +6,7 @@ from datetime import timedelta
 from itertools import pairwise
 
 import pytest
+from sqlalchemy import update
 
 from bot.conversations.announcements import Announcements
 from bot.errors import DeliveryError
@@ -14,6 +15,7 @@ from bot.tasks import Tasks
 from bot.values import Identity
 from db import outbox
 from db.database import Database, DatabaseSettings
+from db.tables import subagent_runs
 from tests.fakes.clock import FakeClock
 from tests.fakes.outlet import FakeOutlet
 from tests.fakes.stored import Stored
@@ -83,6 +85,21 @@ async def test_what_is_due_is_said_once_in_its_place(
     assert (told.key, told.place, told.owner, told.text) == (key, item.place, alice, "Fine.")
     assert not told.maybe_repeated
     assert item.status == "delivered"
+
+
+async def test_the_announcement_of_a_run_that_did_not_complete_names_what_can_be_resumed(
+    said: Announcements, stored: Stored, outlet: FakeOutlet, alice: Identity
+) -> None:
+    completed, failed = await stored.item(alice), await stored.item(alice)
+    async with stored.database.transaction() as tx:
+        for key, status in ((completed, "completed"), (failed, "failed")):
+            this = subagent_runs.c.id == key
+            await tx.execute(update(subagent_runs).where(this).values(status=status))
+
+    for key in (completed, failed):
+        await said.deliver(key)
+
+    assert [told.resumable for told in outlet.announcements] == ["", failed]
 
 
 async def test_a_failed_send_is_tried_again_after_15_s_doubling_to_5_min_for_half_an_hour(

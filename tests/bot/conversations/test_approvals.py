@@ -1,6 +1,6 @@
 """One question about all calls of a step; a yes begins a turn that makes them once."""
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 
 import pytest
 from sqlalchemy import select, update
@@ -11,13 +11,14 @@ from bot.conversations.approvals import EXPIRES_AFTER, MOST_SHOWN, Approvals
 from bot.errors import BotError
 from bot.platforms.base import CommandReply
 from bot.values import Identity, Json, Role
-from db.database import Database
+from db.settings import DatabaseSettings
 from db.tables import approvals as approvals_table
 from db.tables import audit, messages, steps, turns
 from skills.base import Effects, Tool, ToolContext, ToolError
 from tests.fakes.clock import FakeClock
 from tests.fakes.outlet import FakeOutlet
 from tests.fakes.stored import Stored, room
+from tests.fakes.watched_database import WatchedDatabase
 
 
 async def post(_: ToolContext, __: Json) -> str:
@@ -35,7 +36,7 @@ BURN = Tool(name="burn", description="", schema={}, run=post, prepare=senseless)
 class Desk:
     """Confirmations of one tool."""
 
-    def __init__(self, database: Database, clock: FakeClock) -> None:
+    def __init__(self, database: WatchedDatabase, clock: FakeClock) -> None:
         self.database, self.clock = database, clock
         self.outlet = FakeOutlet("discord")
         self.stored = Stored(database, clock)
@@ -89,7 +90,13 @@ class Desk:
 
 
 @pytest.fixture
-def desk(database: Database, clock: FakeClock) -> Desk:
+async def database(database_settings: DatabaseSettings) -> AsyncIterator[WatchedDatabase]:
+    async with WatchedDatabase.open(database_settings) as opened:
+        yield opened
+
+
+@pytest.fixture
+def desk(database: WatchedDatabase, clock: FakeClock) -> Desk:
     return Desk(database, clock)
 
 
@@ -125,7 +132,7 @@ async def test_a_yes_begins_a_turn_with_the_calls_and_only_once(
 async def test_a_no_or_no_answer_begins_nothing_and_is_remembered(
     desk: Desk, clock: FakeClock, alice: Identity
 ) -> None:
-    await desk.ask(alice, {"to": "Bob"})
+    await desk.ask(alice, {"to": "<Bob>"})
     denied = await desk.answer(alice, yes=False)
     await desk.ask(alice, {"to": "Bob"}, {"to": "Eve"})
     clock.advance(EXPIRES_AFTER.total_seconds() + 1)
@@ -136,6 +143,7 @@ async def test_a_no_or_no_answer_begins_nothing_and_is_remembered(
     assert denied.text.startswith("Not done: ")
     assert await desk.begun() == []
     assert ["said no" in texts[0], "did not answer in time" in texts[1]] == [True, True]
+    assert "&lt;Bob&gt;" in texts[0]
 
 
 async def test_another_user_cannot_answer(desk: Desk, alice: Identity, bob: Identity) -> None:
@@ -196,3 +204,20 @@ async def test_a_confirmation_is_answered_by_its_owner_or_an_admin_and_by_nobody
         rows = await tx.execute(select(audit))
         noted = [(row.user_id, row.action, row.subject) for row in rows]
     assert noted == [(bob.key, "answer", question.id)]
+
+
+async def test_an_admins_answer_and_its_audit_row_are_one_transaction(
+    desk: Desk, alice: Identity, bob: Identity
+) -> None:
+    await desk.stored.person(bob)
+    await desk.ask(alice, {"to": "Bob"})
+    question = await desk.outlet.asked()
+    before = desk.database.transactions
+
+    answered = await desk.approvals.answer(bob, Role.ADMIN, question.id, yes=True)
+
+    assert answered is not None
+    assert desk.database.transactions == before + 1
+    async with desk.database.snapshot() as tx:
+        assert list(await tx.scalars(select(audit.c.subject))) == [question.id]
+    assert [kind for kind, _ in await desk.begun()] == ["confirmed"]

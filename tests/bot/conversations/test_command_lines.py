@@ -5,11 +5,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bot.conversations.command_lines import belongs_to_a_conversation, command_in, parse_spawn
-from bot.conversations.commands import usage_text
+from bot.conversations.run_lines import usage_text
 from bot.errors import BadRequestError
 from bot.subagents.limits import SubagentSettings
-from bot.subagents.manager import UsageReport
 from bot.subagents.requests import RunRequest
+from bot.subagents.usage import UsageReport
 
 
 def test_words_without_options_are_the_task() -> None:

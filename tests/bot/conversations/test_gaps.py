@@ -1,16 +1,20 @@
 """Where to read after a gap, and since when."""
 
+import asyncio
 from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from sqlalchemy import select
 
+from bot.conversations import orchestrator
 from bot.conversations.catch_up_settings import CatchUpSettings
 from bot.conversations.gaps import MARGIN, Gaps
 from bot.platforms.base import Incoming
 from bot.values import Identity, Place
 from db import conversations, turns
 from db.database import Database, DatabaseSettings
+from db.tables import messages
 from tests.bot.conversations.hearing import message, opened
 from tests.fakes.clock import FakeClock
 from tests.fakes.stored import Stored
@@ -97,6 +101,47 @@ async def test_places_are_direct_messages_and_where_the_bot_spoke_lately_latest_
 
     assert missed is not None
     assert list(missed.places) == [newer, thread, replace(thread, thread=""), direct]
+
+
+async def test_direct_messages_on_slack_are_read_however_old_they_are(
+    database: Database, clock: FakeClock
+) -> None:
+    direct = Place("slack", "T1", "D1", "1.0")
+    await said_in(database, direct, clock, "user", "assistant")
+    await said_in(database, Place("slack", "T1", "C1"), clock, "user", "assistant")
+    clock.advance(8 * 86_400)
+    known = gaps(database, clock)
+    await known.listening("slack")
+
+    missed = await known.missed("slack", "slack")
+
+    assert missed is not None
+    assert list(missed.places) == [direct, replace(direct, thread="")]
+
+
+async def test_a_missed_message_waits_while_this_process_is_busy_and_a_new_one_does_not(
+    database_settings: DatabaseSettings,
+    clock: FakeClock,
+    alice: Identity,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(orchestrator, "ROOM_SECONDS", 0.001)
+    async with opened(database_settings, clock) as process:
+        busy, hear = process.orchestrator.turns.active, process.orchestrator.hear
+        for number in range(orchestrator.MISSED_TURNS):
+            busy.enter(str(number))
+        missed = asyncio.ensure_future(hear(late(alice, "Missed", said_at=clock())))
+        await asyncio.sleep(0)
+        await hear(message(alice, "New"))
+        await process.settled()
+        waits = not missed.done()
+        busy.by_id.popitem()
+        await missed
+        async with process.database.snapshot() as tx:
+            stored = list(await tx.scalars(select(messages.c.text).order_by(messages.c.id)))
+
+    assert waits
+    assert stored == ["New", "Missed"]
 
 
 async def test_of_a_missed_message_it_is_kept_when_it_was_said(

@@ -15,7 +15,6 @@ from bot.conversations.durable_commands import DurableCommands
 from bot.conversations.upkeep import Heartbeat, Upkeep
 from bot.errors import DatabaseUnreachableError
 from bot.subagents.limits import SubagentSettings
-from bot.subagents.retention import RetentionSettings
 from bot.tasks import Tasks
 from bot.values import Clock, Identity, utc_now
 from db import database as database_module
@@ -53,7 +52,6 @@ def upkeep(database: Database, name: str, *, now: Clock, monotonic: Callable[[],
         "typed": DurableCommands(
             cast(Commands, None), database, Tasks(), name, lambda *_: None, now
         ),
-        "retention": RetentionSettings(),
         "now": now,
         "further": (),
         "heartbeat": Heartbeat(monotonic),
@@ -182,6 +180,7 @@ async def test_a_process_that_was_frozen_itself_declares_nobody_dead(postgres_ur
 async def test_an_admission_waits_for_its_lock_for_a_moment_and_is_then_refused_with_the_reason(
     postgres_url: str, alice: Identity, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    assert database_module.ADMISSION_WAIT_SECONDS <= 3
     monkeypatch.setattr(database_module, "ADMISSION_WAIT_SECONDS", 0.2)
     settings = DatabaseSettings(url=postgres_url, pool_size=2)
     async with Database.open(settings) as frozen, Database.open(settings) as database:
@@ -200,3 +199,17 @@ async def test_an_admission_waits_for_its_lock_for_a_moment_and_is_then_refused_
         assert [type(each) for each in outcomes] == [DatabaseUnreachableError] * 5
         assert all("busy" in str(each) for each in outcomes)
         assert (await office.spawn(alice, "Count sheep again")).task == "Count sheep again"
+
+
+async def test_an_admission_waits_no_longer_for_another_one_of_its_own_process(
+    postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(database_module, "ADMISSION_WAIT_SECONDS", 0.2)
+    async with Database.open(DatabaseSettings(url=postgres_url)) as database:
+        async with asyncio.timeout(20), database.admission():
+            with pytest.raises(DatabaseUnreachableError, match="busy"):
+                async with database.admission():
+                    pass
+
+        async with database.admission() as tx:
+            assert await tx.scalar(text("SELECT 1")) == 1

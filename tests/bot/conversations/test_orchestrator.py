@@ -16,7 +16,7 @@ from bot.errors import NotAllowedError
 from bot.platforms.base import CommandReply
 from bot.platforms.past import Attached, Quoted
 from bot.values import Identity, Role
-from db import run_questions
+from db import outbox, run_questions
 from db import turns as turn_queries
 from db.database import DatabaseSettings
 from db.run_questions import RunQuestion
@@ -227,6 +227,39 @@ async def test_a_user_chooses_among_their_own_runs(
             choices = await orchestrator.run_choices(alice, typed)
 
             assert [run_id for run_id, _ in choices] == [mine.id]
+
+
+@pytest.mark.parametrize(
+    ("action", "offered"),
+    [
+        ("", {"going", "over", "unread"}),
+        ("log", {"going", "over", "unread"}),
+        ("info", {"going", "over", "unread"}),
+        ("stop", {"going"}),
+        ("send", {"going"}),
+        ("read", {"over", "unread"}),
+        ("retry", {"unread"}),
+        ("dismiss", {"unread"}),
+    ],
+)
+async def test_only_runs_on_which_an_action_can_be_taken_are_offered(
+    process: Process, stored: Stored, alice: Identity, action: str, offered: set[str]
+) -> None:
+    ended = {"completed_at": process.clock()}
+    going = await stored.run(alice, label="run going", status="running")
+    over = await stored.run(alice, label="run over", status="completed", **ended)
+    unread = await stored.run(alice, label="run unread", status="failed", **ended)
+    async with process.database.transaction() as tx:
+        item = outbox.NewItem(
+            key=unread.id, user_id=alice.key, place=room(alice), run_id=unread.id, title="", text=""
+        )
+        await outbox.put(tx, item, process.clock(), status="blocked")
+    names = {going.id: "going", over.id: "over", unread.id: "unread"}
+
+    for typed in ("", "run"):
+        found = await process.orchestrator.run_choices(alice, typed, action=action)
+
+        assert {names[run_id] for run_id, _ in found} == offered
 
 
 async def test_a_thread_is_listened_to_as_long_as_its_talk_is_fresh(

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from bot.changes import handle, new_id
-from bot.conversations.command_lines import HELP, command_in
+from bot.conversations.command_lines import command_in, help_text
 from bot.conversations.commands import Commands
 from bot.conversations.undo import MOST_SHOWN, Undo
 from bot.platforms.base import CommandReply
@@ -125,7 +125,29 @@ async def test_a_long_list_is_cut_and_says_so(desk: Desk, alice: Identity) -> No
     lines = (await desk.type(alice, "/undo")).text.splitlines()
 
     assert sum(line.startswith("- `") for line in lines) == MOST_SHOWN
-    assert "- 3 older ones" in lines
+    assert "- 3 older ones: `/retinue undo list NAME` finds them" in lines
+
+
+async def test_a_change_is_found_by_its_name_however_many_came_after_it(
+    desk: Desk, alice: Identity
+) -> None:
+    mine = desk.files(alice)
+    for path in ("plans/Thesis.md", "filler.txt"):
+        await mine.call("file_write", path=path, text="important")
+    await mine.call("file_write", path="plans/Thesis.md", text="gone")
+    for number in range(150):
+        await mine.call("file_write", path="filler.txt", text=f"{number}")
+        await delete_a_note(desk, alice, f"note {number}")
+
+    listed = (await desk.type(alice, "/retinue undo list thesis")).text
+    (found,) = ID.findall(listed)
+    restored = await desk.type(alice, f"/retinue undo {found}")
+    nothing = await desk.type(alice, "/retinue undo list nothing of that name")
+
+    assert "replaced `plans/Thesis.md`" in listed
+    assert "Restored `plans/Thesis.md`." in restored.text
+    assert "important" in await mine.call("file_read", path="plans/Thesis.md")
+    assert nothing.text == "There is nothing to undo with “nothing of that name”."
 
 
 async def test_the_last_change_is_the_last_one_of_all_kinds(
@@ -202,7 +224,7 @@ async def test_nobody_sees_or_takes_back_what_is_another_user_s(
 
 
 async def test_the_help_names_the_command() -> None:
-    assert "/retinue undo" in HELP
+    assert "`/retinue undo`" in help_text("fake")
 
 
 async def test_a_command_that_is_carried_out_again_after_a_crash_takes_back_one_change(

@@ -1,14 +1,24 @@
 """What is old is forgotten in time, and nothing earlier."""
 
+import sqlite3
+from contextlib import closing
 from dataclasses import fields
+from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
-from bot.conversations.upkeep import Upkeep
+from bot import serving
+from bot.conversations.retention import Retention
+from bot.conversations.upkeep import OVERDUE, STOP_OVERDUE, SWEEP_SECONDS, Upkeep
+from bot.engine import RARE_POLL_SECONDS
+from bot.mcp.servers import Pace
+from bot.platforms import catch_up, storing
 from bot.subagents.limits import SubagentSettings
 from bot.subagents.retention import RetentionSettings
 from bot.values import File, Identity
 from db import conversations, files, todos
-from db.database import Database
+from db.database import IDLE_SECONDS, LONGEST_PAUSE_SECONDS, Database, DatabaseSettings
+from db.sqlite import LOG_BYTES
 from db.tables import files as table
 from db.tables import messages, schedules
 from db.tables import todos as todo_lists
@@ -22,16 +32,22 @@ from tests.fakes.stored import Stored
 
 def upkeep(database: Database, clock: FakeClock, retention: RetentionSettings) -> Upkeep:
     """Return the duties, with the parts that forgetting takes."""
-    settings = SubagentSettings()
+    settings, engine = SubagentSettings(), FakeEngine()
     parts: dict[str, Any] = {
         field.name: None for field in fields(Upkeep) if field.name != "heartbeat"
     }
     parts |= {
         "database": database,
-        "engine": FakeEngine(),
+        "engine": engine,
         "endings": FakeOffice(database, settings, clock).endings,
         "settings": settings,
-        "retention": retention,
+        "retention": Retention(
+            database=database,
+            engine=engine,
+            settings=retention,
+            archive_after=timedelta(minutes=settings.archive_ttl_minutes),
+            now=clock,
+        ),
         "now": clock,
     }
     return Upkeep(**parts)
@@ -80,3 +96,40 @@ async def test_schedules_that_are_over_and_old_lists_are_forgotten_with_the_runs
         "schedules": 1,
         "todos": 0,
     }
+
+
+async def test_a_long_log_of_the_engines_file_is_emptied(sqlite_url: str, clock: FakeClock) -> None:
+    path = Path(sqlite_url.removeprefix("sqlite:///")).with_name("engine.db")
+    log = path.with_name("engine.db-wal")
+    async with Database.open(DatabaseSettings(url=sqlite_url)) as database:
+        duties = upkeep(database, clock, RetentionSettings())
+        duties.engine.file = path
+        with closing(sqlite3.connect(path)) as writer:
+            writer.execute("PRAGMA journal_mode=WAL")
+            writer.execute("PRAGMA wal_autocheckpoint=0")
+            writer.execute("CREATE TABLE t (x)")
+            writer.execute("INSERT INTO t VALUES (zeroblob(?))", [2 * LOG_BYTES])
+            writer.commit()
+            before = log.stat().st_size
+            await duties.checkpoint()
+            after = log.stat().st_size
+
+    assert before > LOG_BYTES
+    assert after == 0
+
+
+def test_no_wait_for_the_database_is_longer_than_the_time_to_recover() -> None:
+    recovery = 30.0
+    revived = OVERDUE.total_seconds() + 2 * SWEEP_SECONDS + RARE_POLL_SECONDS
+    waits = {
+        "work that was given up": revived,
+        "a run that is to stop": STOP_OVERDUE.total_seconds() + SWEEP_SECONDS,
+        "a process that starts": serving.LONGEST_WAIT_SECONDS,
+        "what was said": max(storing.PAUSES),
+        "what was missed": catch_up.MARK_SECONDS,
+        "a step, an end, a booking": LONGEST_PAUSE_SECONDS,
+        "the tools of an MCP server": Pace().pins_every,
+        "what a frozen process holds": IDLE_SECONDS,
+    }
+
+    assert {name: wait for name, wait in waits.items() if wait >= recovery} == {}

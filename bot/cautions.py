@@ -1,0 +1,83 @@
+"""What is unwise or without effect in a configuration that can be used, a sentence each."""
+
+import re
+from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
+from pathlib import Path
+
+from bot.config import Config, remarks
+from bot.models.catalog import FAMILIES
+
+_ID = {
+    "discord": (
+        re.compile("[0-9]{15,21}"),
+        "write `discord:` and the number that Copy User ID gives, as docs/discord.md says",
+    ),
+    "slack": (
+        re.compile("[TE][A-Z0-9]{4,}:[UW][A-Z0-9]{4,}"),
+        "write `slack:` with the ids of the workspace and the member, like `slack:T0123:U0123`",
+    ),
+    "terminal": (re.compile(r"\S(.{0,62}\S)?"), "write `terminal:` and the name of the account"),
+}
+
+
+def cautions(config: Config, file: Path | None, environ: Mapping[str, str]) -> list[str]:
+    """Return what an admin should know about a configuration that can be used.
+
+    Args:
+        config: What was loaded.
+        file: The file that it was loaded from.
+        environ: The variables that may have set keys.
+
+    Raises:
+        ConfigError: The file cannot be read.
+    """
+    return [*remarks(file, environ), *_people(config), *_models(config)]
+
+
+def _people(config: Config) -> Iterator[str]:
+    lists = {
+        "access.admins": config.access.admins,
+        "access.blocked": config.access.blocked,
+        **{
+            f"calendar.calendars.{name}.people": each.people or ()
+            for name, each in config.calendar.calendars.items()
+        },
+    }
+    served = {"discord": config.discord.configured, "slack": config.slack.configured}
+    for key, names in lists.items():
+        for name in names:
+            platform, _, account = name.partition(":")
+            if platform not in _ID:
+                yield (
+                    f"{key} names “{name}”, which matches nobody: begin with `discord:`, `slack:` "
+                    "or `terminal:`."
+                )
+            elif not _ID[platform][0].fullmatch(account):
+                yield f"{key} names “{name}”, which matches nobody: {_ID[platform][1]}."
+            elif not served.get(platform, True):
+                yield (
+                    f"{key} names “{name}”, which matches nobody as long as "
+                    f"{platform.capitalize()} is not set up."
+                )
+
+
+def _models(config: Config) -> Iterator[str]:
+    """Return the names of Claude's models that look misspelt."""
+    known = {"claude", *FAMILIES}
+    # A gateway has names of its own.
+    choices = () if config.models.anthropic.base_url else config.models.choices
+    for choice in choices:
+        if choice.provider != "anthropic":
+            continue
+        meant = "-".join(_nearest(word, known) for word in choice.model.lower().split("-"))
+        if meant != choice.model.lower():
+            yield (
+                f"The model {choice} looks misspelt: did you mean `{meant}`? "
+                "`python -m bot doctor` asks its provider."
+            )
+
+
+def _nearest(word: str, known: set[str]) -> str:
+    """Return the known word that is spelt almost like this one, or this one."""
+    return next(iter(get_close_matches(word, known, n=1, cutoff=0.7)), word)

@@ -1,0 +1,109 @@
+"""What commands say about runs and their limits, Markdown (pure)."""
+
+from datetime import datetime
+
+from bot.agent.sanitizer import one_line
+from bot.run_texts import counted, status_text
+from bot.subagents.limits import spoken
+from bot.subagents.records import RunDetails
+from bot.subagents.requests import Spawned
+from bot.subagents.usage import UsageReport
+from bot.values import short
+from db.runs import Run
+
+
+def run_line(run: Run, now: datetime) -> str:
+    """Return a run as a line of a list, Markdown."""
+    elapsed = spoken(run.seconds_used)
+    if not run.status.final and run.started_at is not None:
+        elapsed = spoken((now - run.started_at).total_seconds())
+    icon, words = status_text(run.status, degraded=run.degraded)
+    return (
+        f"- {icon} `{short(run.id)}` #{run.number} **{run.label}** "
+        f"({run.agent}) {words} · {elapsed} · {counted(run.tool_call_count, 'tool call')} · "
+        f"{run.weighted_tokens:,} of {run.token_budget:,} tokens"
+    )
+
+
+def info_text(details: RunDetails) -> str:
+    """Return all about one run."""
+    run = details.run
+    icon, words = status_text(run.status, degraded=run.degraded)
+    lines = [
+        f"{icon} **{run.label}** (`{run.id}`, #{run.number})",
+        f"- Status: {words}"
+        + (f", place {details.position} in the queue" if details.position else ""),
+        f"- Agent: {run.agent}, model {run.model} ({run.provider}), {run.mode}",
+        f"- Task: {one_line(run.task, 300)}",
+        f"- Tokens: {run.weighted_tokens:,} of {run.token_budget:,} (weighted); "
+        f"{run.tokens:,} in all: {run.input_tokens:,} in, {run.output_tokens:,} out",
+        f"- Work: {counted(details.steps, 'step')}, "
+        f"{counted(run.tool_call_count, 'tool call')}, "
+        f"{spoken(run.seconds_used)} of {spoken(run.timeout_ms / 1000)}",
+        f"- Asked for: {run.created_at:%Y-%m-%d %H:%M:%S} UTC"
+        + (f", ended {run.completed_at:%H:%M:%S}" if run.completed_at else ""),
+    ]
+    if (before := details.before) is not None:
+        shown = f"`{short(before)}`" if isinstance(before, str) else named_state(before)
+        lines.append(f"- Continues: {shown}")
+    if details.after is not None:
+        lines.append(f"- Continued by: {named_state(details.after)}")
+    if details.asks:
+        lines.append(f"- Waits for your answer: {one_line(details.asks, 300)}")
+    for message in details.messages:
+        read = f"read at step {message.read_at_step}" if message.read_at_step else "queued"
+        if run.status.final and not message.read_at_step:
+            read = "came too late"
+        lines.append(f"- Message ({read}): {one_line(message.text, 200)}")
+    if run.error:
+        lines.append(f"- {run.error}")
+    if run.result:
+        lines += ["", run.result[:1500] + (" …" if len(run.result) > 1500 else "")]
+    return "\n".join(lines)
+
+
+def named(run: Run) -> str:
+    """Return the id and number of a run, Markdown."""
+    return f"`{short(run.id)}`, #{run.number}"
+
+
+def named_state(run: Run) -> str:
+    """Return the id, number and state of a run, Markdown."""
+    return f"{named(run)}, {status_text(run.status, degraded=run.degraded).words}"
+
+
+def spawned_text(spawned: Spawned, started: str, told: str) -> str:
+    """Return what is said about a run that was let in."""
+    run = spawned.run
+    if spawned.position is not None:
+        started = (
+            f"✅ “{run.label}” ({named(run)}) waits for a slot: place {spawned.position} in your "
+            "queue."
+        )
+    return f"{started}{told}" + "".join(f"\n- {note}" for note in spawned.notes)
+
+
+def usage_text(report: UsageReport) -> str:
+    """Return what a person has used of what they may use."""
+    settings = report.settings
+    rate, delegation = settings.spawn_rate_limit, settings.delegation_rate_limit
+    lines = [
+        f"- Runs started in the last {spoken(rate.window_seconds)}: {report.started} of "
+        f"{rate.max_requests}",
+        f"- Tasks delegated in the last {spoken(delegation.window_seconds)}: {report.delegated} of "
+        f"{delegation.max_requests}",
+        f"- Going on: {report.running} of {settings.max_concurrent_per_user}",
+        f"- Waiting: {report.queued} of {settings.max_queued_per_user}",
+        f"- Last 24 hours: {counted(report.runs_today, 'run')}, "
+        f"{counted(report.tokens_today, 'token')} "
+        f"({report.weighted_today:,} weighted)",
+        f"- One run: {settings.default_token_budget:,} tokens (at most "
+        f"{settings.max_token_budget:,}), {settings.default_timeout_minutes:g} min (at most "
+        f"{settings.max_timeout_minutes:g})",
+    ]
+    if report.people is not None:
+        lines.append(
+            f"- Everyone: {report.running_global} of {settings.max_concurrent_global} slots taken, "
+            + counted(report.people, "person", "people")
+        )
+    return "**Your usage**\n" + "\n".join(lines)

@@ -1,0 +1,152 @@
+"""Every command that a text names exists where the text is read."""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+from discord import app_commands
+
+from bot.conversations.command_lines import ACTIONS, NAMES, command_in, help_text, named, typed
+from bot.conversations.mcp_commands import help_text as mcp_help
+from bot.platforms.discord.commands import Retinue, Subagents
+from bot.platforms.terminal.completion import ACTIONS as COMPLETED
+from bot.platforms.terminal.completion import COMMANDS
+
+ROOT = Path(__file__).parents[2]
+PLATFORMS = ("discord", "slack", "terminal")
+#: A command of Slack itself, an error that Slack shows, and pages of our server for Slack.
+OF_SLACK = {"/invite", "/subagents failed", "/slack"}
+#: Absolute paths, and a path of an address.
+PATHS = {"/etc", "/file", "/health", "/mnt", "/proc", "/root", "/status", "/tmp", "/usr"}
+PATHS |= {"/workspace"}
+MENTION = re.compile(r"(?<![?\w/.:<>~*\"'\]})!-])([/!][a-z]{2,})\b(?!/|\.\w)(?: +([a-z]+)\b)?")
+
+
+def literals(path: Path) -> Iterator[str]:
+    """Return the texts of a module, less docstrings and what is only compared."""
+    nodes = list(ast.walk(ast.parse(path.read_text("utf-8"))))
+    described = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    unread = {
+        id(node.body[0].value)
+        for node in nodes
+        if isinstance(node, described) and node.body and isinstance(node.body[0], ast.Expr)
+    }
+    for compared in nodes:
+        if isinstance(compared, ast.Compare):
+            unread |= {id(part) for part in ast.walk(compared)}
+    for node in nodes:
+        if (
+            isinstance(node, ast.Constant)
+            and isinstance(node.value, str)
+            and id(node) not in unread
+        ):
+            yield node.value
+
+
+def slash_commands_of_discord() -> set[str]:
+    groups: list[app_commands.Group] = [Subagents(), Retinue()]
+    return {f"/{group.name} {each.name}" for group in groups for each in group.commands}
+
+
+def slash_commands_of_slack() -> set[str]:
+    manifest = yaml.safe_load((ROOT / "deploy/slack-manifest.yaml").read_text("utf-8"))
+    return {each["command"] for each in manifest["features"]["slash_commands"]}
+
+
+DISCORD, SLACK = slash_commands_of_discord(), slash_commands_of_slack()
+
+
+def exists(sign: str, word: str, platform: str) -> bool:
+    """Whether a user of a platform can send a command; `word` is what stands behind it."""
+    if sign.startswith("!"):
+        name = command_in(f"{sign} {word}".strip()).split()
+        return bool(name) and name[0][1:] in {"subagents", "subagent", "mcp", *NAMES}
+    if platform == "discord":
+        return any(each.startswith(f"{sign} {word}") for each in DISCORD)
+    if platform == "slack":
+        return sign in SLACK and known(sign, word) and word != "new"
+    return sign in {*COMMANDS, "/exit", "/mcp"} or known(sign, word)
+
+
+def known(sign: str, word: str) -> bool:
+    """Whether the commands behind `/subagents` or `/retinue` have this word."""
+    words = {"/subagents": ACTIONS, "/retinue": (*NAMES, "mcp")}.get(sign, ())
+    return bool(words) and (not word or word in words)
+
+
+def unknown_in(text: str, platform: str) -> list[str]:
+    """Return the commands in a text that do not exist on a platform."""
+    return [
+        f"{sign} {word}".strip()
+        for sign, word in MENTION.findall(text)
+        if sign not in PATHS and not exists(sign, word, platform)
+    ]
+
+
+def readers_of(path: Path) -> tuple[str, ...]:
+    """Return the platforms whose users read what a module says."""
+    parts = path.relative_to(ROOT).parts
+    own = parts[2] if parts[:2] == ("bot", "platforms") and len(parts) > 3 else ""
+    return (own,) if own in PLATFORMS else PLATFORMS
+
+
+def test_every_command_that_the_code_names_exists_where_it_is_read() -> None:
+    modules = [each for part in ("bot", "skills", "db") for each in (ROOT / part).rglob("*.py")]
+
+    wrong = {
+        f"{path.relative_to(ROOT)} on {platform}: {command}"
+        for path in modules
+        if path.parent.name != "sandbox"
+        for text in literals(path)
+        for platform in readers_of(path)
+        for command in unknown_in(text, platform)
+    }
+
+    assert len(modules) > 200
+    assert not sorted(wrong)
+
+
+@pytest.mark.parametrize("platform", [*PLATFORMS, "fake"])
+def test_the_help_names_only_commands_of_its_platform(platform: str) -> None:
+    text = help_text(platform) + mcp_help(platform)
+
+    assert not unknown_in(text, platform)
+    assert "{" not in text
+
+
+@pytest.mark.parametrize("platform", PLATFORMS)
+@pytest.mark.parametrize("words", ["new", "model NAME", "stop", "undo last", "help", "mcp"])
+def test_a_command_is_carried_out_as_it_is_named(words: str, platform: str) -> None:
+    assert command_in(typed(words, platform)) == f"/{words}"
+    assert not unknown_in(f"`{typed(words, platform)}`", platform)
+    assert not unknown_in(f"`{named(f'/{words}', platform)}`", platform)
+
+
+def test_agents_and_pages_name_only_commands_that_exist() -> None:
+    for_all = [*(ROOT / "agents").glob("*.md"), *(ROOT / "skills").glob("*.md")]
+    for_all += [ROOT / "docs" / f"{name}.md" for name in ("agents", "shell", "skills")]
+    readers = dict.fromkeys(for_all, PLATFORMS) | {
+        ROOT / "README.md": ("terminal",),
+        ROOT / "docs/discord.md": ("discord",),
+        ROOT / "docs/slack.md": ("slack",),
+    }
+
+    wrong = {
+        f"{page.name} on {platform}: {command}"
+        for page, platforms in readers.items()
+        for quoted in re.findall(r"`[/!][^`\n]+`", page.read_text("utf-8"))
+        for platform in platforms
+        for command in unknown_in(quoted, platform)
+        if command not in OF_SLACK
+    }
+
+    assert not sorted(wrong)
+
+
+def test_the_terminal_offers_only_what_there_is() -> None:
+    assert set(COMPLETED) <= set(ACTIONS)
+    own = {"/subagents", "/quit", "/as", "/yes", "/all", "/no"}
+    assert set(COMMANDS) == own | {f"/{name}" for name in NAMES}
