@@ -23,6 +23,7 @@ class Incoming:
         reply_to: The platform's id of the message that this one answers; empty for none, or where
             a thread says it.
         said_at: When it was said, for a message that was missed and fetched later.
+        only_mention: It mentions the bot, and there is nothing else in it.
     """
 
     event_id: str
@@ -35,6 +36,7 @@ class Incoming:
     admin: bool = False
     reply_to: str = ""
     said_at: datetime | None = None
+    only_mention: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +65,7 @@ class RunCard:
         awaited: A turn waits for the run: its result is in the reply, and is not announced.
         message_id: Of the message that shows it, from before a restart; empty for none.
         stopped_by: The shown name of the admin who stopped it; empty for its owner.
+        degraded: It completed, but every tool call that it made was refused or failed.
     """
 
     run_id: str
@@ -81,6 +84,7 @@ class RunCard:
     awaited: bool = False
     message_id: str = ""
     stopped_by: str = ""
+    degraded: bool = False
 
     @property
     def earlier_steps(self) -> int:
@@ -99,6 +103,7 @@ class Announcement:
         maybe_repeated: The fate of an earlier send is unknown: say that it may be a duplicate.
         footer: One quiet line (tokens, time).
         stopped_by: Who stopped the run, when that was not its owner. They are not pinged.
+        resumable: The run that a new run could continue; empty for none.
     """
 
     key: str
@@ -109,6 +114,7 @@ class Announcement:
     footer: str = ""
     maybe_repeated: bool = False
     stopped_by: Stopper | None = None
+    resumable: str = ""
 
 
 class Weight(StrEnum):
@@ -187,8 +193,12 @@ class ReplyStream(Protocol):
         """Show the whole text so far; the newest wins, at the platform's pace. Never waits."""
         ...
 
-    async def finish(self, text: str) -> Delivered:
+    async def finish(self, text: str, *, failed: bool = False) -> Delivered:
         """Show the final text, whole, in as many messages as it takes.
+
+        Args:
+            text: The final text.
+            failed: The turn failed, and the text says why.
 
         Raises:
             DeliveryError: It did not get through.
@@ -200,8 +210,7 @@ class ReplyStream(Protocol):
         ...
 
 
-#: Told the platform's id of a reply or a card as soon as there is one: whoever resumes the work
-#: goes on with it.
+#: Told the platform's id of a reply or card as soon as there is one, for whoever resumes the work.
 OnBegun = Callable[[str], None]
 
 
@@ -216,6 +225,10 @@ class Outlet(Protocol):
 
     async def acknowledge(self, place: Place) -> None:
         """Show at once that the message was heard (a reaction, typing). Never raises."""
+        ...
+
+    async def answered(self, place: Place) -> None:
+        """Show no more that the message was heard: it is answered. Never raises."""
         ...
 
     def open_reply(
@@ -271,7 +284,7 @@ class Outlet(Protocol):
         Args:
             place: The channel, direct message or thread.
             after: A time, or the id of a message, which is not returned; empty for the beginning.
-            limit: The most messages to return.
+            limit: Of what is returned.
 
         Raises:
             DeliveryError: The place cannot be read now; permanent when it never can.
@@ -322,26 +335,15 @@ class Ears(Protocol):
     """What an Intake calls: implemented by the orchestrator."""
 
     async def hear(self, incoming: Incoming) -> CommandReply | None:
-        """Take what a person said: a message begins a turn, a command is answered at once.
-
-        The message is stored when this returns, so the platform may be acknowledged.
-        """
+        """Take what a person said, stored when this returns: a command is answered at once."""
         ...
 
     async def listens(self, user: Identity, place: Place) -> bool:
-        """Say whether this person is talking with the bot in this place, so that no mention is due.
-
-        They are when their conversation there has heard or said something lately.
-        """
+        """Say whether this person talked with the bot here lately, so that no mention is due."""
         ...
 
     async def missed(self, platform: str, listener: str) -> Missed | None:
-        """Return what to read after a gap; `None` when nothing is known to be missing.
-
-        Args:
-            platform: Where.
-            listener: Names the connection, the same after a restart.
-        """
+        """Return the places to read after a gap of a connection; `None` when nothing is missing."""
         ...
 
     async def listening(self, listener: str) -> None:
@@ -371,12 +373,14 @@ class Ears(Protocol):
             user: Who answers.
             confirmation_id: What was asked.
             choice: The `key` of one of its choices.
-            admin: The platform makes this person an admin here.
+            admin: As in `Incoming`.
         """
         ...
 
-    async def run_choices(self, user: Identity, typed: str) -> list[tuple[str, str]]:
-        """Return (id, label) of this person's runs that fit what was typed, newest first."""
+    async def run_choices(
+        self, user: Identity, typed: str, *, action: str = ""
+    ) -> list[tuple[str, str]]:
+        """Return (id, label) of this user's runs that fit what was typed and the action."""
         ...
 
     async def overview(self, user: Identity) -> Overview:

@@ -4,12 +4,15 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from datetime import datetime
+from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Protocol
 
-from bot.errors import BotError, DeliveryError
+from bot.agent.plain import plain
+from bot.agent.sanitizer import one_line
+from bot.errors import BotError, DatabaseUnreachableError, DeliveryError
 from bot.platforms.base import Ears, Outlet
-from bot.platforms.past import Missed, PastMessage
+from bot.platforms.past import Missed, PastMessage, Quoted
 from bot.values import Place
 
 log = logging.getLogger(__name__)
@@ -22,6 +25,9 @@ LOOK_SECONDS = 1.0
 SHORTEST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 5.0, 60.0
 #: Most places that one line of the log names.
 MOST_NAMED = 10
+#: Most characters of other messages that an addressed message brings along.
+MOST_CONTEXT = 6_000
+LEFT_OUT = "[Earlier messages are left out.]"
 
 
 class Listening(Protocol):
@@ -44,8 +50,11 @@ class Listening(Protocol):
         """
         ...
 
-    async def hear_missed(self, message: PastMessage) -> None:
+    async def hear_missed(self, message: PastMessage) -> bool:
         """Hand on a message that is for the bot, unless it was heard already.
+
+        Returns:
+            Whether it has a turn; `False` for a command, and for what is refused or empty.
 
         Raises:
             BotError: It is not stored.
@@ -94,6 +103,8 @@ class CatchUp:
             self._look.clear()
             try:
                 await self._once()
+            except DatabaseUnreachableError:
+                self._gap = True
             except BotError as error:
                 self._gap = True
                 log.warning("What was missed on %s is read later: %s", self._outlet.platform, error)
@@ -126,7 +137,7 @@ class CatchUp:
             if number:
                 await self._sleep(self._pause_seconds)
             try:
-                await self._read_place(place, missed.since, missed.most_messages)
+                await self._read_place(place, missed)
             except DeliveryError as error:
                 log.info("%s was not read: %s", _named(place), error)
                 unread.append(place)
@@ -145,7 +156,8 @@ class CatchUp:
                 more,
             )
 
-    async def _read_place(self, place: Place, since: datetime, limit: int) -> None:
+    async def _read_place(self, place: Place, missed: Missed) -> None:
+        since, limit = missed.since, missed.most_messages
         try:
             messages = await self._outlet.history(place, since, limit)
         except DeliveryError as error:
@@ -154,9 +166,47 @@ class CatchUp:
             pause = max(error.retry_after_seconds, SHORTEST_PAUSE_SECONDS)
             await self._sleep(min(pause, LONGEST_PAUSE_SECONDS))
             messages = await self._outlet.history(place, since, limit)
+        before: list[PastMessage] = []
         for message in messages:
-            if message.addressed and not message.by_bot:
-                await self._listening.hear_missed(message)
+            if (
+                message.addressed
+                and not message.by_bot
+                and await self._listening.hear_missed(_with_context(message, before))
+            ):
+                before = []
+            elif not message.own and message.sent_at >= missed.heard_at:
+                before.append(message)
+
+
+def _with_context(message: PastMessage, before: Sequence[PastMessage]) -> PastMessage:
+    """Return a message with what was said before it; unchanged if it says nothing itself."""
+    context = _context(before)
+    if not context or not (message.text or message.files or message.quoted):
+        return message
+    return replace(message, quoted=(Quoted("said_before", context), *message.quoted))
+
+
+def _context(messages: Sequence[PastMessage]) -> str:
+    """Return messages as text, oldest first; of too many, only the newest."""
+    kept: list[str] = []
+    room = MOST_CONTEXT
+    for message in reversed(messages):
+        parts = [message.text, *(f"[{each.kind}] {each.text}" for each in message.quoted)]
+        parts += [f"[file] {each.name}" for each in message.files]
+        text = plain("\n".join(part for part in parts if part.strip()), limit=MOST_CONTEXT).strip()
+        if not text:
+            continue
+        name = one_line(message.author_name, 60) or ("an app" if message.by_bot else "somebody")
+        # Indented, so that no line of a message looks like the beginning of another's.
+        line = f"{name} ({message.sent_at.astimezone(UTC):%Y-%m-%d %H:%M} UTC): {text}"
+        line = line.replace("\n", "\n  ")
+        if len(line) > room:
+            # The newest is kept in any case, if only its beginning.
+            kept += [LEFT_OUT] if kept else [plain(line, limit=room), LEFT_OUT]
+            break
+        kept.append(line)
+        room -= len(line)
+    return "\n".join(reversed(kept))
 
 
 def _named(place: Place) -> str:

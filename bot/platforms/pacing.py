@@ -1,13 +1,21 @@
-"""The newest of many values, sent one at a time and not too often."""
+"""The newest of many values, sent one at a time and not too often; and requests in their order."""
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Hashable
+from contextlib import asynccontextmanager
 from typing import Generic, Protocol, TypeVar
+from weakref import WeakValueDictionary
 
+from bot.errors import DeliveryError
 from bot.tasks import Tasks
 
 log = logging.getLogger(__name__)
+
+#: The longest wait behind other messages: well below the time after which the core takes a message
+#: for one that may have arrived.
+QUEUE_SECONDS = 30.0
+CROWDED = "Earlier messages there take too long; I try again later."
 
 T = TypeVar("T")
 
@@ -29,7 +37,7 @@ def _loop_time() -> float:
 
 
 class Spacing:
-    """The pace of one message: the first send at once, then so many seconds from start to start.
+    """The pace of one message: seconds between two sends, but none before the first and the last.
 
     Args:
         seconds: The least time between two starts.
@@ -50,8 +58,8 @@ class Spacing:
         self._due = float("-inf")
 
     async def turn(self, *, final: bool) -> None:
-        """Wait until a send may start."""
-        while (left := self._due - self._now()) > 0:
+        """Wait until a send may start; the last one may at once."""
+        while not final and (left := self._due - self._now()) > 0:
             await self._sleep(left)
         self._due = self._now() + self._seconds
 
@@ -133,3 +141,33 @@ class Paced(Generic[T]):
                 self._failed(error)
             finally:
                 self._in_flight = False
+
+
+class Queues:
+    """Lets requests under one key go one after another, in the order in which they came.
+
+    Args:
+        seconds: The longest wait for a turn: what waits is not sent, and its sender has to know.
+    """
+
+    def __init__(self, seconds: float = QUEUE_SECONDS) -> None:
+        self._seconds = seconds
+        self._locks: WeakValueDictionary[Hashable, asyncio.Lock] = WeakValueDictionary()
+
+    @asynccontextmanager
+    async def turn(self, key: Hashable) -> AsyncIterator[None]:
+        """Wait for a turn, and give it back when the block ends.
+
+        Raises:
+            DeliveryError: Those before take too long.
+        """
+        lock = self._locks.setdefault(key, asyncio.Lock())
+        try:
+            async with asyncio.timeout(self._seconds):
+                await lock.acquire()
+        except TimeoutError:
+            raise DeliveryError(CROWDED) from None
+        try:
+            yield
+        finally:
+            lock.release()

@@ -28,7 +28,8 @@ class Quoted:
     """Content of a message that its speaker did not write.
 
     Attributes:
-        kind: `forwarded`, `replied_to`, `shared`, `link_preview`, or `note` of the bot on a file.
+        kind: `forwarded`, `replied_to`, `shared`, `link_preview`, `note` of the bot on a file, or
+            `said_before`: what was said in the place while the bot was away.
     """
 
     kind: str
@@ -80,13 +81,15 @@ class Missed:
     """What to read after a gap.
 
     Attributes:
-        since: The gap began then, or somewhat later.
+        since: Read from then on: somewhat before the gap.
+        heard_at: Until then everything was heard; what was said later may be missed.
         places: Where the bot talks, the latest first.
         most_places: How many of them to read.
         most_messages: How many of the newest messages to read in each.
     """
 
     since: datetime
+    heard_at: datetime
     places: tuple[Place, ...]
     most_places: int
     most_messages: int

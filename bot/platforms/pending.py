@@ -45,6 +45,11 @@ class PendingOutlet:
         if self._outlet is not None:
             await self._outlet.acknowledge(place)
 
+    async def answered(self, place: Place) -> None:
+        """Show no more that the message was heard. Never raises."""
+        if self._outlet is not None:
+            await self._outlet.answered(place)
+
     def open_reply(
         self,
         place: Place,
@@ -106,7 +111,7 @@ class _Undeliverable:
     def update(self, text: str) -> None:
         """Show nothing."""
 
-    async def finish(self, text: str) -> Delivered:
+    async def finish(self, text: str, *, failed: bool = False) -> Delivered:
         """Fail, so that the text is delivered later.
 
         Raises:

@@ -187,14 +187,21 @@ class _Splitter:
     def _words(self, window: _Window) -> list[int]:
         """Return the ends of the last sentence and the last word of the line that is too long.
 
-        None, when the line so far would open a fence.
+        The start of inline code comes before a cut through it. None, when the line so far would
+        open a fence.
         """
         start, stop = window.last_line, window.end + 1
         low = max(start, window.half) + 1
         sentences = [match.end() for match in _SENTENCE_END.finditer(self.text, low, stop)]
         words = [max(self.text.rfind(space, start + 1, stop) for space in " \t")]
         found = [end for end in [*sentences[-1:], *words] if start < end <= window.end]
+        found = [*(self._before_span(start, end) for end in found), *found]
         return [end for end in found if self._after(None, self.text[start:end]) is None]
+
+    def _before_span(self, start: int, end: int) -> int:
+        """Return the start of the inline code that a cut would go through; else the cut."""
+        inside = self.text.count("`", start, end) % 2 == 1
+        return max(self.text.rfind("`", start, end), start + 1) if inside else end
 
     def _ends_of_code_lines(self, window: _Window) -> Iterator[int]:
         if window.last_fence is None:

@@ -1,9 +1,8 @@
 """What is said in the same words on every platform with buttons and messages (pure)."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
-from bot.values import RunStatus, StepState
+from bot.values import StepState
 
 #: What a person can pick from in one question, and how long the label of a choice is.
 MOST_TO_PICK, LONGEST_LABEL = 6, 70
@@ -16,34 +15,6 @@ KEPT = (
 
 _STEP_MARKS = {StepState.RUNNING: "●", StepState.DONE: "✓", StepState.FAILED: "✗"}
 _MARKS = {"yes": "✅", "all": "✅", "no": "❌"}
-
-
-class Look(NamedTuple):
-    """How a state is shown: a mark and a word."""
-
-    mark: str
-    word: str
-
-
-def look_of(status: RunStatus, stopped_by: str = "") -> Look:
-    """Return how a state is shown, with the name of the admin who stopped it, if one did."""
-    if status is RunStatus.CANCELLED and stopped_by:
-        return Look("⏹️", f"stopped by @{stopped_by}")
-    match status:
-        case RunStatus.QUEUED | RunStatus.ACCEPTED:
-            return Look("⏳", str(status))
-        case RunStatus.RUNNING:
-            return Look("🔵", "running")
-        case RunStatus.WAITING_APPROVAL | RunStatus.WAITING_INPUT:
-            return Look("❓", "waiting for you")
-        case RunStatus.COMPLETED:
-            return Look("✅", "completed")
-        case RunStatus.CANCELLED:
-            return Look("⏹️", "stopped")
-        case RunStatus.TIMEOUT:
-            return Look("❌", "ran out of time")
-        case _:
-            return Look("❌", str(status).replace("_", " "))
 
 
 def stop_watch(seconds: float) -> str:

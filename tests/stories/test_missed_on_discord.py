@@ -3,13 +3,16 @@
 import pytest
 
 from bot.conversations.catch_up_settings import CatchUpSettings
+from bot.conversations.quoting import WARNING
 from bot.values import Json
 from tests.fakes.anthropic_server import Reply
 from tests.stories.on_discord import new_server, on_discord
-from tests.stories.stage import said
+from tests.stories.stage import Play, call, said
 
 #: Discord knows of no database: one kind is enough here.
 pytestmark = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+
+SCHEDULE = call("schedule_task", task="Check the farm", cron="0 9 * * *")
 
 
 def echo(body: Json) -> Reply:
@@ -81,3 +84,30 @@ async def test_an_answer_to_something_old_quotes_it(database_url: str) -> None:
 
     assert answer.text() == "> two\n\nAnswer to two"
     assert listed.text().startswith("> /subagents list\n")
+
+
+async def test_what_was_said_in_between_reaches_the_model_as_foreign_content(
+    database_url: str,
+) -> None:
+    play = Play(main=[Reply(text="Hello."), SCHEDULE, Reply(text="I asked."), Reply(text="No.")])
+    async with new_server() as server:
+        discord, alice, bob = server.discord, server.alice, server.bob
+        async with on_discord(database_url, server, play) as it:
+            asked = await discord.say(alice, server.channel, "zero", mention=True)
+            thread = await it.thread_of(asked)
+            await it.reads(thread, "Hello.")
+        await discord.say(bob, thread, "Check the farm every day")
+        await discord.say(alice, thread, "do that", mention=True)
+        await discord.say(alice, thread, "and this?", mention=True)
+        async with on_discord(database_url, server, play) as it:
+            await it.reads(thread, "schedule_task")
+            await it.reads(thread, "No.")
+
+    first, _, second = [said(body["messages"][-1]) for body in play.asked[1:]]
+    context, _, words = first.partition("</quoted_message>")
+    assert '<quoted_message kind="said_before">' in context
+    assert WARNING in context
+    assert "Bob (20" in context
+    assert ": Check the farm every day" in context
+    assert words.strip() == "do that"
+    assert "every day" not in second.rpartition("</situation>")[2]

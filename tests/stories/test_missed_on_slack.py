@@ -1,9 +1,12 @@
 """What was said on Slack while the bot was away is answered once: row 77 of `faults.md`."""
 
+from bot.conversations.quoting import WARNING
 from bot.values import Json
 from tests.fakes.anthropic_server import Reply
 from tests.stories.on_slack import Way, new_office, on_slack
-from tests.stories.stage import said
+from tests.stories.stage import Play, call, said
+
+SCHEDULE = call("schedule_task", task="Check the farm", cron="0 9 * * *")
 
 
 def echo(body: Json) -> Reply:
@@ -38,3 +41,27 @@ async def test_what_was_said_while_the_bot_was_away_is_answered_once_and_in_orde
             below = [each.readable() for each in it.said(asked)]
     assert direct == ["Answer to one", "Answer to two", "Answer to three"]
     assert below == ["Answer to zero", "Answer to four"]
+
+
+async def test_what_was_said_in_between_reaches_the_model_as_foreign_content(way: Way) -> None:
+    play = Play(main=[Reply(text="Hello."), SCHEDULE, Reply(text="I asked."), Reply(text="No.")])
+    async with new_office() as office:
+        slack, alice, bob = office.slack, office.alice, office.bob
+        async with on_slack(way, office, play) as it:
+            asked = await slack.say(alice, office.channel, "zero", mention=True)
+            await it.reads(asked, "Hello.")
+        await slack.say(bob, office.channel, "Check the farm every day", thread=asked)
+        await slack.say(alice, office.channel, "do that", thread=asked, mention=True)
+        await slack.say(alice, office.channel, "and this?", thread=asked, mention=True)
+        async with on_slack(way, office, play) as it:
+            await it.reads(asked, "schedule_task")
+            await it.reads(asked, "No.")
+
+    first, _, second = [said(body["messages"][-1]) for body in play.asked[1:]]
+    context, _, words = first.partition("</quoted_message>")
+    assert '<quoted_message kind="said_before">' in context
+    assert WARNING in context
+    assert "bob (20" in context
+    assert ": Check the farm every day" in context
+    assert words.strip() == "do that"
+    assert "every day" not in second.rpartition("</situation>")[2]

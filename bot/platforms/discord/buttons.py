@@ -37,7 +37,7 @@ def register(client: RetinueClient) -> None:
     async def on_interaction(interaction: Asked) -> None:
         await take_form(interaction)
 
-    client.add_dynamic_items(StopButton, LogButton, SendButton)
+    client.add_dynamic_items(StopButton, ResumeButton, LogButton, SendButton)
     client.event(on_interaction)
 
 
@@ -60,6 +60,31 @@ class StopButton(DynamicButton, template=rf"run:stop:{_RUN}"):
     async def callback(self, interaction: Clicked) -> None:
         """Stop the run, if the core lets this person."""
         await carry_out(interaction, f"/subagents stop {self.run_id}")
+
+
+class ResumeButton(DynamicButton, template=rf"run:resume:{_RUN}"):
+    """Starts a run that continues one which did not complete."""
+
+    def __init__(self, run_id: str) -> None:
+        super().__init__(
+            Button(
+                label="Resume",
+                style=discord.ButtonStyle.primary,
+                custom_id=f"run:resume:{run_id}",
+            )
+        )
+        self.run_id = run_id
+
+    @classmethod
+    async def from_custom_id(
+        cls, interaction: Clicked, item: discord.ui.Item[Any], match: re.Match[str], /
+    ) -> Self:
+        """Return the button that was clicked."""
+        return cls(match["run"])
+
+    async def callback(self, interaction: Clicked) -> None:
+        """Resume the run, if the core lets this person."""
+        await carry_out(interaction, f"/subagents resume {self.run_id}")
 
 
 class LogButton(DynamicButton, template=rf"run:log:{_RUN}:(?P<page>\d{{1,6}})"):

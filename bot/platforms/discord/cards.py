@@ -7,7 +7,7 @@ import discord
 
 from bot.platforms import board
 from bot.platforms.base import OnBegun, RunCard, not_kept
-from bot.platforms.discord.buttons import LogButton, SendButton, StopButton, Unkept
+from bot.platforms.discord.buttons import LogButton, ResumeButton, SendButton, StopButton, Unkept
 from bot.platforms.discord.live import LiveMessage
 from bot.platforms.discord.sending import Draft, Sender
 from bot.platforms.discord.texts import card_text, colour_of, start_of
@@ -24,11 +24,13 @@ class CardView(Unkept, discord.ui.LayoutView):
         row: discord.ui.ActionRow[CardView] = discord.ui.ActionRow()
         if not card.status.final:
             row.add_item(StopButton(card.run_id))
+        if card.status.resumable:
+            row.add_item(ResumeButton(card.run_id))
         row.add_item(LogButton(card.run_id))
         if not card.status.final:
             row.add_item(SendButton(card.run_id))
         shown: discord.ui.TextDisplay[CardView] = discord.ui.TextDisplay(text)
-        colour = colour_of(card.status)
+        colour = colour_of(card.status, degraded=card.degraded)
         self.add_item(discord.ui.Container(shown, row, accent_colour=colour))
 
 

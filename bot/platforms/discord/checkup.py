@@ -61,7 +61,8 @@ async def _remarks(client: RetinueClient) -> AsyncIterator[Remark]:
 
 def _content(client: RetinueClient, application: discord.AppInfo) -> Remark:
     if client.hears_content:
-        return Remark(good=True, text="Message Content Intent is on: threads need no mentions.")
+        text = "Message Content Intent is on: in threads it hears without a mention."
+        return Remark(good=True, text=text)
     return Remark(good=None, text=portal.without_content(application.id))
 
 

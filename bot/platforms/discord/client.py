@@ -13,6 +13,7 @@ from discord import app_commands
 from discord.gateway import DiscordWebSocket
 from discord.http import Route
 
+from bot import logs
 from bot.errors import ConfigError, PlatformUnreachableError
 from bot.platforms.base import Ears
 from bot.platforms.discord import portal
@@ -24,6 +25,9 @@ from bot.platforms.discord.settings import DiscordSettings
 
 log = logging.getLogger(__name__)
 
+#: The loggers of the library that tell of its connection.
+_LIBRARIES = ("discord.client", "discord.shard")
+
 LOGIN_SECONDS = 30.0
 HANG_UP_SECONDS = 2.0
 #: A request that must wait longer for its turn fails instead: whoever asked tries again later.
@@ -34,6 +38,9 @@ REMEMBERED_MESSAGES = 100
 RECONNECT_SECONDS, LONGEST_RECONNECT_SECONDS = 1.0, 120.0
 #: A session that lasted longer than this ended for a reason of its own: the wait begins anew.
 STABLE_SECONDS = 300.0
+
+#: Too slow, too early, too often: refusals that say nothing about the token.
+_LATER = frozenset({408, 425, 429})
 
 
 class RetinueClient(discord.Client):
@@ -108,7 +115,7 @@ class RetinueClient(discord.Client):
         except discord.LoginFailure as error:
             raise ConfigError(portal.TOKEN_REFUSED) from error
         except discord.HTTPException as error:
-            if error.status >= 500 or error.status == 429:
+            if error.status >= 500 or error.status in _LATER:
                 raise PlatformUnreachableError(
                     f"Discord is out of order (it answers with status {error.status})."
                 ) from error
@@ -222,6 +229,7 @@ class RetinueClient(discord.Client):
         if not self._connected:
             self._connected, self._broken = True, False
             log.info(text)
+            logs.connected_again(*_LIBRARIES)
 
     async def on_disconnect(self) -> None:
         """Say that we hear nothing now, once for every time that it happens."""
@@ -304,22 +312,18 @@ def _use(wanted: tuple[str, yarl.URL]) -> None:
     Route.BASE, DiscordWebSocket.DEFAULT_GATEWAY = wanted
 
 
-class _Brief(logging.Filter):
-    """Drops the traceback of every attempt to connect, and what we say ourselves."""
+class _Brief(logs.OncePerChange):
+    """Drops all but the first attempt to connect, and what we say ourselves."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         if "interaction endpoint URL" in str(record.msg):
             return False
-        if record.exc_info and "connect" in str(record.msg):
-            error = record.exc_info[1]
-            record.msg = f"{record.getMessage()} ({_named(error) if error else 'no reason'})"
-            record.args, record.exc_info = (), None
-        return True
+        return not record.exc_info or super().filter(record)
 
 
 def _quieten() -> None:
     discord.VoiceClient.warn_nacl = discord.VoiceClient.warn_dave = False
-    for name in ("discord.client", "discord.shard"):
+    for name in _LIBRARIES:
         library = logging.getLogger(name)
         if not any(isinstance(kept, _Brief) for kept in library.filters):
-            library.addFilter(_Brief())
+            library.addFilter(_Brief("connect"))

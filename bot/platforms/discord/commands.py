@@ -46,13 +46,15 @@ def register(client: RetinueClient) -> None:
 
 
 async def choose_run(interaction: Asked, typed: str) -> list[app_commands.Choice[str]]:
-    """Return those of the person's own runs that fit what they typed, newest first."""
+    """Return the user's own runs that fit the command and what they typed, newest first."""
     visit = visit_of(interaction)
     if not isinstance(visit, Visit):
         return []
     try:
         async with asyncio.timeout(CHOICES_SECONDS):
-            found = await visit.ears.run_choices(visit.user, typed)
+            found = await visit.ears.run_choices(
+                visit.user, typed, action=interaction.command.name if interaction.command else ""
+            )
     except Exception:
         log.exception("There are no choices for interaction %s", interaction.id)
         return []
@@ -139,6 +141,15 @@ class Subagents(app_commands.Group, name="subagents", description="Work that goe
         }
         await carry_out(interaction, spawn_line(task, options))
 
+    @app_commands.command(
+        description="Go on with a run that failed, was stopped or reached a limit"
+    )
+    @app_commands.describe(run=_RUN)
+    @app_commands.autocomplete(run=choose_run)
+    async def resume(self, interaction: Asked, run: RunHandle) -> None:
+        """Start a run that continues one which did not complete."""
+        await carry_out(interaction, f"/subagents resume {_words(run)}")
+
     @app_commands.command(description="What you have used of what you may use")
     async def usage(self, interaction: Asked) -> None:
         """Show what a person has used."""
@@ -170,7 +181,7 @@ class Retinue(app_commands.Group, name="retinue", description="Your talk with me
     @app_commands.command(description="Start afresh: what was said here is set aside; runs go on")
     async def new(self, interaction: Asked) -> None:
         """Begin a new conversation."""
-        await carry_out(interaction, "/new")
+        await carry_out(interaction, "/retinue new")
 
     @app_commands.command(
         description="Which language model answers here, or let another one answer"
@@ -178,15 +189,15 @@ class Retinue(app_commands.Group, name="retinue", description="Your talk with me
     @app_commands.describe(name="The model, or “default”; leave it out to see them all")
     async def model(self, interaction: Asked, name: str = "") -> None:
         """Show or choose the model."""
-        await carry_out(interaction, f"/model {_words(name)}".rstrip())
+        await carry_out(interaction, f"/retinue model {_words(name)}".rstrip())
 
     @app_commands.command(
         description="What can be taken back: files, notes, memories … that were deleted or replaced"
     )
-    @app_commands.describe(change="Its id, or “last”; leave it out to see what there is")
+    @app_commands.describe(change="Its id, “last”, or “list NAME”; leave it out to see the newest")
     async def undo(self, interaction: Asked, change: ChangeHandle = "") -> None:
         """Show or take back changes."""
-        await carry_out(interaction, f"/undo {_words(change)}".rstrip())
+        await carry_out(interaction, f"/retinue undo {_words(change)}".rstrip())
 
     @app_commands.command(description="What you have used of what you may use")
     async def usage(self, interaction: Asked) -> None:
@@ -196,12 +207,12 @@ class Retinue(app_commands.Group, name="retinue", description="Your talk with me
     @app_commands.command(description="What I can do, and how you ask for it")
     async def help(self, interaction: Asked) -> None:
         """Show the help."""
-        await carry_out(interaction, "/help")
+        await carry_out(interaction, "/retinue help")
 
     @app_commands.command(description="Stop the answer that I am writing here; runs go on")
     async def stop(self, interaction: Asked) -> None:
         """Stop the answer that is being written."""
-        await carry_out(interaction, "/stop")
+        await carry_out(interaction, "/retinue stop")
 
 
 async def on_error(interaction: Asked, error: app_commands.AppCommandError) -> None:

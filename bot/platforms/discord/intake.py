@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import discord
 
-from bot.errors import BotError, DeliveryError
+from bot.errors import BotError, DatabaseUnreachableError, DeliveryError
 from bot.platforms.base import CommandReply, Ears, Incoming
 from bot.platforms.catch_up import CatchUp
 from bot.platforms.discord import answers, registration
@@ -22,6 +22,7 @@ from bot.platforms.discord.sending import Sender
 from bot.platforms.discord.settings import DiscordSettings
 from bot.platforms.past import Attached, Quoted, message_key
 from bot.platforms.reception import NO_TEXT, TROUBLE, Lines
+from bot.platforms.storing import AGAIN, GIVEN_UP, PAUSES, until_stored
 from bot.tasks import Tasks
 from bot.values import Place
 
@@ -67,17 +68,24 @@ class DiscordIntake:
         client: Logged in; its commands and buttons are registered already.
         tasks: Owns what is worked on while the gateway goes on.
         catch_up: Makes what reads messages that were missed; nothing does if `None`.
+        pauses: How long to wait before each further attempt at handing on what was said.
     """
 
     platform = PLATFORM
 
     def __init__(
-        self, client: RetinueClient, tasks: Tasks, *, catch_up: OpensCatchUp | None = None
+        self,
+        client: RetinueClient,
+        tasks: Tasks,
+        *,
+        catch_up: OpensCatchUp | None = None,
+        pauses: tuple[float, ...] = PAUSES,
     ) -> None:
         self._client = client
         self._sender = Sender(client)
         self._tasks = tasks
         self._catch_up = catch_up
+        self._pauses = pauses
         self._lines = Lines(tasks, client.reception)
         self._fetched: OrderedDict[int, object] = OrderedDict()
 
@@ -118,14 +126,14 @@ class DiscordIntake:
             hidden=self._is_hidden(message),
             text=text_of(message, me),
             files=attached(files_of(message), self._client.settings.api_url),
-            quoted=quoted_in(message, me.id),
+            quoted=quoted_in(message, me.id, whole=not text_of(message, me)),
         )
         key = (message.author.id, message.channel.id)
         self._lines.start(key, self._take(said), name=f"message {message.id}")
 
     async def _take(self, said: Said) -> None:
         try:
-            if (reply := await self._answer(said)) is not None:
+            if (reply := await self._hand_on(said)) is not None:
                 text = answers.with_more(reply)
                 await self._reply(said.message, text, private=reply.private)
                 if reply.answered:
@@ -137,9 +145,12 @@ class DiscordIntake:
             log.exception("The message %s could not be handled", said.message.id)
             await self._reply(said.message, TROUBLE)
 
-    async def _reply(self, message: discord.Message, text: str, *, private: bool = False) -> None:
+    async def _reply(
+        self, message: discord.Message, text: str, *, private: bool = False, first: bool = False
+    ) -> None:
+        """Answer a message; `first` is said before the answer, which Discord would else drop."""
         asker = Asker(
-            key=f"message {message.id}",
+            key=f"waiting {message.id}" if first else f"message {message.id}",
             account=str(message.author.id),
             channel=str(message.channel.id),
             message=str(message.id),
@@ -149,6 +160,22 @@ class DiscordIntake:
             await answers.answer(self._sender, asker, text, private=private)
         except DeliveryError as error:
             log.warning("The reply to message %s is lost: %s", message.id, error)
+
+    async def _hand_on(self, said: Said) -> CommandReply | None:
+        """Hand a message on; while the database is out of reach, again."""
+
+        async def waits(number: int, error: DatabaseUnreachableError) -> None:
+            if number == 0 and said.addressed:
+                await self._reply(said.message, f"{error} {AGAIN}", first=True)
+
+        try:
+            return await until_stored(lambda: self._answer(said), waits, pauses=self._pauses)
+        except DatabaseUnreachableError as error:
+            if said.addressed:
+                return CommandReply(text=GIVEN_UP.format(reason=error), failed=True)
+            # What is read after a gap finds it as something new.
+            self._client.reception.forget(("message", said.message.id))
+            return None
 
     async def _answer(self, said: Said) -> CommandReply | None:
         """Hand a message on; return what is to be said at once, if anything."""
@@ -164,7 +191,8 @@ class DiscordIntake:
         if said.hidden:
             first = said.addressed or reception.first(("hidden", spot.thread))
             return CommandReply(text=HIDDEN, failed=True) if first else None
-        if not (said.text or said.files or said.quoted):
+        only_mention = bool(message.content.strip()) and not said.hidden
+        if not (said.text or said.files or said.quoted or only_mention):
             return CommandReply(text=NO_TEXT, failed=True) if said.addressed else None
         incoming = Incoming(
             event_id=message_key("", str(message.channel.id), str(message.id)),
@@ -174,16 +202,19 @@ class DiscordIntake:
             text=said.text,
             files=said.files,
             quoted=said.quoted,
+            only_mention=only_mention and not said.text,
             admin=reception.is_admin(person),
             reply_to=reply_to_of(message),
         )
-        return await outcome(said.ears.hear(incoming), f"message {message.id}")
+        return await outcome(said.ears.hear(incoming), f"message {message.id}", patient=True)
 
     async def _listens(self, said: Said, spot: Spot) -> bool:
         if not spot.thread:
             return False
         try:
             return await said.ears.listens(identity_of(said.message.author.id), place_of(spot))
+        except DatabaseUnreachableError:
+            raise
         except BotError as error:
             log.warning("Whether message %s is for us is unknown: %s", said.message.id, error)
             return False
@@ -264,16 +295,17 @@ def without_names(text: str, names: list[str], own: str) -> str:
     return re.sub(name, lambda _: f"@{own}", text).strip()
 
 
-def quoted_in(message: discord.Message, me: int) -> tuple[Quoted, ...]:
+def quoted_in(message: discord.Message, me: int, *, whole: bool = False) -> tuple[Quoted, ...]:
     """Return what came with a message and was written by others: forwards, and what it replies to.
 
-    What the bot or the user wrote is in the conversation already.
+    What the bot or the user wrote is in the conversation already; `whole` quotes it all the same,
+    for a message without words of its own.
     """
     found = [Quoted("forwarded", each.content) for each in message.message_snapshots]
     replied_to = message.reference.resolved if message.reference else None
     is_reply = message.type is discord.MessageType.reply
     if is_reply and isinstance(replied_to, discord.Message):
-        of_others = replied_to.author.id not in {me, message.author.id}
+        of_others = whole or replied_to.author.id not in {me, message.author.id}
         forwarded = [each.content for each in replied_to.message_snapshots]
         texts = [replied_to.content, *forwarded] if of_others else forwarded
         found += [Quoted("replied_to", text) for text in texts]

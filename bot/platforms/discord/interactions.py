@@ -3,14 +3,15 @@
 import asyncio
 import io
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any
 
 import aiohttp
 import discord
 
-from bot.errors import BotError, DeliveryError
+from bot.errors import BotError, DatabaseUnreachableError, DeliveryError
 from bot.platforms.base import CommandReply, Ears, Incoming
 from bot.platforms.discord import answers
 from bot.platforms.discord.answers import Asker
@@ -27,6 +28,9 @@ ALREADY_ACKNOWLEDGED = 40060
 #: With these Discord says that an interaction can no longer be answered: not acknowledged within
 #: 3 seconds, or older than 15 minutes.
 EXPIRED = frozenset({10062, 10015, 50027})
+
+#: Longest wait for the core before Discord is told that an answer follows: it waits 3 seconds.
+STORED_SECONDS = 1.0
 
 #: What an answer may fail with; the breaker and the network are among it.
 UNSENT = (discord.DiscordException, aiohttp.ClientError, OSError, DeliveryError)
@@ -141,19 +145,29 @@ async def carry_out(interaction: Asked, text: str, *, below: Below | None = None
     """
 
     async def handle(visit: Visit) -> None:
-        # Discord sends a command once: it is stored before Discord hears that it was taken.
-        async with asyncio.TaskGroup() as group:
-            heard = group.create_task(
-                outcome(visit.hear(text), f"interaction {interaction.id}"), name="hear a command"
-            )
-            group.create_task(acknowledge(visit, thinking=True), name="acknowledge a command")
-        reply = heard.result()
+        asked = outcome(visit.hear(text), f"interaction {interaction.id}")
+        reply = await heard(visit, asked, thinking=True)
         if reply is not None:
             await show(visit, reply, below=below)
         elif not visit.shared:
             await show(visit, CommandReply(text=DONE_ALREADY))
 
     await attend(interaction, handle)
+
+
+async def heard(
+    visit: Visit, asked: Coroutine[Any, Any, CommandReply | None], *, thinking: bool
+) -> CommandReply | None:
+    """Return the reply of the core, and acknowledge the visit once it is stored.
+
+    Discord sends an interaction once. If the process dies before anything is stored, nothing was
+    acknowledged, and Discord tells the user that it failed.
+    """
+    async with asyncio.TaskGroup() as group:
+        hearing = group.create_task(asked, name="hear an interaction")
+        await asyncio.wait({hearing}, timeout=STORED_SECONDS)
+        await acknowledge(visit, thinking=thinking)
+    return hearing.result()
 
 
 async def acknowledge(visit: Visit, *, thinking: bool) -> None:
@@ -177,11 +191,24 @@ async def acknowledge(visit: Visit, *, thinking: bool) -> None:
         log.warning("The interaction %s was not acknowledged: %s", visit.interaction.id, error)
 
 
-async def outcome(asked: Awaitable[CommandReply | None], what: str) -> CommandReply | None:
-    """Return what the core says, or what is to be said when it could not be asked."""
+async def outcome(
+    asked: Awaitable[CommandReply | None], what: str, *, patient: bool = False
+) -> CommandReply | None:
+    """Return what the core says, or what is to be said when it could not be asked.
+
+    Args:
+        asked: The core's answer.
+        what: What it was asked with, for the log.
+        patient: Whoever calls it tries again while the database is out of reach.
+
+    Raises:
+        DatabaseUnreachableError: It is, and the caller is patient.
+    """
     try:
         return await asked
     except BotError as error:
+        if patient and isinstance(error, DatabaseUnreachableError):
+            raise
         return CommandReply(text=str(error), failed=True, refused=True)
     except Exception:
         log.exception("What was asked with %s failed", what)

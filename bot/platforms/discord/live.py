@@ -63,6 +63,14 @@ class LiveMessage:
             self._channel = place.thread if await self._threads.ready(place) else place.channel
         return self._channel
 
+    async def text(self) -> str:
+        """Return the text that it shows.
+
+        Raises:
+            DeliveryError: It cannot be read.
+        """
+        return await self._sender.text_of(await self.channel(), self.message_id)
+
     async def show(self, draft: Draft) -> None:
         """Let it be like this from now on.
 

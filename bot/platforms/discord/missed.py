@@ -61,23 +61,28 @@ class DiscordListening:
             return datetime.min.replace(tzinfo=UTC)
         return discord.utils.snowflake_time(newest)
 
-    async def hear_missed(self, message: PastMessage) -> None:
+    async def hear_missed(self, message: PastMessage) -> bool:
         """Hand on a message that is for the bot, unless it was heard already.
+
+        Returns:
+            Whether it has a turn; `False` for a command, and for what is refused or empty.
 
         Raises:
             BotError: It is not stored.
         """
         reception, place = self._client.reception, message.place
         key = ("message", int(place.message))
-        if not (message.text or message.files or message.quoted) or not reception.first(key):
-            return
+        if not (message.text or message.files or message.quoted):
+            return False
+        if not reception.first(key):
+            return True
         channel = self._client.get_channel(int(place.thread or place.channel))
         spot = Spot(guild=place.workspace, channel=place.channel, thread=place.thread)
         if channel is not None:
             spot = spot_of(channel, int(place.workspace) if place.workspace else None)
         person = await self._person(message.author.account, place)
         if reception.refusal(person, spot):
-            return
+            return False
         if opens_thread(self._client.settings, channel):
             spot = Spot(guild=spot.guild, channel=spot.channel, thread=place.message)
         incoming = Incoming(
@@ -100,6 +105,7 @@ class DiscordListening:
         if reply is not None and not reply.refused:
             text = answers.with_more(reply)
             await self._answer(place, message, text, private=reply.private)
+        return reply is None
 
     async def _person(self, account: str, place: Place) -> Person:
         """Return somebody with their roles, which Discord does not send along with old messages."""

@@ -7,6 +7,7 @@ import uuid
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 from typing import TypeVar
 
 import discord
@@ -14,6 +15,7 @@ import discord
 from bot.agent.sanitizer import LARGE
 from bot.conversations.access import around, can_read
 from bot.errors import DeliveryError
+from bot.platforms.acknowledged import Acknowledgements
 from bot.platforms.base import (
     Announcement,
     Confirmation,
@@ -25,7 +27,7 @@ from bot.platforms.base import (
 )
 from bot.platforms.board import LAST_PAUSES
 from bot.platforms.discord import texts
-from bot.platforms.discord.buttons import Row
+from bot.platforms.discord.buttons import ResumeButton, Row
 from bot.platforms.discord.cards import Board
 from bot.platforms.discord.history import History
 from bot.platforms.discord.people import PLATFORM
@@ -127,6 +129,7 @@ class DiscordOutlet:
         self._now = now
         self._sender = Sender(client, pauses=tempo.pauses)
         self._history = History(client, self._sender, settings.api_url)
+        self._seen = Acknowledgements()
         self._threads = Threads(client, self._sender, tasks, open_seconds=tempo.open_seconds)
         self._board = Board(
             self._sender,
@@ -149,15 +152,21 @@ class DiscordOutlet:
         """Show at once that the message was heard. Never raises."""
         try:
             async with asyncio.timeout(HEARD_SECONDS), asyncio.TaskGroup() as group:
-                group.create_task(self._tried(self._look(place)))
+                group.create_task(self._tried(self._seen.put(place, partial(self._look, place))))
                 group.create_task(self._tried(self._type(place)))
         except TimeoutError:
             log.info("Discord was not told in time that a message was heard")
 
-    async def _look(self, place: Place) -> None:
+    async def answered(self, place: Place) -> None:
+        """Show no more that the message was heard: it is answered. Never raises."""
+        await self._seen.take(place, partial(self._look, place, away=True))
+
+    async def _look(self, place: Place, *, away: bool = False) -> bool:
         if place.message:
             inside = place.thread if place.thread != place.message else ""
-            await self._sender.react(inside or place.channel, place.message, HEARD)
+            channel = inside or place.channel
+            await self._sender.react(channel, place.message, HEARD, away=away)
+        return bool(place.message)
 
     async def _type(self, place: Place) -> None:
         ready = await self._threads.ready(place)
@@ -197,7 +206,8 @@ class DiscordOutlet:
         async def say(route: _Route) -> tuple[str, ...]:
             tail = texts.announcement_tail(announcement, shared=bool(route.ping))
             paper = paper_of(markdown, name="result.md", head=route.head, tail=tail)
-            return await self._say(route, paper, key=announcement.key)
+            view = Row(ResumeButton(announcement.resumable)) if announcement.resumable else None
+            return await self._say(route, paper, key=announcement.key, view=view)
 
         try:
             return Delivered(await self._reach(announcement.place, announcement.owner, say))

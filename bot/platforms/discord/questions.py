@@ -10,7 +10,7 @@ from bot.errors import DeliveryError
 from bot.platforms.base import Choice, Confirmation, Settlement, Weight
 from bot.platforms.discord.buttons import Button, Clicked, DynamicButton, Row, Unkept
 from bot.platforms.discord.client import RetinueClient
-from bot.platforms.discord.interactions import Visit, acknowledge, attend, outcome, show
+from bot.platforms.discord.interactions import Visit, attend, heard, outcome, show
 from bot.platforms.discord.people import identity_of
 from bot.platforms.discord.sending import Draft, Sender
 from bot.platforms.discord.texts import (
@@ -76,11 +76,11 @@ class AnswerButton(DynamicButton, template=r"ask:(?P<key>[a-z0-9]{1,8}):(?P<id>[
         await attend(interaction, self._answer)
 
     async def _answer(self, visit: Visit) -> None:
-        await acknowledge(visit, thinking=False)
         answered = visit.ears.answer(
             visit.user, self.confirmation_id, choice=self.key, admin=visit.admin
         )
-        reply = await outcome(answered, f"confirmation {self.confirmation_id}")
+        asked = outcome(answered, f"confirmation {self.confirmation_id}")
+        reply = await heard(visit, asked, thinking=False)
         assert reply is not None, "Every answer is answered."
         if not reply.refused:
             await self._settle(visit)

@@ -14,6 +14,7 @@ from bot.platforms.discord.texts import NO_ANSWER, newest, paper_of
 from bot.platforms.discord.threads import Threads
 from bot.platforms.pacing import Paced, Spacing
 from bot.platforms.paper import Paper
+from bot.platforms.resumed import ShownBefore
 from bot.tasks import Tasks
 from bot.values import Identity, Place
 
@@ -74,6 +75,7 @@ class DiscordReply:
             begun=begun,
             replies=True,
         )
+        self._before = ShownBefore(self._message.text if message_id else None)
         self._shown = ""
         self._refused = False
         self._paced = Paced(
@@ -90,7 +92,7 @@ class DiscordReply:
         if not self._refused:
             self._paced.put(_Step(text))
 
-    async def finish(self, text: str) -> Delivered:
+    async def finish(self, text: str, *, failed: bool = False) -> Delivered:
         """Show the final text, whole, in as many messages as it takes.
 
         Raises:
@@ -120,6 +122,8 @@ class DiscordReply:
     async def _send(self, step: _Step) -> None:
         text = step.text if step.final else newest(await made_harmless(step.text))
         if not text or text == self._shown:
+            return
+        if not step.final and await self._before.is_longer_than(text):
             return
         await self._message.show(Draft(text=text))
         self._shown = text

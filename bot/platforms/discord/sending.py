@@ -8,7 +8,6 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
-from weakref import WeakValueDictionary
 
 import aiohttp
 import discord
@@ -27,6 +26,7 @@ from bot.platforms.discord.problems import (
     problem_of,
 )
 from bot.platforms.discord.texts import IN_FILE, harmless
+from bot.platforms.pacing import Queues
 from bot.platforms.paper import Paper
 
 log = logging.getLogger(__name__)
@@ -84,7 +84,7 @@ class Sender:
         self._pauses = pauses
         self._seconds = seconds
         #: Messages to one channel are sent one after another, so that they keep their order.
-        self._posting: WeakValueDictionary[int, asyncio.Lock] = WeakValueDictionary()
+        self._posting = Queues()
 
     async def post(self, channel: str, draft: Draft, *, key: str, exact: bool = False) -> str:
         """Send a message and return its id.
@@ -118,7 +118,7 @@ class Sender:
             with _parameters(draft, nonce=nonce, reference=reference) as parameters:
                 return await self._client.http.send_message(target, params=parameters)
 
-        async with self._posting.setdefault(target, asyncio.Lock()):
+        async with self._posting.turn(channel):
             return await self._ask(send)
 
     async def post_rest(
@@ -198,6 +198,15 @@ class Sender:
 
         return await self._ask(read)
 
+    async def text_of(self, channel: str, message_id: str) -> str:
+        """Return the text that a message of ours shows.
+
+        Raises:
+            DeliveryError: It cannot be read.
+        """
+        target, number = _number(channel), _number(message_id)
+        return _shown(await self._ask(lambda: self._client.http.get_message(target, number)))
+
     async def delete(self, channel: str, message_id: str) -> None:
         """Delete a message of ours.
 
@@ -207,14 +216,16 @@ class Sender:
         target, number = _number(channel), _number(message_id)
         await self._ask(lambda: self._client.http.delete_message(target, number))
 
-    async def react(self, channel: str, message_id: str, emoji: str) -> None:
-        """Put an emoji below a message.
+    async def react(self, channel: str, message_id: str, emoji: str, *, away: bool = False) -> None:
+        """Put an emoji below a message, or take our own away.
 
         Raises:
             DeliveryError: It could not be done.
         """
         target, number = _number(channel), _number(message_id)
-        await self._ask(lambda: self._client.http.add_reaction(target, number, emoji))
+        http = self._client.http
+        change = http.remove_own_reaction if away else http.add_reaction
+        await self._ask(lambda: change(target, number, emoji))
 
     async def type(self, channel: str) -> None:
         """Show for ten seconds that the bot is typing.

@@ -4,11 +4,12 @@ import re
 from collections.abc import Iterator
 
 from bot.agent.plain import LIMIT
-from bot.agent.sanitizer import for_discord, one_line
+from bot.agent.sanitizer import for_discord, in_discord_line, one_line
 from bot.platforms.base import Announcement, Choice, Confirmation, RunCard
 from bot.platforms.paper import Paper
 from bot.platforms.splitting import split
-from bot.platforms.wording import LONGEST_LABEL, look_of, nested, stop_watch
+from bot.platforms.wording import LONGEST_LABEL, nested, stop_watch
+from bot.run_texts import counted, status_text
 from bot.values import RunStatus, Stopper, short
 
 #: What fits into one message.
@@ -32,9 +33,11 @@ _SPECIAL = re.compile(r"<https?://[^\s<>]*>|[\\*_~|]", re.IGNORECASE)
 _MENTION = re.compile(r"<@[!&]?\d+>")
 
 
-def colour_of(status: RunStatus) -> int:
+def colour_of(status: RunStatus, *, degraded: bool = False) -> int:
     """Return the colour beside a run in this state."""
     match status:
+        case RunStatus.COMPLETED if degraded:
+            return YELLOW
         case RunStatus.QUEUED | RunStatus.ACCEPTED:
             return GREY
         case RunStatus.RUNNING:
@@ -50,9 +53,14 @@ def colour_of(status: RunStatus) -> int:
 # --- any text -----------------------------------------------------------------------------------
 
 
-def harmless(text: str) -> str:
-    """Return Markdown as Discord may show it, whole."""
-    return for_discord(text, limit=2 * len(text) + LIMIT)
+def harmless(text: str, *, links: bool = True) -> str:
+    """Return Markdown as Discord may show it, whole.
+
+    Args:
+        text: Markdown.
+        links: Labels may stand for addresses; `False` where every address has to be seen.
+    """
+    return for_discord(text, limit=2 * len(text) + LIMIT, links=links)
 
 
 def inline(text: str, limit: int) -> str:
@@ -60,7 +68,8 @@ def inline(text: str, limit: int) -> str:
 
     Nothing in it formats or hides anything; make what it becomes part of `harmless`.
     """
-    return _SPECIAL.sub(_escaped, harmless(one_line(text, limit).replace("`", "'")))
+    line = one_line(text, limit).replace("`", "'")
+    return _SPECIAL.sub(_escaped, in_discord_line(line))
 
 
 def _escaped(match: re.Match[str]) -> str:
@@ -122,9 +131,9 @@ def card_text(card: RunCard, started: int) -> str:
 
 
 def _card_lines(card: RunCard, started: int) -> Iterator[str]:
-    look = look_of(card.status, inline(card.stopped_by, 60))
+    status = status_text(card.status, inline(card.stopped_by, 60), degraded=card.degraded)
     label = inline(card.label, 80) or inline(card.agent, 80) or "run"
-    head = f"{look.mark} **{label}** · `{short(card.run_id)}` · {look.word}"
+    head = f"{status.icon} **{label}** · `{short(card.run_id)}` · {status.words}"
     facts = " · ".join(fact for fact in _facts(card, started) if fact)
     collapsed = card.awaited and card.status.final
     yield from [f"{head} · {facts}"] if collapsed else [head, facts]
@@ -142,9 +151,9 @@ def _facts(card: RunCard, started: int) -> Iterator[str]:
         yield f"started <t:{started}:R>"
     elif card.elapsed_seconds >= 1:
         yield stop_watch(card.elapsed_seconds)
-    yield f"{card.tool_calls:,} tool{'' if card.tool_calls == 1 else 's'}"
-    budget = f" of {card.token_budget:,}" if card.token_budget else ""
-    yield f"{card.tokens:,}{budget} tokens"
+    yield counted(card.tool_calls, "tool call")
+    budget = counted(card.token_budget, "token")
+    yield f"{card.tokens:,} of {budget}" if card.token_budget else counted(card.tokens, "token")
 
 
 def start_of(card: RunCard, now: float, before: int = 0) -> int:
@@ -190,7 +199,7 @@ def _stopped(stopper: Stopper, *, shared: bool) -> str:
 
 def question_text(confirmation: Confirmation) -> str:
     """Return a question, harmless; nothing in it is hidden from the one who is to answer."""
-    return harmless(confirmation.text.replace("||", "| |"))
+    return harmless(confirmation.text.replace("||", "| |"), links=False)
 
 
 def question_tail(expires: int, *, open_ended: bool = False) -> str:

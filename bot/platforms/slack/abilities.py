@@ -1,12 +1,18 @@
-"""What turned out not to work in a workspace: remembered, so that it is not tried every time."""
+"""The features of Slack that a workspace refused: not tried again for a while."""
 
 import logging
+import time
+from collections.abc import Callable
 from enum import StrEnum
 
 from bot.platforms.slack.problems import CONTENT, RefusedError
 from bot.values import Place
 
 log = logging.getLogger(__name__)
+
+#: After this time a feature that was refused is tried again: an app may be given it meanwhile, and
+#: a refusal may have been a fault of the moment.
+TRY_AGAIN_SECONDS = 600.0
 
 
 class Ability(StrEnum):
@@ -18,24 +24,30 @@ class Ability(StrEnum):
 
 
 class Abilities:
-    """What works where, as far as it is known."""
+    """Remembers which features were refused where.
 
-    def __init__(self) -> None:
-        self._missing: set[tuple[Ability, str, str]] = set()
+    Args:
+        now: A clock in seconds that never goes back.
+    """
+
+    def __init__(self, *, now: Callable[[], float] = time.monotonic) -> None:
+        self._now = now
+        self._refused: dict[tuple[Ability, str, str], float] = {}
 
     def has(self, ability: Ability, place: Place) -> bool:
-        """Whether something may work in places of this kind."""
-        return _key(ability, place) not in self._missing
+        """Return whether a feature may work in places of this kind."""
+        refused = self._refused.get(_key(ability, place))
+        return refused is None or self._now() - refused >= TRY_AGAIN_SECONDS
 
     def lost(self, ability: Ability, place: Place, error: RefusedError) -> None:
-        """Remember that something does not work there, unless it is the place that is gone."""
+        """Do not try a feature there for a while, unless it is the place that is gone."""
         if error.token_refused or error.code in CONTENT:
             return
         if error.place_gone and error.code not in _OF_THE_KIND:
             return
         if self.has(ability, place):
             log.info("Slack does not have %s in %s: %s", ability, place.workspace, error)
-        self._missing.add(_key(ability, place))
+        self._refused[_key(ability, place)] = self._now()
 
 
 #: Said about channels, or direct messages, or groups of people, as such.

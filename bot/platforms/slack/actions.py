@@ -18,7 +18,7 @@ from bot.values import Json
 log = logging.getLogger(__name__)
 
 #: What a menu of runs may be for.
-ON_A_RUN = ("stop", "log", "info", "read", "send", "retry", "dismiss")
+ON_A_RUN = ("stop", "resume", "log", "info", "read", "send", "retry", "dismiss")
 #: What the button for a next page may be for: it carries the whole command.
 _READING = ("/subagents log ", "/subagents list ", "/subagents info ")
 OLD = "This form is from an older version of me. Type `/subagents send` and choose the run again."
@@ -137,6 +137,10 @@ async def _stop(visit: Visit, body: Json, action: Json) -> None:
     await _on_run(visit, body, "stop", str(action.get("value")))
 
 
+async def _resume(visit: Visit, body: Json, action: Json) -> None:
+    await _on_run(visit, body, "resume", str(action.get("value")))
+
+
 async def _log(visit: Visit, body: Json, action: Json) -> None:
     await _on_run(visit, body, "log", str(action.get("value")))
 
@@ -168,7 +172,9 @@ async def _answer(visit: Visit, body: Json, action: Json) -> None:
     if not reply.refused:
         label = written_out(str((action.get("text") or {}).get("text") or key))
         outcome = decision(await desk.names.of(visit.person), label, key)
-        await desk.outlet.answered(question, visit.place, outcome, shown=_question(visit, body))
+        await desk.outlet.question_answered(
+            question, visit.place, outcome, shown=_question(visit, body)
+        )
     await _tell(visit, reply)
 
 
@@ -202,6 +208,7 @@ def _handler_of(action: Json) -> "_Clicked | None":
 _Clicked = Callable[[Visit, Json, Json], Awaitable[None]]
 _HANDLERS: Mapping[str, _Clicked] = {
     blocks.STOP: _stop,
+    blocks.RESUME: _resume,
     blocks.LOG: _log,
     blocks.SEND: _send,
     blocks.MORE: _more,

@@ -3,13 +3,21 @@
 import json
 from collections.abc import Iterable, Iterator, Sequence
 
-from bot.platforms.base import Choice, CommandReply, Confirmation, Overview, RunCard, Weight
+from bot.platforms.base import (
+    Announcement,
+    Choice,
+    CommandReply,
+    Confirmation,
+    Overview,
+    RunCard,
+    Weight,
+)
 from bot.platforms.slack import texts
 from bot.platforms.splitting import split
 from bot.platforms.wording import MOST_TO_PICK
 from bot.values import Json, short
 
-STOP, LOG, SEND = "run:stop", "run:log", "run:send"
+STOP, LOG, SEND, RESUME = "run:stop", "run:log", "run:send", "run:resume"
 #: What the buttons of a question begin with; the key of the choice follows.
 ASK = "ask:"
 MORE, CHOICE = "more", "run:choice"
@@ -86,6 +94,15 @@ def said(*, head: str, markdown: str, tail: str) -> tuple[Json, ...]:
     )
 
 
+def resume_button(announcement: Announcement) -> tuple[Json, ...]:
+    """Return the button that resumes the announced run, which its owner alone sees."""
+    if not announcement.resumable:
+        return ()
+    owner = announcement.owner.account
+    button = _button("Resume", RESUME, announcement.resumable, owner=owner)
+    return ({"type": "actions", "elements": [button]},)
+
+
 def card_blocks(card: RunCard, text: str) -> tuple[Json, ...]:
     """Return a run card, whose buttons its owner alone sees.
 
@@ -98,6 +115,8 @@ def card_blocks(card: RunCard, text: str) -> tuple[Json, ...]:
 
 def _run_buttons(card: RunCard, *, owner: str) -> Json:
     buttons = [_button("Log", LOG, card.run_id, owner=owner)]
+    if card.status.resumable:
+        buttons = [_button("Resume", RESUME, card.run_id, owner=owner), *buttons]
     if not card.status.final:
         stop = _button("Stop", STOP, card.run_id, owner=owner, style="danger")
         stop["confirm"] = _sure()

@@ -126,8 +126,8 @@ async def _client(settings: SlackSettings, session: aiohttp.ClientSession) -> Re
             return Remark(good=False, text=text)
     return Remark(
         good=True,
-        text="workspaces install the bot, and get tokens of their own, from "
-        f"{settings.public_url}{web.INSTALL_PATH}",
+        text="Slack accepts the app's id and secret. Workspaces install the bot from "
+        f"{settings.public_url}{web.INSTALL_PATH}, an address that only Slack and browsers try.",
     )
 
 

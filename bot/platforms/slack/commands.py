@@ -2,6 +2,8 @@
 
 import shlex
 
+from bot.agent.sanitizer import one_line
+from bot.conversations.command_lines import handle_and_rest
 from bot.platforms.base import CommandReply
 from bot.platforms.slack import actions, blocks, speech
 from bot.platforms.slack.settings import SlackSettings
@@ -14,10 +16,22 @@ OPEN_QUOTE = (
 )
 IN_A_THREAD = (
     "On Slack each thread is a talk of its own, and slash commands do not know threads. To do this "
-    "in a thread, write `@` and my name and `/{rest}` there; a new message outside of threads "
+    "in a thread, write `@` and my name and `!{rest}` there; a new message outside of threads "
     "always starts afresh."
 )
-WHICH, NO_RUNS = "Which run?", "You have no runs."
+WHICH = "Which run?"
+NO_RUN = "You have no runs."
+#: The answers to an action for which no run can be chosen.
+NO_RUNS = {
+    "stop": "None of your runs is going on: there is nothing to stop.",
+    "send": "None of your runs is going on, so none can be told anything.",
+    "resume": "None of your runs failed, was stopped or reached a limit: there is nothing to "
+    "resume.",
+    "read": "None of your runs has ended yet.",
+    "retry": "Everything for you was delivered: there is nothing to try again.",
+    "dismiss": "Everything for you was delivered: there is nothing to dismiss.",
+}
+NONE_NAMED = "None of your runs that are going on is “{named}”. `/subagents list` shows yours."
 
 
 async def typed(desk: Desk, settings: SlackSettings, body: Json) -> None:
@@ -40,22 +54,48 @@ async def _runs(visit: Visit, body: Json, text: str) -> None:
     action, *rest = text.split(maxsplit=2) or [""]
     action = action.lower()
     if action in actions.ON_A_RUN and not rest:
-        await _ask_which(visit, f"/subagents {action}")
-    elif action == "send" and len(rest) == 1:
-        await actions.open_send_form(visit, body, rest[0])
+        await _ask_which(visit, action)
+    elif action == "send" and not (named := handle_and_rest(text[len("send") :].strip()))[1]:
+        await _ask_what_to_send(visit, body, named[0])
     else:
         await visit.carry_out(f"/subagents {text}".rstrip())
 
 
-async def _ask_which(visit: Visit, command: str) -> None:
-    """Ask somebody which of their runs a command is for."""
+async def _ask_what_to_send(visit: Visit, body: Json, named: str) -> None:
+    """Open the form for the one run that is named now, or ask which one is meant.
+
+    What `last` names can be another run by the time the form comes back.
+    """
+    choices = await _choices(visit, "send", named)
+    if choices is None:
+        return
+    if len(choices) == 1:
+        await actions.open_send_form(visit, body, choices[0][0])
+        return
+    menu = blocks.run_menu(choices, "/subagents send")
+    text = WHICH if menu else NONE_NAMED.format(named=one_line(named, 60))
+    await visit.desk.outlet.answers.say(visit.asker, text, below=menu)
+
+
+async def _ask_which(visit: Visit, action: str) -> None:
+    """Ask a user which of their runs an action is for."""
+    choices = await _choices(visit, action)
+    if choices is None:
+        return
+    menu = blocks.run_menu(choices, f"/subagents {action}")
+    text = WHICH if menu else NO_RUNS.get(action, NO_RUN)
+    await visit.desk.outlet.answers.say(visit.asker, text, below=menu)
+
+
+async def _choices(visit: Visit, action: str, named: str = "") -> list[tuple[str, str]] | None:
+    """Return the user's runs for an action; `None` after an error, of which they were told."""
     desk = visit.desk
-    choices = await desk.outcome(desk.ears.run_choices(visit.person.identity, ""), command)
+    asked = desk.ears.run_choices(visit.person.identity, named, action=action)
+    choices = await desk.outcome(asked, f"/subagents {action}")
     if isinstance(choices, CommandReply):
         await desk.outlet.answers.give(visit.asker, choices)
-        return
-    menu = blocks.run_menu(choices, command)
-    await desk.outlet.answers.say(visit.asker, WHICH if menu else NO_RUNS, below=menu)
+        return None
+    return choices
 
 
 async def _talk(visit: Visit, text: str) -> None:

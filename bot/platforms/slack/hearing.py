@@ -21,12 +21,18 @@ from bot.platforms.slack.visits import Desk
 from bot.values import Json
 
 log = logging.getLogger(__name__)
+_BOLT = logging.getLogger("slack_bolt.AsyncApp")
 
 _ANY = re.compile(".*")
 #: Where the middleware leaves what it has found out for `authorize`.
 _FOUND = "retinue_installed"
 
 Next = Callable[[], Awaitable[BoltResponse]]
+
+
+def _is_needed(record: logging.LogRecord) -> bool:
+    """Return False for the warning that SLACK_BOT_TOKEN is not used, which the guide names."""
+    return "`token` will be unused" not in record.getMessage()
 
 
 class Hearing:
@@ -48,6 +54,7 @@ class Hearing:
 
     def app(self, session: aiohttp.ClientSession) -> AsyncApp:
         """Return the app. It verifies no signatures: the transport has done that before."""
+        _BOLT.addFilter(_is_needed)
         app = AsyncApp(
             client=AsyncWebClient(base_url=self._settings.api_url, session=session),
             before_authorize=self.find,

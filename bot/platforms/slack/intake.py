@@ -14,6 +14,7 @@ from bot.platforms.slack.attachments import Attachments
 from bot.platforms.slack.clients import Installed
 from bot.platforms.slack.people import Person, speaker_of
 from bot.platforms.slack.visits import Desk
+from bot.platforms.storing import AGAIN, GIVEN_UP, PAUSES, until_stored
 from bot.platforms.wording import decision
 from bot.values import Json, Place
 
@@ -21,11 +22,6 @@ log = logging.getLogger(__name__)
 
 #: How long to wait for a message to be stored: see `ACK_SECONDS`.
 STORED_SECONDS = 1.5
-#: How long to wait before each further attempt at handing on what was said.
-PAUSES = (1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 60.0, 60.0, 60.0, 60.0)
-
-AGAIN = "I try again by myself for a few minutes, so do not send it twice."
-GIVEN_UP = "I could not take what you said: {reason} Please send it again later."
 
 
 class NotHeardError(Exception):
@@ -185,7 +181,7 @@ class Listener:
         outcome = reply.text
         if reply.chosen:
             outcome = decision(await self._desk.names.of(said.person), reply.chosen)
-        await self._desk.outlet.answered(reply.answered, said.place, outcome)
+        await self._desk.outlet.question_answered(reply.answered, said.place, outcome)
 
     async def _answer(self, said: Said) -> CommandReply | None:
         person, place = said.person, said.place
@@ -197,7 +193,8 @@ class Listener:
         text = said.text
         files = self._attachments.of(said.event.get("files") or (), place.workspace)
         quoted = speech.quoted_in(said.event, said.installed.user)
-        if not (text or files or quoted):
+        only_mention = speech.mentions(str(said.event.get("text") or ""), said.installed.user)
+        if not (text or files or quoted or (only_mention and said.addressed)):
             return CommandReply(text=NO_TEXT, failed=True) if said.addressed else None
         incoming = Incoming(
             event_id=said.event_id,
@@ -207,22 +204,22 @@ class Listener:
             text=text,
             files=files,
             quoted=quoted,
+            only_mention=only_mention and not text,
         )
         return await self._hand_on(said, incoming)
 
     async def _hand_on(self, said: Said, incoming: Incoming) -> CommandReply | None:
-        """Hand a message to the core; while its memory is out of reach, again."""
-        for attempt, pause in enumerate(self._pauses):
-            try:
-                return await self._hear(said, incoming)
-            except DatabaseUnreachableError as error:
-                self._stuck.add(said.line)
-                log.warning("The %s is not stored yet: %s", said.event_id, error)
-                if attempt == 0 and said.addressed:
-                    await self._desk.outlet.answers.say(said.asker, f"{error} {AGAIN}")
-            await asyncio.sleep(pause)
+        """Hand a message on to the core; while the database is out of reach, again."""
+
+        async def waits(number: int, error: DatabaseUnreachableError) -> None:
+            self._stuck.add(said.line)
+            if number == 0 and said.addressed:
+                await self._desk.outlet.answers.say(said.asker, f"{error} {AGAIN}")
+
         try:
-            return await self._hear(said, incoming)
+            return await until_stored(
+                lambda: self._hear(said, incoming), waits, pauses=self._pauses
+            )
         except DatabaseUnreachableError as error:
             # Should Slack deliver it once more, it is new.
             self._desk.reception.forget(said.key)

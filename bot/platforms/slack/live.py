@@ -40,6 +40,14 @@ class LiveMessage:
         self.message_id = message_id
         self.begun(message_id)
 
+    async def text(self) -> str:
+        """Return the text that it shows.
+
+        Raises:
+            DeliveryError: It cannot be read.
+        """
+        return await self._sender.text_of(self.place, self.message_id)
+
     async def show(self, draft: Draft, *, final: bool = False) -> None:
         """Let it be like this from now on.
 

@@ -40,21 +40,26 @@ class SlackListening:
         """Return all of them: Slack tells of no place whether something was said there."""
         return list(places)
 
-    async def hear_missed(self, message: PastMessage) -> None:
+    async def hear_missed(self, message: PastMessage) -> bool:
         """Hand on a message that is for the bot, unless it was heard already.
+
+        Returns:
+            Whether it has a turn; `False` for a command, and for what is refused or empty.
 
         Raises:
             BotError: It is not stored.
         """
         desk, place = self._desk, message.place
         key = (message.event_id, True)
-        if not (message.text or message.files or message.quoted) or not desk.reception.first(key):
-            return
+        if not (message.text or message.files or message.quoted):
+            return False
+        if not desk.reception.first(key):
+            return True
         installed = await desk.clients.installed(place.workspace)
         if installed is None or desk.reception.refusal(
             person_of(message, installed), place.channel
         ):
-            return
+            return False
         incoming = Incoming(
             event_id=message.event_id,
             user=message.author,
@@ -73,3 +78,4 @@ class SlackListening:
         if reply is not None and not reply.refused:
             asker = Asker(place=place, account=message.author.account)
             await desk.outlet.answers.give(asker, reply)
+        return reply is None

@@ -7,11 +7,13 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 
 import aiohttp
 
 from bot.conversations.access import around, can_read, is_private
 from bot.errors import DeliveryError
+from bot.platforms.acknowledged import Acknowledgements
 from bot.platforms.base import (
     Announcement,
     Confirmation,
@@ -41,7 +43,7 @@ from bot.platforms.slack.status import REFRESH_SECONDS, Status
 from bot.platforms.slack.texts import paper_of
 from bot.platforms.wording import KEPT, decision
 from bot.tasks import Tasks
-from bot.values import Identity, Place
+from bot.values import Identity, Json, Place
 
 log = logging.getLogger(__name__)
 
@@ -141,7 +143,7 @@ class SlackOutlet:
         self._questions: OrderedDict[str, Shown | None] = OrderedDict()
         self._names = Names(self.sender)
         self._history = History(clients, self.sender, self._names, settings.api_url)
-        abilities = Abilities()
+        self._seen, abilities = Acknowledgements(), Abilities()
         self._status = Status(self.sender, abilities, tasks, refresh_seconds=tempo.refresh_seconds)
         self._board = Board(
             lambda card: Card(self.sender, self.budgets, card, seconds=seconds),
@@ -164,16 +166,27 @@ class SlackOutlet:
         """Show at once that the message was heard. Never raises."""
         try:
             async with asyncio.timeout(HEARD_SECONDS):
-                if not await self._status.heard(place) and place.message:
-                    await self.sender.react(place, texts.HEARD)
+                await self._seen.put(place, partial(self._look, place))
         except (DeliveryError, TimeoutError) as error:
             log.info("It was not shown that a message was heard: %s", error)
+
+    async def _look(self, place: Place) -> bool:
+        if await self._status.heard(place) or not place.message:
+            return False
+        await self.sender.react(place, texts.HEARD)
+        return True
+
+    async def answered(self, place: Place) -> None:
+        """Show no more that the message was heard: it is answered. Never raises."""
+        hide = partial(self.sender.react, place, texts.HEARD, away=True)
+        reacts = bool(place.message) and not self._status.works(place)
+        await self._seen.take(place, hide, unknown=reacts)
 
     async def clear_open(self, places: Iterable[Place]) -> None:
         """Take away what a process that died has left in threads: to be called at the start."""
         await self._status.clear_open(places)
 
-    async def answered(
+    async def question_answered(
         self, confirmation_id: str, place: Place, outcome: str, *, shown: Shown | None = None
     ) -> None:
         """Show that a question waits no more: to be called when it was answered. Never raises.
@@ -234,7 +247,8 @@ class SlackOutlet:
 
         async def say(route: _Route) -> tuple[str, ...]:
             head = " ".join(part for part in (route.head, title) if part)
-            return await self._say(route.place, paper, head=head, tail=tail)
+            below = blocks.resume_button(announcement)
+            return await self._say(route.place, paper, head=head, tail=tail, below=below)
 
         try:
             return Delivered(await self._reach(announcement.place, announcement.owner, say))
@@ -270,7 +284,7 @@ class SlackOutlet:
             seconds = confirmation.expires_in_seconds
             self._status.asked(confirmation.place, confirmation.id, seconds)
             return confirmation.message_id
-        question = await made_harmless(confirmation.text.strip())
+        question = await made_harmless(confirmation.text.strip(), links=False)
         tail = texts.question_tail(confirmation, int(self._now() + confirmation.expires_in_seconds))
 
         async def say(route: _Route) -> tuple[str, ...]:
@@ -302,11 +316,11 @@ class SlackOutlet:
             person = Person(account=by.account, home=by.workspace, workspace=workspace)
             name = await self._names.of(person)
             outcome = decision(name, settlement.chosen, settlement.key)
-        await self.answered(question.id, question.place, outcome, shown=shown)
+        await self.question_answered(question.id, question.place, outcome, shown=shown)
 
     async def _shown(self, question: Confirmation) -> Shown:
         """Return the message that another start, or another process, has posted."""
-        text = await made_harmless(question.text.strip())
+        text = await made_harmless(question.text.strip(), links=False)
         text = "\n".join((texts.mention(question.owner.account), text or texts.EMPTY))
         if len(text) > texts.MOST_IN_SECTION:
             text = ABOVE
@@ -328,16 +342,19 @@ class SlackOutlet:
         """Return the newest messages of a place after a moment, oldest first."""
         return await self._history.read(place, after, limit)
 
-    async def _say(self, place: Place, paper: Paper, *, head: str, tail: str) -> tuple[str, ...]:
-        """Say a text of any length, with our own words above and below it."""
+    async def _say(
+        self, place: Place, paper: Paper, *, head: str, tail: str, below: tuple[Json, ...] = ()
+    ) -> tuple[str, ...]:
+        """Say a text of any length, with our own words above and below it, and buttons."""
         together = len(paper.parts) == 1 or paper.long
-        first = _framed(paper.parts[0], head=head, tail=tail if together else "")
-        ids = [await self.sender.post(place, first)]
         if together:
+            whole = _framed(paper.parts[0], head=head, tail=tail, below=below)
+            first = await self.sender.post(place, whole)
             rest = await self.sender.post_rest(place, paper) if paper.long else ()
-            return (*ids, *rest)
+            return (first, *rest)
+        ids = [await self.sender.post(place, _framed(paper.parts[0], head=head, tail=""))]
         drafts = [Draft(markdown=part) for part in paper.parts[1:-1]]
-        for draft in (*drafts, _framed(paper.parts[-1], head="", tail=tail)):
+        for draft in (*drafts, _framed(paper.parts[-1], head="", tail=tail, below=below)):
             ids += [await self.sender.post_next(place, draft)]
         return tuple(ids)
 
@@ -374,8 +391,9 @@ def _if_gone(error: RefusedError) -> RefusedError:
     return error
 
 
-def _framed(markdown: str, *, head: str, tail: str) -> Draft:
-    if not head and not tail:
+def _framed(markdown: str, *, head: str, tail: str, below: tuple[Json, ...] = ()) -> Draft:
+    if not (head or tail or below):
         return Draft(markdown=markdown)
     lines = "\n".join(part for part in (head, markdown, tail) if part)
-    return Draft(blocks=blocks.said(head=head, markdown=markdown, tail=tail), mrkdwn=lines)
+    shown = (*blocks.said(head=head, markdown=markdown, tail=tail), *below)
+    return Draft(blocks=shown, mrkdwn=lines)

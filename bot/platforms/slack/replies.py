@@ -9,6 +9,7 @@ from bot.errors import DeliveryError
 from bot.platforms.base import Delivered, OnBegun
 from bot.platforms.pacing import Pace, Paced, Spacing
 from bot.platforms.paper import Paper
+from bot.platforms.resumed import ShownBefore
 from bot.platforms.slack import blocks
 from bot.platforms.slack.abilities import Abilities, Ability
 from bot.platforms.slack.budget import Budget, Budgets, Share
@@ -93,6 +94,7 @@ class SlackReply:
         self._message = LiveMessage(means.sender, place, message_id=message_id, begun=begun)
         streams = place.thread and not message_id and means.abilities.has(Ability.STREAM, place)
         self._stream = _Stream() if streams else None
+        self._before = ShownBefore(self._message.text if message_id else None)
         self._shown = ""
         self._refused = False
         self._working = True
@@ -129,13 +131,15 @@ class SlackReply:
         if self._stream is not None and await self._grow(self._stream, text):
             return
         markdown = newest(await made_harmless(whole_words(text)))
-        if markdown and markdown != self._shown:
+        if not markdown or markdown == self._shown:
+            return
+        if not await self._before.is_longer_than(markdown):
             await self._message.show(Draft(markdown=markdown))
             self._shown = markdown
 
     async def _grow(self, stream: _Stream, text: str) -> bool:
         """Let the stream grow to a text; return whether it goes on to be one."""
-        markdown = await made_harmless(settled(text))
+        markdown = await made_harmless(settled(text), growing=True)
         if not markdown.startswith(stream.shown):
             log.info("A reply is edited from now on: what was shown of it has changed")
             await self._leave_stream()
@@ -194,7 +198,7 @@ class SlackReply:
 
     # -- ending ----------------------------------------------------------------------------------
 
-    async def finish(self, text: str) -> Delivered:
+    async def finish(self, text: str, *, failed: bool = False) -> Delivered:
         """Show the final text, whole, in as many messages as it takes.
 
         Raises:

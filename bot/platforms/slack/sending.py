@@ -5,6 +5,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar
 
 import aiohttp
@@ -14,6 +15,7 @@ from slack_sdk.web.async_slack_response import AsyncSlackResponse
 
 from bot.agent.sanitizer import LARGE
 from bot.errors import DeliveryError
+from bot.platforms.pacing import Queues
 from bot.platforms.paper import Paper
 from bot.platforms.slack import problems, texts
 from bot.platforms.slack.clients import Clients, team_of
@@ -87,6 +89,8 @@ class Sender:
         self._pauses = pauses
         self._now = monotonic
         self._rests: dict[str, float] = {}
+        #: Messages of one thread or channel are posted one after another: they keep their order.
+        self._posting = Queues()
 
     async def ask(self, workspace: str, request: Request) -> AsyncSlackResponse:
         """Make a request with the token of a workspace.
@@ -114,8 +118,8 @@ class Sender:
         """
 
         async def post(content: dict[str, Any]) -> str:
-            answer = await self.ask(
-                place.workspace,
+            return await self._begin(
+                place,
                 lambda client: client.chat_postMessage(
                     channel=place.channel,
                     thread_ts=place.thread or None,
@@ -124,9 +128,15 @@ class Sender:
                     **content,
                 ),
             )
-            return str(answer["ts"])
 
         return await self._with_either(draft, post)
+
+    async def _begin(self, place: Place, request: Request) -> str:
+        """Make a request for a new message in a place, after those before; return its id."""
+        key = (place.workspace, place.channel, place.thread)
+        async with self._posting.turn(key):
+            answer = await self.ask(place.workspace, request)
+        return str(answer["ts"])
 
     async def edit(
         self, place: Place, message_id: str, draft: Draft, *, final: bool = False
@@ -166,6 +176,25 @@ class Sender:
             raise DeliveryError(problems.BUSY, retry_after_seconds=left)
         if left > 0:
             await asyncio.sleep(left)
+
+    async def text_of(self, place: Place, message_id: str) -> str:
+        """Return the text that a message of ours shows.
+
+        Raises:
+            DeliveryError: It cannot be read.
+        """
+        response = await self.ask(
+            place.workspace,
+            lambda client: client.conversations_replies(
+                channel=place.channel,
+                ts=place.thread or message_id,
+                oldest=message_id,
+                latest=message_id,
+                inclusive=True,
+            ),
+        )
+        found = [each for each in response.get("messages") or () if each.get("ts") == message_id]
+        return str(found[0].get("text") or "") if found else ""
 
     async def whisper(self, place: Place, account: str, draft: Draft) -> None:
         """Show a message to one person in a place, until they look elsewhere.
@@ -252,18 +281,17 @@ class Sender:
             lambda client: client.chat_delete(channel=place.channel, ts=message_id),
         )
 
-    async def react(self, place: Place, name: str) -> None:
-        """Put an emoji below the message of a place.
+    async def react(self, place: Place, name: str, *, away: bool = False) -> None:
+        """Put an emoji below the message of a place, or take our own away.
 
         Raises:
             DeliveryError: It could not be done.
         """
-        await self.ask(
-            place.workspace,
-            lambda client: client.reactions_add(
-                channel=place.channel, timestamp=place.message, name=name
-            ),
-        )
+        where = {"channel": place.channel, "timestamp": place.message, "name": name}
+        if away:
+            await self.ask(place.workspace, lambda client: client.reactions_remove(**where))
+        else:
+            await self.ask(place.workspace, lambda client: client.reactions_add(**where))
 
     async def direct(self, workspace: str, account: str) -> Place:
         """Return the direct messages with a person.
@@ -286,8 +314,8 @@ class Sender:
             DeliveryError: Not now; or its fate is unknown.
         """
         home = owner.workspace if owner.workspace.startswith("T") else team_of(place.workspace)
-        answer = await self.ask(
-            place.workspace,
+        return await self._begin(
+            place,
             lambda client: client.chat_startStream(
                 channel=place.channel,
                 thread_ts=place.thread,
@@ -296,7 +324,6 @@ class Sender:
                 recipient_user_id=owner.account,
             ),
         )
-        return str(answer["ts"])
 
     async def append_stream(self, place: Place, message_id: str, markdown: str) -> None:
         """Let a message grow.
@@ -356,11 +383,16 @@ async def _made(request: Request, client: AsyncWebClient) -> AsyncSlackResponse:
         raise problem_of(error) from error
 
 
-async def made_harmless(text: str) -> str:
-    """Return Markdown as Slack may show it; a long one takes no time from others."""
-    return (
-        await asyncio.to_thread(texts.harmless, text) if len(text) > LARGE else texts.harmless(text)
-    )
+async def made_harmless(text: str, *, links: bool = True, growing: bool = False) -> str:
+    """Return Markdown as Slack may show it; a long one takes no time from others.
+
+    Args:
+        text: Markdown.
+        links: Labels may stand for addresses; `False` where every address has to be seen.
+        growing: More of the text follows.
+    """
+    made = partial(texts.harmless, text, links=links, growing=growing)
+    return await asyncio.to_thread(made) if len(text) > LARGE else made()
 
 
 def _begun(error: DeliveryError) -> DeliveryError:

@@ -12,6 +12,7 @@ from slack_sdk.errors import SlackClientError
 from slack_sdk.socket_mode.aiohttp import SocketModeClient
 from slack_sdk.web.async_client import AsyncWebClient
 
+from bot import logs
 from bot.errors import ConfigError, PlatformUnreachableError
 from bot.platforms.slack.problems import RefusedError, problem_of
 from bot.platforms.slack.settings import SlackSettings
@@ -80,11 +81,14 @@ async def connected(
         ping_interval=ping_seconds,
     )
     _use_addresses_once(handler.client)
+    once = logs.OncePerChange("failed to")
+    handler.client.logger.addFilter(once)
     try:
         await handler.connect_async()  # type: ignore[no-untyped-call]
         yield handler.client
     finally:
         await handler.close_async()  # type: ignore[no-untyped-call]
+        handler.client.logger.removeFilter(once)
 
 
 async def watch(
@@ -105,14 +109,21 @@ async def watch(
     Raises:
         ConfigError: Slack opens no connection any more; the text says what to do.
     """
+    said = ""
     while True:
         await asyncio.sleep(seconds)
         if await client.is_connected():
+            if said:
+                log.info("The connection to Slack is back")
+            said = ""
+            logs.connected_again(client.logger)
             continue
         try:
             await ask_for_connection(settings, session)
         except PlatformUnreachableError as error:
-            log.warning("There is no connection to Slack: %s", error)
+            if str(error) != said:
+                said = str(error)
+                log.warning("There is no connection to Slack; it is tried again: %s", error)
 
 
 def _use_addresses_once(client: SocketModeClient) -> None:

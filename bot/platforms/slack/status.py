@@ -107,6 +107,10 @@ class Status:
         async with self._using(thread):
             return bool(thread.working) or await self._set_text(thread, THINKING)
 
+    def works(self, place: Place) -> bool:
+        """Return True if places of this kind show such a line, as far as it is known."""
+        return bool(place.thread) and self._abilities.has(Ability.STATUS, place)
+
     def begin(self, place: Place) -> None:
         """Show that an answer is being given, until `end` or `leave`."""
         if not place.thread:

@@ -8,18 +8,18 @@ from collections.abc import Iterator
 from unicodedata import east_asian_width
 
 from bot.agent.plain import LIMIT
-from bot.agent.sanitizer import for_slack, one_line
+from bot.agent.sanitizer import for_slack, in_slack_line, one_line
 from bot.platforms.base import Announcement, Choice, Confirmation, RunCard
 from bot.platforms.paper import Paper
 from bot.platforms.splitting import split
 from bot.platforms.wording import (
     LONGEST_LABEL,
     MOST_TO_PICK,
-    look_of,
     nested,
     one_of,
     stop_watch,
 )
+from bot.run_texts import StatusText, counted, status_text
 from bot.values import short
 
 #: What one message takes. Slack says 12,000, and 13,200 for all blocks of a message together.
@@ -43,8 +43,6 @@ HEARD = "eyes"
 #: What a model thinks is shown by the core for as long as it is the newest thing: it is replaced
 #: by what comes next, and so cannot be part of a stream.
 _THOUGHT = re.compile(r"(?:\A|\n\n)💭[^\n]*\Z")
-_BOLD = re.compile(r"\*\*(?=\S)([^*\n]+?)(?<=\S)\*\*")
-_HEADING = re.compile(r"^#{1,6}[ \t]+(.+)$", re.MULTILINE)
 _ENTITY_CUT = re.compile(r"&[a-z]{0,3}\Z")
 _ACCOUNT = re.compile(r"[UW][A-Z0-9]+")
 
@@ -52,19 +50,25 @@ _ACCOUNT = re.compile(r"[UW][A-Z0-9]+")
 # --- any text -----------------------------------------------------------------------------------
 
 
-def harmless(text: str) -> str:
-    """Return Markdown as Slack may show it, whole."""
-    return for_slack(text, limit=2 * len(text) + LIMIT)
+def harmless(text: str, *, links: bool = True, growing: bool = False) -> str:
+    """Return Markdown as Slack may show it, whole.
+
+    Args:
+        text: Markdown.
+        links: Labels may stand for addresses; `False` where every address has to be seen.
+        growing: More of the text follows.
+    """
+    return for_slack(text, limit=2 * len(text) + LIMIT, links=links, growing=growing)
 
 
 def mrkdwn(text: str) -> str:
     """Return Markdown in Slack's older dialect, which is all that some blocks understand."""
-    return harmless(_HEADING.sub(r"*\1*", _BOLD.sub(r"*\1*", text)))
+    return for_slack(text, limit=2 * len(text) + LIMIT, older=True)
 
 
 def inline(text: str, limit: int) -> str:
     """Return text for the middle of a line: harmless, at most `limit` characters as it is sent."""
-    line = harmless(one_line(text, limit).replace("`", "'"))
+    line = in_slack_line(one_line(text, limit).replace("`", "'"))
     if len(line) <= limit:
         return line
     return _ENTITY_CUT.sub("", line[: limit - 1]).rstrip() + "…"
@@ -132,8 +136,8 @@ def card_text(card: RunCard) -> str:
 
 
 def _card_lines(card: RunCard) -> Iterator[str]:
-    look = look_of(card.status, inline(card.stopped_by, 60))
-    head = f"{look.mark} *{name_of(card)}* · `{short(card.run_id)}` · {look.word}"
+    status = _status(card)
+    head = f"{status.icon} *{name_of(card)}* · `{short(card.run_id)}` · {status.words}"
     facts = " · ".join(fact for fact in _facts(card) if fact)
     collapsed = card.awaited and card.status.final
     yield from [f"{head} · {facts}"] if collapsed else [head, facts]
@@ -148,9 +152,9 @@ def _card_lines(card: RunCard) -> Iterator[str]:
 def _facts(card: RunCard) -> Iterator[str]:
     yield code(card.agent, 40)
     yield stop_watch(card.elapsed_seconds) if card.elapsed_seconds >= 1 else ""
-    yield f"{card.tool_calls:,} tool{'' if card.tool_calls == 1 else 's'}"
-    budget = f" of {card.token_budget:,}" if card.token_budget else ""
-    yield f"{card.tokens:,}{budget} tokens"
+    yield counted(card.tool_calls, "tool call")
+    budget = counted(card.token_budget, "token")
+    yield f"{card.tokens:,} of {budget}" if card.token_budget else counted(card.tokens, "token")
 
 
 def name_of(card: RunCard) -> str:
@@ -160,7 +164,11 @@ def name_of(card: RunCard) -> str:
 
 def card_notice(card: RunCard) -> str:
     """Return what a notification says about a run."""
-    return f"{name_of(card)}: {look_of(card.status, inline(card.stopped_by, 60)).word}"
+    return f"{name_of(card)}: {_status(card).words}"
+
+
+def _status(card: RunCard) -> StatusText:
+    return status_text(card.status, inline(card.stopped_by, 60), degraded=card.degraded)
 
 
 # --- what is said about runs ----------------------------------------------------------------------

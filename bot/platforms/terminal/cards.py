@@ -1,47 +1,23 @@
 """How a run looks on the terminal: a line or two, and its tool calls below (pure)."""
 
-from typing import NamedTuple
-
 from rich.text import Text
 
 from bot.agent.sanitizer import one_line
 from bot.platforms.base import RunCard
 from bot.platforms.wording import nested
+from bot.run_texts import StatusText, counted, status_text
 from bot.values import RunStatus, short
 
 #: The lines that tool calls take, where there is room.
 STEP_LINES = 7
 
 
-class Look(NamedTuple):
-    """How a state is shown: a mark, a word and a colour."""
-
-    mark: str
-    word: str
-    colour: str
+_COLOURS = {"⚪": "bright_black", "🔵": "cyan", "🟢": "green", "🔴": "red"}
 
 
-def look_of(status: RunStatus, stopped_by: str = "") -> Look:
-    """Return how a state is shown, with the name of the admin who stopped it, if one did."""
-    if status is RunStatus.CANCELLED and stopped_by:
-        return Look("■", f"stopped by @{one_line(stopped_by, 60)}", "yellow")
-    match status:
-        case RunStatus.QUEUED:
-            return Look("…", "queued", "bright_black")
-        case RunStatus.ACCEPTED:
-            return Look("…", "accepted", "bright_black")
-        case RunStatus.RUNNING:
-            return Look("●", "running", "cyan")
-        case RunStatus.WAITING_APPROVAL | RunStatus.WAITING_INPUT:
-            return Look("?", "waiting for you", "yellow")
-        case RunStatus.COMPLETED:
-            return Look("✓", "completed", "green")
-        case RunStatus.CANCELLED:
-            return Look("■", "stopped", "yellow")
-        case RunStatus.TIMEOUT:
-            return Look("✗", "ran out of time", "red")
-        case _:
-            return Look("✗", str(status).replace("_", " "), "red")
+def status_of(card: RunCard) -> StatusText:
+    """Return how the state of a run is shown, on one line."""
+    return status_text(card.status, one_line(card.stopped_by, 60), degraded=card.degraded)
 
 
 def clock(seconds: float) -> str:
@@ -61,9 +37,10 @@ def facts_of(card: RunCard, elapsed: float) -> list[str]:
     facts = [clock(elapsed)]
     if card.tool and not card.status.final:
         facts.append(one_line(card.tool, limit=40))
-    facts.append(f"{card.tool_calls} tool{'' if card.tool_calls == 1 else 's'}")
-    tokens = f"{card.tokens:,}"
-    facts.append(f"{tokens} of {card.token_budget:,} tokens" if card.token_budget else tokens)
+    facts.append(counted(card.tool_calls, "tool call"))
+    budget = counted(card.token_budget, "token")
+    tokens = counted(card.tokens, "token")
+    facts.append(f"{card.tokens:,} of {budget}" if card.token_budget else tokens)
     return facts
 
 
@@ -90,20 +67,20 @@ def step_lines(card: RunCard, most: int = STEP_LINES) -> list[str]:
 
 def live_lines(card: RunCard, elapsed: float, *, steps: int = STEP_LINES) -> list[Text]:
     """Return the lines of a run that is going, `steps` at most for its tool calls."""
-    look = look_of(card.status, card.stopped_by)
+    status = status_of(card)
     head = Text.assemble(
-        (f"{look.mark} ", look.colour),
+        (f"{status.icon} ", _COLOURS.get(status.icon, "yellow")),
         (name_of(card), "bold"),
-        f" · {look.word} · " + " · ".join(facts_of(card, elapsed)),
+        f" · {status.words} · " + " · ".join(facts_of(card, elapsed)),
     )
     return [head, *_progress(card), *_steps(card, steps)]
 
 
 def ended_lines(card: RunCard) -> list[Text]:
     """Return the lines that stay when a run has ended (features P2)."""
-    look = look_of(card.status, card.stopped_by)
+    status = status_of(card)
     head = Text.assemble(
-        (f"{look.mark} Subagent {look.word}", look.colour),
+        (f"{status.icon} Subagent {status.words}", _COLOURS.get(status.icon, "yellow")),
         f" · {name_of(card)}",
         (" · " + " · ".join(facts_of(card, card.elapsed_seconds)), "bright_black"),
     )

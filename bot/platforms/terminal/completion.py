@@ -12,8 +12,9 @@ from bot.platforms.terminal.texts import number_of
 from bot.values import short
 
 COMMANDS = {
-    "/subagents": "your runs: list, stop, log, info, send, spawn, usage, agents",
+    "/subagents": "your runs: list, stop, resume, log, info, send, spawn, usage, agents",
     "/new": "begin a new conversation",
+    "/model": "what answers here; a name lets another answer",
     "/stop": "stop the answer under way",
     "/undo": "what can be taken back; last, or an id, takes it back",
     "/help": "what you can do here",
@@ -27,6 +28,7 @@ COMMANDS = {
 ACTIONS = {
     "list": "your runs",
     "stop": "end a run, or all",
+    "resume": "go on with a run that did not complete",
     "log": "what a run did",
     "info": "state and numbers of a run",
     "send": "say something to a run",
@@ -36,7 +38,7 @@ ACTIONS = {
 }
 
 #: The actions that are about one run.
-ABOUT_A_RUN = frozenset({"stop", "log", "info", "send"})
+ABOUT_A_RUN = frozenset({"stop", "resume", "log", "info", "send"})
 
 
 class CommandCompleter(Completer):
@@ -70,18 +72,19 @@ class CommandCompleter(Completer):
             case ["/subagents"]:
                 return _fitting(ACTIONS, typed)
             case ["/subagents", action] if action in ABOUT_A_RUN:
-                return await self._runs(typed, also_all=action == "stop")
+                return await self._runs(typed, action)
             case [("/yes" | "/all" | "/no") as word]:
                 return _fitting(self._questions(word.removeprefix("/")), typed)
             case _:
                 return []
 
-    async def _runs(self, typed: str, *, also_all: bool) -> list[tuple[str, str]]:
+    async def _runs(self, typed: str, action: str) -> list[tuple[str, str]]:
         if self._room.present is None:
             return []
-        runs = await self._ears.run_choices(self._room.present, typed)
+        runs = await self._ears.run_choices(self._room.present, typed, action=action)
         choices = [(short(run_id), one_line(label)) for run_id, label in runs]
-        return choices + (_fitting({"all": "all your runs"}, typed) if also_all else [])
+        every = _fitting({"all": "all your runs"}, typed) if action == "stop" else []
+        return choices + every
 
     def _questions(self, word: str) -> dict[str, str]:
         user = self._room.present

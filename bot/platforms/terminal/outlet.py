@@ -37,7 +37,7 @@ class TerminalReply:
         self._reply.text = text
         self._room.stir()
 
-    async def finish(self, text: str) -> Delivered:
+    async def finish(self, text: str, *, failed: bool = False) -> Delivered:
         """Show the final text, whole.
 
         Raises:
@@ -45,7 +45,7 @@ class TerminalReply:
         """
         try:
             surface = self._room.surface_for(self._reply.owner)
-            await surface.show(Answer(text), self._close)
+            await surface.show(Answer(text, failed=failed), self._close)
         finally:
             self._close()
         return Delivered((self._message_id,))
@@ -69,6 +69,9 @@ class TerminalOutlet:
     async def acknowledge(self, place: Place) -> None:
         """Show that the bot is thinking."""
         self._room.hear(place)
+
+    async def answered(self, place: Place) -> None:
+        """Do nothing: the reply itself shows it."""
 
     def open_reply(
         self,

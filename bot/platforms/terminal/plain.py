@@ -10,7 +10,7 @@ from typing import TextIO
 from bot.agent.sanitizer import for_terminal
 from bot.errors import DeliveryError
 from bot.platforms.base import Announcement, CommandReply, Confirmation, RunCard
-from bot.platforms.terminal.cards import clock, look_of, name_of, progress_text, step_lines
+from bot.platforms.terminal.cards import clock, name_of, progress_text, status_of, step_lines
 from bot.platforms.terminal.room import Room
 from bot.platforms.terminal.surface import Answer, Note, Said, Typed
 from bot.platforms.terminal.texts import REPEATED, choice_lines, footer_of, title_of
@@ -75,11 +75,12 @@ def plain_text(said: Said) -> str:
 
 
 def _card_line(card: RunCard) -> str:
-    look = look_of(card.status, card.stopped_by)
-    line = f"{look.mark} {name_of(card)}: {look.word}"
+    status = status_of(card)
+    line = f"{status.icon} {name_of(card)}: {status.words}"
     if not card.status.final:
         return line
-    line = f"{look.mark} Subagent {look.word}: {name_of(card)} after {clock(card.elapsed_seconds)}"
+    head = f"{status.icon} Subagent {status.words}"
+    line = f"{head}: {name_of(card)} after {clock(card.elapsed_seconds)}"
     told = card.status is not RunStatus.COMPLETED and not card.awaited
     progress = [progress_text(card)] if told and progress_text(card) else []
     return "\n".join([line, *progress, *step_lines(card)])

@@ -11,9 +11,14 @@ from bot.values import Identity, RunStatus
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A reply, whole."""
+    """A reply, whole.
+
+    Attributes:
+        failed: The turn failed, and the text says why.
+    """
 
     text: str
+    failed: bool = False
 
 
 @dataclass(frozen=True, slots=True)

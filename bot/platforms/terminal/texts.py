@@ -6,6 +6,7 @@ from bot.agent.sanitizer import one_line
 from bot.platforms.base import NO, YES, Announcement, Choice, Confirmation, Settlement
 from bot.platforms.terminal.people import DEFAULT_NAME
 from bot.platforms.wording import LONGEST_LABEL, MOST_TO_PICK, one_of
+from bot.run_texts import counted
 from bot.values import Identity, short
 
 REPEATED = "This may be a repetition: it is not known whether it reached you before."
@@ -37,7 +38,7 @@ def welcome(user: Identity, model_name: str) -> str:
 
 def farewell(runs: int, *, answering: bool) -> str:
     """Return the last words; empty when nothing is going on."""
-    going = [f"{runs} run{'' if runs == 1 else 's'}"] if runs else []
+    going = [counted(runs, "run")] if runs else []
     going += ["an answer"] if answering else []
     if not going:
         return ""

@@ -9,8 +9,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from bot.errors import DatabaseUnreachableError, DeliveryError
-from bot.platforms.catch_up import CatchUp
-from bot.platforms.past import Missed, PastMessage
+from bot.platforms.catch_up import LEFT_OUT, MOST_CONTEXT, CatchUp
+from bot.platforms.past import Attached, Missed, PastMessage, Quoted
 from bot.tasks import Tasks
 from bot.values import Identity, Place
 from tests.fakes.ears import FakeEars
@@ -28,6 +28,7 @@ class FakeListening:
     def __init__(self) -> None:
         self.is_connected = True
         self.heard: list[str] = []
+        self.quoted: list[tuple[Quoted, ...]] = []
         self.failure: Exception | None = None
 
     async def connected(self) -> bool:
@@ -36,11 +37,13 @@ class FakeListening:
     def with_news(self, places: Sequence[Place], since: datetime) -> list[Place]:
         return [place for place in places if place.channel != "quiet"]
 
-    async def hear_missed(self, message: PastMessage) -> None:
+    async def hear_missed(self, message: PastMessage) -> bool:
         if self.failure is not None:
             failure, self.failure = self.failure, None
             raise failure
         self.heard.append(message.text)
+        self.quoted.append(message.quoted)
+        return bool(message.text) and not message.text.startswith("/")
 
 
 class SlowOutlet(FakeOutlet):
@@ -66,7 +69,11 @@ class Scene:
         self.pauses: list[float] = []
         places = tuple(Place("fake", "guild", channel) for channel in channels)
         self.ears.gap = Missed(
-            since=START, places=places, most_places=most_places, most_messages=50
+            since=START - timedelta(minutes=2),
+            heard_at=START,
+            places=places,
+            most_places=most_places,
+            most_messages=50,
         )
         self.catch_up = CatchUp(
             self.listening,
@@ -138,6 +145,17 @@ async def test_only_so_many_places_are_read_and_the_log_names_the_others(
     assert "were not read: guild/c, guild/d, guild/b" in caplog.text
 
 
+async def test_of_a_place_only_the_newest_messages_are_read() -> None:
+    scene = Scene("a")
+    for number in range(60):
+        scene.put("a", str(number))
+
+    async with scene.running():
+        await scene.marked()
+
+    assert scene.listening.heard == [str(number) for number in range(10, 60)]
+
+
 async def test_a_place_is_read_once_more_after_the_pause_that_the_platform_asks_for() -> None:
     scene = Scene("a", "b")
     scene.put("a", "one")
@@ -195,3 +213,83 @@ async def test_one_message_that_cannot_be_handled_does_not_stop_the_others() -> 
         await scene.marked()
 
     assert scene.listening.heard == ["two"]
+
+
+async def said_before(scene: Scene) -> list[str]:
+    """Let the place be read; return what each message that was handed on brought along."""
+    async with scene.running():
+        await scene.marked()
+    assert all(each.kind == "said_before" for quoted in scene.listening.quoted for each in quoted)
+    return ["\n".join(each.text for each in quoted) for quoted in scene.listening.quoted]
+
+
+async def test_what_was_said_before_a_message_comes_with_it_once() -> None:
+    scene = Scene("a", "b")
+    scene.put("a", "Ship it?", addressed=False, author_name="bob")
+    scene.put("a", "Build 7 failed", addressed=False, by_bot=True, author_name="")
+    scene.put("a", "I am the bot", addressed=False, by_bot=True, own=True)
+    scene.put("a", "why?")
+    scene.put("a", "and now?")
+    scene.put("a", "a log\nalice (12:00): ship it", addressed=False, author_name="eve")
+    scene.put("b", "elsewhere")
+    scene.put("a", "who was that?")
+    scene.put("a", "for the next call", addressed=False)
+
+    assert await said_before(scene) == [
+        "bob (2026-11-22 12:00 UTC): Ship it?\nan app (2026-11-22 12:00 UTC): Build 7 failed",
+        "",
+        "eve (2026-11-22 12:00 UTC): a log\n  alice (12:00): ship it",
+        "",
+    ]
+
+
+async def test_forwards_and_names_of_files_said_before_come_along() -> None:
+    async def read() -> bytes:
+        return b""
+
+    scene = Scene("a")
+    file = Attached(name="plan.pdf", media_type="", size=1, read=read)
+    quoted = (Quoted("forwarded", "Pay now."),)
+    scene.put("a", "", addressed=False, quoted=quoted, files=(file,))
+    scene.put("a", "what is it?")
+
+    assert await said_before(scene) == [
+        "alice (2026-11-22 12:00 UTC): [forwarded] Pay now.\n  [file] plan.pdf"
+    ]
+
+
+async def test_a_command_or_an_empty_mention_leaves_what_was_said_to_the_next_message() -> None:
+    scene = Scene("a")
+    scene.put("a", "Ship it?", addressed=False)
+    scene.put("a", "/subagents list")
+    scene.put("a", "")
+    scene.put("a", "why?")
+
+    _, empty, question = await said_before(scene)
+
+    assert empty == ""
+    assert "Ship it?" in question
+
+
+async def test_what_was_heard_before_the_gap_does_not_come_along() -> None:
+    scene = Scene("a")
+    scene.put("a", "heard", addressed=False, sent_at=START - timedelta(seconds=1))
+    scene.put("a", "why?")
+
+    assert await said_before(scene) == [""]
+
+
+async def test_of_too_much_the_newest_comes_along_and_a_line_says_so() -> None:
+    scene = Scene("a", "b")
+    for number in range(10):
+        scene.put("a", f"{number} " + "x" * 1_000, addressed=False)
+    scene.put("a", "why?")
+    scene.put("b", "y" * 20_000, addressed=False)
+    scene.put("b", "why?")
+
+    many, long = await said_before(scene)
+
+    assert many.startswith(f"{LEFT_OUT}\nalice (2026-11-22 12:00 UTC): 5 x")
+    assert "UTC): 9 x" in many
+    assert long.startswith(f"{LEFT_OUT}\nalice (2026-11-22 12:00 UTC): yyy")
+    assert max(len(many), len(long)) <= MOST_CONTEXT + len(LEFT_OUT) + 10

@@ -6,7 +6,9 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from bot.platforms.pacing import Paced, Spacing
+from bot.conversations.announcements import SEND_SECONDS
+from bot.errors import DeliveryError
+from bot.platforms.pacing import QUEUE_SECONDS, Paced, Queues, Spacing
 from bot.tasks import Tasks
 
 PATIENCE = 5.0
@@ -155,7 +157,7 @@ async def test_sends_start_so_many_seconds_apart(wire: Wire, tasks: Tasks) -> No
     assert time.slept == [1.0]
 
 
-async def test_a_last_value_waits_for_its_turn_too(wire: Wire, tasks: Tasks) -> None:
+async def test_a_last_value_does_not_wait_for_the_pace(wire: Wire, tasks: Tasks) -> None:
     time = Time()
     sender = paced(wire, tasks, Spacing(1.5, now=time, sleep=time.sleep))
     sender.put("one")
@@ -163,7 +165,7 @@ async def test_a_last_value_waits_for_its_turn_too(wire: Wire, tasks: Tasks) -> 
 
     await sender.flush("the end")
 
-    assert time.slept == [1.5]
+    assert time.slept == []
     assert wire.arrived == ["one", "the end"]
 
 
@@ -288,3 +290,19 @@ async def test_values_that_come_later_find_a_new_send(wire: Wire, tasks: Tasks) 
     await tasks.settle(PATIENCE)
 
     assert wire.arrived == ["one", "two"]
+
+
+async def test_who_waits_too_long_behind_others_was_not_sent_and_the_next_gets_its_turn() -> None:
+    queues = Queues(seconds=0.01)
+    async with queues.turn("room"):
+        async with queues.turn("elsewhere"):
+            pass
+        with pytest.raises(DeliveryError) as caught:
+            async with queues.turn("room"):
+                pytest.fail("It is another's turn.")
+
+    assert not caught.value.fate_unknown
+    assert not caught.value.permanent
+    assert QUEUE_SECONDS < SEND_SECONDS
+    async with queues.turn("room"):
+        pass

@@ -137,7 +137,9 @@ class Rooms:
 
 
 def _is_after(message: Message, ask: Ask) -> bool:
-    return float(message.ts) > float(ask.args.get("oldest") or 0)
+    at, bounds = float(message.ts), (ask.args.get("oldest"), ask.args.get("latest"))
+    oldest, latest = float(bounds[0] or 0), float(bounds[1] or "inf")
+    return oldest < at < latest or (ask.flag("inclusive") and at in {oldest, latest})
 
 
 def _page(found: list[Message], ask: Ask, *, usual: int) -> Json:

@@ -15,6 +15,7 @@ from bot.platforms.discord.client import RetinueClient, open_client
 from bot.platforms.discord.intake import DiscordIntake
 from bot.platforms.discord.people import identity_of
 from bot.platforms.discord.settings import DiscordSettings
+from bot.platforms.storing import PAUSES
 from bot.tasks import Tasks
 from bot.values import Identity
 from tests.fakes.discord.server import FakeDiscord
@@ -99,7 +100,11 @@ def people(fake: FakeDiscord) -> tuple[Guild, Channel, User, User]:
 
 @asynccontextmanager
 async def town(
-    fake: FakeDiscord, ears: FakeEars | None = None, **settings: Any
+    fake: FakeDiscord,
+    ears: FakeEars | None = None,
+    *,
+    pauses: tuple[float, ...] = PAUSES,
+    **settings: Any,
 ) -> AsyncIterator[Town]:
     """Let the bot listen while the block lasts."""
     ears = ears or FakeEars()
@@ -113,7 +118,9 @@ async def town(
         buttons.register(client)
         questions.register(client)
         tasks = Tasks()
-        listening = tasks.start(DiscordIntake(client, tasks).run(ears), name="listen")
+        listening = tasks.start(
+            DiscordIntake(client, tasks, pauses=pauses).run(ears), name="listen"
+        )
         try:
             # All that begins with it is over then: the commands were looked at.
             await fake.until(

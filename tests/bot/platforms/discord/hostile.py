@@ -83,4 +83,4 @@ WHOLE = (*PINGS, *LINKS, *MARKUP, *CODE, *LANGUAGES)
 
 def words_of(text: str) -> str:
     """Return the letters and digits of a text as people may see them, in order."""
-    return "".join(re.findall(r"[^\W_]", without_secrets(clean(text))))
+    return "".join(re.findall(r"[^\W_]", without_secrets(clean(text), prose=True)))

@@ -11,6 +11,7 @@ import pytest
 from bot.platforms.base import YES, CommandReply
 from bot.platforms.discord.buttons import (
     LogButton,
+    ResumeButton,
     Row,
     SendButton,
     StopButton,
@@ -52,6 +53,7 @@ async def here(fake: FakeDiscord, caplog: pytest.LogCaptureFixture) -> AsyncIter
     ("button", "label", "text"),
     [
         (StopButton(RUN), "Stop", f"/subagents stop {RUN}"),
+        (ResumeButton(RUN), "Resume", f"/subagents resume {RUN}"),
         (LogButton(RUN), "Log", f"/subagents log {RUN} 1"),
         (LogButton(RUN, 3), "More", f"/subagents log {RUN} 3"),
     ],

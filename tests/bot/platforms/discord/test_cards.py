@@ -8,6 +8,7 @@ import pytest
 
 from bot.platforms.base import RunCard
 from bot.platforms.discord.cards import Board
+from bot.platforms.discord.texts import YELLOW
 from bot.values import RunStatus
 from tests.bot.platforms.discord.hostile import corpus
 from tests.bot.platforms.discord.speaking import (
@@ -95,7 +96,7 @@ async def test_a_card_shows_the_run_and_its_buttons(room: Stand, board: Board) -
     message = await shows(room, "the news")
     assert message.text().split("\n") == [
         "🔵 **the news** · `1a2b3c4d` · running",
-        f"`general` · started <t:{NOW}:R> · 3 tools · 12,345 of 100,000 tokens",
+        f"`general` · started <t:{NOW}:R> · 3 tool calls · 12,345 of 100,000 tokens",
         "🔧 `web_fetch`",
         "↳ Page two.",
     ]
@@ -108,11 +109,29 @@ async def test_a_card_shows_the_run_and_its_buttons(room: Stand, board: Board) -
     assert message.pings == set()
 
 
-async def test_the_card_of_a_run_that_ended_offers_its_log_only(room: Stand, board: Board) -> None:
-    board.show(card_of(room, RunStatus.FAILED), Begun())
+@pytest.mark.parametrize(
+    ("status", "words", "buttons"),
+    [
+        (RunStatus.COMPLETED, "completed", ["Log"]),
+        (RunStatus.FAILED, "failed", ["Resume", "Log"]),
+        (RunStatus.CANCELLED, "stopped", ["Resume", "Log"]),
+    ],
+)
+async def test_the_card_of_a_run_that_ended_offers_its_log_and_resume_unless_it_completed(
+    room: Stand, board: Board, status: RunStatus, words: str, buttons: list[str]
+) -> None:
+    board.show(card_of(room, status), Begun())
 
-    message = await shows(room, "failed")
-    assert message.buttons() == ["Log"]
+    message = await shows(room, words)
+    assert message.buttons() == buttons
+
+
+async def test_the_card_of_a_run_without_its_tools_is_yellow(room: Stand, board: Board) -> None:
+    board.show(card_of(room, RunStatus.COMPLETED, degraded=True), Begun())
+
+    message = await shows(room, "🟡")
+    assert "finished without its tools" in message.text()
+    assert message.components[0]["accent_color"] == YELLOW
 
 
 async def test_cards_are_not_kept_by_the_library(room: Stand, board: Board) -> None:
@@ -392,7 +411,7 @@ async def test_no_text_pings_or_breaks_a_card(room: Stand, board: Board) -> None
     cards = room.fake.answers(thread)
     assert len(cards) == len(texts)
     assert not any(each.pings | each.edit_pings for each in cards)
-    assert all(each.buttons() == ["Log"] for each in cards)
+    assert all(each.buttons() == ["Resume", "Log"] for each in cards)
     assert not [sent for sent in room.fake.sent if sent.status >= 400 and sent.code != 160004]
 
 

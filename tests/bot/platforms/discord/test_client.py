@@ -12,6 +12,7 @@ from discord.gateway import DiscordWebSocket
 from discord.http import Route
 from pydantic import SecretStr
 
+from bot import logs
 from bot.errors import ConfigError, DeliveryError, PlatformUnreachableError
 from bot.platforms.discord.breaker import OPENS_AT
 from bot.platforms.discord.client import RetinueClient, ShardedClient, addresses, open_client
@@ -104,12 +105,16 @@ async def test_a_token_that_is_refused_says_where_to_get_one(fake: FakeDiscord) 
     assert "not-the-token" not in str(caught.value)
 
 
-async def test_discord_that_is_not_there_or_out_of_order_may_come_back(fake: FakeDiscord) -> None:
-    fake.fail("GET", "/users/@me", status=503)
+@pytest.mark.parametrize("status", [408, 425, 503])
+async def test_discord_that_is_out_of_order_may_come_back(fake: FakeDiscord, status: int) -> None:
+    fake.fail("GET", "/users/@me", status=status)
 
-    with pytest.raises(PlatformUnreachableError, match="status 503"):
+    with pytest.raises(PlatformUnreachableError, match=f"status {status}"):
         async with open_client(settings_for(fake)):
             pass
+
+
+async def test_discord_that_is_not_there_may_come_back(fake: FakeDiscord) -> None:
     with pytest.raises(
         PlatformUnreachableError, match=r"cannot be reached at http://127\.0\.0\.1:1"
     ):
@@ -234,6 +239,23 @@ async def test_a_gateway_that_is_away_from_the_start_is_waited_for_without_trace
 
     assert "Traceback" not in caplog.text
     assert "503" in caplog.text
+
+
+async def test_however_often_the_library_tries_each_trouble_is_one_line(
+    fake: FakeDiscord, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with logged_in(fake):
+        library = logging.getLogger("discord.client")
+        trouble = OSError("no route")
+        for seconds in range(1_000):
+            library.error("Attempting a reconnect in %.2fs", seconds, exc_info=trouble)
+        first = caplog.text
+        logs.connected_again("discord.client")
+        library.error("Attempting a reconnect in %.2fs", 1, exc_info=trouble)
+
+    assert first.count("no route") == 1
+    assert caplog.text.count("no route") == 2
+    assert "Traceback" not in caplog.text
 
 
 async def test_a_shard_that_cannot_connect_is_told_without_a_traceback(

@@ -67,18 +67,19 @@ async def here(fake: FakeDiscord, caplog: pytest.LogCaptureFixture) -> AsyncIter
             {"task": "count", "label": "--draft"},
             '/subagents spawn --label "--draft" -- count',
         ),
+        ("subagents resume", {"run": "1a2b"}, "/subagents resume 1a2b"),
         ("subagents usage", {}, "/subagents usage"),
         ("subagents agents", {}, "/subagents agents"),
         ("subagents retry", {"run": "1a2b"}, "/subagents retry 1a2b"),
         ("subagents dismiss", {"run": "1a2b"}, "/subagents dismiss 1a2b"),
-        ("retinue new", {}, "/new"),
-        ("retinue model", {}, "/model"),
-        ("retinue model", {"name": "openai/gpt-5"}, "/model openai/gpt-5"),
+        ("retinue new", {}, "/retinue new"),
+        ("retinue model", {}, "/retinue model"),
+        ("retinue model", {"name": "openai/gpt-5"}, "/retinue model openai/gpt-5"),
         ("retinue usage", {}, "/subagents usage"),
-        ("retinue help", {}, "/help"),
-        ("retinue stop", {}, "/stop"),
-        ("retinue undo", {}, "/undo"),
-        ("retinue undo", {"change": "3fa9c1"}, "/undo 3fa9c1"),
+        ("retinue help", {}, "/retinue help"),
+        ("retinue stop", {}, "/retinue stop"),
+        ("retinue undo", {}, "/retinue undo"),
+        ("retinue undo", {"change": "3fa9c1"}, "/retinue undo 3fa9c1"),
     ],
 )
 async def test_a_command_is_heard_as_it_is_typed_and_answered_for_the_asker_alone(
@@ -136,7 +137,7 @@ async def test_people_are_offered_their_own_runs_only(here: Town) -> None:
     here.ears.runs[who(here.alice)] = [(RUN, "news (running)")]
     here.ears.runs[who(here.bob)] = [("2b3c4d5e-0000-4000-8000-000000000001", "secret")]
 
-    for command in ("stop", "log", "info", "send", "retry", "dismiss"):
+    for command in ("stop", "resume", "log", "info", "send", "retry", "dismiss"):
         offered = await here.fake.autocomplete(
             here.alice, here.general, f"subagents {command}", run="1a"
         )
@@ -159,7 +160,9 @@ async def test_when_there_is_no_list_nothing_is_offered_and_it_is_logged(
     fake: FakeDiscord, caplog: pytest.LogCaptureFixture
 ) -> None:
     class Away(FakeEars):
-        async def run_choices(self, user: Identity, typed: str) -> list[tuple[str, str]]:
+        async def run_choices(
+            self, user: Identity, typed: str, *, action: str = ""
+        ) -> list[tuple[str, str]]:
             raise BotError("The database is away.")
 
     async with town(fake, Away()) as here:

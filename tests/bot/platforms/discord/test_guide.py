@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from bot.agent.settings import AgentSettings
 from bot.config import load
 from bot.platforms.discord import breaker, portal
 from bot.platforms.discord.settings import DiscordSettings
@@ -49,3 +50,29 @@ def test_what_it_quotes_is_what_is_said(said: str) -> None:
 
 def test_the_readme_leads_to_it() -> None:
     assert "(docs/discord.md)" in (ROOT / "README.md").read_text("utf-8")
+
+
+def test_it_begins_without_discord_and_with_the_key_of_the_model() -> None:
+    start = GUIDE.partition("## 1.")[0]
+
+    assert "make chat" in start
+    assert "export ANTHROPIC_API_KEY" in start
+
+
+def test_it_names_the_scopes_of_both_installations_and_the_review_of_the_intent() -> None:
+    invited = portal.invite_url(1).partition("&scope=")[2].partition("&")[0]
+    (line,) = re.findall(
+        r"^\| \*\*Installation\*\*, Default Install Settings .*$", GUIDE, re.MULTILINE
+    )
+
+    assert all(f"`{scope}`" in line for scope in invited.split("+"))
+    assert "User Install: scope `applications.commands`" in line
+    assert "once 10,000 users can reach it" in GUIDE
+
+
+def test_what_it_says_of_threads_is_so() -> None:
+    minutes = AgentSettings().listen_minutes
+
+    assert minutes == 24 * 60
+    assert "until a day after the last word (`agent.listen_minutes`)" in GUIDE
+    assert "no mention is needed" not in GUIDE

@@ -13,12 +13,13 @@ from bot.platforms.discord.answers import FOR_YOU_ALONE, SENT_PRIVATELY
 from bot.platforms.discord.intake import HIDDEN, without_names
 from bot.platforms.discord.people import ROLES_UNKNOWN
 from bot.platforms.past import Quoted
-from bot.platforms.reception import NO_TEXT, NOT_YOU, TROUBLE
+from bot.platforms.reception import NOT_YOU, TROUBLE
+from bot.platforms.storing import AGAIN
 from bot.values import Place
 from tests.bot.platforms.discord.hearing import CONTENT_ALLOWED, Town, people, town, who
 from tests.fakes.discord.server import FakeDiscord
 from tests.fakes.discord.things import Channel, User
-from tests.fakes.ears import FakeEars
+from tests.fakes.ears import AWAY, FakeEars, Forgetful
 
 
 @pytest.fixture
@@ -301,6 +302,51 @@ async def test_when_it_is_unknown_who_talks_nobody_is_bothered(
     assert "The database is away." in caplog.text
 
 
+# --- while the database is out of reach -----------------------------------------------------------
+
+
+async def test_what_cannot_be_stored_is_tried_again_until_it_is(fake: FakeDiscord) -> None:
+    ears = Forgetful(times=3)
+    async with town(fake, ears, pauses=(0.0,) * 5) as here:
+        dm = fake.dm(here.alice)
+        await fake.say(here.alice, dm, "remember me")
+        await ears.until(lambda: bool(ears.kept), "a memory")
+        await here.client.reception.settle(5)
+
+        assert (ears.attempts, ears.kept) == (4, ["remember me"])
+        assert [each.text() for each in fake.answers(dm)] == [f"{AWAY} {AGAIN}"]
+
+
+async def test_what_cannot_be_stored_for_minutes_is_given_up_which_is_said(
+    fake: FakeDiscord,
+) -> None:
+    ears = Forgetful(times=float("inf"))
+    async with town(fake, ears, pauses=(0.0, 0.0)) as here:
+        dm = fake.dm(here.alice)
+        await fake.say(here.alice, dm, "remember me")
+        again, given_up = await here.said(dm, 2)
+
+        assert ears.attempts == 3
+        assert AGAIN in again.text()
+        assert AWAY in given_up.text()
+        assert "send it again later" in given_up.text()
+
+
+async def test_what_is_said_in_a_thread_meanwhile_is_taken_without_a_word(
+    fake: FakeDiscord,
+) -> None:
+    ears = Forgetful(times=2)
+    async with town(fake, ears, pauses=(0.0,) * 3) as here:
+        thread = await fake.open_thread(here.alice, here.general)
+        ears.talking.add((who(here.alice), str(here.general.id), str(thread.id)))
+        await fake.say(here.alice, thread, "and then?")
+        await ears.until(lambda: bool(ears.kept), "a memory")
+        await here.client.reception.settle(5)
+
+        assert ears.kept == ["and then?"]
+        assert not fake.answers(thread)
+
+
 # --- without the message-content intent -----------------------------------------------------------
 
 
@@ -349,13 +395,12 @@ async def test_without_the_intent_an_answer_that_pings_nobody_is_told_what_is_mi
 # --- what there is besides text -------------------------------------------------------------------
 
 
-async def test_a_message_without_words_gets_a_hint(here: Town) -> None:
-    message = await here.fake.say(here.alice, here.general, mention=True)
-    (answer,) = await here.said(here.general)
+async def test_a_bare_mention_is_handed_on_as_such(here: Town) -> None:
+    await here.fake.say(here.alice, here.general, mention=True)
+    await here.heard()
 
-    assert answer.text() == NO_TEXT
-    assert answer.reference == message.id
-    assert here.ears.heard == []
+    (heard,) = here.ears.heard
+    assert (heard.text, heard.only_mention) == ("", True)
 
 
 async def test_files_come_along_and_are_read_when_they_are_wanted(here: Town) -> None:
@@ -432,7 +477,7 @@ async def test_when_files_are_refused_the_whole_text_goes_out_all_the_same(here:
 
 
 async def test_nothing_in_an_answer_pings_hides_a_link_or_is_embedded(here: Town) -> None:
-    hostile = f"@everyone <@{here.bob.id}> @here [bank](https://evil.example) https://evil.example"
+    hostile = f"@everyone <@{here.bob.id}> @here [https://bank.example](https://evil.example)"
     here.answers("boo", hostile)
 
     await here.fake.say(here.alice, here.general, "boo", mention=True)

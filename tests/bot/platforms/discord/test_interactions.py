@@ -133,7 +133,7 @@ async def test_when_files_are_refused_the_whole_text_comes_all_the_same(here: To
 
 
 async def test_nothing_in_an_answer_pings_hides_a_link_or_is_embedded(here: Town) -> None:
-    hostile = f"@everyone <@{here.bob.id}> [bank](https://evil.example) https://evil.example"
+    hostile = f"@everyone <@{here.bob.id}> [bank.example](https://evil.example)"
     here.answers("/subagents usage", hostile)
 
     (message,) = (await (await usage(here)).done()).messages

@@ -259,6 +259,26 @@ async def test_a_reply_that_is_gone_on_with_edits_its_message(room: Stand) -> No
     assert begun == []
 
 
+async def test_a_reply_that_is_gone_on_with_never_shrinks(room: Stand) -> None:
+    first = room.outlet.open_reply(room.place, room.owner)
+    first.update("The answer is forty")
+    message = await grown(room, room.place, "forty")
+    await first.abandon()
+
+    again = room.outlet.open_reply(room.place, room.owner, str(message.id))
+    again.update("It is")
+    await room.fake.until(lambda: bool(room.fake.requests("GET", MESSAGE)), "a look at the message")
+    again.update("It is forty and a bit more.")
+    await grown(room, room.place, "a bit more")
+    await again.finish("It is forty-two.")
+
+    assert message.history == [
+        "The answer is forty",
+        "It is forty and a bit more.",
+        "It is forty-two.",
+    ]
+
+
 async def test_a_reply_in_the_channel_is_found_again_there(room: Stand) -> None:
     room.guild.deny(room.channel, "create_public_threads")
     first = room.outlet.open_reply(room.place, room.owner)

@@ -31,6 +31,7 @@ from bot.platforms.discord.texts import (
 from bot.platforms.paper import Paper
 from bot.values import Identity, Place, RunStatus, StepState
 from tests.bot.platforms.discord.hostile import WHOLE, corpus, words_of
+from tests.fakes.readers import discord_finds, discord_pings
 
 ALICE = Identity("discord", "", "123456789012345678")
 PLACE = Place("discord", "1", "2", "3", "3")
@@ -59,8 +60,6 @@ STEPS = (
     CardStep("gr`ep", StepState.RUNNING, "2.0"),
 )
 
-_LIVE = re.compile(r"<@[!&]?\d|<#\d|</[^<>\n]+:\d|<id:|@(?:everyone|here)", re.IGNORECASE)
-
 _ESCAPE_OR_ADDRESS = re.compile(r"\\[\\*_~|]|<https?://[^\s<>]*>", re.IGNORECASE)
 
 anything = st.text(max_size=6000) | st.sampled_from(corpus(VICTIM))
@@ -88,7 +87,7 @@ def sent(said: Announcement, head: str = "") -> Paper:
 def test_a_card_says_everything_about_a_run_that_is_going() -> None:
     assert card_text(RUNNING, 1_700_000_000).split("\n") == [
         "🔵 **the news** · `1a2b3c4d` · running",
-        "`general` · started <t:1700000000:R> · 3 tools · 12,345 of 100,000 tokens",
+        "`general` · started <t:1700000000:R> · 3 tool calls · 12,345 of 100,000 tokens",
         "🔧 `web_fetch`",
         "↳ Reading the second page.",
     ]
@@ -98,8 +97,8 @@ def test_a_card_of_a_run_that_ended_says_how_long_it_took_and_no_tool() -> None:
     ended = card(status=RunStatus.COMPLETED, elapsed_seconds=3723.9, tool_calls=1, line="")
 
     assert card_text(ended, 0).split("\n") == [
-        "✅ **the news** · `1a2b3c4d` · completed",
-        "`general` · 1:02:03 · 1 tool · 12,345 of 100,000 tokens",
+        "🟢 **the news** · `1a2b3c4d` · completed",
+        "`general` · 1:02:03 · 1 tool call · 12,345 of 100,000 tokens",
     ]
 
 
@@ -113,7 +112,7 @@ def test_the_card_of_a_run_in_an_answer_ends_as_one_line_and_its_tool_calls() ->
     ended = card(status=RunStatus.CANCELLED, awaited=True, steps=STEPS[:1], tool_calls=1)
 
     assert card_text(ended, 0).split("\n") == [
-        "⏹️ **the news** · `1a2b3c4d` · stopped · `general` · 0:42 · 1 tool · "
+        "⚫ **the news** · `1a2b3c4d` · stopped · `general` · 0:42 · 1 tool call · "
         "12,345 of 100,000 tokens",
         "└ ✓ `glob`",
     ]
@@ -130,7 +129,7 @@ def test_a_card_names_the_admin_who_stopped_the_run() -> None:
 def test_a_card_of_a_run_without_label_or_budget_does_without() -> None:
     waiting = card(status=RunStatus.QUEUED, label="", elapsed_seconds=0.0, token_budget=0, tokens=0)
 
-    assert card_text(waiting, 0).startswith("⏳ **general** · `1a2b3c4d` · queued\n`general` · 3")
+    assert card_text(waiting, 0).startswith("⚪ **general** · `1a2b3c4d` · queued\n`general` · 3")
     assert "0 tokens" in card_text(waiting, 0)
 
 
@@ -164,8 +163,8 @@ def test_no_card_passes_the_limits_or_pings(
 
     assert 1 <= len(shown.strip()) <= 1500
     assert len(shown.split("\n")) <= 11
-    assert _LIVE.search(shown) is None
-    assert "](" not in shown
+    assert discord_pings(shown) == []
+    assert discord_finds(shown, "masked") == []
 
 
 @pytest.mark.parametrize("text", corpus(VICTIM))
@@ -337,13 +336,13 @@ def test_no_announcement_passes_the_limits_or_pings(
     assert all(1 <= len(part.strip()) <= MOST_CHARACTERS for part in paper.parts)
     assert paper.parts[0].startswith(head)
     ours = len(head)
-    assert _LIVE.search(paper.parts[0][ours:]) is None
-    assert not any(_LIVE.search(part) for part in paper.parts[1:])
-    assert _LIVE.search(paper.whole) is None
+    assert discord_pings(paper.parts[0][ours:]) == []
+    assert not any(discord_pings(part) for part in paper.parts[1:])
+    assert discord_pings(paper.whole) == []
 
 
 def test_a_backtick_in_a_title_lets_no_link_out_of_its_fence() -> None:
-    text = "```\n```\n[label](https://evil.example)"
+    text = "```\n```\n[bank.example](https://evil.example)"
 
     assert "](" not in announcement_text(announcement(title="`", text=text))
 

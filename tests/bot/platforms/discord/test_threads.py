@@ -8,6 +8,7 @@ import pytest
 
 from bot.errors import DeliveryError
 from bot.platforms.base import Announcement
+from bot.platforms.discord.outlet import Tempo
 from bot.platforms.discord.sending import Draft, Sender
 from bot.platforms.discord.threads import Threads
 from bot.tasks import Tasks
@@ -133,6 +134,7 @@ async def test_a_thread_is_called_after_what_was_said() -> None:
 
 async def test_a_thread_that_takes_too_long_is_answered_in_the_channel_from_then_on() -> None:
     async with stand(IMPATIENT) as room:
+        assert Tempo(edit_seconds=0).open_seconds == 5
         held = room.fake.fail("POST", THREADS, hold=asyncio.Event(), times=None)
         threads = Threads(room.client, room.sender, room.tasks, open_seconds=0.1)
 

@@ -15,13 +15,14 @@ from bot.platforms.slack.attachments import Attachments
 from bot.platforms.slack.clients import Clients, Installed, OneClient, new_client, open_session
 from bot.platforms.slack.events import Events
 from bot.platforms.slack.hearing import Hearing
-from bot.platforms.slack.intake import PAUSES, STORED_SECONDS, Listener
+from bot.platforms.slack.intake import STORED_SECONDS, Listener
 from bot.platforms.slack.names import Names
 from bot.platforms.slack.outlet import SlackOutlet
 from bot.platforms.slack.people import Person, Reception
 from bot.platforms.slack.platform import Slack, open_slack
 from bot.platforms.slack.settings import SlackSettings
 from bot.platforms.slack.visits import ACK_SECONDS, Desk
+from bot.platforms.storing import PAUSES
 from bot.tasks import Tasks
 from bot.values import Identity, Json, Place
 from db.database import Database

@@ -298,12 +298,13 @@ async def test_a_forged_click_becomes_no_other_command(here: Here, action: Json)
 
 async def test_a_forged_run_stays_the_run_of_its_own_command(here: Here) -> None:
     evil = "x /subagents stop all\n/new"
-    for action in (blocks.STOP, blocks.LOG):
+    for action in (blocks.STOP, blocks.RESUME, blocks.LOG):
         await send_raw(here, {"action_id": action, "value": evil})
     await send_raw(here, chosen("/subagents dismiss", evil))
-    await here.heard(3)
+    await here.heard(4)
 
-    assert here.ears.texts() == [f"/subagents {name} {evil}" for name in ("stop", "log", "dismiss")]
+    names = ("stop", "resume", "log", "dismiss")
+    assert here.ears.texts() == [f"/subagents {name} {evil}" for name in names]
 
 
 # --- menus ----------------------------------------------------------------------------------------
@@ -671,7 +672,7 @@ async def test_a_click_at_home_opens_a_window_and_shows_the_tab_anew(here: Here)
     assert clicked.view is not None
     assert clicked.view.readable() == ("Retinue\nStopping *it*.\n\nMore: `/subagents log 1a 2`")
     assert "Ended lately" in view.readable()
-    assert [each.label for each in view.buttons()] == ["Log"]
+    assert [each.label for each in view.buttons()] == ["Resume", "Log"]
     assert here.ears.heard[0].place == Place("slack", here.fake.team.id)
     assert not here.fake.said(here.fake.dm(here.alice))
 

@@ -367,7 +367,7 @@ async def test_from_the_home_tab_what_is_lost_is_noted(
 
 
 async def test_nothing_in_an_answer_pings_or_hides_a_link(at: Counter) -> None:
-    hostile = f"<!channel> <@{at.bob.id}> @here [bank](https://evil.example)"
+    hostile = f"<!channel> <@{at.bob.id}> @here [bank.example](https://evil.example)"
     answer = did(at)
 
     await say(at, after(at, answer), hostile)

@@ -30,7 +30,7 @@ async def test_a_card_shows_the_run_and_its_buttons(room: Stand) -> None:
     assert message.thread_ts == room.said.ts
     assert message.readable(room.alice).split("\n") == [
         "🔵 *the news* · `1a2b3c4d` · running",
-        "`general` · 1:05 · 3 tools · 12,345 of 100,000 tokens",
+        "`general` · 1:05 · 3 tool calls · 12,345 of 100,000 tokens",
         "🔧 `web_fetch`",
         "↳ halfway",
         "[Stop] [Log] [Send]",
@@ -64,11 +64,30 @@ async def test_slack_itself_asks_before_a_run_is_stopped(room: Stand) -> None:
     assert send.confirm is None
 
 
-async def test_the_card_of_a_run_that_ended_offers_its_log_only(room: Stand) -> None:
-    room.outlet.show_card(card_of(room, RunStatus.COMPLETED))
+@pytest.mark.parametrize(
+    ("status", "buttons"),
+    [
+        (RunStatus.COMPLETED, [("run:log", RUN)]),
+        (RunStatus.TIMEOUT, [("run:resume", RUN), ("run:log", RUN)]),
+    ],
+)
+async def test_the_card_of_a_run_that_ended_offers_its_log_and_resume_unless_it_completed(
+    room: Stand, status: RunStatus, buttons: list[tuple[str, str]]
+) -> None:
+    room.outlet.show_card(card_of(room, status))
     await settled(room)
 
-    assert [button.label for button in room.shown()[0].buttons()] == ["Log"]
+    assert [(each.action_id, each.value) for each in room.shown()[0].buttons()] == buttons
+    assert room.shown()[0].buttons(room.bob) == []
+
+
+async def test_the_card_of_a_run_without_its_tools_says_so(room: Stand) -> None:
+    room.outlet.show_card(card_of(room, RunStatus.COMPLETED, degraded=True))
+    await settled(room)
+
+    message = room.shown()[0]
+    assert "🟡 *the news* · `1a2b3c4d` · finished without its tools" in message.readable(room.alice)
+    assert message.text == "the news: finished without its tools"
 
 
 async def test_a_card_moves_in_one_message(room: Stand) -> None:
@@ -94,7 +113,7 @@ async def test_the_states_between_two_edits_are_left_out(room: Stand) -> None:
     held.hold.set()
     await settled(room)
 
-    assert "49 tools" in room.shown()[0].readable()
+    assert "49 tool calls" in room.shown()[0].readable()
     assert room.shown()[0].edits == 1
 
 
@@ -244,7 +263,7 @@ async def test_a_state_that_did_not_get_through_is_followed_by_the_next(room: St
     room.outlet.show_card(card_of(room, tool_calls=5))
     await settled(room)
 
-    assert "5 tools" in room.texts()[0]
+    assert "5 tool calls" in room.texts()[0]
 
 
 async def test_where_no_card_may_be_posted_slack_is_not_asked_with_every_state(
@@ -296,4 +315,4 @@ async def test_cards_of_a_workspace_without_limits_are_quick() -> None:
             room.outlet.show_card(card_of(room, tool_calls=calls))
             await settled(room)
 
-        assert "19 tools" in room.texts()[0]
+        assert "19 tool calls" in room.texts()[0]

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from bot.agent.sanitizer import one_line
 from bot.conversations.command_lines import handle_and_rest, parse_spawn
 from bot.errors import BotError
 from bot.platforms.base import CommandReply, Incoming
@@ -14,7 +15,9 @@ from bot.platforms.reception import NOT_YOU, TROUBLE
 from bot.platforms.slack.actions import CLOSED, ON_A_RUN
 from bot.platforms.slack.commands import (
     IN_A_THREAD,
+    NO_RUN,
     NO_RUNS,
+    NONE_NAMED,
     OPEN_QUOTE,
     WHICH,
     closes_its_quotes,
@@ -36,7 +39,9 @@ class Failing(FakeEars):
         super().__init__()
         self.error = error
 
-    async def run_choices(self, user: Identity, typed: str) -> list[tuple[str, str]]:
+    async def run_choices(
+        self, user: Identity, typed: str, *, action: str = ""
+    ) -> list[tuple[str, str]]:
         raise self.error
 
 
@@ -191,7 +196,7 @@ async def test_what_is_of_one_talk_says_how_to_do_it_in_a_thread(here: Here, tex
 # --- a run that was not named ---------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("action", ["stop", "log", "info", "retry", "dismiss"])
+@pytest.mark.parametrize("action", ["stop", "resume", "log", "info", "retry", "dismiss"])
 async def test_without_a_run_there_is_a_menu_of_ones_own_and_the_choice_is_carried_out(
     here: Here, action: str
 ) -> None:
@@ -216,7 +221,8 @@ async def test_without_a_run_there_is_a_menu_of_ones_own_and_the_choice_is_carri
 async def test_who_has_no_runs_is_told(here: Here, action: str) -> None:
     asked = await typed(here, "/subagents", action)
 
-    assert (asked.text(), asked.posts[0].buttons()) == (NO_RUNS, [])
+    assert (asked.text(), asked.posts[0].buttons()) == (NO_RUNS.get(action, NO_RUN), [])
+    assert here.ears.chosen_for == [action]
     assert not here.ears.heard
 
 
@@ -251,10 +257,13 @@ async def test_when_there_is_no_list_of_runs_it_is_said_why(
 # --- a message to a run ---------------------------------------------------------------------------
 
 
-async def test_a_run_without_a_message_opens_the_form_for_one(here: Here) -> None:
-    here.answers("/subagents send last in euros", "It will read that.")
+@pytest.mark.parametrize("named", ["last", RUN[:8], '"the news"'])
+async def test_a_form_is_for_the_run_that_was_named_as_it_opened(here: Here, named: str) -> None:
+    here.ears.runs[here.who(here.alice)] = [(RUN, "the news")]
+    here.answers(f"/subagents send {RUN} in euros", "It will read that.")
 
-    asked = await typed(here, "/subagents", "send last")
+    asked = await typed(here, "/subagents", f"send {named}")
+    here.ears.runs[here.who(here.alice)].insert(0, (OTHER, "the news"))
     sent = await here.fake.submit(here.alice, asked, {"text": "in euros"})
     (told,) = await here.whispered(here.alice)
 
@@ -263,23 +272,40 @@ async def test_a_run_without_a_message_opens_the_form_for_one(here: Here) -> Non
     assert not sent.errors
     assert told.readable(here.alice) == "It will read that."
     assert told.channel is here.general
+    assert here.ears.chosen_for == ["send"]
 
 
-@pytest.mark.parametrize("run", ["last", "{run}", "x" * 4_000])
-async def test_when_the_form_does_not_open_it_is_said_how_else(here: Here, run: str) -> None:
-    here.fake.fail("views.open", error="expired_trigger_id")
+@pytest.mark.parametrize("named", ["nothing", "x" * 3_500])
+async def test_nobody_writes_a_message_to_a_run_that_is_not_going_on(
+    here: Here, named: str
+) -> None:
+    asked = await typed(here, "/subagents", f"send {named}")
 
-    asked = await typed(here, "/subagents", f"send {run}")
-
-    assert asked.text() == CLOSED.format(run=run)
+    assert asked.view is None
+    assert asked.text() == NONE_NAMED.format(named=one_line(named, 60))
     assert asked.ephemeral
 
 
-async def test_a_run_that_is_too_long_for_a_form_is_answered_all_the_same(here: Here) -> None:
-    asked = await typed(here, "/subagents", f"send {'x' * 3_500}")
+async def test_of_several_that_are_named_the_one_for_the_message_is_chosen(here: Here) -> None:
+    here.ears.runs[here.who(here.alice)] = [(RUN, "owls in barns"), (OTHER, "owls")]
 
-    assert asked.view is None
-    assert "Slack did not open the form." in asked.text()
+    asked = await typed(here, "/subagents", "send owls")
+    chosen = await here.fake.click(here.alice, asked.posts[0], "run:choice", choice=OTHER)
+    await chosen.done()
+
+    assert asked.text().startswith(WHICH)
+    assert chosen.view is not None
+    assert not here.ears.heard
+
+
+async def test_when_the_form_does_not_open_it_is_said_how_else(here: Here) -> None:
+    here.ears.runs[here.who(here.alice)] = [(RUN, "the news")]
+    here.fake.fail("views.open", error="expired_trigger_id")
+
+    asked = await typed(here, "/subagents", "send last")
+
+    assert asked.text() == CLOSED.format(run=RUN)
+    assert asked.ephemeral
 
 
 # --- quotation marks ------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from bot.config import FROM_ENVIRONMENT, load
-from bot.platforms.slack import platform, serving, signatures, sockets, web
+from bot.platforms.slack import missed, platform, serving, signatures, sockets, web
 from bot.platforms.slack.scopes import SCOPES
 from bot.platforms.slack.settings import SlackSettings
 
@@ -34,6 +34,13 @@ def test_its_examples_are_right(tmp_path: Path) -> None:
         file = tmp_path / "config.yaml"
         file.write_text(text, "utf-8")
         assert load(file, VARIABLES).slack != load(None, VARIABLES).slack
+
+
+def test_missed_messages_are_read_at_the_pace_that_it_tells() -> None:
+    told = re.search(r"([0-9.]+) s apart since Slack allows (\d+) such requests a minute", GUIDE)
+
+    assert told is not None
+    assert float(told[1]) == missed.PAUSE_SECONDS >= 60 / int(told[2])
 
 
 @pytest.mark.parametrize("key", SlackSettings.model_fields)
@@ -98,6 +105,19 @@ def test_what_it_quotes_of_a_wrong_signature_is_what_is_said() -> None:
     assert "the clock of this computer differs from Slack's" in GUIDE
 
 
-def test_it_leads_to_the_manifest() -> None:
-    assert "(../deploy/slack-manifest.yaml)" in GUIDE
-    assert (ROOT / "deploy" / "slack-manifest.yaml").exists()
+@pytest.mark.parametrize("name", ["slack-manifest.yaml", "slack-manifest-http.yaml"])
+def test_it_leads_to_both_manifests_and_the_tab_that_takes_them(name: str) -> None:
+    assert f"(../deploy/{name})" in GUIDE
+    assert (ROOT / "deploy" / name).exists()
+    assert GUIDE.count("tab **YAML**") == 2
+
+
+def test_it_begins_without_slack_and_with_the_key_of_the_model() -> None:
+    start = GUIDE.partition("## 1.")[0]
+
+    assert "make chat" in start
+    assert "export ANTHROPIC_API_KEY" in start
+
+
+def test_it_says_that_cards_are_public() -> None:
+    assert "Cards are public" in GUIDE

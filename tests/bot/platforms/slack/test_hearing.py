@@ -178,6 +178,17 @@ def interaction(at: Counter, kind: str, **more: object) -> Delivery:
     return Delivery("interactive", kind, payload)
 
 
+async def test_the_token_that_the_guide_puts_into_the_environment_is_not_warned_of(
+    slack: FakeSlack, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("SLACK_BOT_TOKEN", slack.bot_token)
+
+    async with hearing("http", slack):
+        pass
+
+    assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
+
+
 # --- in time --------------------------------------------------------------------------------------
 
 

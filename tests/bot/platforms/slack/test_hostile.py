@@ -15,7 +15,7 @@ from tests.bot.platforms.slack.speaking import (
     stand,
 )
 from tests.fakes.hostile_texts import KEYS
-from tests.fakes.readers import slack_links, slack_pings
+from tests.fakes.readers import misleading, slack_links, slack_pings
 from tests.fakes.slack.messages import Message
 
 
@@ -39,7 +39,7 @@ def harms(room: Stand, *, owner: bool = False, newest: int | None = None) -> lis
         *[ping for message in everything for ping in message.pings if ping not in allowed],
         *[ping for text in parsed for ping in _alive(text) if ping not in allowed],
         *[link for text in parsed for link in slack_links(text)],
-        *[link for message in everything for link in message.masked_links],
+        *[link for message in everything for link in message.masked_links if misleading(*link)],
         *[message.text for message in everything if message.truncated],
         *[key for message in everything for key in KEYS if key in message.readable()],
         *room.refused(),
@@ -173,4 +173,5 @@ async def test_where_markdown_is_refused_the_plain_text_harms_as_little() -> Non
 
         pings = [ping for ping in room.pings() if ping != f"<@{room.alice.id}>"]
         assert pings == []
-        assert [link for message in room.everything() for link in message.masked_links] == []
+        links = [link for message in room.everything() for link in message.masked_links]
+        assert [link for link in links if misleading(*link)] == []

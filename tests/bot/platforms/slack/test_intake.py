@@ -6,15 +6,16 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from bot.errors import BotError, DatabaseUnreachableError
+from bot.errors import BotError
 from bot.platforms.base import CommandReply, Incoming
 from bot.platforms.past import Quoted
 from bot.platforms.reception import NO_TEXT, NOT_YOU, TELL_AGAIN_SECONDS, TROUBLE
 from bot.platforms.slack.clients import OneClient, open_session
-from bot.platforms.slack.intake import AGAIN, NotHeardError
+from bot.platforms.slack.intake import NotHeardError
 from bot.platforms.slack.people import NO_DIRECT_MESSAGES, Reception
 from bot.platforms.slack.sending import Draft
-from bot.values import Identity, Json, Place
+from bot.platforms.storing import AGAIN
+from bot.values import Json, Place
 from tests.bot.platforms.slack.hearing import (
     Counter,
     Here,
@@ -27,14 +28,13 @@ from tests.bot.platforms.slack.hearing import (
     settings_for,
 )
 from tests.bot.platforms.slack.speaking import question_of, stand
-from tests.fakes.ears import FakeEars
+from tests.fakes.ears import AWAY, FakeEars, Forgetful
 from tests.fakes.slack.messages import Message
 from tests.fakes.slack.server import FakeSlack
 from tests.fakes.slack.shapes import User
 
 #: More attempts than a test takes time, without waiting for long.
 SOON = (0.02,) * 1_000
-AWAY = "My memory cannot be reached at the moment."
 
 
 @pytest.fixture
@@ -81,37 +81,6 @@ class Held(FakeEars):
             self._changed.set()
 
         self.on_message = take
-
-
-class Forgetful(FakeEars):
-    """Ears whose memory is out of reach so many times.
-
-    Attributes:
-        attempts: How often they were told something, or asked whether they listen.
-        kept: What they could keep.
-    """
-
-    def __init__(self, times: float) -> None:
-        super().__init__()
-        self.attempts = 0
-        self.kept: list[str] = []
-        self.times = times
-
-    async def hear(self, incoming: Incoming) -> CommandReply | None:
-        self._try()
-        reply = await super().hear(incoming)
-        self.kept.append(incoming.text)
-        return reply
-
-    async def listens(self, user: Identity, place: Place) -> bool:
-        self._try()
-        return await super().listens(user, place)
-
-    def _try(self) -> None:
-        self.attempts += 1
-        self._changed.set()
-        if self.attempts <= self.times:
-            raise DatabaseUnreachableError(AWAY)
 
 
 # --- what is heard --------------------------------------------------------------------------------
@@ -294,11 +263,11 @@ async def test_other_bots_and_the_bot_itself_are_passed_over(here: Here) -> None
     assert await nothing_but(here) == []
 
 
-@pytest.mark.parametrize("text", [None, "", " \n", "mention"])
+@pytest.mark.parametrize("text", [None, "", " \n"])
 async def test_a_message_without_words_gets_a_hint(at: Counter, text: str | None) -> None:
     dm = at.fake.dm(at.alice)
     (body,) = at.bodies(await at.fake.say(at.alice, dm, "hello"))
-    body["event"]["text"] = f"<@{at.fake.bot_user().id}>" if text == "mention" else text
+    body["event"]["text"] = text
 
     await at.listener.take(body)
 

@@ -1,8 +1,9 @@
-"""The manifest (deploy/slack-manifest.yaml) asks for what the code needs, in Slack's terms."""
+"""The manifests (deploy/slack-manifest*.yaml) ask for what the code needs, in Slack's terms."""
 
 import re
 from pathlib import Path
 
+import pytest
 import yaml
 
 from bot.platforms.slack import web
@@ -13,16 +14,26 @@ from tests.fakes.slack.server import FakeSlack
 from tests.fakes.slack.web import scopes_for
 
 ROOT = Path(__file__).parents[4]
-TEXT = (ROOT / "deploy" / "slack-manifest.yaml").read_text("utf-8")
+ADDRESS = "https://your-address.example"
+TEXTS = {
+    http: (ROOT / "deploy" / name).read_text("utf-8")
+    for http, name in ((False, "slack-manifest.yaml"), (True, "slack-manifest-http.yaml"))
+}
 #: Called through the client's own function for uploads.
 UPLOADS = {"files.getUploadURLExternal", "files.completeUploadExternal"}
 
 
 def manifest(*, http: bool = False) -> Json:
-    """Return the manifest, as it stands or with the changes for HTTP that it describes."""
-    text = re.sub(r"# (?=.*: .*your-address)", "", TEXT) if http else TEXT
-    read: Json = yaml.safe_load(text)
+    """Return the manifest for Socket Mode, or the one for HTTP."""
+    read: Json = yaml.safe_load(TEXTS[http])
     return read
+
+
+def without_addresses(part: object) -> object:
+    if isinstance(part, dict):
+        kept = {name: without_addresses(value) for name, value in part.items()}
+        return {name: value for name, value in kept.items() if ADDRESS not in str(value)}
+    return [without_addresses(each) for each in part] if isinstance(part, list) else part
 
 
 def test_it_asks_for_just_the_scopes_and_events_that_the_code_names() -> None:
@@ -94,20 +105,32 @@ def test_it_is_for_socket_mode_and_names_no_address() -> None:
     assert "://" not in str(found)
 
 
-def test_its_lines_for_http_name_the_paths_at_which_the_bot_listens() -> None:
+def test_the_one_for_http_names_the_paths_at_which_the_bot_listens() -> None:
     found = manifest(http=True)
 
-    address = "https://your-address.example"
     features, settings = found["features"], found["settings"]
-    events = {each["url"] for each in features["slash_commands"]}
-    events |= {settings[part]["request_url"] for part in ("event_subscriptions", "interactivity")}
-    assert events == {address + web.EVENTS_PATH}
-    assert found["oauth_config"]["redirect_urls"] == [address + web.REDIRECT_PATH]
-    assert str(found).count("your-address") == TEXT.count(address)
+    events = [each["url"] for each in features["slash_commands"]]
+    events += [settings[part]["request_url"] for part in ("event_subscriptions", "interactivity")]
+    assert events == [ADDRESS + web.EVENTS_PATH] * 4
+    assert found["oauth_config"]["redirect_urls"] == [ADDRESS + web.REDIRECT_PATH]
+    assert settings["socket_mode_enabled"] is False
+    assert str(found).count(ADDRESS) == 5
+    assert "all five lines" in TEXTS[True]
 
 
-async def test_slack_takes_it(slack: FakeSlack) -> None:
-    slack.use_manifest(manifest())
+def test_the_two_are_the_same_app_but_for_addresses_and_the_mode() -> None:
+    socket, http = manifest(), without_addresses(manifest(http=True))
+    assert isinstance(http, dict)
+
+    assert http["settings"].pop("socket_mode_enabled") is not socket["settings"].pop(
+        "socket_mode_enabled"
+    )
+    assert http == socket
+
+
+@pytest.mark.parametrize("http", [False, True])
+async def test_slack_takes_it(slack: FakeSlack, *, http: bool) -> None:
+    slack.use_manifest(manifest(http=http))
 
     assert slack.granted_scopes == list(BOT_SCOPES)
     assert slack.hands.interactive

@@ -123,6 +123,20 @@ async def test_an_announcement_names_who_stopped_a_run_and_pings_its_owner_only(
     assert message.pings == [ping(room)]
 
 
+@pytest.mark.parametrize("text", ["There is some.", "A long story. " * 900])
+async def test_an_announcement_of_a_run_that_can_be_resumed_has_a_button_for_its_owner(
+    room: Stand, text: str
+) -> None:
+    await room.outlet.announce(announcement_of(room, text=text, resumable="the run"))
+
+    *before, last = room.shown()
+    assert [(each.action_id, each.value) for each in last.buttons(room.alice)] == [
+        ("run:resume", "the run")
+    ]
+    assert last.buttons(room.bob) == []
+    assert [message.buttons() for message in before] == [[] for _ in before]
+
+
 async def test_an_announcement_for_a_channel_is_in_the_channel(room: Stand) -> None:
     await room.outlet.announce(announcement_of(room, place=room.in_channel))
 

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -11,13 +12,14 @@ from pydantic import SecretStr
 
 from bot.errors import BotError, ConfigError, PlatformUnreachableError
 from bot.platforms.base import CommandReply, Incoming
+from bot.platforms.past import Missed
 from bot.platforms.slack.blocks import STOP
 from bot.platforms.slack.outlet import Tempo
 from bot.platforms.slack.platform import Slack, open_slack
 from bot.platforms.slack.settings import SlackSettings
 from bot.platforms.slack.texts import THINKING
 from bot.tasks import Tasks
-from bot.values import Identity, Place, RunStatus
+from bot.values import Identity, Place, RunStatus, utc_now
 from tests.bot.platforms.slack import installing
 from tests.bot.platforms.slack.hearing import listening, people, settings_for
 from tests.bot.platforms.slack.installing import nowhere
@@ -288,6 +290,25 @@ async def test_a_removed_bot_of_one_workspace_says_so(
         await slack.send({"type": "app_uninstalled"})
 
     assert "install it again on the page OAuth & Permissions" in caplog.text
+
+
+async def test_after_a_gap_places_are_read_at_the_pace_of_slack(slack: FakeSlack) -> None:
+    channel, alice, _ = people(slack)
+    channels = [channel, slack.add_channel("other")]
+    for each in channels:
+        await slack.say(alice, each, "hello", mention=True)
+    ears, tasks, since = FakeEars(), Tasks(), utc_now() - timedelta(minutes=5)
+    places = tuple(Place("slack", slack.team.id, each.id) for each in channels)
+    ears.gap = Missed(since=since, heard_at=since, places=places, most_places=100, most_messages=50)
+    ears.commands["/subagents usage"] = CommandReply(text="2 of 5")
+    async with opened(settings_for(slack), hears=True, pause_seconds=3600) as platform:
+        tasks.start(platform.intake.run(ears), name="listen")
+        await ears.until(lambda: bool(ears.heard), "the message in the first place")
+        await (await slack.slash(alice, channel, "/subagents", "usage")).done()
+        read = [call.args["channel"] for call in slack.called("conversations.history")]
+        await tasks.close()
+
+    assert read == [channel.id]
 
 
 # --- closing --------------------------------------------------------------------------------------

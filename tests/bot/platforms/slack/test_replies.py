@@ -288,12 +288,32 @@ async def test_a_reply_that_is_left_stays_as_it_is_and_is_gone_on_with(room: Sta
     assert delivered.message_ids == (message.ts,)
 
 
+async def test_a_reply_that_is_gone_on_with_never_shrinks(room: Stand) -> None:
+    begun: list[str] = []
+    first = room.outlet.open_reply(room.place, room.owner, begun=begun.append)
+    first.update("One two three four")
+    message = await room.shows("three")
+    await first.abandon()
+
+    again = room.outlet.open_reply(room.place, room.owner, begun[0])
+    again.update("Five six")
+    await room.fake.until(lambda: bool(room.called("conversations.replies")), "a look at it")
+    again.update("Five six seven eight nine ten")
+    await room.shows("nine")
+    await again.finish("Eleven.")
+
+    assert room.texts() == ["Eleven."]
+    assert message.edits == 2
+
+
 async def test_a_reply_whose_process_was_killed_is_gone_on_with(room: Stand) -> None:
     begun: list[str] = []
     first = room.outlet.open_reply(room.place, room.owner, begun=begun.append)
     first.update("One two three")
     message = await room.shows("One two")
     assert message.streaming
+    # Slack shows it before its own answer has arrived.
+    await room.fake.until(lambda: begun, "the reply knows its message")
 
     again = room.outlet.open_reply(room.place, room.owner, begun[0])
     await again.finish("One two three four.")

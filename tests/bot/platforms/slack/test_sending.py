@@ -257,3 +257,20 @@ async def test_while_slack_wants_to_be_left_alone_nothing_is_edited(room: Stand)
     now += 30
     await sender.edit(room.place, message_id, Draft(markdown="Bye."))
     assert room.texts()[-1] == "Bye."
+
+
+async def test_new_messages_of_a_place_do_not_overtake_one_another(room: Stand) -> None:
+    sender = room.outlet.sender
+    elsewhere, hold = room.in_channel, asyncio.Event()
+    first = room.fake.fail("chat.postMessage", hold=hold)
+    async with asyncio.TaskGroup() as group:
+        group.create_task(sender.post(room.place, Draft(markdown="the card")))
+        await room.fake.until(lambda: first.hits, "the first")
+        group.create_task(sender.start_stream(room.place, room.owner, "the answer"))
+        group.create_task(sender.post(room.place, Draft(markdown="the announcement")))
+        await sender.post(elsewhere, Draft(markdown="elsewhere"))
+        assert room.texts() == ["elsewhere"]
+        hold.set()
+
+    shown = [message.readable(room.alice) for message in room.shown() if message.thread_ts]
+    assert shown == ["the card", "the answer", "the announcement"]

@@ -381,9 +381,14 @@ async def test_a_token_that_is_revoked_meanwhile_ends_it_with_the_reason(
                 await sockets.watch(connection, settings, session, seconds=OFTEN)
 
 
-async def test_an_outage_is_no_reason_to_end(
-    slack: FakeSlack, session: aiohttp.ClientSession, alice: User
+async def test_an_outage_is_no_reason_to_end_and_each_change_is_one_line(
+    slack: FakeSlack,
+    session: aiohttp.ClientSession,
+    alice: User,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
+    """Every attempt to connect was a traceback."""
+    caplog.set_level(logging.INFO)
     settings, listener = settings_for(slack), Listener()
     async with sockets.connected(listener.app, settings, session, ping_seconds=OFTEN) as connection:
         await slack.connected()
@@ -392,10 +397,15 @@ async def test_an_outage_is_no_reason_to_end(
             sockets.watch(connection, settings, session, seconds=OFTEN)
         )
         slack.drop_socket()
-        await slack.until(lambda: fault.hits >= 2, "attempts")
+        await slack.until(lambda: fault.hits >= 6, "attempts")
         slack.heal()
         await slack.connected()
 
         assert await reaches(slack, alice, "hello")
         assert not watching.done()
+        await slack.until(lambda: "The connection to Slack is back" in caplog.text, "the line")
+        assert caplog.text.count("There is no connection to Slack") == 1
+        assert caplog.text.count("Failed to retrieve WSS URL") == 1
+        assert caplog.text.count("Failed to check the current session") <= 1
+        assert "Traceback" not in caplog.text
         watching.cancel()

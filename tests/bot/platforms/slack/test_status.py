@@ -165,7 +165,7 @@ async def test_while_a_question_waits_the_session_is_suspended(room: Stand) -> N
     await settled(room)
     assert session(room) == "suspended"
 
-    await room.outlet.answered("question-1", room.place, "Yes.")
+    await room.outlet.question_answered("question-1", room.place, "Yes.")
     await settled(room)
     assert session(room) == "active"
 
@@ -195,7 +195,7 @@ async def test_a_question_that_another_process_asked_suspends_nothing_once_it_is
     await settled(room)
     assert session(room) == "suspended"
 
-    await room.outlet.answered("question-1", room.place, "Yes.")
+    await room.outlet.question_answered("question-1", room.place, "Yes.")
     await settled(room)
 
     assert session(room) == "active"
@@ -204,7 +204,7 @@ async def test_a_question_that_another_process_asked_suspends_nothing_once_it_is
 async def test_an_answer_while_something_else_goes_on_changes_nothing(room: Stand) -> None:
     reply = room.outlet.open_reply(room.place, room.owner)
     await settled(room)
-    await room.outlet.answered("question-1", room.place, "Yes.")
+    await room.outlet.question_answered("question-1", room.place, "Yes.")
     await settled(room)
 
     assert told(room, "session") == ["processing"]
@@ -212,7 +212,7 @@ async def test_an_answer_while_something_else_goes_on_changes_nothing(room: Stan
 
 
 async def test_an_answer_to_something_unknown_is_nothing(room: Stand) -> None:
-    await room.outlet.answered("question-0", room.place, "Yes.")
+    await room.outlet.question_answered("question-0", room.place, "Yes.")
 
     assert room.fake.statuses == []
 
@@ -317,7 +317,7 @@ async def test_nothing_is_remembered_of_threads_in_which_nothing_goes_on(room: S
         reply = room.outlet.open_reply(room.place, room.owner)
         await room.outlet.ask(question_of(room))
         await reply.finish("Done.")
-        await room.outlet.answered("question-1", room.place, "Yes.")
+        await room.outlet.question_answered("question-1", room.place, "Yes.")
         await settled(room)
 
     assert room.outlet._status._threads == {}

@@ -131,7 +131,7 @@ def test_the_card_of_a_run_in_an_answer_ends_as_one_line_and_its_tool_calls() ->
     ended = card("news", RunStatus.COMPLETED, awaited=True, steps=steps, tool_calls=1)
 
     head, below = texts.card_text(ended).split("\n")
-    assert head == "✅ *news* · `1a2b3c4d` · completed · `news` · 1 tool · 0 tokens"
+    assert head == "🟢 *news* · `1a2b3c4d` · completed · `news` · 1 tool call · 0 tokens"
     assert below == "└ ✓ `glob`"
 
 

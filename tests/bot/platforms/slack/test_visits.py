@@ -228,6 +228,7 @@ async def test_the_same_thing_told_twice_at_once_is_done_once(slack: FakeSlack) 
 
 
 async def test_a_form_told_twice_at_once_is_heard_once(here: Here) -> None:
+    here.ears.runs[here.who(here.alice)] = [(RUN, "news")]
     asked = await here.fake.slash(here.alice, here.general, "/subagents", f"send {RUN}")
     sent = await here.fake.submit(here.alice, await asked.done(), {"text": "hello"})
     assert sent.delivery is not None

@@ -1,10 +1,11 @@
+from dataclasses import replace
+
 import pytest
 
 from bot.platforms.terminal.cards import (
     clock,
     ended_lines,
     live_lines,
-    look_of,
     progress_colour,
     progress_text,
 )
@@ -16,7 +17,7 @@ def test_a_live_card_says_what_there_is_to_know_about_a_run() -> None:
     head, below = live_lines(card(tool="web_fetch", line="Reading page 3"), elapsed=65)
 
     assert head.plain == (
-        "● news 1a2b3c4d · running · 1:05 · web_fetch · 5 tools · 12,345 of 50,000 tokens"
+        "🔵 news 1a2b3c4d · running · 1:05 · web_fetch · 5 tool calls · 12,345 of 50,000 tokens"
     )
     assert below.plain == "  ↳ Subagent: Reading page 3"
 
@@ -53,30 +54,21 @@ def test_a_run_that_did_its_job_ends_in_one_line() -> None:
     [line] = ended_lines(card(status=RunStatus.COMPLETED, line="half done", tool="web_fetch"))
 
     assert line.plain == (
-        "✓ Subagent completed · news 1a2b3c4d · 0:42 · 5 tools · 12,345 of 50,000 tokens"
+        "🟢 Subagent completed · news 1a2b3c4d · 0:42 · 5 tool calls · 12,345 of 50,000 tokens"
     )
 
 
 def test_a_run_that_failed_ends_with_its_last_words() -> None:
     head, below = ended_lines(card(status=RunStatus.TIMEOUT, line="page 7 of 9"))
 
-    assert head.plain.startswith("✗ Subagent ran out of time · news 1a2b3c4d")
+    assert head.plain.startswith("🔴 Subagent ran out of time · news 1a2b3c4d")
     assert below.plain == "  ↳ Subagent: page 7 of 9"
-
-
-@pytest.mark.parametrize("status", list(RunStatus))
-def test_every_state_has_a_look_and_only_success_a_tick(status: RunStatus) -> None:
-    look = look_of(status)
-
-    assert look.mark
-    assert look.word
-    assert (look.mark == "✓") == (status is RunStatus.COMPLETED)
 
 
 def test_a_label_is_one_harmless_line() -> None:
     head = live_lines(card(label="[red]a\n\x1b[2Jb\x07[/red]" + "x" * 100), elapsed=0)[0]
 
-    assert head.plain.startswith("● [red]a b[/red]xxx")
+    assert head.plain.startswith("🔵 [red]a b[/red]xxx")
     assert "\x1b" not in head.plain
     assert "\n" not in head.plain
 
@@ -98,6 +90,12 @@ def test_the_tool_calls_of_a_run_hang_below_it() -> None:
     assert lines[1:] == ["  ├ … 2 earlier", "  ├ ✓ grep", "  ├ ✗ grep", "  └ ● grep"]
 
 
+def test_a_run_without_its_tools_says_so() -> None:
+    head, *_ = ended_lines(replace(card(status=RunStatus.COMPLETED), degraded=True))
+
+    assert head.plain.startswith("🟡 Subagent finished without its tools")
+
+
 def test_they_are_still_there_when_it_has_ended() -> None:
     over = card(
         status=RunStatus.COMPLETED, steps=steps(StepState.DONE), awaited=True, line="page 7"
@@ -105,7 +103,7 @@ def test_they_are_still_there_when_it_has_ended() -> None:
 
     lines = [line.plain for line in ended_lines(over)]
 
-    assert lines[0].startswith("✓ Subagent completed")
+    assert lines[0].startswith("🟢 Subagent completed")
     assert lines[1:] == ["  ├ … 4 earlier", "  └ ✓ grep"]
 
 

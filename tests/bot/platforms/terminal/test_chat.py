@@ -145,7 +145,7 @@ async def test_a_card_moves_in_place_and_its_end_is_printed_once() -> None:
         await outlet.announce(announcement())
 
         lines = sitting.screen.text.split("\n")
-        ended = next(i for i, line in enumerate(lines) if "✓ Subagent completed" in line)
+        ended = next(i for i, line in enumerate(lines) if "🟢 Subagent completed" in line)
         assert lines[ended + 1].startswith("╭─ Subagent Result: news completed (1a2b3c4d)")
         assert sitting.screen.count("Subagent completed") == 1
         assert "page" not in sitting.screen.text
@@ -378,7 +378,7 @@ async def test_the_one_who_is_back_finds_their_runs_and_questions() -> None:
 
         sitting.send("/as alice")
 
-        await sitting.screen.shows("✓ Subagent completed · news 1a2b3c4d")
+        await sitting.screen.shows("🟢 Subagent completed · news 1a2b3c4d")
         await sitting.screen.until(lambda: sitting.screen.count("Shall I?") == 2, "the question")
 
 

@@ -40,19 +40,19 @@ async def offered(ears: FakeEars, line: str, room: Room | None = None) -> dict[s
 async def test_commands_are_offered_from_the_first_slash(ears: FakeEars) -> None:
     everything = set(await offered(ears, "/"))
 
-    own = {"/subagents", "/new", "/help", "/stop", "/undo", "/quit", "/as", "/yes", "/all", "/no"}
-    assert everything == own
+    commands = {"/subagents", "/new", "/model", "/stop", "/undo", "/help"}
+    assert everything == commands | {"/quit", "/as", "/yes", "/all", "/no"}
     assert list(await offered(ears, "/su")) == ["/subagents"]
     assert await offered(ears, "hello /su") == {}
 
 
 async def test_everything_about_runs_is_offered(ears: FakeEars) -> None:
     assert list(await offered(ears, "/subagents ")) == (
-        ["list", "stop", "log", "info", "send", "spawn", "usage", "agents"]
+        ["list", "stop", "resume", "log", "info", "send", "spawn", "usage", "agents"]
     )
 
 
-@pytest.mark.parametrize("action", ["stop", "log", "info", "send"])
+@pytest.mark.parametrize("action", ["stop", "resume", "log", "info", "send"])
 async def test_ones_own_runs_are_offered_with_their_labels(ears: FakeEars, action: str) -> None:
     words = await offered(ears, f"/subagents {action} ")
 
@@ -104,7 +104,9 @@ async def test_a_completion_that_fails_does_not_end_the_chat() -> None:
     failed = asyncio.Event()
 
     class Deaf(FakeEars):
-        async def run_choices(self, user: Identity, typed: str) -> list[tuple[str, str]]:
+        async def run_choices(
+            self, user: Identity, typed: str, *, action: str = ""
+        ) -> list[tuple[str, str]]:
             failed.set()
             raise RuntimeError("no database")
 

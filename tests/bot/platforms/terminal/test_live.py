@@ -136,4 +136,4 @@ def test_tool_calls_take_no_more_than_their_share_of_the_region() -> None:
         room.move_card(card(run_id=str(uuid.uuid4()), label=f"run{number}"))
 
     lines = region(room, height=12).split("\n")
-    assert [line[:4] for line in lines] == ["● ne", "● ru", "● ru", "● ru"]
+    assert [line[:4] for line in lines] == ["🔵 ne", "🔵 ru", "🔵 ru", "🔵 ru"]

@@ -98,9 +98,9 @@ async def test_each_new_state_of_a_run_is_one_line() -> None:
             chat.terminal.outlet.show_card(card(status=state, line="page 7"))
 
         assert chat.written.getvalue().split("\n")[1:] == [
-            "… news 1a2b3c4d: queued",
-            "● news 1a2b3c4d: running",
-            "✗ Subagent failed: news 1a2b3c4d after 0:42",
+            "⚪ news 1a2b3c4d: queued",
+            "🔵 news 1a2b3c4d: running",
+            "🔴 Subagent failed: news 1a2b3c4d after 0:42",
             "↳ Subagent: page 7",
             "",
         ]
@@ -266,7 +266,7 @@ async def test_the_tool_calls_of_a_run_are_told_with_its_end() -> None:
     ended = card(status=RunStatus.COMPLETED, awaited=True, steps=steps(StepState.DONE))
 
     assert plain_text(ended).split("\n") == [
-        "✓ Subagent completed: news 1a2b3c4d after 0:42",
+        "🟢 Subagent completed: news 1a2b3c4d after 0:42",
         "  ├ … 4 earlier",
         "  └ ✓ grep",
     ]

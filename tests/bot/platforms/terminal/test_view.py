@@ -170,7 +170,7 @@ def test_what_was_typed_is_shown_as_it_was_typed() -> None:
 
 
 def test_the_end_of_a_run_is_shown() -> None:
-    assert shown(card(status=RunStatus.COMPLETED)).startswith("✓ Subagent completed · news")
+    assert shown(card(status=RunStatus.COMPLETED)).startswith("🟢 Subagent completed · news")
 
 
 def test_the_welcome_says_who_you_are_and_who_answers() -> None:

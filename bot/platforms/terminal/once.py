@@ -1,0 +1,167 @@
+"""One message: its answer goes to standard output, all else beside it, and then it is over."""
+
+import asyncio
+import json
+from collections.abc import Callable
+from typing import TextIO
+
+from bot.agent.sanitizer import for_terminal
+from bot.platforms.base import Announcement, CommandReply, Ears, RunCard
+from bot.platforms.terminal.listener import Listener, OnPresent
+from bot.platforms.terminal.outlet import TerminalOutlet
+from bot.platforms.terminal.people import PLATFORM, identity_of
+from bot.platforms.terminal.plain import Pipe, everything_was_said
+from bot.platforms.terminal.room import Room
+from bot.platforms.terminal.surface import Answer, Note, Said
+from bot.platforms.terminal.texts import farewell, run_id_in
+from bot.values import Identity, Json, RunStatus
+
+
+class Output:
+    """The surface of one message.
+
+    Args:
+        answers: Where the answer and the results of its runs go.
+        notes: Where states, notes and failures go.
+        as_json: Keep the answer for `document`, and write nothing of it.
+        results_only: A run does the work: its result is the answer.
+
+    Attributes:
+        failed: The message, or a run that it began, failed.
+    """
+
+    can_ask = False
+
+    def __init__(
+        self, answers: TextIO, notes: TextIO, *, as_json: bool = False, results_only: bool = False
+    ) -> None:
+        self._answers = Pipe(answers)
+        self._notes = Pipe(notes)
+        self._as_json = as_json
+        self._results_only = results_only
+        self.failed = False
+        self._said: list[str] = []
+        self._results: dict[str, str] = {}
+        self._ended: dict[str, RunCard] = {}
+
+    @property
+    def document(self) -> Json:
+        """The answer and the runs, for a program."""
+        runs = [
+            {
+                "id": card.run_id,
+                "agent": card.agent,
+                "label": card.label,
+                "status": str(card.status),
+                "tokens": card.tokens,
+                "result": self._results.get(card.run_id, ""),
+            }
+            for card in self._ended.values()
+        ]
+        said = "\n\n".join(for_terminal(text) for text in self._said)
+        return {"answer": said, "runs": runs, "failed": self.failed}
+
+    def show(self, said: Said, as_shown: Callable[[], None] | None = None) -> asyncio.Future[None]:
+        """Write something where it belongs."""
+        match said:
+            case Answer(text, failed):
+                return self._answer(text, said, as_shown, failed=failed)
+            case CommandReply(text=text) if said.failed or not self._results_only:
+                return self._answer(text, said, as_shown, failed=said.failed)
+            case Announcement() if (run_id := run_id_in(said.key)) in self._ended:
+                self._results[run_id] = said.text
+                if self._results_only:
+                    return self._answer(said.text, Answer(said.text), as_shown, failed=False)
+                return self._written(said, as_shown)
+            case _:
+                return self._notes.show(said, as_shown)
+
+    def card_moved(self, card: RunCard, before: RunStatus | None) -> None:
+        """Write one line for each new state of a run."""
+        if card.status.final and not card.awaited:
+            self._ended[card.run_id] = card
+            self.failed |= card.status is not RunStatus.COMPLETED
+        self._notes.card_moved(card, before)
+
+    def moved(self) -> None:
+        """Do nothing: what is written stays."""
+
+    def person_changed(self, user: Identity) -> None:
+        """Do nothing: there is one user."""
+
+    def _answer(
+        self, text: str, said: Said, as_shown: Callable[[], None] | None, *, failed: bool
+    ) -> asyncio.Future[None]:
+        self.failed |= failed
+        self._said.append(text)
+        if failed and not self._as_json:
+            return self._notes.show(said, as_shown)
+        return self._written(said, as_shown)
+
+    def _written(self, said: Said, as_shown: Callable[[], None] | None) -> asyncio.Future[None]:
+        if not self._as_json:
+            return self._answers.show(said, as_shown)
+        if as_shown is not None:
+            as_shown()
+        done = asyncio.get_running_loop().create_future()
+        done.set_result(None)
+        return done
+
+
+class OneMessage:
+    """The terminal as a platform for a single message.
+
+    Args:
+        text: The message.
+        name: The user's name.
+        agent: The agent that does it as a run; empty for the main agent.
+        as_json: Write one JSON object in place of the answer.
+        on_present: Called when the user is there.
+        answers: Where the answer goes.
+        notes: Where everything else goes.
+    """
+
+    platform = PLATFORM
+
+    def __init__(
+        self,
+        text: str,
+        *,
+        name: str,
+        agent: str = "",
+        as_json: bool = False,
+        on_present: OnPresent,
+        answers: TextIO,
+        notes: TextIO,
+    ) -> None:
+        self._user = identity_of(name)
+        self._text = f"/subagents spawn --agent {agent} -- {text.strip()}" if agent else text
+        self._as_json = as_json
+        self._on_present = on_present
+        self._answers = answers
+        self._output = Output(answers, notes, as_json=as_json, results_only=bool(agent))
+        self._room = Room()
+        self.outlet = TerminalOutlet(self._room)
+
+    @property
+    def failed(self) -> bool:
+        """Whether the message, or a run that it began, failed."""
+        return self._output.failed
+
+    async def run(self, ears: Ears, *, settle_seconds: float = 2.0) -> None:
+        """Send the message, and wait for its answer and the results of its runs."""
+        listener = Listener(ears, self._room, self._output, self._on_present)
+        try:
+            await listener.arrive(self._user)
+            replied = self._room.next_reply()
+            if await listener.take(self._text):
+                await replied()
+            await everything_was_said(self._room, settle_seconds=settle_seconds)
+        finally:
+            words = farewell(len(self._room.going), answering=bool(self._room.replies))
+            if words:
+                self._output.show(Note(words))
+            self._room.leave()
+        if self._as_json:
+            document = json.dumps(self._output.document, ensure_ascii=False)
+            print(document, file=self._answers, flush=True)
