@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
 UV ?= $(shell command -v uv || echo $(BIN)/uv)
-COMPILE := $(UV) pip compile pyproject.toml --quiet --python-version 3.11 --universal \
+COMPILE := $(UV) pip compile pyproject.toml --extra calendar --quiet --python-version 3.11 --universal \
 	--generate-hashes --no-emit-index-url --no-header --no-annotate
 
 # Options for the program that a target starts: make chat ARGS="--as alice"
@@ -17,9 +17,16 @@ WORKERS ?= 4
 # How long `make soak` takes.
 MINUTES ?= 60
 
+# One part of the tests. Many of them start the bot in processes of their own, which would each compile all
+# of it. Without ARGS a part without any test (5) is an error.
+define RUN_PART
+@env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m compileall -q bot db skills migrations tests
+env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest -n $(WORKERS) -m "$(PART)" $(ARGS)$(if $(ARGS), || [ $$? -eq 5 ])
+endef
+
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help chat test migrations lint format bench soak reference requirements hooks clean
+.PHONY: help chat test test-fast test-long migrations lint format bench soak reference pythons requirements hooks clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' Makefile
@@ -27,12 +34,18 @@ help: ## Show this list
 chat: $(VENV)/.installed ## Set everything up and talk to the bot in this terminal
 	@env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m compileall -q bot db skills migrations
 	@# It brings the database up to date itself; `bot migrate` before it would cost a second start.
-	@$(BIN)/python -m bot chat $(ARGS)
+	@RETINUE_HOME="$${RETINUE_HOME:-$(CURDIR)}" $(BIN)/python -m bot chat $(ARGS)
 
-test: $(VENV)/.installed-dev ## Run every test, on SQLite and on a real PostgreSQL
-	@# Many stories start the bot in processes of their own, which would each compile all of it.
-	@env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m compileall -q bot db skills migrations tests
-	$(BIN)/python -m pytest -n $(WORKERS) $(ARGS)
+test: $(VENV)/.installed-dev ## Run every test, on SQLite and on a real PostgreSQL: both parts
+	@$(MAKE) --no-print-directory --keep-going test-fast test-long
+
+test-fast: PART := not long
+test-fast: $(VENV)/.installed-dev ## Run the part without processes, loads and long waits
+	$(RUN_PART)
+
+test-long: PART := long
+test-long: $(VENV)/.installed-dev ## Run the other part: bots killed, real sandboxes, a short soak
+	$(RUN_PART)
 
 migrations: $(VENV)/.installed-dev ## Check that migrations and tables agree
 	$(BIN)/python -m pytest tests/migrations $(ARGS)
@@ -56,6 +69,9 @@ reference: $(VENV)/.installed-dev ## Test against the reference server of MCP (n
 	@command -v npm >/dev/null || { echo "There is no npm here: install Node.js first." >&2; exit 1; }
 	npm install --prefix $(VENV)/npm --no-audit --no-fund --silent $(REFERENCE)
 	$(BIN)/python -m pytest tests/bot/mcp -k reference $(ARGS)
+
+pythons: $(VENV)/.installed-dev ## Start, chat and test on every Python from 3.11 to 3.14 that is here
+	@WORKERS=$(WORKERS) .ci/pythons
 
 requirements: $(VENV)/.installed ## Pin the dependencies of pyproject.toml anew (newest: ARGS=--upgrade)
 	@test -x "$(UV)" || $(PIP) install --quiet uv

@@ -1,7 +1,6 @@
-"""The commands: `python -m bot chat`, `serve`, `worker`, `check`, `migrate`, `doctor`, `mcp`."""
+"""The commands: `retinue chat`, `ask`, `serve`, `worker`, `check`, `migrate`, `doctor`, `mcp`."""
 
 import asyncio
-import getpass
 import io
 import logging
 import os
@@ -9,13 +8,14 @@ import sys
 from collections.abc import Coroutine
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import typer
 from typer.core import TyperGroup
 
-from bot import logs
-from bot.config import Config, load, locate, remarks
+from bot.config import Config
+from bot.config import load as config_of
+from bot.console import enter, explain, finish, load, name_of, prepare, program, say
 from bot.errors import BadRequestError, BotError, ConfigError
 from bot.reread import Reread
 from bot.signals import exit_after
@@ -24,6 +24,11 @@ log = logging.getLogger(__name__)
 
 #: After a signal to end, the process is gone within 8 s, whatever happens.
 EXIT_SECONDS = 7.5
+
+NO_WINDOWS = (
+    "Retinue does not run on Windows itself: install it in WSL (`wsl --install`), where it runs as "
+    "on Linux."
+)
 
 # What a command needs is imported inside it: the database and the engine take longer to import
 # than `check` takes in all.
@@ -39,6 +44,15 @@ ConfigFile = Annotated[
 ]
 
 
+Name = Annotated[
+    str | None,
+    typer.Option("--as", metavar="NAME", help="Who you are; else your name on this computer."),
+]
+
+#: Most characters that are read from a pipe.
+MAX_PIPED = 1_000_000
+
+
 class Commands(TyperGroup):
     """Tells what went wrong in a sentence, without a traceback."""
 
@@ -47,35 +61,72 @@ class Commands(TyperGroup):
         try:
             return super().invoke(ctx)
         except BotError as error:
-            _explain(error)
+            explain(error)
+            raise typer.Exit(1) from None
+        except OSError as error:
+            # Without a file it is no one's to mend; a closed pipe is the command line's own matter.
+            if error.filename is None:
+                raise
+            log.debug("A file cannot be used", exc_info=error)
+            explain(ConfigError(f"{os.fsdecode(error.filename)} cannot be used: {error.strerror}."))
             raise typer.Exit(1) from None
         except KeyboardInterrupt:
             raise typer.Exit(130) from None
 
 
 def chat(
-    name: Annotated[
-        str | None,
-        typer.Option("--as", metavar="NAME", help="Who you are; else your name on this computer."),
-    ] = None,
+    name: Name = None,
     plain: Annotated[
         bool | None,
         typer.Option(
             "--plain/--rich",
-            help="Plain lines, or colours and live text; else as it fits.",
+            help="Plain lines, each a message; or colours and live text; else as it fits.",
         ),
+    ] = None,
+    message: Annotated[
+        str | None,
+        typer.Option("--message", "-m", metavar="TEXT", help="Ask this and end, like `ask`."),
     ] = None,
     config: ConfigFile = None,
 ) -> None:
     """Talk with the bot, here in the terminal.
 
-    It needs no other process: the runs that it starts are worked off here too.
+    It needs no other process: the runs that it starts are worked off here too. What is piped in is
+    one message, as for `ask`.
     """
-    who = _name(name)
-    settings = _prepare(config, quiet=True)
+    who = name_of(name)
+    settings = prepare(enter(config)[0], quiet=True)
+    if message is not None or (plain is None and _is_piped()):
+        text = _question(message or "")
+        if message is None and not text:
+            return
+        _ask(settings, text, who)
     from bot import app  # noqa: PLC0415
 
-    raise typer.Exit(asyncio.run(app.chat(settings, name=who, plain=plain)))
+    raise typer.Exit(finish(app.chat(settings, name=who, plain=plain), settings))
+
+
+def ask(
+    text: Annotated[list[str] | None, typer.Argument(metavar="TEXT", help="The message.")] = None,
+    agent: Annotated[
+        str, typer.Option("--agent", metavar="NAME", help="Let this agent do it, as a run.")
+    ] = "",
+    *,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Write one JSON object: answer, runs, failed.")
+    ] = False,
+    name: Name = None,
+    config: ConfigFile = None,
+) -> None:
+    """Ask one thing, write the answer, and end.
+
+    What is piped in follows TEXT: git diff | retinue ask "Review this". The runs that it starts are
+    waited for. The answer goes to standard output, all else to standard error. Exit code: 0 when
+    it was answered, 1 when it failed, 2 for a wrong command line.
+    """
+    who = name_of(name)
+    settings = prepare(enter(config)[0], quiet=True)
+    _ask(settings, _question(" ".join(text or ())), who, agent=agent, as_json=as_json)
 
 
 def serve(config: ConfigFile = None) -> None:
@@ -83,11 +134,11 @@ def serve(config: ConfigFile = None) -> None:
 
     Works off turns and runs as well, until it is stopped: Ctrl-C, or SIGTERM.
     """
-    settings = _prepare(config)
+    file, _ = enter(config)
+    settings = prepare(file)
     from bot import app  # noqa: PLC0415
 
-    file = locate(config, os.environ)
-    current = Reread(settings, file, lambda: load(config, os.environ))
+    current = Reread(settings, file, lambda: config_of(file, os.environ))
     work = app.serve(settings, current=current, asked=partial(exit_after, EXIT_SECONDS))
     raise typer.Exit(_service(work, settings))
 
@@ -98,7 +149,7 @@ def worker(config: ConfigFile = None) -> None:
     For several processes or machines that share one PostgreSQL database. Goes on until it is
     stopped: Ctrl-C, or SIGTERM.
     """
-    settings = _prepare(config)
+    settings = prepare(enter(config)[0])
     from bot import app  # noqa: PLC0415
 
     work = app.worker(settings, asked=partial(exit_after, EXIT_SECONDS))
@@ -111,12 +162,14 @@ def check(config: ConfigFile = None) -> None:
     What is on, what is off, and why; what is wrong with agents and skills. Fails with every
     mistake and its line if it cannot be used.
     """
-    settings = _load(config)
+    file, where = enter(config)
+    settings = load(file)
     from bot import inventory, report  # noqa: PLC0415
+    from bot.cautions import cautions  # noqa: PLC0415
 
     found = inventory.take(settings)
-    file, unwise = locate(config, os.environ), remarks(config, os.environ)
-    _say(report.report(settings, file, os.environ, found, unwise))
+    unwise = cautions(settings, file, os.environ)
+    say(report.report(settings, file, os.environ, found, unwise, home=where))
 
 
 def migrate(config: ConfigFile = None) -> None:
@@ -124,12 +177,13 @@ def migrate(config: ConfigFile = None) -> None:
 
     All or nothing; it may be repeated, and nothing happens when the tables are in place.
     """
-    database = _prepare(config, quiet=True).database
+    settings = prepare(enter(config)[0], quiet=True)
+    database = settings.database
     from db.tables import SCHEMA_VERSION  # noqa: PLC0415
     from migrations import run  # noqa: PLC0415
 
-    asyncio.run(run.upgrade(database.url))
-    _say(f"{database.shown} has the tables of this version, {SCHEMA_VERSION}.")
+    finish(run.upgrade(database.url), settings)
+    say(f"{database.shown} has the tables of this version, {SCHEMA_VERSION}.")
 
 
 def doctor(
@@ -143,12 +197,16 @@ def doctor(
 
     One line each: what works (✓), what does not (✗), and what is off (–). Fails at a ✗.
     """
-    settings = _prepare(config, quiet=True)
+    file, where = enter(config)
+    settings = prepare(file, quiet=True)
     from bot import doctor as examination  # noqa: PLC0415
+    from bot.cautions import cautions  # noqa: PLC0415
 
-    findings = asyncio.run(examination.examine(settings, online=online))
+    unwise = cautions(settings, file, os.environ)
+    found = asyncio.run(examination.examine(settings, online=online))
+    findings = [examination.home_of(where), *examination.told(settings, unwise), *found]
     for finding in findings:
-        _say(str(finding))
+        say(str(finding))
     raise typer.Exit(any(finding.bad for finding in findings))
 
 
@@ -157,10 +215,10 @@ def mcp_list(config: ConfigFile = None) -> None:
 
     Of a tool that changed, it shows what was approved (-) and what is offered now (+).
     """
-    settings = _prepare(config, quiet=True)
+    settings = prepare(enter(config)[0], quiet=True)
     from bot import mcp_console  # noqa: PLC0415
 
-    _say(asyncio.run(mcp_console.listed(settings)))
+    say(finish(mcp_console.listed(settings), settings))
 
 
 def mcp_approve(
@@ -174,24 +232,21 @@ def mcp_approve(
     ] = None,
     *,
     everything: Annotated[bool, typer.Option("--all", help="Whatever waits.")] = False,
-    name: Annotated[
-        str | None,
-        typer.Option("--as", metavar="NAME", help="Who you are; else your name on this computer."),
-    ] = None,
+    name: Name = None,
     config: ConfigFile = None,
 ) -> None:
     """Let tools be used that changed or came later.
 
     May be done while a bot runs: it uses them within a few seconds.
     """
-    who = _name(name)
-    settings = _prepare(config, quiet=True)
+    who = name_of(name)
+    settings = prepare(enter(config)[0], quiet=True)
     from bot import mcp_console  # noqa: PLC0415
 
     approving = mcp_console.approve(
         settings, server, tuple(tools or ()), everything=everything, name=who
     )
-    _say(asyncio.run(approving))
+    say(finish(approving, settings))
 
 
 def config_docs() -> None:
@@ -199,7 +254,41 @@ def config_docs() -> None:
     from bot import example  # noqa: PLC0415
 
     for file in example.write(Path()):
-        _say(f"{file} is written.")
+        say(f"{file} is written.")
+
+
+def example() -> None:
+    """Show every key of the configuration with its default.
+
+    To begin with: retinue example > config.yaml
+    """
+    from bot import example as made  # noqa: PLC0415
+
+    typer.echo(made.shipped(), nl=False)
+
+
+def _show_version(wanted: bool) -> None:  # noqa: FBT001 - so typer calls it
+    if not wanted:
+        return
+    from importlib.metadata import PackageNotFoundError, version  # noqa: PLC0415
+
+    try:
+        typer.echo(f"retinue {version('retinue')}")
+    except PackageNotFoundError:
+        typer.echo("retinue (from source)")
+    raise typer.Exit
+
+
+def options(
+    *,
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_show_version, is_eager=True, help="Show the version and end."
+        ),
+    ] = False,
+) -> None:
+    """Take the options that belong to no command."""
 
 
 def build() -> typer.Typer:
@@ -211,9 +300,10 @@ def build() -> typer.Typer:
         rich_markup_mode=None,
         pretty_exceptions_enable=False,
         help="Retinue: a chat bot whose main agent hands work to subagents.",
-        epilog="Start with `python -m bot chat`: it needs no key and no configuration.",
+        epilog=f"Start with `{program()} chat`: it needs no key and no configuration.",
     )
-    for command in (chat, serve, worker, check, migrate, doctor):
+    app.callback()(options)
+    for command in (chat, ask, serve, worker, check, migrate, doctor, example):
         app.command()(command)
     app.command(hidden=True)(config_docs)
     mcp = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
@@ -225,69 +315,55 @@ def build() -> typer.Typer:
 
 def main() -> None:
     """Run the command that was typed."""
+    if sys.platform == "win32":
+        sys.exit(NO_WINDOWS)
     for stream in (sys.stdout, sys.stderr):
         # A terminal that knows no ✓ shows a question mark instead of breaking off.
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
-    build()(prog_name="python -m bot")
+    if isinstance(sys.stdin, io.TextIOWrapper):
+        sys.stdin.reconfigure(encoding="utf-8", errors="replace")
+    build()(prog_name=program())
 
 
-def _load(file: Path | None) -> Config:
-    config = load(file, os.environ)
-    logs.keep_secret(config.secrets)
-    return config
+def _ask(
+    settings: Config, text: str, name: str, *, agent: str = "", as_json: bool = False
+) -> NoReturn:
+    if not text:
+        explain(BadRequestError("Say what to ask, or pipe it in: echo hello | retinue ask"))
+        raise typer.Exit(2)
+    from bot import app  # noqa: PLC0415
+
+    work = app.ask(settings, text, name=name, agent=agent, as_json=as_json)
+    raise typer.Exit(finish(work, settings))
 
 
-def _prepare(file: Path | None, *, quiet: bool = False) -> Config:
-    """Load the configuration and begin the log.
+def _is_piped() -> bool:
+    return not sys.stdin.isatty()
 
-    Args:
-        file: The file to load.
-        quiet: Keep what is no warning off the terminal, where a person reads something else.
+
+def _question(text: str) -> str:
+    """Return what was typed, and what is piped in after it.
+
+    Raises:
+        BadRequestError: It is too long.
     """
-    config = _load(file)
-    settings = config.logging
-    level = settings.level
-    if quiet and settings.file is None and level in {"debug", "info"}:
-        level = "warning"
-    try:
-        logs.set_up(level=level, form=settings.form, file=settings.file)
-    except OSError as error:
-        raise ConfigError(
-            f"logging.file: {settings.file} cannot be written ({error.strerror}); name a file in a "
-            "folder that exists."
-        ) from None
-    return config
+    piped = sys.stdin.read(MAX_PIPED + 1) if _is_piped() else ""
+    if len(piped) > MAX_PIPED:
+        raise BadRequestError(f"More than {MAX_PIPED:,} characters are piped in: send a part.")
+    return f"{text}\n\n{piped}".strip()
 
 
 def _service(work: Coroutine[None, None, None], settings: Config) -> int:
     """Run a process that serves; return 2 where only a change of the configuration would help."""
     try:
-        asyncio.run(work)
+        finish(work, settings)
     except ConfigError as error:
-        _explain(error)
+        explain(error)
         if settings.logging.file:
             log.error("%s", error)
         return 2
     return 0
-
-
-def _explain(error: BotError) -> None:
-    typer.echo(logs.without_secrets(str(error)), err=True)
-
-
-def _name(given: str | None) -> str:
-    try:
-        name = (getpass.getuser() if given is None else given).strip()
-    except (OSError, KeyError):
-        raise BadRequestError("This computer has no name for you: give one with --as.") from None
-    if not name.isprintable() or not 1 <= len(name) <= 64:
-        raise BadRequestError("A name has 1 to 64 printable characters: --as alice")
-    return name
-
-
-def _say(text: str) -> None:
-    typer.echo(logs.without_secrets(text))
 
 
 if __name__ == "__main__":

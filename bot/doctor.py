@@ -14,20 +14,24 @@ from pathlib import Path
 from sqlalchemy.engine import make_url
 
 from bot.agent.messages import UserMessage
+from bot.agent.sanitizer import one_line
 from bot.calendars import checkup as calendar_checkup
 from bot.calendars.settings import CalendarsSettings
 from bot.config import Config
 from bot.conversations.upkeep import DEAD_AFTER
-from bot.errors import BotError
-from bot.logs import without_secrets
+from bot.errors import BotError, ConfigError
+from bot.home import Home
+from bot.inventory import take
+from bot.logs import quiet, without_secrets
 from bot.mcp import checkup as mcp
 from bot.mcp.pins import Pins
+from bot.models import checkup as models
 from bot.models.base import Question
-from bot.models.catalog import PROVIDERS, Choice, Models, ModelSettings
+from bot.models.catalog import Choice, Models, ModelSettings
 from bot.net.addresses import AnyAddress
 from bot.net.guard import open_guarded
 from bot.platforms.discord.settings import DiscordSettings
-from bot.platforms.remarks import Remark
+from bot.platforms.remarks import Remark, reason_of
 from bot.platforms.slack.settings import SlackSettings
 from bot.rest import checkup as rest
 from bot.sandbox.host import SandboxUnavailableError
@@ -36,6 +40,8 @@ from bot.sandbox.settings import Room
 from bot.values import utc_now
 from db import workers
 from db.database import Database, DatabaseSettings
+from db.diagnosis import diagnosis, file_trouble, folder_trouble, missing_right
+from db.search import search_notes
 from db.tables import SCHEMA_VERSION
 from migrations.run import current_version
 
@@ -69,6 +75,20 @@ class Finding:
         return self.mark is Mark.BAD
 
 
+def home_of(home: Home) -> Finding:
+    """Return the folder of the configuration and the data."""
+    return Finding(Mark.GOOD, "Home", f"{home.path}: {home.reason}.")
+
+
+def told(config: Config, unwise: Sequence[str]) -> list[Finding]:
+    """Return what is unwise in the configuration, or wrong with agents and skills."""
+    found = [Finding(Mark.OFF, "Config", each) for each in unwise]
+    try:
+        return [*found, *(Finding(Mark.OFF, "Agents", each) for each in take(config).problems)]
+    except ConfigError as error:
+        return [*found, Finding(Mark.BAD, "Agents", str(error))]
+
+
 async def examine(config: Config, *, online: bool = False) -> list[Finding]:
     """Return what was found, the most basic first.
 
@@ -76,25 +96,37 @@ async def examine(config: Config, *, online: bool = False) -> list[Finding]:
         config: The configuration, which has been checked.
         online: Also ask the model a question.
     """
-    found = [await _database(config.database)]
-    if config.database.is_sqlite:
-        found.append(_holder(_file(config.database)))
-    found.append(_search(config.database))
-    found += _keys(config.models)
+    # What keeps it from its work is said here, once.
+    with quiet("bot", "db"):
+        return [
+            *await _stored(config.database),
+            *await _models(config.models, online=online),
+            Finding(Mark.OFF, "Terminal", "needs no setup: `python -m bot chat`."),
+            *await _discord(config.discord),
+            *await _slack(config.slack),
+            *await _ended(config.database),
+            *await _calendars(config.calendar),
+            *_workspaces(config),
+            await _sandbox(config),
+            *_findings("MCP", await mcp.look(config.mcp, os.environ)),
+            *await _waiting(config),
+            *_findings("REST", await rest.look(config.rest, lambda: open_guarded(AnyAddress()))),
+        ]
+
+
+async def _models(settings: ModelSettings, *, online: bool) -> list[Finding]:
+    found = _findings("Model", await models.look(settings))
     if online:
-        found += [await _answer(config.models, choice) for choice in _asked(config.models)]
-    return [
-        *found,
-        Finding(Mark.GOOD, "Terminal", "always works: `python -m bot chat`."),
-        *await _discord(config.discord),
-        *await _slack(config.slack),
-        *await _ended(config.database),
-        *await _calendars(config.calendar),
-        await _sandbox(config),
-        *_findings("MCP", await mcp.look(config.mcp, os.environ)),
-        *await _waiting(config),
-        *_findings("REST", await rest.look(config.rest, lambda: open_guarded(AnyAddress()))),
-    ]
+        found += [await _answer(settings, choice) for choice in _asked(settings)]
+    return found
+
+
+async def _stored(settings: DatabaseSettings) -> list[Finding]:
+    """Look at the database, who holds it, and its search."""
+    database = await _database(settings)
+    if settings.is_sqlite:
+        return [database, _holder(_file(settings)), _search()]
+    return [database, await _search_on_server(settings, usable=database.mark is Mark.GOOD)]
 
 
 async def _discord(settings: DiscordSettings) -> list[Finding]:
@@ -116,10 +148,23 @@ async def _slack(settings: SlackSettings) -> list[Finding]:
 
 
 async def _calendars(settings: CalendarsSettings) -> list[Finding]:
+    try:
+        settings.check_libraries()
+    except ConfigError as error:
+        return [Finding(Mark.BAD, "Calendar", str(error))]
     remarks = await calendar_checkup.look(
         settings, lambda: open_guarded(AnyAddress()), seconds=PATIENCE_SECONDS
     )
     return _findings("Calendar", remarks)
+
+
+def _workspaces(config: Config) -> list[Finding]:
+    if not config.workspaces.enabled:
+        return []
+    folder = Path(config.workspaces.folder).expanduser().absolute()
+    if trouble := folder_trouble(folder):
+        return [Finding(Mark.BAD, "Files", f"`workspaces.folder`: {trouble}")]
+    return []
 
 
 async def _sandbox(config: Config) -> Finding:
@@ -143,7 +188,7 @@ async def _sandbox(config: Config) -> Finding:
 
 async def _ended(settings: DatabaseSettings) -> list[Finding]:
     """Tell which platforms a running process serves no more, as far as the database can say."""
-    if settings.is_sqlite and not _file(settings).exists():
+    if _file_is_missing(settings):
         return []
     try:
         async with asyncio.timeout(PATIENCE_SECONDS), Database.open(settings) as database:
@@ -162,7 +207,7 @@ async def _ended(settings: DatabaseSettings) -> list[Finding]:
 async def _waiting(config: Config) -> list[Finding]:
     """Tell which MCP servers have tools that wait for an admin, as far as the database can say."""
     settings, servers = config.database, config.mcp.servers
-    if not servers or (settings.is_sqlite and not _file(settings).exists()):
+    if not servers or _file_is_missing(settings):
         return []
     try:
         async with asyncio.timeout(PATIENCE_SECONDS), Database.open(settings) as database:
@@ -186,13 +231,26 @@ def _findings(subject: str, remarks: Sequence[Remark]) -> list[Finding]:
 
 async def _database(settings: DatabaseSettings) -> Finding:
     subject = "Database"
-    if settings.is_sqlite and not _file(settings).exists():
-        return _new_file(_file(settings))
+    if trouble := file_trouble(settings):
+        return Finding(Mark.BAD, subject, f"{settings.shown} cannot be used: {trouble}")
+    if _file_is_missing(settings):
+        text = f"{_file(settings)} does not exist yet: the first start makes it."
+        return Finding(Mark.OFF, subject, text)
     try:
         async with asyncio.timeout(PATIENCE_SECONDS), Database.open(settings) as database:
             version = await current_version(database)
+            async with database.snapshot() as tx:
+                lacking = await missing_right(tx)
     except Exception as error:  # noqa: BLE001 - whatever keeps it from working is the finding
-        return Finding(Mark.BAD, subject, f"{settings.shown} cannot be used: {_reason(error)}")
+        reason = diagnosis(error, settings) or without_secrets(f"{error}.")
+        return Finding(Mark.BAD, subject, f"{settings.shown} cannot be used: {reason}")
+    if lacking is not None:
+        return Finding(Mark.BAD, subject, f"{settings.shown} cannot be used: {lacking}")
+    return _of_version(settings, version)
+
+
+def _of_version(settings: DatabaseSettings, version: str | None) -> Finding:
+    subject = "Database"
     if version == SCHEMA_VERSION:
         return Finding(Mark.GOOD, subject, f"{settings.shown} answers, its tables are current.")
     if version is not None and version > SCHEMA_VERSION:
@@ -210,31 +268,13 @@ async def _database(settings: DatabaseSettings) -> Finding:
     )
 
 
+def _file_is_missing(settings: DatabaseSettings) -> bool:
+    """Return True if the database is a file that is not there, or cannot be looked up."""
+    return settings.is_sqlite and not os.access(_file(settings), os.F_OK)
+
+
 def _file(settings: DatabaseSettings) -> Path:
     return Path(make_url(settings.url).database or "")
-
-
-def _new_file(path: Path) -> Finding:
-    folder = next(parent for parent in path.absolute().parents if parent.exists())
-    if os.access(folder, os.W_OK | os.X_OK):
-        return Finding(
-            Mark.OFF, "Database", f"{path} does not exist yet: the first start makes it."
-        )
-    return Finding(
-        Mark.BAD,
-        "Database",
-        f"{path} does not exist, and {folder} cannot be written: give this account the right to "
-        "write there, or name another file in `database.url`.",
-    )
-
-
-def _reason(error: Exception) -> str:
-    if isinstance(error, TimeoutError):
-        return f"no answer within {PATIENCE_SECONDS} s; check host and port in `database.url`."
-    # SQLAlchemy wraps what the driver says in lines about itself.
-    cause = getattr(error, "orig", None) or error
-    said = str(cause).partition("\n")[0].rstrip(".") or type(cause).__name__
-    return without_secrets(f"{said}. Check `database.url`, and that the database is up.")
 
 
 def _holder(path: Path) -> Finding:
@@ -256,21 +296,8 @@ def _holder(path: Path) -> Finding:
         os.close(descriptor)
 
 
-def _keys(settings: ModelSettings) -> list[Finding]:
-    """Tell which providers have what they need, the one that answers first."""
-    chosen = settings.chosen
-    if chosen == "offline":
-        found = [Finding(Mark.OFF, "Model", "the offline demo answers: no key is set.")]
-    else:
-        found = [Finding(Mark.GOOD, "Model", f"{settings.main} answers: its provider is set up.")]
-    for provider in PROVIDERS:
-        if provider not in (chosen, "offline") and settings.set_up(provider):
-            found.append(Finding(Mark.GOOD, "Model", f"{provider} is set up as well."))
-    return found
-
-
 def _asked(settings: ModelSettings) -> tuple[Choice, ...]:
-    return tuple(dict.fromkeys((settings.main, settings.subagent)))
+    return tuple(dict.fromkeys((settings.main, settings.subagent, *settings.fallback_choices)))
 
 
 async def _answer(settings: ModelSettings, choice: Choice) -> Finding:
@@ -279,23 +306,24 @@ async def _answer(settings: ModelSettings, choice: Choice) -> Finding:
         prompt="You are being tested. Answer with one word.",
         messages=(UserMessage("Are you there?"),),
         max_tokens=256,
+        seconds=ANSWER_SECONDS / 2,
     )
+    # Each by itself: another one's answer says nothing.
+    settings = settings.model_copy(update={"fallbacks": ()})
     began = time.monotonic()
     try:
-        async with asyncio.timeout(ANSWER_SECONDS), Models.open(settings) as models:
-            answer = await models.of(choice).ask(question)
+        async with asyncio.timeout(ANSWER_SECONDS), Models.open(settings) as opened:
+            answer = await opened.of(choice).ask(question)
     except BotError as error:
-        return Finding(Mark.BAD, "Answer", f"{choice}: {error}")
+        return Finding(Mark.BAD, "Answer", f"{choice}: {one_line(reason_of(error), 600)}.")
     except TimeoutError:
         return Finding(Mark.BAD, "Answer", f"{choice} said nothing within {ANSWER_SECONDS} s.")
     seconds = time.monotonic() - began
     return Finding(Mark.GOOD, "Answer", f"{answer.model or choice} answered in {seconds:.1f} s.")
 
 
-def _search(settings: DatabaseSettings) -> Finding:
+def _search() -> Finding:
     subject = "Search"
-    if not settings.is_sqlite:
-        return Finding(Mark.GOOD, subject, "full-text search is part of PostgreSQL.")
     try:
         with closing(sqlite3.connect(":memory:")) as memory:
             memory.execute("CREATE VIRTUAL TABLE words USING fts5(word)")
@@ -307,3 +335,21 @@ def _search(settings: DatabaseSettings) -> Finding:
             "or set `database.url` to a PostgreSQL server.",
         )
     return Finding(Mark.GOOD, subject, f"SQLite {sqlite3.sqlite_version} with FTS5.")
+
+
+async def _search_on_server(settings: DatabaseSettings, *, usable: bool) -> Finding:
+    """Search the notes of nobody."""
+    subject = "Search"
+    if not usable:
+        return Finding(Mark.OFF, subject, "not tried: the database cannot be used yet.")
+    try:
+        async with (
+            asyncio.timeout(PATIENCE_SECONDS),
+            Database.open(settings) as database,
+            database.snapshot() as tx,
+        ):
+            await search_notes(tx, "", "word", limit=1)
+    except Exception as error:  # noqa: BLE001 - whatever keeps it from working is the finding
+        reason = diagnosis(error, settings) or without_secrets(f"{error}.")
+        return Finding(Mark.BAD, subject, f"full-text search fails: {reason}")
+    return Finding(Mark.GOOD, subject, "full-text search of PostgreSQL answers.")

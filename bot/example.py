@@ -19,6 +19,8 @@ from bot.values import Settings
 
 EXAMPLE_FILE = Path("config.example.yaml")
 SCHEMA_FILE = Path("docs/config.schema.json")
+#: What is not code and comes with the bot: links in the repository, copies in an installed bot.
+BUILT_IN = Path(__file__).parent / "builtin"
 
 _HEAD = f"""\
 # yaml-language-server: $schema={SCHEMA_FILE}
@@ -41,6 +43,12 @@ def schema() -> str:
     """Return the JSON Schema of `config.yaml`, for editors."""
     described = Config.model_json_schema(schema_generator=_Schema)
     return json.dumps(described, indent=2, ensure_ascii=False) + "\n"
+
+
+def shipped() -> str:
+    """Return the example that came with the bot, for a file outside of its folders."""
+    text = (BUILT_IN / EXAMPLE_FILE).read_text(encoding="utf-8")
+    return text.replace(str(SCHEMA_FILE), str(BUILT_IN / SCHEMA_FILE.name))
 
 
 def write(folder: Path) -> tuple[Path, Path]:

@@ -7,6 +7,7 @@ from textwrap import fill
 
 from bot.calendars.settings import CalendarSettings, CalendarsSettings
 from bot.config import FILE_VARIABLE, Config
+from bot.home import Home
 from bot.interpolation import overrides
 from bot.inventory import Inventory
 from bot.mcp.programs import missing
@@ -16,6 +17,7 @@ from bot.platforms.discord.settings import DiscordSettings
 from bot.platforms.slack.settings import SlackSettings
 from bot.rest import checkup as rest
 from bot.rest.settings import RestSettings
+from bot.run_texts import counted
 from bot.sandbox.host import SandboxUnavailableError, hosts
 from bot.subagents.limits import SubagentSettings, spoken
 
@@ -29,6 +31,8 @@ def report(
     environ: Mapping[str, str],
     inventory: Inventory | None = None,
     remarks: Sequence[str] = (),
+    *,
+    home: Home | None = None,
 ) -> str:
     """Return a few lines about a configuration, without its secrets.
 
@@ -38,8 +42,10 @@ def report(
         environ: The variables that may have set keys.
         inventory: Which agents and skills it gives, if somebody looked.
         remarks: What is unwise in the file.
+        home: The folder that relative paths begin in.
     """
     sections = {
+        "Home": iter([f"{home.path}: {home.reason}"] if home else []),
         "Configuration": _source(file, environ),
         "Models": _models(config.models),
         "Subagents": _subagents(config.subagents),
@@ -99,12 +105,13 @@ def _subagents(limits: SubagentSettings) -> Iterator[str]:
         f"on: {limits.max_concurrent_per_user} at once per person, "
         f"{limits.max_concurrent_global} in all; {limits.max_queued_per_user} more may wait; "
         f"{rate.max_requests} may start in {spoken(rate.window_seconds)}, "
-        f"{delegation.max_requests} tasks be delegated in {spoken(delegation.window_seconds)}"
+        f"{counted(delegation.max_requests, 'task')} be delegated in "
+        f"{spoken(delegation.window_seconds)}"
     )
     yield (
         f"each: {limits.default_timeout_minutes:g} min (at most {limits.max_timeout_minutes:g}), "
         f"{limits.default_token_budget:,} tokens (at most {limits.max_token_budget:,}), "
-        f"{limits.max_tool_calls_per_run} tool calls"
+        f"{counted(limits.max_tool_calls_per_run, 'tool call')}"
     )
     yield (
         f"nested {limits.max_depth} deep"

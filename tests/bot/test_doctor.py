@@ -3,28 +3,35 @@
 import os
 import socket
 import sqlite3
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from pydantic import SecretStr
+from sqlalchemy import text
+from sqlalchemy.engine import make_url
 
 from bot.config import Config
-from bot.doctor import Finding, Mark, examine
+from bot.doctor import Finding, Mark, examine, told
 from bot.mcp.pins import Pins
 from bot.mcp.settings import McpSettings
 from bot.mcp.tools import offers
 from bot.models.anthropic import AnthropicSettings
 from bot.models.catalog import ModelSettings
+from bot.models.openai import OpenAISettings
 from bot.platforms.discord.settings import DiscordSettings
 from bot.platforms.slack.settings import SlackSettings
 from bot.rest.settings import RestSettings
+from bot.sandbox.settings import ShellSettings
+from bot.workspaces.settings import WorkspaceSettings
 from db.database import Database, DatabaseSettings, hold
 from tests.bot.mcp.things import sdk_server
 from tests.fakes.anthropic_server import KEY, FakeAnthropic, Reply
 from tests.fakes.clock import FakeClock
 from tests.fakes.discord.server import FakeDiscord
 from tests.fakes.model_server import in_order
+from tests.fakes.openai_server import FakeOpenAI
 from tests.fakes.rest_server import rest_server
 from tests.fakes.slack.server import FakeSlack
 
@@ -69,7 +76,7 @@ async def test_a_file_that_cannot_be_made_is_bad(tmp_path: Path) -> None:
     found = await finding(configured(f"sqlite:///{tmp_path}/file/retinue.db"), "Database")
 
     assert found.bad
-    assert "cannot be written" in found.text
+    assert f"{tmp_path}/file is a file, not a folder." in found.text
 
 
 async def test_a_database_without_tables_is_sent_to_migrate(empty_postgres_url: str) -> None:
@@ -104,7 +111,7 @@ async def test_a_file_that_is_no_database_is_bad(tmp_path: Path) -> None:
     found = await finding(configured(f"sqlite:///{file}"), "Database")
 
     assert found.bad
-    assert "file is not a database. Check `database.url`" in found.text
+    assert f"{file}: file is not a database. Put a backup in its place" in found.text
 
 
 async def test_a_server_that_does_not_answer_is_bad_and_its_password_is_not_shown(
@@ -146,7 +153,41 @@ async def test_search_is_looked_at_and_what_is_off_says_so(sqlite_url: str) -> N
         assert found[subject].mark is Mark.OFF
         assert f"set {subject.upper()}_" in found[subject].text
         assert f"docs/{subject.lower()}.md" in found[subject].text
-    assert str(found["Terminal"]).startswith("✓ Terminal")
+    assert str(found["Terminal"]).startswith("– Terminal")
+
+
+@pytest.mark.parametrize(
+    ("shell", "workspaces", "told"),
+    [
+        (False, True, "the shell tool is off. It is switched off: `shell.enabled` is false."),
+        (True, False, "off: `workspaces.enabled` is false."),
+    ],
+)
+async def test_a_shell_tool_that_is_switched_off_is_named_with_the_key(
+    sqlite_url: str, shell: bool, workspaces: bool, told: str
+) -> None:
+    config = Config(
+        database=DatabaseSettings(url=sqlite_url),
+        shell=ShellSettings(enabled=shell),
+        workspaces=WorkspaceSettings(enabled=workspaces),
+    )
+
+    found = await finding(config, "Sandbox")
+
+    assert (found.mark, found.text) == (Mark.OFF, told)
+
+
+async def test_a_shell_tool_that_this_machine_cannot_have_is_named_with_the_reason(
+    sqlite_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr("sys.path", [])
+
+    found = await finding(configured(sqlite_url), "Sandbox")
+
+    assert found.mark is Mark.OFF
+    assert found.text.startswith("the shell tool is off. ")
+    assert len(found.text) > len("the shell tool is off. ") + 20
 
 
 async def test_without_a_key_the_demo_answers_and_that_is_no_fault(tmp_path: Path) -> None:
@@ -163,6 +204,101 @@ def with_model(url: str, key: str, tmp_path: Path) -> Config:
         models=ModelSettings(anthropic=settings),
         database=DatabaseSettings(url=f"sqlite:///{tmp_path}/retinue.db"),
     )
+
+
+async def test_a_model_that_was_not_asked_is_not_called_good(tmp_path: Path) -> None:
+    """A provider was `✓ … answers` as soon as some key was set."""
+    async with FakeAnthropic(in_order(Reply(text="Yes."))) as server:
+        silent = await lines_of(with_model(server.url, KEY, tmp_path), "Model")
+        server.known = frozenset({"claude-sonnet-5-5"})
+        asked = await lines_of(with_model(server.url, KEY, tmp_path), "Model")
+        refused = await lines_of(with_model(server.url, "some-other-key", tmp_path), "Model")
+    gone = await lines_of(with_model(server.url, KEY, tmp_path), "Model")
+
+    assert [each.mark for each in silent] == [Mark.OFF, Mark.OFF]
+    assert "`python -m bot doctor --online` asks it" in silent[0].text
+    assert [each.mark for each in asked] == [Mark.GOOD, Mark.BAD]
+    assert "claude-haiku-5-5: its provider has no such model" in asked[1].text
+    assert "its provider refuses the key: check `models.anthropic.api_key`" in refused[0].text
+    assert {each.mark for each in gone} == {Mark.BAD}
+    assert "cannot be reached" in gone[0].text
+
+
+async def lines_of(config: Config, subject: str) -> list[Finding]:
+    return [each for each in await examine(config) if each.subject == subject]
+
+
+async def test_a_server_like_openai_says_which_models_it_has(tmp_path: Path) -> None:
+    async with FakeOpenAI(in_order(Reply(text="Yes."))) as server:
+        server.known = frozenset({"llama"})
+        settings = OpenAISettings(
+            api_key=SecretStr(KEY), base_url=f"{server.url}/v1", main_model="lama"
+        )
+        config = Config(
+            models=ModelSettings(openai=settings),
+            database=DatabaseSettings(url=f"sqlite:///{tmp_path}/retinue.db"),
+        )
+
+        (found,) = await lines_of(config, "Model")
+
+    assert found.bad
+    assert "openai/lama: its provider has no such model" in found.text
+
+
+async def test_an_account_without_rights_is_told_which_one_it_lacks(
+    postgres_url: str, empty_postgres_url: str
+) -> None:
+    name = f"guest_{uuid.uuid4().hex}"
+    async with Database.open(DatabaseSettings(url=postgres_url)) as database:
+        async with database.transaction() as tx:
+            await tx.execute(text(f"CREATE ROLE {name} LOGIN"))
+            await tx.execute(text(f"GRANT SELECT ON ALL TABLES IN SCHEMA public TO {name}"))
+        full, empty = (
+            make_url(url).set(username=name).render_as_string(hide_password=False)
+            for url in (postgres_url, empty_postgres_url)
+        )
+
+        reads = await examine(configured(full))
+        finds = await examine(configured(empty))
+
+        async with database.transaction() as tx:
+            await tx.execute(text(f"DROP OWNED BY {name}"))
+            await tx.execute(text(f"DROP ROLE {name}"))
+
+    assert [each.mark for each in reads[:2]] == [Mark.BAD, Mark.OFF]
+    assert "the account may not write the table " in reads[0].text
+    assert "not tried" in reads[1].text
+    assert "the account may not make tables there. Grant the account" in finds[0].text
+
+
+def test_what_is_unwise_and_what_is_broken_is_told(tmp_path: Path) -> None:
+    config = Config.model_validate({"agents": {"folders": [str(tmp_path / "none")]}})
+    broken = Config.model_validate({"skills": {"folders": [str(tmp_path)]}})
+    (tmp_path / "bad.py").write_text("raise ValueError('no')")
+
+    found = told(config, ["A token stands in the file."])
+
+    assert [each.subject for each in found] == ["Config", "Agents"]
+    assert (
+        f"The folder {tmp_path}/none of agents is not there: make it, or change `agents.folders`."
+        in found[1].text
+    )
+    assert "bad.py" in told(broken, [])[0].text
+
+
+async def test_a_folder_for_files_that_cannot_be_made_is_bad(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    config = Config.model_validate(
+        {
+            "database": {"url": f"sqlite:///{tmp_path}/retinue.db"},
+            "workspaces": {"folder": f"{tmp_path}/file/files"},
+        }
+    )
+
+    found = await finding(config, "Files")
+
+    assert found.bad
+    assert f"`workspaces.folder`: {tmp_path}/file is a file" in found.text
 
 
 async def test_both_models_are_asked_only_when_that_is_wanted(tmp_path: Path) -> None:
@@ -271,6 +407,32 @@ async def test_mcp_servers_and_rest_services_are_connected_to_and_what_waits_is_
     assert "is not to be had (503)" in lines[3].text
     # It looks, and takes nothing over.
     assert kept.tool == "say"
+
+
+async def test_admins_read_reasons_and_the_log_says_nothing_twice(
+    tmp_path: Path, closed_port: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The text was for users: "cannot be reached now. Try again later, or go on without it."."""
+    address = f"http://127.0.0.1:{closed_port}"
+    config = Config.model_validate(
+        {
+            "database": {"url": f"postgresql://bot:hunter22@127.0.0.1:{closed_port}/retinue"},
+            "models": {"anthropic": {"api_key": KEY, "base_url": address}},
+            "calendar": {"calendars": {"team": {"url": f"{address}/dav/"}}},
+            "rest": {"services": {"api": {"document": f"{address}/openapi.json"}}},
+        }
+    )
+
+    found = await examine(config)
+
+    bad = {each.subject: each.text for each in found if each.bad}
+    assert set(bad) == {"Database", "Model", "Calendar", "REST"}
+    assert bad["Database"].endswith(
+        "Check host and port in `database.url`, and that the server runs."
+    )
+    assert all(str(closed_port) in text for text in bad.values())
+    assert "Try again" not in str(bad)
+    assert caplog.text == ""
 
 
 async def test_without_servers_and_services_nothing_is_said_of_them(sqlite_url: str) -> None:

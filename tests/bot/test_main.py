@@ -1,7 +1,11 @@
 """The command line, as a person meets it: in processes of its own, and through typer's runner."""
 
+import errno
+import itertools
+import json
 import logging
 import os
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -9,6 +13,7 @@ from pathlib import Path
 
 import pytest
 import typer
+from sqlalchemy.engine import make_url
 from typer.testing import CliRunner, Result
 
 from bot.__main__ import Commands, build
@@ -17,7 +22,7 @@ from db.database import hold
 from db.tables import SCHEMA_VERSION
 
 ROOT = Path(__file__).parents[2]
-COMMANDS = ("chat", "serve", "worker", "check", "migrate", "doctor")
+COMMANDS = ("chat", "ask", "serve", "worker", "check", "migrate", "doctor")
 SECRETS = {
     "ANTHROPIC_API_KEY": "the-first-key-of-mine",
     "OPENAI_API_KEY": "the-second-key-of-mine",
@@ -35,16 +40,17 @@ Invoke = Callable[..., Result]
 def run(tmp_path: Path) -> Run:
     """Runs Python in an empty folder, in an environment that says nothing about the bot."""
 
-    def start(*arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
+    def start(*arguments: str, piped: str = "", **environ: str) -> subprocess.CompletedProcess[str]:
         kept = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT), "PYTHONUTF8": "1"}
+        kept |= {"RETINUE_HOME": str(tmp_path)}
         return subprocess.run(
             [sys.executable, *arguments],
             cwd=tmp_path,
             env=kept | environ,
-            stdin=subprocess.DEVNULL,
+            input=piped,
             capture_output=True,
             text=True,
-            timeout=30,
+            timeout=120,
             check=False,
         )
 
@@ -210,7 +216,7 @@ def test_another_file_can_be_named_by_option_or_variable(run: Run, tmp_path: Pat
 def test_a_configuration_that_is_wrong_stops_every_command_with_a_sentence(
     invoke: Invoke, command: str
 ) -> None:
-    result = invoke(command, "agent: {nam: Rita}")
+    result = invoke(command, "agent: {nam: Rita}", *(["hello"] if command == "ask" else []))
 
     assert result.exit_code == 1
     assert "did you mean `name`?" in result.stderr
@@ -259,6 +265,82 @@ def test_what_only_a_change_of_the_configuration_helps_is_said_with_exit_code_2(
     assert "Traceback" not in result.output
     assert said in logged.stderr
     assert said in kept.read_text()
+
+
+UNUSABLE = {
+    "corrupt": "retinue.db: file is not a database. Put a backup in its place",
+    "folder": "retinue.db is a folder, not a file.",
+    "name": 'database "nowhere" does not exist. Create it',
+    "port": "connection refused. Check host and port in `database.url`",
+}
+
+
+@pytest.mark.parametrize(
+    ("command", "broken"),
+    [
+        *itertools.product(["chat -m hello", "ask hello", "migrate", "mcp list"], UNUSABLE),
+        # For the others it waits: `test_serve_process`.
+        *itertools.product(["serve"], ["corrupt", "name"]),
+    ],
+)
+def test_a_database_that_cannot_be_used_is_told_in_a_line(
+    request: pytest.FixtureRequest,
+    invoke: Invoke,
+    tmp_path: Path,
+    command: str,
+    broken: str,
+) -> None:
+    """A corrupt file printed 209 lines."""
+    said = UNUSABLE[broken]
+    url = f"sqlite:///{tmp_path}/retinue.db"
+    if broken == "corrupt":
+        (tmp_path / "retinue.db").write_bytes(b"SQLite format 3\0" + b"no" * 4000)
+    elif broken == "folder":
+        (tmp_path / "retinue.db").mkdir()
+    elif broken == "name":
+        server = make_url(request.getfixturevalue("postgres_server"))
+        url = server.set(database="nowhere").render_as_string(hide_password=False)
+    else:
+        url = "postgresql://bot:hunter22@127.0.0.1:1/retinue"
+    text = f"""
+database: {{url: '{url}'}}
+discord: {{token: some-token, api_url: 'http://127.0.0.1:1/api'}}
+mcp: {{servers: {{mail: {{command: [mail-server]}}}}}}
+"""
+
+    result = invoke(command, text)
+
+    assert result.exit_code == (2 if command == "serve" else 1)
+    assert said in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+    assert "hunter22" not in result.output
+
+
+def test_a_file_that_cannot_be_used_is_told_in_a_line() -> None:
+    def command() -> None:
+        raise PermissionError(errno.EACCES, "Permission denied", "data/files")
+
+    app = typer.Typer(cls=Commands)
+    app.command("one")(command)
+    app.command("two")(command)
+
+    result = CliRunner().invoke(app, ["one"])
+
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr == "data/files cannot be used: Permission denied.\n"
+
+
+def test_doctor_tells_what_is_unwise_in_the_file(invoke: Invoke, tmp_path: Path) -> None:
+    text = f"""
+access: {{admins: [nonsense]}}
+agents: {{folders: [{tmp_path}/none]}}
+database: {{url: 'sqlite:///{tmp_path}/retinue.db'}}
+"""
+
+    shown = invoke("doctor", text).output
+
+    assert "– Config     access.admins names “nonsense”, which matches nobody" in shown
+    assert "– Agents     The folder" in shown
 
 
 def test_migrate_makes_the_database_and_may_be_repeated(invoke: Invoke, tmp_path: Path) -> None:
@@ -359,3 +441,75 @@ def test_what_stops_a_command_is_said_without_traceback_or_secret(
     result = CliRunner().invoke(app, ["one"])
 
     assert (result.exit_code, result.stdout, result.stderr) == (code, "", said)
+
+
+LINES = "note: the cake\nis in the oven\nand the door is shut\n"
+
+
+@pytest.mark.parametrize("words", [["chat"], ["ask"]])
+def test_a_pipe_is_one_message(run: Run, tmp_path: Path, words: list[str]) -> None:
+    """`git diff | …` made a turn of each line."""
+    done = run("-m", "bot", *words, "--as", "alice", piped=LINES)
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("I made a note of it.")
+    with sqlite3.connect(tmp_path / "data/retinue.db") as database:
+        assert database.execute("SELECT count(*) FROM turns").fetchall() == [(1,)]
+
+
+def test_plain_lines_are_a_message_each(run: Run) -> None:
+    done = run("-m", "bot", "chat", "--plain", piped="note: cake\nnote: tea\n")
+
+    assert done.stdout.count("I made a note of it.") == 2
+
+
+@pytest.mark.parametrize("words", [["ask", "note:", "look"], ["chat", "-m", "note: look"]])
+def test_what_is_piped_in_follows_what_was_typed(run: Run, words: list[str]) -> None:
+    run("-m", "bot", *words, "--as", "alice", piped="at this\n")
+
+    done = run("-m", "bot", "ask", "--as", "alice", "search my notes for look")
+
+    assert r"look\n\nat this" in done.stdout
+
+
+def test_an_agent_that_is_asked_answers_with_its_result_alone(run: Run) -> None:
+    pace = {"RETINUE__MODELS__OFFLINE__PACE_SECONDS": "0.01"}
+    done = run("-m", "bot", "ask", "--agent", "explore", "--json", "look for tea", **pace)
+
+    found = json.loads(done.stdout)
+    assert (done.returncode, found["failed"], found["runs"][0]["status"]) == (0, False, "completed")
+    assert found["answer"].startswith("## For tea")
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (["ask"], 2, "Say what to ask, or pipe it in"),
+        (["ask", "--agent", "nobody", "hello"], 1, "There is no agent 'nobody'. There are: "),
+        (["ask", "/nothing"], 1, "There is no command /nothing."),
+        (["ask", "x" * 50_001], 1, "I read up to 50,000 at a time"),
+    ],
+)
+def test_what_cannot_be_asked_ends_with_a_sentence_and_a_code(
+    run: Run, words: list[str], code: int, said: str
+) -> None:
+    done = run("-m", "bot", *words)
+
+    assert (done.returncode, done.stdout) == (code, "")
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_model_that_cannot_be_reached_fails_what_was_asked(run: Run) -> None:
+    done = run(
+        "-m",
+        "bot",
+        "ask",
+        "hello",
+        ANTHROPIC_API_KEY="some-key",
+        ANTHROPIC_BASE_URL="http://127.0.0.1:1",
+        RETINUE__MODELS__RETRY__TOTAL_SECONDS="1",
+    )
+
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "⚠" in done.stderr

@@ -1,0 +1,124 @@
+"""What the commands share: the configuration and its folder, the log, and what is written."""
+
+import asyncio
+import getpass
+import logging
+import os
+import sys
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Any, TypeVar
+
+import typer
+
+from bot import home, logs
+from bot.config import FILE_VARIABLE, Config, locate
+from bot.config import load as config_of
+from bot.errors import BadRequestError, BotError, ConfigError
+
+log = logging.getLogger(__name__)
+
+Result = TypeVar("Result")
+
+#: The program's name in texts.
+FROM_SOURCE = "python -m bot"
+
+
+def program() -> str:
+    """Return how this program was started, for texts that name a command."""
+    return "retinue" if Path(sys.argv[0]).stem == "retinue" else FROM_SOURCE
+
+
+def enter(file: Path | None) -> tuple[Path | None, home.Home]:
+    """Enter the folder of the configuration and the data.
+
+    Returns:
+        The file to load, and the folder.
+    """
+    here = Path.cwd()
+    named = file is not None or bool(os.environ.get(FILE_VARIABLE))
+    found = home.find(os.environ, here, named=named)
+    if found.path == here:
+        return locate(file, os.environ), found
+    named_file = locate(file, os.environ) if named else None
+    # Relative paths begin elsewhere from now on.
+    absolute = named_file.absolute() if named_file else None
+    found.enter()
+    return locate(absolute, os.environ), found
+
+
+def load(file: Path | None) -> Config:
+    """Load the configuration, and keep its secrets out of the log."""
+    config = config_of(file, os.environ)
+    logs.keep_secret(config.secrets)
+    return config
+
+
+def prepare(file: Path | None, *, quiet: bool = False) -> Config:
+    """Load the configuration and begin the log.
+
+    Args:
+        file: The file to load.
+        quiet: Keep what is no warning off the terminal, where a person reads something else.
+    """
+    config = load(file)
+    settings = config.logging
+    level = settings.level
+    if quiet and settings.file is None and level in {"debug", "info"}:
+        level = "warning"
+    try:
+        logs.set_up(level=level, form=settings.form, file=settings.file)
+    except OSError as error:
+        raise ConfigError(
+            f"logging.file: {settings.file} cannot be written ({error.strerror}); name a file in a "
+            "folder that exists."
+        ) from None
+    return config
+
+
+def finish(work: Coroutine[Any, Any, Result], settings: Config) -> Result:
+    """Do the work of a command.
+
+    Raises:
+        ConfigError: The database cannot be used; the text is the reason and the next step.
+    """
+    try:
+        return asyncio.run(work)
+    except Exception as error:
+        from db.diagnosis import diagnosis  # noqa: PLC0415 - costs more than `check` in all
+
+        reason = diagnosis(error, settings.database)
+        if reason is None:
+            raise
+        log.debug("The database cannot be used", exc_info=error)
+        raise ConfigError(f"{settings.database.shown} cannot be used: {reason}") from None
+
+
+def explain(error: BotError) -> None:
+    """Write what went wrong to standard error."""
+    typer.echo(worded(str(error)), err=True)
+
+
+def name_of(given: str | None) -> str:
+    """Return the name that was given, or else the account's.
+
+    Raises:
+        BadRequestError: It is none.
+    """
+    try:
+        name = (getpass.getuser() if given is None else given).strip()
+    except (OSError, KeyError):
+        raise BadRequestError("This computer has no name for you: give one with --as.") from None
+    if not name.isprintable() or not 1 <= len(name) <= 64:
+        raise BadRequestError("A name has 1 to 64 printable characters: --as alice")
+    return name
+
+
+def say(text: str) -> None:
+    """Write a text to standard output."""
+    typer.echo(worded(text))
+
+
+def worded(text: str) -> str:
+    """Return a text without secrets, its commands as this program was started."""
+    return logs.without_secrets(text).replace(FROM_SOURCE, program())
