@@ -40,8 +40,12 @@ class Reach(StrEnum):
     READS_BEYOND = "reads_beyond"
     #: It changes only what belongs to the user, the place or the work, and can be undone.
     CHANGES_OWN = "changes_own"
-    #: It sends or changes something beyond the place, has work done later, or destroys what cannot
-    #: be restored. With foreign content in the prompt the user is asked before such a call.
+    #: It changes only what belongs to the user, the place or the work, but not all of that can be
+    #: undone afterwards: it destroys what cannot be restored, or drops former versions that can.
+    #: With foreign content in the prompt the user is asked before such a call.
+    DESTROYS = "destroys"
+    #: It sends or changes something beyond the place, or has work done later. With foreign content
+    #: in the prompt the user is asked before such a call.
     ACTS_BEYOND = "acts_beyond"
 
 
@@ -67,17 +71,20 @@ class ToolContext:
         call_id: The id of the call, unique within the work.
         message_id: Our id of the message that is being answered; empty in a run.
         run_id: The run that makes the call; `None` when the main agent does.
-        own_workspace: The run's files are kept apart from its person's.
+        own_workspace: The run in whose workspace the files are kept; empty for the user's.
         depth: 0 for the main agent, 1 for its runs.
         report: Moves the run card; does nothing for the main agent.
         ask: Asks the person of a run something and waits: (id of the call, question, options) →
             what the model is told.
         spent: Takes what the tool itself asked of a model, which is charged to the work.
+        background: Nobody waits for the work: the tool's requests to a model come after those of
+            users' turns.
         foreign: The prompt of the step that makes the call holds content that neither the user nor
             the bot wrote: pages, files, results, other users' messages.
         private: The prompt of the step that makes the call holds private material: files, notes,
             memories, calendars, personal services, other places.
         root_id: The id of the turn whose run makes the call; empty in the turn itself.
+        agreed: The user agreed to this call.
     """
 
     user: Identity
@@ -89,14 +96,21 @@ class ToolContext:
     run_id: str | None
     now: Clock
     depth: int = 0
-    own_workspace: bool = False
+    own_workspace: str = ""
     message_id: str = ""
     report: Callable[[str], Awaitable[None]] = _unheard
     ask: Callable[[str, str, Sequence[str]], Awaitable[str]] = _nobody
     spent: Callable[[Usage], None] = _uncounted
+    background: bool = False
     foreign: bool = False
     private: bool = False
     root_id: str = ""
+    agreed: bool = False
+
+    @property
+    def spares_former(self) -> bool:
+        """Whether the call must not push former versions out of the undo store."""
+        return self.foreign and not self.agreed
 
     @property
     def root(self) -> str:
@@ -110,6 +124,7 @@ class ToolContext:
 
 
 Prepare = Callable[[ToolContext, Json], Awaitable[tuple[Json, str]]]
+Check = Callable[[Json], object]
 ReachOf = Callable[[ToolContext, Json], Awaitable[Reach]]
 ReasonToAsk = Callable[[ToolContext, Json], Awaitable[str]]
 
@@ -136,6 +151,8 @@ class Tool:
             one that replaces another). It runs before the call, and must not change anything.
         reason_to_ask: Returns why the user must agree to one call, where that depends on the call;
             empty when they need not. It may raise `ToolError` to refuse the call.
+        check: Raises `ToolError` for arguments with which the call must fail, before a user is
+            asked about it. It changes nothing and does not wait.
     """
 
     name: str
@@ -154,6 +171,7 @@ class Tool:
     reach: Reach = Reach.ACTS_BEYOND
     reach_of: ReachOf | None = None
     reason_to_ask: ReasonToAsk | None = None
+    check: Check | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -217,11 +235,14 @@ def tool(  # noqa: PLR0913 - every declaration of a tool
         arguments = _arguments_of(function)
         tool_name = name or function.__name__
 
-        async def run(context: ToolContext, given: Json) -> str:
+        def validated(given: Json) -> BaseModel:
             try:
-                values = arguments.model_validate(given)
+                return arguments.model_validate(given)
             except ValidationError as error:
                 raise ToolError(_explain(tool_name, error)) from None
+
+        async def run(context: ToolContext, given: Json) -> str:
+            values = validated(given)
             return await function(
                 context, **{key: getattr(values, key) for key in arguments.model_fields}
             )
@@ -243,6 +264,7 @@ def tool(  # noqa: PLR0913 - every declaration of a tool
             reach=reach,
             reach_of=reach_of,
             reason_to_ask=reason_to_ask,
+            check=validated,
         )
 
     return decorate

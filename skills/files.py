@@ -6,6 +6,7 @@ from pydantic import Field
 
 from bot.agent import subjects
 from bot.changes import CAN_BE_UNDONE
+from bot.run_texts import counted
 from bot.values import Json
 from bot.workspaces import search
 from bot.workspaces.patterns import expression, path_pattern
@@ -79,7 +80,7 @@ def _file_write(workspaces: Workspaces) -> Tool:
         subjects=subjects.path("path"),
         foreign=False,
         private=False,
-        reach=Reach.ACTS_BEYOND,
+        reach=Reach.DESTROYS,
         reach_of=_reach_of(workspaces),
     )
     async def file_write(context: ToolContext, path: _Path, text: str) -> str:
@@ -103,7 +104,7 @@ def _file_edit(workspaces: Workspaces) -> Tool:
         subjects=subjects.path("path"),
         foreign=False,
         private=False,
-        reach=Reach.ACTS_BEYOND,
+        reach=Reach.DESTROYS,
         reach_of=_reach_of(workspaces),
     )
     async def file_edit(
@@ -236,7 +237,7 @@ def _reach_of(workspaces: Workspaces) -> ReachOf:
         except ToolError:
             # The call itself says what is wrong with the path.
             kept = True
-        return Reach.CHANGES_OWN if kept else Reach.ACTS_BEYOND
+        return Reach.CHANGES_OWN if kept else Reach.DESTROYS
 
     return reach_of
 
@@ -248,7 +249,7 @@ def _undo(written: Written) -> str:
 
 
 def _nothing(found: search.Found) -> str:
-    text = f"Nothing found in {found.looked:,} files."
+    text = f"Nothing found in {counted(found.looked, 'file')}."
     if found.too_large:
         text += f" {found.too_large:,} more are too large to look into."
     return text

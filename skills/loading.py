@@ -3,6 +3,7 @@
 One that is broken is reported and left out. Their code runs with the rights of the bot.
 """
 
+import asyncio
 import importlib
 import logging
 import re
@@ -14,11 +15,12 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TypeVar
 
-from bot.agent.sanitizer import one_line
+from bot.agent.sanitizer import escape_once, one_line
 from bot.disk import DiskReserve
 from bot.errors import BotError, ConfigError
 from bot.net.settings import FetchSettings
-from skills.base import Skill, Tool
+from bot.values import Json
+from skills.base import Skill, Tool, ToolContext, ToolError
 from skills.loading_dangers import dangers
 from skills.loading_files import built, built_from
 from skills.loading_shape import check_shape, in_the_way
@@ -31,6 +33,9 @@ log = logging.getLogger(__name__)
 GROUP = "retinue.skills"
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+
+#: Most of a result that is passed on to a model.
+MOST_CHARACTERS = 200_000
 
 Given = TypeVar("Given")
 
@@ -205,9 +210,36 @@ def _guarded(skill: Skill, origin: str) -> Skill:
     live, guide = skill.live, skill.guide
     return replace(
         skill,
-        live=live and partial(_asked, live, tuple[Tool, ...](), origin),
+        tools=tuple(map(_escaping, skill.tools)),
+        live=live and partial(_live, live, origin),
         guide=guide if isinstance(guide, str) else partial(_asked, guide, "", origin),
     )
+
+
+def _live(give: Callable[[], tuple[Tool, ...]], origin: str) -> tuple[Tool, ...]:
+    return tuple(map(_escaping, _asked(give, tuple[Tool, ...](), origin)))
+
+
+def _escaping(tool: Tool) -> Tool:
+    """Return a tool whose results and errors a model cannot take for our own words."""
+
+    async def run(context: ToolContext, given: Json) -> str:
+        try:
+            text = await tool.run(context, given)
+        except ToolError as error:
+            raise ToolError(escape_once(str(error), limit=MOST_CHARACTERS)) from error
+        if not isinstance(text, str):
+            return text
+        return await asyncio.to_thread(escape_once, text, limit=MOST_CHARACTERS)
+
+    def check(given: Json) -> None:
+        try:
+            if tool.check is not None:
+                tool.check(given)
+        except ToolError as error:
+            raise ToolError(escape_once(str(error), limit=MOST_CHARACTERS)) from error
+
+    return replace(tool, run=run, check=check)
 
 
 def _asked(give: Callable[[], Given], otherwise: Given, origin: str) -> Given:

@@ -149,13 +149,19 @@ def _recall(database: Database) -> Tool:
 
 
 def _forget(database: Database) -> Tool:
+    async def reach_of(context: ToolContext, _: Json) -> Reach:
+        async with database.snapshot() as tx:
+            has_room = await changes.has_room(tx, context.user.key, MemoryRestorer.kind)
+        return Reach.CHANGES_OWN if has_room else Reach.DESTROYS
+
     # Made twice it might delete a newer memory that was given the number in between.
     @tool(
         main_agent_only=True,
         effects=Effects.ONCE,
         foreign=False,
         private=False,
-        reach=Reach.CHANGES_OWN,
+        reach=Reach.DESTROYS,
+        reach_of=reach_of,
     )
     async def forget(context: ToolContext, number: _Number) -> str:
         """Forget a memory, when the person wants that."""
@@ -174,6 +180,7 @@ def _forget(database: Database) -> Tool:
                 before=_state(memory),
                 after=None,
                 now=context.now(),
+                drops=not context.spares_former,
             )
             await memories.remove(tx, user, number)
         return f"Memory {number} is forgotten. {CAN_BE_UNDONE}"

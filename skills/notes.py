@@ -134,13 +134,19 @@ def _note_read(database: Database) -> Tool:
 
 
 def _note_delete(database: Database) -> Tool:
+    async def reach_of(context: ToolContext, _: Json) -> Reach:
+        async with database.snapshot() as tx:
+            has_room = await changes.has_room(tx, context.user.key, NoteRestorer.kind)
+        return Reach.CHANGES_OWN if has_room else Reach.DESTROYS
+
     # Made twice it might delete a newer note that was given the number in between.
     @tool(
         main_agent_only=True,
         effects=Effects.ONCE,
         foreign=False,
         private=False,
-        reach=Reach.CHANGES_OWN,
+        reach=Reach.DESTROYS,
+        reach_of=reach_of,
     )
     async def note_delete(context: ToolContext, number: _Number) -> str:
         """Delete a note, when the person asks for it."""
@@ -159,6 +165,7 @@ def _note_delete(database: Database) -> Tool:
                 before=_state(note),
                 after=None,
                 now=context.now(),
+                drops=not context.spares_former,
             )
             await notes.remove(tx, user, number)
         return f"Note {number} is deleted. {CAN_BE_UNDONE}"

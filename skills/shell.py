@@ -56,7 +56,7 @@ def build(commands: Runner) -> Skill:
 
     async def reach_of(context: ToolContext, _: Json) -> Reach:
         kept = await commands.can_be_undone(context)
-        return Reach.CHANGES_OWN if kept else Reach.ACTS_BEYOND
+        return Reach.CHANGES_OWN if kept else Reach.DESTROYS
 
     @tool(
         effects=Effects.ONCE,
@@ -64,7 +64,7 @@ def build(commands: Runner) -> Skill:
         subjects=subjects.commands("command"),
         foreign=True,
         private=True,
-        reach=Reach.ACTS_BEYOND,
+        reach=Reach.DESTROYS,
         reach_of=reach_of,
     )
     async def shell(

@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Annotated
 
 from bot.agent.sanitizer import escape_for_model, one_line
+from bot.run_texts import status_text
 from bot.subagents.limits import spoken
 from bot.subagents.manager import SubagentManager
 from bot.subagents.records import Records
@@ -170,7 +171,8 @@ def _watching(records: Records) -> tuple[Tool, ...]:
     ) -> str:
         """Show what a run said and did, step by step."""
         found = await records.log(run_id, Caller.of(context), page=page)
-        head = f"Log of {_name(found.run)}, page {found.page} of {found.pages}:"
+        named = f"“{one_line(found.run.label, 60)}” ({short(found.run.id)})"
+        head = f"Log of {named}, page {found.page} of {found.pages}:"
         return escape_for_model("\n".join([head, *found.lines]))
 
     @tool(
@@ -188,7 +190,7 @@ def _watching(records: Records) -> tuple[Tool, ...]:
             "run_id": run.id,
             "label": run.label,
             "agent": run.agent,
-            "status": str(run.status),
+            "status": status_text(run.status, degraded=run.degraded).words,
             "tokens": run.tokens,
             "weighted_tokens": run.weighted_tokens,
             "token_budget": run.token_budget,
@@ -212,9 +214,8 @@ def _steering(manager: SubagentManager, records: Records) -> tuple[Tool, ...]:
         handle = str(arguments.get("run_id", ""))
         run = await records.find(handle, Caller.of(context), action="stop")
         if run.status.final:
-            raise ToolError(
-                f"{_name(run)} is over already ({run.status}); there is nothing to stop."
-            )
+            words = status_text(run.status, degraded=run.degraded).words
+            raise ToolError(f"{_name(run)} is over already ({words}); there is nothing to stop.")
         return {"run_id": run.id}, f"stop “{one_line(run.label, 60)}” ({short(run.id)})"
 
     async def the_message(context: ToolContext, arguments: Json) -> tuple[Json, str]:
@@ -279,7 +280,8 @@ def _name(run: Run) -> str:
 
 
 def _line(run: Run) -> str:
+    words = status_text(run.status, degraded=run.degraded).words
     return escape_for_model(
-        f"- {short(run.id)} #{run.number} “{one_line(run.label, 60)}” ({run.agent}): {run.status}, "
+        f"- {short(run.id)} #{run.number} “{one_line(run.label, 60)}” ({run.agent}): {words}, "
         f"{spoken(run.seconds_used)}, {run.weighted_tokens:,} of {run.token_budget:,} tokens"
     )

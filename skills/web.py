@@ -143,7 +143,10 @@ def _web_search(search: SearchProvider, policy: Policy, seconds: float) -> Tool:
             raise ToolError(
                 f"A query may have {MOST_QUERY_CHARACTERS} characters at most. Use fewer words."
             )
-        hits = (await search.search(asked, most=limit, spent=context.spent))[:limit]
+        found = await search.search(
+            asked, most=limit, spent=context.spent, background=context.background
+        )
+        hits = found[:limit]
         if not hits:
             return "Nothing was found. Try other words."
         await policy.learn(context, [hit.url for hit in hits])

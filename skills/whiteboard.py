@@ -2,17 +2,18 @@
 
 import asyncio
 import json
+from collections.abc import Awaitable, Callable
 from dataclasses import asdict
 from typing import Annotated, Protocol
 
 from bot.agent.sanitizer import escape_for_model, one_line, stored
 from bot.changes import CAN_BE_UNDONE
-from bot.errors import BadRequestError
+from bot.errors import BadRequestError, BotError
 from bot.values import Clock, Json, short
 from db import changes, whiteboard
 from db.database import Database, Transaction
 from db.whiteboard import MOST_CHARACTERS
-from skills.base import Effects, Reach, Skill, Tool, ToolContext, ToolError, tool
+from skills.base import Effects, Reach, ReachOf, Skill, Tool, ToolContext, ToolError, tool
 
 #: What a key that does not exist reads as.
 MISSING = "null"
@@ -74,12 +75,32 @@ class Boards:
             return "There was nothing under this key."
         return f"Deleted. {CAN_BE_UNDONE}" if kept else "Deleted."
 
+    async def reach(
+        self, context: ToolContext, board: str, key: str, *, after: str | None
+    ) -> Reach:
+        """Return the reach of a change: former values may be pushed out of the undo store."""
+        async with self._database.snapshot() as tx:
+            before = await self._replaced(tx, context, board, stored(key), after=after)
+            if before is None or await changes.has_room(
+                tx, context.user.key, WhiteboardRestorer.kind
+            ):
+                return Reach.CHANGES_OWN
+        return Reach.DESTROYS
+
+    async def _replaced(
+        self, tx: Transaction, context: ToolContext, board: str, key: str, *, after: str | None
+    ) -> whiteboard.Value | None:
+        """Return the value that a change replaces; a run's own values are its scratch paper."""
+        before = await whiteboard.value_of(tx, board, key)
+        if before is None or before.text == after or before.work_id == context.work_id:
+            return None
+        return before
+
     async def _keep(
         self, tx: Transaction, context: ToolContext, board: str, key: str, *, after: str | None
     ) -> bool:
-        """Keep a value that other work wrote; a run's own values are its scratch paper."""
-        before = await whiteboard.value_of(tx, board, key)
-        if before is None or before.text == after or before.work_id == context.work_id:
+        before = await self._replaced(tx, context, board, key, after=after)
+        if before is None:
             return False
         key = whiteboard.key_of(key)
         await changes.keep(
@@ -91,6 +112,7 @@ class Boards:
             before={"value": before.text},
             after=None if after is None else {"value": after},
             now=self._now(),
+            drops=not context.spares_former,
         )
         return True
 
@@ -144,12 +166,18 @@ def build_for_runs(database: Database, now: Clock) -> Skill:
     """Return the tools of a run for its own board. They are given to runs, not registered."""
     boards = Boards(database, now)
 
+    async def board_of(context: ToolContext, _: Json) -> str:
+        return _own(context)
+
+    reach_of = _reach_of(boards, board_of)
+
     @tool(
         effects=Effects.REPEATABLE,
         auto_approved=True,
         foreign=False,
         private=False,
-        reach=Reach.CHANGES_OWN,
+        reach=Reach.DESTROYS,
+        reach_of=reach_of,
     )
     async def whiteboard_write(context: ToolContext, key: str, value: _Value) -> str:
         """Put a text on the whiteboard that you share with whoever gave the task."""
@@ -171,7 +199,8 @@ def build_for_runs(database: Database, now: Clock) -> Skill:
         auto_approved=True,
         foreign=False,
         private=False,
-        reach=Reach.CHANGES_OWN,
+        reach=Reach.DESTROYS,
+        reach_of=reach_of,
     )
     async def whiteboard_delete(context: ToolContext, key: str) -> str:
         """Delete from the whiteboard."""
@@ -184,13 +213,19 @@ def build_for_main(database: Database, resolve: Resolve, now: Clock) -> Skill:
     """Return the main agent's tools for the boards of its person's runs."""
     boards = Boards(database, now)
 
+    async def board_of(context: ToolContext, given: Json) -> str:
+        return await resolve(context, given["run_id"])
+
+    reach_of = _reach_of(boards, board_of)
+
     @tool(
         main_agent_only=True,
         effects=Effects.REPEATABLE,
         auto_approved=True,
         foreign=False,
         private=False,
-        reach=Reach.CHANGES_OWN,
+        reach=Reach.DESTROYS,
+        reach_of=reach_of,
     )
     async def whiteboard_write(context: ToolContext, run_id: str, key: str, value: _Value) -> str:
         """Put a text on a run's whiteboard."""
@@ -226,7 +261,8 @@ def build_for_main(database: Database, resolve: Resolve, now: Clock) -> Skill:
         auto_approved=True,
         foreign=False,
         private=False,
-        reach=Reach.CHANGES_OWN,
+        reach=Reach.DESTROYS,
+        reach_of=reach_of,
     )
     async def whiteboard_delete(context: ToolContext, run_id: str, key: str) -> str:
         """Delete from a run's whiteboard."""
@@ -234,6 +270,20 @@ def build_for_main(database: Database, resolve: Resolve, now: Clock) -> Skill:
 
     tools = (whiteboard_write, whiteboard_read, whiteboard_list, whiteboard_delete)
     return _skill(tools, guide=GUIDE)
+
+
+def _reach_of(boards: Boards, board_of: Callable[[ToolContext, Json], Awaitable[str]]) -> ReachOf:
+    """Return the reach of writing and deleting, with the board that a call is about."""
+
+    async def reach_of(context: ToolContext, given: Json) -> Reach:
+        try:
+            board = await board_of(context, given)
+            return await boards.reach(context, board, given["key"], after=given.get("value"))
+        except BotError:
+            # The call itself says what is wrong with the run or the key.
+            return Reach.CHANGES_OWN
+
+    return reach_of
 
 
 def _skill(tools: tuple[Tool, ...], *, guide: str = "") -> Skill:

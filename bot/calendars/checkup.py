@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from bot.calendars.settings import CalendarSettings, CalendarsSettings
 from bot.errors import ToolError
-from bot.platforms.remarks import Remark
+from bot.platforms.remarks import Remark, reason_of
 
 if TYPE_CHECKING:
     import aiohttp
@@ -40,7 +40,8 @@ async def _look(
     try:
         found = await RemoteCalendar(name, settings, open_client, seconds=seconds).is_calendar()
     except ToolError as error:
-        return Remark(good=False, text=f"{name}: {error}")
+        text = f"{name}: {reason_of(error)}. Check `calendar.calendars.{name}`."
+        return Remark(good=False, text=text)
     if not found:
         text = (
             f"{name}: its server answers, but no calendar is there; "

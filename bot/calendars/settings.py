@@ -1,17 +1,23 @@
 """Which calendars there are, whose they are, and how their servers are asked."""
 
 import re
+from importlib.util import find_spec
 from typing import Annotated
 from urllib.parse import urlsplit
 
 from pydantic import Field, SecretStr, StringConstraints, field_validator, model_validator
 
+from bot.errors import ConfigError
 from bot.values import Settings
 
 NAME = re.compile(r"[a-z0-9]+(?:[_-][a-z0-9]+)*")
 MOST_NAME_CHARACTERS = 30
 
 _Person = Annotated[str, StringConstraints(pattern=r"^[a-z]+:[^\s:/]+(:[^\s:/]+)?$")]
+
+
+#: Libraries of the extra `calendar`.
+_LIBRARIES = ("caldav", "icalendar", "recurring_ical_events")
 
 
 class CalendarSettings(Settings):
@@ -80,3 +86,16 @@ class CalendarsSettings(Settings):
                     f"{MOST_NAME_CHARACTERS} of a-z and 0-9, with single - or _ between them"
                 )
         return value
+
+    def check_libraries(self) -> None:
+        """Check that the libraries for the calendars in use are installed.
+
+        Raises:
+            ConfigError: They are not.
+        """
+        used = any(each.enabled for each in self.calendars.values())
+        if used and not all(find_spec(name) for name in _LIBRARIES):
+            raise ConfigError(
+                "`calendar.calendars` needs libraries that are not installed: install the bot with "
+                "its extra, `pip install 'retinue[calendar]'`."
+            )

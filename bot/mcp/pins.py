@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from bot.mcp.tools import Offer
 from bot.values import Clock, Json
-from db import mcp_pins, workers
+from db import commands, mcp_pins, workers
 from db.database import Database
 from db.mcp_pins import Pin
 
@@ -78,7 +78,7 @@ class Pins:
         return [pin for pin in await self.known(server) if pin.waits]
 
     async def approve(
-        self, server: str, *, by: str, shown: Iterable[Pin] | None = None
+        self, server: str, *, by: str, shown: Iterable[Pin] | None = None, command_id: str = ""
     ) -> tuple[str, ...]:
         """Approve what waits, with a note for the record, and return the names of the tools.
 
@@ -87,10 +87,13 @@ class Pins:
             by: The key of whoever says so.
             shown: What the admin has seen: what changed again since then is not approved. `None`
                 for whatever waits.
+            command_id: The stored command that says so: it is not carried out again after a crash,
+                since other tools may wait by then. Empty for none.
         """
         pins = await self.waiting(server) if shown is None else list(shown)
         now, done = self._now(), []
         async with self._database.transaction() as tx:
+            await commands.apply(tx, command_id, now)
             for pin in pins:
                 if pin.server == server and await mcp_pins.approve(tx, pin, by=by, now=now):
                     done.append(pin.tool)

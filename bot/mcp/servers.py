@@ -6,10 +6,12 @@ import random
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 from bot.agent.sanitizer import LARGE, for_log
-from bot.errors import ToolError
+from bot.agent.schemas import check_arguments
+from bot.errors import DatabaseUnreachableError, ToolError
 from bot.mcp.pins import Pins
 from bot.mcp.settings import McpServerSettings, McpSettings
 from bot.mcp.tools import Offer, offers, result_text
@@ -34,6 +36,7 @@ class Pace:
         settled: A connection that lasted so long was a good one.
         list_pause: Between two looks at the list, whatever the server tells.
         list_every: So often the list is asked for, even if the server tells nothing.
+        first_look: The longest that work waits for the first list of tools, once per process.
         pins_every: So often the pins are looked at while a tool waits: another process may have
             approved it.
     """
@@ -43,6 +46,7 @@ class Pace:
     settled: float = 60.0
     list_pause: float = 5.0
     list_every: float = 300.0
+    first_look: float = 10.0
     pins_every: float = 2.0
 
 
@@ -80,6 +84,7 @@ class McpServer:
     Attributes:
         problem: Why it cannot be used, or not in full; empty when all is well.
         waiting: The tools that wait for an admin's approval, as the server calls them.
+        listed: It is connected and has given its list of tools.
     """
 
     def __init__(
@@ -95,6 +100,8 @@ class McpServer:
         self.settings = settings
         self.problem = "it is not connected yet"
         self.waiting: tuple[str, ...] = ()
+        self.listed = False
+        self._looked = asyncio.Event()
         self._pins = pins
         self._environ = environ
         self._pace = pace
@@ -102,7 +109,11 @@ class McpServer:
         self._offered: Mapping[str, Offer] = {}
         self._accepted: Mapping[str, Offer] = {}
         self._tools: tuple[Tool, ...] = ()
+        #: What is offered was compared with the pins.
+        self._reviewed = True
         self._stale = asyncio.Event()
+        #: Why it is away, as it was logged; empty while it is connected.
+        self._said = ""
         self._changed = asyncio.Condition()
 
     @property
@@ -120,6 +131,14 @@ class McpServer:
         async with self._changed:
             await self._changed.wait_for(lambda: holds(self))
 
+    async def first_look(self) -> None:
+        """Wait until the server has given its list of tools once, or nobody is to wait for it."""
+        await self._looked.wait()
+
+    def wait_no_longer(self) -> None:
+        """Let work begin without the tools of this server."""
+        self._looked.set()
+
     def look_again(self) -> None:
         """Have the list asked for soon."""
         self._stale.set()
@@ -135,13 +154,13 @@ class McpServer:
             except Exception as error:  # noqa: BLE001 - whatever a server does to us
                 reason = reason_of(error)
             finally:
-                self._link, self._accepted, self._tools = None, {}, ()
+                self._link, self._accepted, self._tools, self.listed = None, {}, (), False
             if loop.time() - begun >= self._pace.settled:
                 wait = self._pace.first_wait
             await self._tell(reason)
-            log.warning(
-                "The MCP server %s is away: %s. Next attempt in %.3g s", self.name, reason, wait
-            )
+            if reason != self._said:
+                self._said = reason
+                log.warning("The MCP server %s is away, it is tried again: %s", self.name, reason)
             # Many bots must not all come back at once.
             await asyncio.sleep(wait * random.uniform(0.8, 1.2))  # noqa: S311
             wait = min(wait * 2, self._pace.longest_wait)
@@ -150,6 +169,9 @@ class McpServer:
         self._stale.clear()
         async with connect(self.name, self.settings, self._environ, self.look_again) as link:
             self._link = link
+            if self._said:
+                log.info("The MCP server %s is back", self.name)
+                self._said = ""
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._listen(link), name=f"changes of {self.name}")
                 group.create_task(_until_ended(link), name=f"end of {self.name}")
@@ -176,18 +198,27 @@ class McpServer:
                 with suppress(TimeoutError):
                     async with asyncio.timeout(self._pace.pins_every):
                         await self._stale.wait()
-                if self.waiting:
+                if self.waiting or not self._reviewed:
                     await self._review(problems)
 
     async def _review(self, problems: list[str]) -> None:
-        reviewed = await self._pins.review(self.name, self._offered)
+        """Compare what is offered with the pins; while they are out of reach, later."""
+        self._reviewed = False
+        try:
+            reviewed = await self._pins.review(self.name, self._offered)
+        except DatabaseUnreachableError as error:
+            await self._tell(str(error))
+            return
+        self._reviewed = True
         self._accepted, self.waiting = reviewed.accepted, reviewed.waiting
         self._tools = tuple(self._tool(offer) for offer in reviewed.accepted.values())
+        self.listed = True
+        self._looked.set()
         found = list(problems)
         if self.waiting:
             found.append(
                 f"{', '.join(self.waiting)} changed or came later, and waits for an admin: "
-                "/retinue mcp, or python -m bot mcp list"
+                "!retinue mcp, or python -m bot mcp list"
             )
         await self._tell("; ".join(found))
 
@@ -218,6 +249,7 @@ class McpServer:
             reach=Reach.READS_BEYOND if raw in settings.read_only else Reach.ACTS_BEYOND,
             # What is said here says more than what the toolbox would.
             timeout_seconds=settings.timeout_seconds + GRACE,
+            check=partial(check_arguments, offer.name, offer.schema),
         )
 
     async def _call(self, offer: Offer, arguments: Json) -> str:
@@ -270,32 +302,50 @@ class McpServers:
     ) -> None:
         self.pins = pins
         self._tasks = tasks
+        self._pace = pace or Pace()
         self.servers: Mapping[str, McpServer] = {
-            name: McpServer(name, each, pins, environ=environ, pace=pace or Pace())
+            name: McpServer(name, each, pins, environ=environ, pace=self._pace)
             for name, each in settings.servers.items()
             if each.enabled
         }
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator["McpServers"]:
-        """Connect to all servers while the block runs; none is waited for."""
+        """Connect to all servers while the block runs; the start waits for none."""
         owners = [
             self._tasks.start(server.run(), name=f"MCP server {name}", fresh_context=True)
+            for name, server in self.servers.items()
+        ]
+        looks = [
+            self._tasks.later(
+                self._pace.first_look, server.wait_no_longer, name=f"first look at {name}"
+            )
             for name, server in self.servers.items()
         ]
         try:
             yield self
         finally:
-            for owner in owners:
-                owner.cancel()
+            for task in (*owners, *looks):
+                task.cancel()
             if owners:
-                await asyncio.wait(owners, timeout=CLOSE_SECONDS)
+                await asyncio.wait((*owners, *looks), timeout=CLOSE_SECONDS)
+
+    async def away(self, needs: Callable[[McpServer], bool]) -> tuple[str, ...]:
+        """Return the servers that some work needs and that are away, after the first look at each.
+
+        Args:
+            needs: Whether the work could use the tools of a server.
+        """
+        needed = [server for server in self.servers.values() if needs(server)]
+        for server in needed:
+            await server.first_look()
+        return tuple(server.name for server in needed if not server.listed)
 
     async def approve(
-        self, server: str, *, by: str, shown: Iterable[Pin] | None = None
+        self, server: str, *, by: str, shown: Iterable[Pin] | None = None, command_id: str = ""
     ) -> tuple[str, ...]:
         """Approve what waits of a server (see `Pins.approve`), and use it at once."""
-        done = await self.pins.approve(server, by=by, shown=shown)
+        done = await self.pins.approve(server, by=by, shown=shown, command_id=command_id)
         if server in self.servers:
             self.servers[server].look_again()
         return done

@@ -67,6 +67,11 @@ def name_for(server: str, raw_name: str) -> str:
     return f"{name[:room]}_{digest[:_HASH_CHARACTERS]}"
 
 
+def is_of(server: str, name: str) -> bool:
+    """Whether a name means all tools of a server, or one of them."""
+    return name == f"mcp__{server}" or name.startswith(f"mcp__{server}__")
+
+
 def offers(server: str, listed: Iterable[Json]) -> tuple[dict[str, Offer], list[str]]:
     """Return what can be used of a list of tools, by raw name, and what was wrong with the rest.
 

@@ -4,7 +4,7 @@ import asyncio
 
 from bot.agent.sanitizer import one_line
 from bot.errors import BotError
-from bot.platforms.remarks import Remark
+from bot.platforms.remarks import Remark, reason_of
 from bot.rest.documents import read_file
 from bot.rest.services import GRACE, OpenClient, RestService, described_by
 from bot.rest.settings import RestServiceSettings, RestSettings
@@ -30,7 +30,9 @@ async def _look(service: RestService) -> Remark:
         async with asyncio.timeout(settings.timeout_seconds + GRACE):
             await service.load()
     except BotError as error:
-        return Remark(good=False, text=f"{name} cannot be used. {error}")
+        reason = one_line(reason_of(error), MOST_CHARACTERS)
+        text = f"{name} cannot be used: {reason}. Check `rest.services.{name}`."
+        return Remark(good=False, text=text)
     except TimeoutError:
         return Remark(good=False, text=f"{name}: its document takes too long to read.")
     text = f"{name}: {_count(len(service.tools))}"

@@ -6,6 +6,7 @@ from urllib.parse import urljoin, urlsplit
 
 import yaml
 
+from bot.agent.documents import encodable
 from bot.errors import ConfigError
 
 MOST_BYTES = 5 * 1024 * 1024
@@ -35,7 +36,7 @@ def parsed(service: str, content: bytes) -> object:
         raise ConfigError(f"{complaint} of at most {MOST_BYTES // 1024**2} MB.")
     try:
         text = content.decode("utf-8-sig")
-        return json.loads(text)
+        return encodable(json.loads(text))
     except (UnicodeDecodeError, RecursionError):
         raise ConfigError(f"{complaint}.") from None
     except ValueError:
@@ -44,7 +45,7 @@ def parsed(service: str, content: bytes) -> object:
         _check_tokens(text, complaint)
         tree = yaml.load(text, Loader=_LOADER)  # noqa: S506 - both are safe ones
         # YAML knows dates and keys that are no texts; a schema does not.
-        return json.loads(json.dumps(tree, default=str))
+        return encodable(json.loads(json.dumps(tree, default=str)))
     except (yaml.YAMLError, RecursionError, ValueError, TypeError):
         raise ConfigError(f"{complaint}.") from None
 

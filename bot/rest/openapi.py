@@ -355,7 +355,12 @@ def _check_valid(schema: Json) -> None:
     # It takes 0.2 s to import, and most bots have no service.
     from jsonschema import Draft202012Validator, SchemaError  # noqa: PLC0415
 
-    if len(json.dumps(schema)) > MOST_SCHEMA_CHARACTERS:
+    try:
+        # Its bounds and examples go to the provider, which reads no `1e999`.
+        written = json.dumps(schema, allow_nan=False)
+    except ValueError:
+        raise ValueError("its schema holds a number that JSON does not have") from None
+    if len(written) > MOST_SCHEMA_CHARACTERS:
         raise ValueError(f"its arguments take more than {MOST_SCHEMA_CHARACTERS:,} characters")
     try:
         Draft202012Validator.check_schema(schema)

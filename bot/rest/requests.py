@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote, urlencode
 
+from bot.agent.documents import encodable, too_deep
 from bot.agent.sanitizer import one_line
 from bot.errors import ToolError
 from bot.rest.openapi import BODY, Operation, Parameter
@@ -30,6 +31,10 @@ def request_for(operation: Operation, arguments: Json) -> Request:
     Raises:
         ToolError: They do not fit; the text says how.
     """
+    if too_deep(arguments):
+        raise ToolError(f"{operation.name} was not called: its arguments are nested too deeply.")
+    # A lone surrogate fits no address and no body.
+    arguments = encodable(arguments)
     _check(operation, arguments)
     path, query, headers = operation.path, list[tuple[str, str]](), dict[str, str]()
     body: Any = None

@@ -6,6 +6,7 @@ import logging
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 from urllib.parse import quote, urlencode
@@ -165,6 +166,7 @@ class RestService:
             private=True,
             reach=Reach.READS_BEYOND if reads else Reach.ACTS_BEYOND,
             timeout_seconds=settings.timeout_seconds + GRACE,
+            check=partial(request_for, operation),
         )
 
     async def _call(self, operation: Operation, arguments: Json) -> str:

@@ -12,6 +12,7 @@ from bot.agent.plain import plain
 from bot.agent.sanitizer import one_line, stored
 from bot.changes import Cause
 from bot.errors import BadRequestError, LimitReachedError, NotFoundError
+from bot.run_texts import counted
 from bot.schedules import times
 from bot.schedules.settings import ScheduleSettings
 from bot.subagents.planning import label_for
@@ -197,8 +198,8 @@ class ScheduleBook:
         there = len(await schedules.alive(tx, user))
         if there >= self.settings.max_per_user:
             raise LimitReachedError(
-                f"You have {there} of {self.settings.max_per_user} schedules. Cancel one first "
-                "(schedule_list, schedule_cancel).",
+                f"You have {there} of {counted(self.settings.max_per_user, 'schedule')}. Cancel "
+                "one first (schedule_list, schedule_cancel).",
                 limit="schedules.max_per_user",
             )
 

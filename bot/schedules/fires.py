@@ -6,14 +6,15 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from bot.conversations.access import AccessSettings, check_may_talk
-from bot.errors import BotError, NotAllowedError
+from bot.errors import BotError, DatabaseUnreachableError, NotAllowedError
+from bot.run_texts import status_text
 from bot.schedules import times, wording
 from bot.schedules.settings import ScheduleSettings
 from bot.subagents.manager import SubagentManager
 from bot.subagents.requests import Caller, RunRequest
 from bot.values import Clock, Identity, Role, RunStatus, derived_run_id
 from db import conversations, outbox, schedules, users
-from db.database import Database, Transaction, is_connection_trouble
+from db.database import Database, Transaction
 from db.schedules import Ended, Fire, Schedule
 
 log = logging.getLogger(__name__)
@@ -65,6 +66,8 @@ class Fires:
     async def _fire(self, schedule: Schedule) -> None:
         try:
             fire = await self._claim(schedule)
+        except DatabaseUnreachableError:
+            raise
         except Exception:
             # One that cannot be claimed must not keep the others from firing.
             log.exception("Schedule %s could not be claimed", schedule.id)
@@ -87,10 +90,12 @@ class Fires:
         """Make a fire; what breaks on our side is tried again for a while."""
         try:
             await self._attempt(fire)
-        except Exception as error:
+        except DatabaseUnreachableError:
+            raise
+        except Exception:
             log.exception("A fire of schedule %s failed", fire.schedule.id)
             tried_for = self.now() - fire.created_at
-            if tried_for > GIVE_UP_AFTER and not is_connection_trouble(error):
+            if tried_for > GIVE_UP_AFTER:
                 await self._refuse(fire, OUR_FAULT)
 
     async def _attempt(self, fire: Fire) -> None:
@@ -111,9 +116,9 @@ class Fires:
         )
         try:
             spawned = await self.manager.spawn(request, await self._caller(fire, owner.identity))
+        except DatabaseUnreachableError:
+            raise
         except BotError as error:
-            if is_connection_trouble(error):
-                raise
             await self._refuse(fire, str(error))
             return
         await self._close(fire, "started", spawned.run.id)
@@ -176,7 +181,7 @@ class Fires:
             elif item.status is RunStatus.COMPLETED:
                 await schedules.succeeded(tx, item.fire.schedule.id)
             elif item.status not in _NEUTRAL:
-                reason = item.error or f"its run ended as {item.status}."
+                reason = item.error or f"its run ended: {status_text(item.status).words}."
                 keys = await self._failed(tx, item.fire.schedule, reason)
         for key in keys:
             self.announce(key)

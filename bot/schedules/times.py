@@ -137,8 +137,8 @@ def cron_of(said: str, *, least: timedelta) -> str:
     closest = _closest(parsed.minutes, parsed.hours)
     if closest < least:
         raise BadRequestError(
-            f"`{text}` fires every {closest.total_seconds() / 60:g} minutes at times; "
-            f"{least.total_seconds() / 60:g} is the least (`schedules.min_minutes_between`)."
+            f"`{text}` fires after {closest.total_seconds() / 60:g} min at times; "
+            f"{least.total_seconds() / 60:g} min is the least (`schedules.min_minutes_between`)."
         )
     if next(iter(parsed), None) is None:
         raise BadRequestError(f"`{text}` never comes: there is no such day.")

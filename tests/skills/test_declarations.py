@@ -10,6 +10,7 @@ import skills
 from skills.base import Effects, Reach, Tool, ToolContext, tool
 
 HERE, AWAY, OWN, ACTS = "READS_HERE", "READS_BEYOND", "CHANGES_OWN", "ACTS_BEYOND"
+DESTROYS = "DESTROYS"
 FOREIGN, PRIVATE = "foreign", "private"
 
 #: The reach of every tool in `skills/`, and what its results hold.
@@ -19,14 +20,14 @@ DECLARED = {
     "calendar_list": (AWAY, FOREIGN, PRIVATE),
     "current_time": (HERE,),
     "delegate_to_subagent": (OWN, FOREIGN, PRIVATE),
-    "file_edit": (ACTS,),
+    "file_edit": (DESTROYS,),
     "file_list": (HERE, FOREIGN, PRIVATE),
     "file_read": (HERE, FOREIGN, PRIVATE),
-    "file_write": (ACTS,),
-    "forget": (OWN,),
+    "file_write": (DESTROYS,),
+    "forget": (DESTROYS,),
     "glob": (HERE, FOREIGN, PRIVATE),
     "grep": (HERE, FOREIGN, PRIVATE),
-    "note_delete": (OWN,),
+    "note_delete": (DESTROYS,),
     "note_list": (AWAY, FOREIGN, PRIVATE),
     "note_read": (AWAY, FOREIGN, PRIVATE),
     "note_save": (OWN,),
@@ -45,16 +46,16 @@ DECLARED = {
     "sessions_send": (ACTS,),
     "sessions_spawn": (OWN,),
     "sessions_stop": (ACTS,),
-    "shell": (ACTS, FOREIGN, PRIVATE),
+    "shell": (DESTROYS, FOREIGN, PRIVATE),
     "skill_read": (HERE,),
     "todo_read": (HERE, FOREIGN, PRIVATE),
     "todo_write": (OWN,),
     "web_fetch": (AWAY, FOREIGN),
     "web_search": (AWAY, FOREIGN),
-    "whiteboard_delete": (OWN,),
+    "whiteboard_delete": (DESTROYS,),
     "whiteboard_list": (HERE, FOREIGN, PRIVATE),
     "whiteboard_read": (HERE, FOREIGN, PRIVATE),
-    "whiteboard_write": (OWN,),
+    "whiteboard_write": (DESTROYS,),
 }
 KEYWORDS = {"foreign", "private", "reach"}
 SKILLS = Path(skills.__file__).parent

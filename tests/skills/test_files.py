@@ -66,6 +66,17 @@ async def test_a_file_is_written_read_and_changed(files: Caller) -> None:
     assert await files.call("file_read", path="notes/other.md") == "notes/other.md is empty."
 
 
+async def test_what_resembles_a_key_survives_reading_and_writing_back(files: Caller) -> None:
+    text = "flask-jwt-extended==4.6.0\nask-sdk-dynamodb-persistence-adapter\n"
+    await files.call("file_write", path="requirements.txt", text=text)
+
+    read = body(await files.call("file_read", path="requirements.txt"))
+    await files.call("file_write", path="copy.txt", text=read)
+
+    assert read == text.strip()
+    assert body(await files.call("file_read", path="copy.txt")) == text.strip()
+
+
 async def test_nobody_sees_the_files_of_another(files: Caller, others_files: Caller) -> None:
     await files.call("file_write", path="secret.txt", text="needle")
 
@@ -375,9 +386,7 @@ async def test_arguments_out_of_bounds_are_explained(
         await files.call(tool, call_id=None, **arguments)
 
 
-@pytest.mark.parametrize(
-    ("size", "reach"), [(1_000, Reach.CHANGES_OWN), (80_000, Reach.ACTS_BEYOND)]
-)
+@pytest.mark.parametrize(("size", "reach"), [(1_000, Reach.CHANGES_OWN), (80_000, Reach.DESTROYS)])
 @pytest.mark.parametrize("name", ["file_write", "file_edit"])
 async def test_writing_over_a_file_asks_only_when_it_could_not_be_restored(
     tmp_path: Path, alice: Identity, clock: FakeClock, name: str, size: int, reach: Reach

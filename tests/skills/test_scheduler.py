@@ -75,7 +75,7 @@ async def test_the_same_call_made_again_plans_once(mine: Caller) -> None:
         ({"task": "x" * 10_001, "at": "in 1 hour"}, "A task may have 10,000 characters"),
         ({"task": "a"}, "either `at`, for once, or `cron`"),
         ({"task": "a", "at": "in 1 hour", "cron": "0 9 * * *"}, "either `at`, for once"),
-        ({"task": "a", "cron": "* * * * *"}, "fires every 1 minutes at times; 5 is the least"),
+        ({"task": "a", "cron": "* * * * *"}, "fires after 1 min at times; 5 min is the least"),
         ({"task": "a", "cron": "0 9 * * *", "timezone": "Mars"}, "There is no time zone 'Mars'"),
         ({"task": "a", "at": "2020-01-01 09:00"}, "is over"),
     ],
@@ -93,7 +93,7 @@ async def test_the_least_distance_is_a_setting(plans: Plans, alice: Identity) ->
     plans.settings = ScheduleSettings(min_minutes_between=60)
     await plans.plan(alice, cron="0 * * * *")
 
-    with pytest.raises(BadRequestError, match="60 is the least"):
+    with pytest.raises(BadRequestError, match="60 min is the least"):
         await plans.plan(alice, cron="0,59 * * * *")
 
 

@@ -70,7 +70,7 @@ async def test_it_asks_only_when_not_all_files_could_be_restored(
     sandbox.restorable = False
     second = await tool.reach_of(caller._context("call-1"), {"command": "rm -rf *"})
 
-    assert (first, second) == (Reach.CHANGES_OWN, Reach.ACTS_BEYOND)
+    assert (first, second) == (Reach.CHANGES_OWN, Reach.DESTROYS)
 
 
 def test_it_acts_on_the_world_and_has_time_enough(sandbox: FakeSandbox) -> None:

@@ -36,7 +36,10 @@ class FakeSearch:
         self.hits = hits
         self.asked: list[tuple[str, int]] = []
 
-    async def search(self, query: str, *, most: int, spent: Spent = uncounted) -> tuple[Hit, ...]:
+    async def search(
+        self, query: str, *, most: int, spent: Spent = uncounted, background: bool = False
+    ) -> tuple[Hit, ...]:
+        self.background = background
         self.asked.append((query, most))
         spent(COST)
         return self.hits
@@ -229,6 +232,16 @@ async def test_what_a_search_asked_of_a_model_is_told_to_the_work() -> None:
     await search.run(replace(caller_of_a_run(), spent=spent.append), {"query": "whales"})
 
     assert spent == [COST]
+
+
+@pytest.mark.parametrize("background", [False, True])
+async def test_a_search_counts_as_the_work_that_asks_for_it(*, background: bool) -> None:
+    fake = FakeSearch()
+    (search,) = build(None, fake).tools
+
+    await search.run(replace(caller_of_a_run(), background=background), {"query": "whales"})
+
+    assert fake.background is background
 
 
 async def test_a_search_that_finds_nothing_says_so(alice: Identity, clock: FakeClock) -> None:

@@ -71,8 +71,14 @@ class Agent:
         return (await self.call("web_fetch", url=url)).text
 
     def with_private_material(self, *, root_id: str = "") -> "Agent":
-        """Return the same agent, or a run of the turn, after private material was read."""
+        """Return the same agent, or one in work of its own, after private material was read."""
         return Agent(self.toolbox, replace(self.context, private=True, root_id=root_id), 1000)
+
+    def run(self, work_id: str) -> "Agent":
+        """Return a run that the turn started, after private material was read."""
+        root = self.context.work_id
+        context = replace(self.context, private=True, root_id=root, work_id=work_id)
+        return Agent(self.toolbox, context, 1000)
 
 
 @pytest.fixture
@@ -151,19 +157,17 @@ async def test_the_choice_of_known_addresses_gives_away_less_than_64_bits(
     await agent.fetch("http://a.example/links")
     before = len(there.asked)
     # Two runs that the turn started choose as well; they share its number of fetches.
-    agents = [
-        agent.with_private_material(),
-        agent.with_private_material(root_id="turn-1"),
-        agent.with_private_material(root_id="turn-1"),
-    ]
+    agents = [agent.with_private_material(), agent.run("run-1"), agent.run("run-2")]
 
     told = [
         await agents[number % 3].fetch(f"http://a.example/page{number}") for number in range(90)
     ]
 
     read = paths(there)[before:]
-    assert len(read) == MOST_FETCHES
-    assert sum("a page" in each for each in told) == MOST_FETCHES
+    assert (MOST_FETCHES, MOST_KNOWN) == (10, 64)
+    readers = [number % 3 for number, each in enumerate(told) if "a page" in each]
+    assert len(read) == len(readers) == MOST_FETCHES
+    assert set(readers) == {0, 1, 2}
     # The page itself is known too.
     could_be_chosen = [each for each in told if "stands in no message" not in each]
     assert len(could_be_chosen) <= MOST_KNOWN
@@ -209,13 +213,18 @@ async def test_redirects_stay_on_the_site_or_lead_to_a_known_address(
     there.pages["a.example/near"] = response(b"near", kind="text/plain")
     there.pages["a.example/page2"] = redirect("http://evil.example/far")
     there.pages["evil.example/far"] = response(b"far", kind="text/plain")
+    there.pages["a.example/page3"] = redirect("http://found.example/x")
+    there.pages["found.example/x"] = response(b"of another site", kind="text/plain")
     agent = make()
+    await agent.call("web_search", query="anything")
     await agent.fetch("http://a.example/links")
     private = agent.with_private_material()
 
     assert "near" in await private.fetch("http://a.example/page1")
     assert "redirects to another site" in await private.fetch("http://a.example/page2")
     assert "evil.example/far" not in paths(there)
+    # A search found where this one leads.
+    assert "of another site" in await private.fetch("http://a.example/page3")
     assert "far" in await agent.fetch("http://a.example/page2")
 
 

@@ -4,10 +4,14 @@ import asyncio
 from collections.abc import Iterable
 from typing import Any
 
+import pytest
+
+from bot.mcp import servers
+from bot.mcp.servers import Pace
 from bot.mcp.settings import McpSettings
 from bot.platforms.base import Confirmation
 from bot.rest.settings import RestSettings
-from bot.values import Json
+from bot.values import Json, RunStatus
 from tests.bot.mcp.things import odd_server
 from tests.fakes.anthropic_server import Reply
 from tests.fakes.rest_server import FakeRest, rest_server
@@ -124,3 +128,57 @@ async def test_a_request_that_needs_a_yes_is_made_when_it_comes(database_url: st
         assert not answer.failed
         assert fake.asked == ["/ask"]
         assert "canary" not in answer.text + question.text
+
+
+# -- right after a start ---------------------------------------------------------------------------
+
+
+async def test_the_first_turn_after_a_start_has_the_tools_of_the_servers(sqlite_url: str) -> None:
+    play = Play(main=[call("mcp__odd__fine", text="hi"), Reply(text="It said fine.")])
+    mcp = McpSettings.model_validate({"servers": {"odd": odd_server("odd")}})
+    async with stage(sqlite_url, play, mcp=mcp) as it:
+        await it.say(ALICE, "Ask the odd one")
+        await it.outlet.replied()
+
+    assert "mcp__odd__fine" in offered(play.asked[0])
+    assert said(play.asked[1]["messages"][-1]).endswith("fine")
+
+
+async def test_a_run_that_begins_or_resumes_after_a_start_has_them_too(sqlite_url: str) -> None:
+    play = Play(runs={"Look": [call("mcp__odd__fine"), Reply(text="It is fine.")]})
+    mcp = McpSettings.model_validate({"servers": {"odd": odd_server("odd", runs=["fine"])}})
+    async with stage(sqlite_url, play, mcp=mcp) as it:
+        await it.command(ALICE, "/subagents spawn Look")
+        run = await it.ended("Look", RunStatus.COMPLETED)
+
+    assert offered(play.asked[0]) == {"mcp__odd__fine"}
+    assert run.error is None
+
+
+async def test_what_is_missing_is_told_to_the_model_and_to_the_user_whose_run_lacked_it(
+    sqlite_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(servers, "Pace", lambda: Pace(first_look=0.0))
+    play = Play(
+        main=[Reply(text="Hello.")],
+        runs={
+            "Look": [call("mcp__odd__fine"), Reply(text="I could not look.")],
+            "Rest": [Reply(text="Rested.")],
+        },
+    )
+    mcp = McpSettings.model_validate({"servers": {"odd": odd_server("quits", runs=["fine"])}})
+    async with stage(sqlite_url, play, mcp=mcp) as it:
+        await it.say(ALICE, "Hello")
+        await it.outlet.replied()
+        of_main = said(play.asked[-1]["messages"][-1])
+        await it.command(ALICE, "/subagents spawn Look")
+        looked = await it.ended("Look", RunStatus.COMPLETED)
+        told = await it.outlet.announced(looked.id)
+        await it.command(ALICE, "/subagents spawn Rest")
+        rested = await it.ended("Rest", RunStatus.COMPLETED)
+
+    missing = "These MCP servers are not connected now: odd. Their tools are missing."
+    assert missing in of_main
+    assert all(missing in said(body["messages"][0]) for body in play.asked if is_run(body))
+    assert "It worked without these MCP servers, which were not connected: odd." in told.text
+    assert rested.error is None

@@ -1,10 +1,13 @@
 """Which calendars can be configured at all."""
 
+import sys
+
 import pytest
 from pydantic import ValidationError
 
 from bot.calendars.settings import CalendarsSettings
 from bot.config import Config
+from bot.errors import ConfigError
 from bot.values import Json
 
 URL = "https://host/calendars/bot/team/"
@@ -51,3 +54,14 @@ def test_people_are_named_as_elsewhere_and_the_password_is_kept_secret() -> None
     assert settings.calendars["team"].people == people
     assert "canary-word" in config.secrets
     assert "canary-word" not in repr(config)
+
+
+def test_calendars_without_their_libraries_are_told_with_what_to_install(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "caldav", None)
+
+    with pytest.raises(ConfigError, match=r"pip install 'retinue\[calendar\]'"):
+        configured().check_libraries()
+    configured(enabled=False).check_libraries()
+    CalendarsSettings().check_libraries()

@@ -10,12 +10,15 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from bot.errors import ToolError
+from bot.errors import DatabaseUnreachableError, ToolError
+from bot.mcp.pins import Pins, Reviewed
 from bot.mcp.servers import McpServer
-from skills.base import Effects
+from db.trouble import DISK_FULL
+from skills.base import Effects, Reach
 from tests.bot.mcp.things import ROOT, Bench, odd_server, sdk_server
 from tests.fakes.around import caller
 from tests.fakes.ports import free_port
@@ -61,6 +64,26 @@ def alive(pid: int) -> bool:
 
 
 # -- what works ------------------------------------------------------------------------------------
+
+
+async def test_tools_are_there_again_once_the_pins_can_be_read(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reviewing, fails = Pins.review, True
+
+    async def review(pins: Pins, *arguments: Any) -> Reviewed:
+        if fails:
+            raise DatabaseUnreachableError(DISK_FULL)
+        return await reviewing(pins, *arguments)
+
+    monkeypatch.setattr(Pins, "review", review)
+    server = await bench.open(fake=sdk_server())
+    away, connected = server.problem, server.connected
+    fails = False
+    await server.until(has_tools)
+
+    assert away == DISK_FULL
+    assert connected
 
 
 async def test_a_tool_of_a_program_is_called_and_what_it_says_is_marked_as_untrusted(
@@ -167,8 +190,14 @@ async def test_a_run_gets_only_what_the_configuration_names(bench: Bench) -> Non
     assert [tool.name for tool in of_runs] == ["mcp__fake__echo"]
     assert [tool.name for tool in asked_for] == ["mcp__fake__echo"]
     assert bench.tool("mcp__fake__die").needs_confirmation
+    check = bench.tool("mcp__fake__echo").check
+    assert check is not None
+    with pytest.raises(ToolError, match="is required"):
+        check({})
     assert bench.tool("mcp__fake__die").effects is Effects.ONCE
     assert bench.tool("mcp__fake__echo").effects is Effects.NONE
+    assert bench.tool("mcp__fake__die").reach is Reach.ACTS_BEYOND
+    assert bench.tool("mcp__fake__echo").reach is Reach.READS_BEYOND
 
 
 async def test_a_name_of_the_configuration_that_the_server_lacks_is_told(bench: Bench) -> None:
@@ -265,7 +294,7 @@ async def test_a_server_that_never_answers_is_given_up_and_tried_again(
 
     assert "timed out" in server.problem
     await bench.until(server, gone)
-    assert "Next attempt in" in caplog.text
+    assert "The MCP server odd is away, it is tried again: " in caplog.text
 
 
 async def test_a_program_that_quits_or_is_not_there_is_named(
@@ -368,7 +397,7 @@ async def test_a_tool_that_changes_is_dropped_at_once_even_for_who_has_it_alread
     assert bench.registry.tools_for(is_subagent=True) == ()
     with pytest.raises(ToolError, match="is no longer what it was"):
         await in_hand.run(caller(), {"text": "hi"})
-    assert "waits for an admin: /retinue mcp, or python -m bot mcp list" in server.problem
+    assert "waits for an admin: !retinue mcp, or python -m bot mcp list" in server.problem
     # What was allowed by name stays a name: a run that has it is resumed all the same.
     assert bench.registry.resolve(["mcp__fake__echo"]) == {"mcp__fake__echo"}
 

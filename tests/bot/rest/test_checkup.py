@@ -63,7 +63,7 @@ async def test_documents_that_cannot_be_had_are_told(fake: FakeRest, tmp_path: P
     )
 
     assert [each.good for each in (away, refused, broken, slow)] == [False] * 4
-    assert "cannot be reached now" in away.text
+    assert "away cannot be used: Cannot connect to host" in away.text
     assert "is not to be had (503)" in refused.text
     assert "neither JSON nor YAML" in broken.text
     assert "did not answer within 0.3 seconds" in slow.text

@@ -1,6 +1,7 @@
 """OpenAPI documents as tools: what is taken over, and what is left out and why."""
 
 import json
+from math import inf
 
 import pytest
 
@@ -220,6 +221,15 @@ def test_a_pattern_of_the_document_cannot_make_the_bot_compute_for_ever() -> Non
             "/x",
             "more than 24,000",
         ),
+        (
+            {
+                "parameters": [
+                    {"name": "q", "in": "query", "schema": {"type": "number", "maximum": inf}}
+                ]
+            },
+            "/x",
+            "a number that JSON does not have",
+        ),
     ],
 )
 def test_an_operation_that_cannot_be_made_is_left_out_and_told(
@@ -256,6 +266,11 @@ def test_what_is_no_such_document_says_so(tree: object) -> None:
 def test_what_is_neither_json_nor_yaml_says_so(content: bytes) -> None:
     with pytest.raises(ConfigError, match="neither JSON nor YAML"):
         parsed("s", content)
+
+
+@pytest.mark.parametrize("content", [b'{"a": "\\ud800 \\u0000"}', b'a: "\\ufffd \\0"'])
+def test_characters_that_are_none_end_no_request(content: bytes) -> None:
+    assert parsed("s", content) == {"a": "\ufffd \ufffd"}
 
 
 def test_yaml_is_read_too() -> None:

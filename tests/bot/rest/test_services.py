@@ -17,7 +17,7 @@ from bot.rest.settings import RestSettings
 from bot.tasks import Tasks
 from bot.values import Json
 from skills import rest
-from skills.base import Effects, Tool
+from skills.base import Effects, Reach, Tool
 from skills.registry import SkillRegistry
 from tests.fakes.around import caller
 from tests.fakes.rest_server import FakeRest, rest_server
@@ -94,6 +94,30 @@ async def test_a_request_by_hand_is_made_with_its_secrets(bench: Bench, fake: Fa
 
     assert fake.asked == [f"/api/of/a%2F..%2Fb?n=1&n=x+y&key={KEY}"]
     assert seen["method"] == "GET"
+
+
+async def test_a_lone_surrogate_is_sent_as_a_replacement(bench: Bench, fake: FakeRest) -> None:
+    request = get("/of/{city}", parameters={"city": {"type": "string"}, "n": {}}, query=["n"])
+    await bench.open(base=f"{fake.base}/api/", requests={"ask": request})
+
+    await bench.call("ask", city="a\ud800", n=["\udfff", {"\ud83d\ude00": "\0"}])
+
+    (asked,) = fake.asked
+    assert asked.startswith("/api/of/a%EF%BF%BD?n=%EF%BF%BD&n=")
+
+
+async def test_arguments_that_are_nested_too_deeply_are_refused(
+    bench: Bench, fake: FakeRest
+) -> None:
+    request = get("/of", parameters={"n": {}}, query=["n"])
+    await bench.open(base=f"{fake.base}/api/", requests={"ask": request})
+    deep: object = "x"
+    for _ in range(10_000):
+        deep = [deep]
+
+    with pytest.raises(ToolError, match="nested too deeply"):
+        await bench.call("ask", n=deep)
+    assert fake.asked == []
 
 
 async def test_no_secret_comes_back_or_stands_in_what_a_model_reads(
@@ -208,8 +232,14 @@ async def test_a_run_gets_only_what_the_configuration_names(bench: Bench, fake: 
 
     assert [tool.name for tool in of_runs] == ["rest__api__read"]
     assert bench.tool("send").needs_confirmation
+    check = bench.tool("send").check
+    assert check is not None
+    with pytest.raises(ToolError, match="was not called"):
+        check({"nothing": 1})
     assert bench.tool("read").effects is Effects.NONE
     assert bench.tool("write").effects is Effects.ONCE
+    assert bench.tool("read").reach is Reach.READS_BEYOND
+    assert bench.tool("write").reach is Reach.ACTS_BEYOND
 
 
 async def test_a_document_is_read_once_it_is_there(bench: Bench, fake: FakeRest) -> None:

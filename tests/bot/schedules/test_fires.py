@@ -267,7 +267,7 @@ async def test_a_fire_past_its_owners_limits_is_refused_and_the_owner_told(
     (item,) = await plans.told()
     assert len(plans.runs) == 1
     assert item.title == "🔴 Not started: schedule 2 “Two”"
-    assert "You have started 1 of 1 runs" in item.text
+    assert "You have started 1 of 1 run" in item.text
     assert [status for _, status in await plans.made()] == ["started", "refused"]
 
 

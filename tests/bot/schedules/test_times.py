@@ -114,10 +114,10 @@ def test_a_zone_that_there_is_not_is_refused(name: str) -> None:
 @pytest.mark.parametrize(
     ("said", "complaint"),
     [
-        ("*/4 * * * *", "fires every 4 minutes at times; 5 is the least"),
-        ("0,3 12 1 1 *", "every 3 minutes"),
+        ("*/4 * * * *", "fires after 4 min at times; 5 min is the least"),
+        ("0,3 12 1 1 *", "after 3 min"),
         ("58 23 * * *|2 0 * * *", "has five fields"),
-        ("58,2 0,23 * * *", "every 4 minutes"),
+        ("58,2 0,23 * * *", "after 4 min"),
         ("0 25 * * *", "Bad hour"),
         ("0 0 30 2 *", "Bad day-of-month"),
         ("0 0 */31 2 MON#5", "never comes"),
