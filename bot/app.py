@@ -1,11 +1,13 @@
 """The composition root: builds the parts, opens them in order, closes them in reverse."""
 
 import asyncio
+import gc
 import logging
 import os
 import secrets
 import signal
 import socket
+import sys
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import (
     AbstractAsyncContextManager,
@@ -20,17 +22,20 @@ from typing import Protocol
 from bot.agent.shelf import AGENTS, Shelf
 from bot.config import Config
 from bot.conversations.announcements import Announcements
-from bot.errors import ConfigError
+from bot.errors import BadRequestError, ConfigError
+from bot.logs import quiet
 from bot.models.catalog import Models
 from bot.parts import Parts
 from bot.platforms.base import Outlet
+from bot.platforms.terminal.once import OneMessage
 from bot.platforms.terminal.terminal import Terminal
 from bot.running import Bot
-from bot.serving import OpenPlatform, Services, enter, quiet
+from bot.serving import OpenPlatform, Services, enter
 from bot.signals import Signals
 from bot.tasks import Tasks
 from bot.values import Clock, Identity, utc_now
-from db.database import Database
+from db.database import Database, DatabaseSettings, is_connection_trouble
+from db.diagnosis import diagnosis, file_trouble
 from migrations.run import ensure_current
 from skills.base import Skill
 
@@ -119,8 +124,11 @@ async def open_database(config: Config) -> AsyncIterator[Database]:
     Raises:
         DatabaseBusyError: Another bot holds the SQLite file.
     """
-    async with Database.open(config.database, exclusive=True) as database:
-        await ensure_current(database, config.database)
+    async with AsyncExitStack() as stack:
+        with quiet("db.outage_log"):
+            opening = Database.open(config.database, exclusive=True)
+            database = await stack.enter_async_context(opening)
+            await ensure_current(database, config.database)
         yield database
 
 
@@ -149,7 +157,7 @@ async def open_bot(
         ConfigError: An agent or a skill is broken.
     """
     worker_id = f"{socket.gethostname()[:20]}-{os.getpid()}-{secrets.token_hex(4)}"
-    agents = Shelf([AGENTS, *(Path(folder) for folder in config.agents.folders)])
+    agents = _agents(config)
     for problem in agents.problems:
         log.warning("%s", problem)
     async with AsyncExitStack() as stack:
@@ -161,6 +169,10 @@ async def open_bot(
         parts = Parts(config, database, models, tasks, outlets, agents, worker_id, now)
         bot = await parts.build(stack, present, further_skills)
         yield bot
+
+
+def _agents(config: Config) -> Shelf:
+    return Shelf([AGENTS, *(Path(folder) for folder in config.agents.folders)])
 
 
 # -- the commands ----------------------------------------------------------------------------------
@@ -192,6 +204,49 @@ async def chat(config: Config, *, name: str, plain: bool | None) -> int:
         with Signals(signal.SIGTERM) as signals:
             await signals.unless_asked(terminal.intake.run(bot.orchestrator))
     return 0
+
+
+async def ask(config: Config, text: str, *, name: str, agent: str = "", as_json: bool) -> int:
+    """Send one message, write its answer to standard output, and return the exit code.
+
+    Args:
+        config: The configuration, which has been checked.
+        text: The message.
+        name: The user's name.
+        agent: The agent that does it as a run; empty for the main agent.
+        as_json: Write one JSON object in place of the answer.
+
+    Raises:
+        BadRequestError: There is no such agent.
+    """
+    if agent and agent not in (known := _agents(config).by_name):
+        raise BadRequestError(
+            f"There is no agent {agent!r}. There are: {', '.join(sorted(known))}."
+        )
+    here: list[Identity] = []
+
+    async def on_present(user: Identity) -> None:
+        here[:] = [user]
+
+    message = OneMessage(
+        text,
+        name=name,
+        agent=agent,
+        as_json=as_json,
+        on_present=on_present,
+        answers=sys.stdout,
+        notes=sys.stderr,
+    )
+    async with open_bot(
+        config,
+        {message.platform: message.outlet},
+        present=lambda: here[0] if here else None,
+    ) as bot:
+        with Signals(signal.SIGTERM) as signals:
+            await signals.unless_asked(message.run(bot.orchestrator))
+    if signals.asked.is_set():
+        return 128 + signal.SIGTERM
+    return int(message.failed)
 
 
 def _model_name(config: Config) -> str:
@@ -274,6 +329,7 @@ async def _run(
             if opened is None:
                 return
             bot, services = opened
+            _spare_collections()
             serving = asyncio.ensure_future(services.serve(bot, hears=hears))
             over = asyncio.ensure_future(signals.asked.wait())
             try:
@@ -288,6 +344,23 @@ async def _run(
                 serving.result()
 
 
+def _spare_collections() -> None:
+    """Take what lives as long as the process out of the collections of garbage.
+
+    Python puts a full collection off until what is new is a quarter of what is old. Beside all
+    modules that is 20 MB of garbage, and each full collection would look through all of them.
+    """
+    gc.collect()
+    gc.freeze()
+
+
+def _trouble(settings: DatabaseSettings, error: Exception) -> str | None:
+    """Return what is wrong with a database, where the error alone does not tell."""
+    if settings.is_sqlite and is_connection_trouble(error):
+        return file_trouble(settings)
+    return diagnosis(error, settings)
+
+
 async def _open(
     stack: AsyncExitStack,
     config: Config,
@@ -297,8 +370,13 @@ async def _open(
     hears: bool,
 ) -> tuple[Bot, Services]:
     """Open everything, however long what it needs is out of reach."""
-    with quiet("db.database"):
-        database = await enter(stack, partial(open_database, config), config.database.shown)
+    with quiet("db.outage_log"):
+        database = await enter(
+            stack,
+            partial(open_database, config),
+            config.database.shown,
+            trouble_of=partial(_trouble, config.database),
+        )
         ground = Ground(config, database, current)
         services = Services(
             {each.name: partial(each.open, ground, hears=hears) for each in platforms}

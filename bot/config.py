@@ -3,9 +3,10 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, Self
+from typing import Literal, Self, get_args
 
 from pydantic import Field, SecretStr, ValidationError, model_validator
+from pydantic.fields import FieldInfo
 
 from bot import document, interpolation, logs, open_secrets, problems
 from bot.agent.permissions import PermissionSettings
@@ -224,11 +225,22 @@ def remarks(path: Path | None, environ: Mapping[str, str]) -> list[str]:
     """
     file = locate(path, environ)
     read = document.read(_bytes(file)) if file else document.Document()
+    secret = tuple(
+        tuple(map(str, key)) for key, each in problems.all_keys(Config) if _is_secret(each)
+    )
+    keys = [
+        *open_secrets.found(read.tree, (*secret, *open_secrets.WARNED)),
+        *open_secrets.anywhere(read.tree),
+    ]
     return [
         f"{problems.name(key)} (line {read.lines[key]}) is a secret that stands in the file; "
         "write `${NAME}` in its place, and set that variable of the environment."
-        for key in open_secrets.found(read.tree, open_secrets.WARNED)
+        for key in dict.fromkeys(keys)
     ]
+
+
+def _is_secret(field: FieldInfo) -> bool:
+    return SecretStr in (field.annotation, *get_args(field.annotation))
 
 
 def _bytes(file: Path) -> bytes:
@@ -237,6 +249,9 @@ def _bytes(file: Path) -> bytes:
             return opened.read(document.MAX_BYTES + 1)
     except FileNotFoundError:
         raise ConfigError(f"There is no file {file}. Name another, or none at all.") from None
+    except PermissionError:
+        text = f"{file} cannot be read: Permission denied. Give this account the right to."
+        raise ConfigError(text) from None
     except OSError as error:
         raise ConfigError(f"{file} cannot be read: {error.strerror}.") from None
 

@@ -1,7 +1,9 @@
 """The disk reserve: the last part of a disk, which nobody's files get."""
 
 import os
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -40,6 +42,29 @@ class DiskReserve:
 
     settings: DiskSettings = field(default_factory=DiskSettings)
     folders: Sequence[Path] = ()
+    _promises: list[int] = field(default_factory=list, init=False, repr=False, compare=False)
+    _lock: threading.Lock = field(
+        default_factory=threading.Lock, init=False, repr=False, compare=False
+    )
+
+    @contextmanager
+    def promised(self, needed: int) -> Iterator[None]:
+        """Let something write so many bytes; what others ask for meanwhile has to fit beside them.
+
+        Nothing is asked for what needs no room.
+
+        Raises:
+            DiskFullError: A disk would have less left than its reserve.
+        """
+        with self._lock:
+            if needed:
+                self.check(needed)
+            self._promises.append(needed)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._promises.remove(needed)
 
     def check(self, needed: int = 0) -> None:
         """Let something pass that takes so many bytes; it blocks for some µs.
@@ -53,7 +78,7 @@ class DiskReserve:
             found = os.statvfs(there)
             share = self.settings.reserve_percent / 100
             reserve = min(self.settings.reserve_bytes, int(found.f_blocks * found.f_frsize * share))
-            if found.f_bavail * found.f_frsize - needed < reserve:
+            if found.f_bavail * found.f_frsize - needed - sum(self._promises) < reserve:
                 raise DiskFullError(
                     "The disk of this machine is nearly full. Its last "
                     f"{reserve / 1_000_000:,.0f} MB are kept free, and nothing new is stored until "

@@ -6,6 +6,7 @@ from math import isfinite
 
 import yaml
 
+from bot.agent.documents import MOST_NUMBER, encodable
 from bot.interpolation import Key, Tree
 
 MAX_BYTES = 1_000_000
@@ -142,10 +143,18 @@ class _Walk:
         try:
             value = self._constructor.construct_object(node)
         except (yaml.YAMLError, ValueError):
+            marked = str(node.tag).startswith("!")
             self._document.problems[key] = (
                 "begins with `!`, which has a meaning in YAML; put the value in quotes"
+                if marked
+                else "looks like a date or a number, and is none; put the value in quotes"
             )
             return None
+        if isinstance(value, str) and value != encodable(value):
+            self._document.problems[key] = "holds a character that is none (`\\0`, `\\ud800`)"
+            return None
+        if isinstance(value, int) and abs(value) >= MOST_NUMBER:
+            return str(node.value)
         if isinstance(value, float) and not isfinite(value):
             return str(node.value)
         # Dates and the like: no key takes one, so what was written is what is meant.

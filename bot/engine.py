@@ -11,15 +11,18 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, Self, cast
 
 from sqlalchemy import Engine as SyncEngine
-from sqlalchemy import create_engine, event
-from sqlalchemy.engine import make_url
+from sqlalchemy.exc import SQLAlchemyError
 
 from bot.engine_log import quieten
+from bot.engine_pool import THREADS, open_pool
+from bot.errors import DatabaseUnreachableError
 from bot.tasks import Tasks
+from db.trouble import reason_of
 
 log = logging.getLogger(__name__)
 
@@ -34,7 +37,8 @@ WORK_VERSION = "1"
 POLL_SECONDS = 0.1
 RARE_POLL_SECONDS = 1.0
 MAX_ATTEMPTS = 20
-THREADS = 8
+#: Ended work that is deleted from the engine's record in one transaction.
+FORGET_AT_ONCE = 200
 
 
 class Engine:
@@ -42,7 +46,12 @@ class Engine:
 
     One per process. Each kind of work is registered before the engine opens; each platform is a
     lane of its own, so that work only runs where its answers can be said.
+
+    Attributes:
+        file: The engine's own file; `None` on PostgreSQL.
     """
+
+    file: Path | None = None
 
     def __init__(
         self, kinds: dict[str, Work], tasks: Tasks, worker_id: str, shared: Sequence[str]
@@ -84,7 +93,9 @@ class Engine:
             at_once: The most work of one kind and lane that this process takes from the queue.
         """
         engine = cls(kinds, tasks, worker_id, shared)
-        database = _sync_engine(url)
+        database = open_pool(url)
+        if database.dialect.name == "sqlite":
+            engine.file = Path(database.url.database or "")
         await engine._prepare(database)
         try:
             # Inside, since a launch that breaks off halfway leaves the process's one engine behind.
@@ -204,7 +215,7 @@ class Engine:
             with SetWorkflowID(work_id):
                 await self._dbos.start_workflow_async(self._workflows[kind], work_id, lane)
 
-        await self._tasks.start(begin(), name=f"start {work_id}", fresh_context=True)
+        await self._library(begin, name=f"start {work_id}")
 
     async def submit(self, kind: str, work_id: str, lane: str) -> None:
         """Put work where every worker of that lane takes from. Twice is once."""
@@ -216,7 +227,7 @@ class Engine:
                     _queue(kind, lane), self._workflows[kind], work_id, lane
                 )
 
-        await self._tasks.start(enqueue(), name=f"submit {work_id}", fresh_context=True)
+        await self._library(enqueue, name=f"submit {work_id}")
 
     # -- watching --------------------------------------------------------------------------------
 
@@ -255,18 +266,36 @@ class Engine:
         await self.submit(kind, work_id, lane)
 
     async def _resume(self, queue: str, work_ids: list[str]) -> None:
-        resume = self._dbos.resume_workflows_async(work_ids, queue_name=queue)
-        await self._tasks.start(resume, name="resume", fresh_context=True)
+        resume = partial(self._dbos.resume_workflows_async, work_ids, queue_name=queue)
+        await self._library(resume, name="resume")
 
     async def _delete(self, work_ids: list[str]) -> None:
-        await self._tasks.start(
-            self._dbos.delete_workflows_async(work_ids), name="delete", fresh_context=True
-        )
+        await self._library(partial(self._dbos.delete_workflows_async, work_ids), name="delete")
 
     async def _list(self, **filters: Any) -> list[Any]:
-        listing = self._dbos.list_workflows_async(load_output=False, **filters)
-        found: list[Any] = await self._tasks.start(listing, name="list", fresh_context=True)
+        listing = partial(self._dbos.list_workflows_async, load_output=False, **filters)
+        found: list[Any] = await self._library(listing, name="list")
         return found
+
+    async def _library(self, call: Callable[[], Coroutine[Any, Any, Any]], *, name: str) -> Any:
+        """Make a call of the library, outside of any work.
+
+        It is made in the task: one that is cancelled before it begins leaves no coroutine behind.
+
+        Raises:
+            DatabaseUnreachableError: Its database is out of reach.
+        """
+
+        async def reached() -> Any:
+            try:
+                return await call()
+            except SQLAlchemyError as error:
+                reason = reason_of(error)
+                if reason is None:
+                    raise
+                raise DatabaseUnreachableError(reason) from error
+
+        return await self._tasks.start(reached(), name=name, fresh_context=True)
 
     async def take_over(self, alive: Sequence[str]) -> list[str]:
         """Queue again what processes left unfinished that are not among the living.
@@ -290,17 +319,21 @@ class Engine:
             await self._resume(queue, ids)
         return [item.workflow_id for item in left]
 
-    async def forget_before(self, moment: datetime) -> int:
-        """Delete what the engine remembers of work that ended before; return how much it was."""
+    async def forget_before(self, moment: datetime) -> bool:
+        """Delete some of what the engine remembers of work that ended before.
+
+        Returns:
+            Whether there may be more.
+        """
         ended = await self._list(
             completed_before=moment.isoformat(),
-            status=["SUCCESS", "ERROR", "CANCELLED"],
+            status=["SUCCESS", "ERROR", "CANCELLED", "MAX_RECOVERY_ATTEMPTS_EXCEEDED"],
             load_input=False,
-            limit=1000,
+            limit=FORGET_AT_ONCE,
         )
         if ended:
             await self._delete([item.workflow_id for item in ended])
-        return len(ended)
+        return len(ended) == FORGET_AT_ONCE
 
 
 def _lane_of(item: Any) -> str | None:
@@ -312,31 +345,6 @@ def _lane_of(item: Any) -> str | None:
 
 def _queue(kind: str, lane: str) -> str:
     return f"{kind}-{lane}"
-
-
-def _sync_engine(url: str) -> SyncEngine:
-    """Return the engine's own connection pool; the library works with synchronous drivers."""
-    parsed = make_url(url)
-    if parsed.get_backend_name() != "sqlite":
-        return create_engine(
-            parsed.set(drivername="postgresql+psycopg"),
-            pool_size=THREADS,
-            max_overflow=0,
-            pool_pre_ping=True,
-        )
-    path = Path(parsed.database or "").with_name("engine.db")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.touch(mode=0o600, exist_ok=True)
-    engine = create_engine(
-        f"sqlite:///{path}", connect_args={"check_same_thread": False, "timeout": 30}
-    )
-
-    @event.listens_for(engine, "connect")
-    def _prepare(connection: Any, _: object) -> None:
-        connection.execute("PRAGMA journal_mode=WAL")
-        connection.execute("PRAGMA synchronous=NORMAL")
-
-    return engine
 
 
 class _JsonSerializer:

@@ -2,11 +2,16 @@
 
 import logging
 
+from bot.errors import LeftError
+from db.trouble import reason_in, reason_of
+
 _EXPECTED = (
     "DBOSWorkflowCancelledError",
     "CancelledError",
     "is cancelled. Aborting",
     "Asyncio task cancelled for workflow",
+    # Its end was stored late, when the work had been given to another attempt already.
+    "is no longer owned by this execution",
     "console.dbos.dev",
     "for development and testing",
     "postgres database to verify existence",
@@ -15,17 +20,25 @@ _EXPECTED = (
     "Exception finding work for queue",
     "Exception encountered in queue thread",
     "Exception listing queues",
+    # With a traceback; the error itself is raised.
+    "DBOS failed to launch",
+    "Exception polling schedules",
     "Exception taking the",
     "Exception in background job",
 )
+#: The error of work whose end could not be stored since the engine closes; it is resumed later.
+_CLOSING = "System database accessed before DBOS was launched"
 
 
 class _NoTracebacks(logging.Filter):
-    """Drops what the library logs of cancellations and of what it need not see, and its advert."""
+    """Drops what the library logs of cancellations, outages and itself: see `_EXPECTED`."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         text = record.getMessage()
-        return not any(known in text for known in _EXPECTED)
+        error = record.exc_info[1] if record.exc_info else None
+        if reason_in(text) or isinstance(error, LeftError) or (error and reason_of(error)):
+            return False
+        return not any(known in text for known in _EXPECTED) and _CLOSING not in str(error)
 
 
 def quieten() -> None:

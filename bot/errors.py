@@ -47,7 +47,15 @@ class ToolError(BotError):
 
 
 class ModelError(BotError):
-    """The language model gave no usable answer, and asking again will not help."""
+    """The language model gave no usable answer, and asking again will not help.
+
+    Attributes:
+        charged: The provider was at work on the answer and may charge for it.
+    """
+
+    def __init__(self, text: str, *, charged: bool = False) -> None:
+        super().__init__(text)
+        self.charged = charged
 
 
 class ModelUnavailableError(ModelError):
@@ -55,11 +63,24 @@ class ModelUnavailableError(ModelError):
 
     Attributes:
         retry_after_seconds: The least time to wait, if the provider named one.
+        throttled: The provider refuses because it is asked too much.
     """
 
-    def __init__(self, text: str, *, retry_after_seconds: float | None = None) -> None:
-        super().__init__(text)
+    def __init__(
+        self,
+        text: str,
+        *,
+        retry_after_seconds: float | None = None,
+        throttled: bool = False,
+        charged: bool = False,
+    ) -> None:
+        super().__init__(text, charged=charged)
         self.retry_after_seconds = retry_after_seconds
+        self.throttled = throttled
+
+
+class ModelRefusedError(ModelError):
+    """The provider refuses this account or this model, whatever is asked; another may answer."""
 
 
 class ContextTooLongError(ModelError):

@@ -77,8 +77,8 @@ class RunProgress(RunEvent):
     """A run took a step, called a tool, or reported.
 
     Attributes:
-        part: `text` (a report), `step`, or `tool` when one is called, and then `tool_end` or
-            `error`.
+        part: `text` (a report), `step`, `waiting` (for a busy provider), or `tool` when one is
+            called, and then `tool_end` or `error`.
         tool: The tool that this is about; empty for none.
         call: Which call of it, within the run.
     """
@@ -100,6 +100,7 @@ class RunEnded(RunEvent):
 
     Attributes:
         stopped_by: The shown name of the admin who stopped it; empty for its owner.
+        degraded: It completed, but every tool call that it made was refused or failed.
     """
 
     status: RunStatus
@@ -108,6 +109,7 @@ class RunEnded(RunEvent):
     duration_seconds: float = 0.0
     error: str = ""
     stopped_by: str = ""
+    degraded: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -248,4 +250,17 @@ def log_event(event: RunEvent) -> None:
     if isinstance(event, SubAgentEvent) or event.name == "subagent.progress":
         return
     if log.isEnabledFor(level):
-        log.log(level, "%s %s", event.name, event.payload)
+        log.log(level, "%s", event.name, extra={"severity": str(event.severity), **_fields(event)})
+
+
+def _fields(event: RunEvent) -> dict[str, Any]:
+    """Return the payload of an event as plain fields of a log line, without empty ones."""
+    found: dict[str, Any] = {}
+    for name, value in event.payload.items():
+        parts = value.items() if isinstance(value, dict) else [("", value)]
+        found |= {f"{name}_{part}" if part else name: each for part, each in parts}
+    return {
+        name: str(value) if isinstance(value, StrEnum) else value
+        for name, value in found.items()
+        if value not in (None, "")
+    }

@@ -37,6 +37,7 @@ def take(config: Config) -> Inventory:
     Raises:
         ConfigError: With them the bot would not start.
     """
+    config.calendar.check_libraries()
     agents = Shelf([AGENTS, *(Path(folder) for folder in config.agents.folders)])
     folders = SkillFolders([Path(folder) for folder in config.agent_skills.folders])
     others = [*_stand_ins(config, agents)]

@@ -5,11 +5,11 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from sqlalchemy.engine import make_url
-from sqlalchemy.exc import DBAPIError
 
 from bot.agent.sanitizer import one_line
 from bot.config import Config
 from bot.errors import BadRequestError, ConfigError
+from bot.logs import quiet
 from bot.mcp import review
 from bot.mcp.pins import Pins
 from bot.mcp.settings import McpServerSettings
@@ -96,18 +96,15 @@ async def _opened(settings: DatabaseSettings) -> AsyncIterator[Pins | None]:
     if not _there(settings):
         yield None
         return
-    try:
-        async with Database.open(settings) as database:
-            if await current_version(database) != SCHEMA_VERSION:
-                raise ConfigError(
-                    f"{settings.shown} does not have the tables of this version: run `python -m "
-                    "bot migrate` first."
-                )
-            yield Pins(database, utc_now)
-    except DBAPIError as error:
-        raise ConfigError(
-            f"{settings.shown} cannot be used: `python -m bot doctor` says why."
-        ) from error
+    async with Database.open(settings) as database:
+        with quiet("db.outage_log"):
+            version = await current_version(database)
+        if version != SCHEMA_VERSION:
+            raise ConfigError(
+                f"{settings.shown} does not have the tables of this version: run `python -m "
+                "bot migrate` first."
+            )
+        yield Pins(database, utc_now)
 
 
 def _there(settings: DatabaseSettings) -> bool:

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 
 from bot.interpolation import Key, Tree, written
+from bot.key_formats import without_keys
 
 #: Where such a secret is refused; `*` is any key.
 REFUSED = (("rest", "services", "*", "headers", "*"), ("rest", "services", "*", "query", "*"))
@@ -30,6 +31,7 @@ _KEY = re.compile(
     r"|://[^/\s:@]*:[^/\s@]+@",
     re.IGNORECASE,
 )
+_PASSWORD = re.compile(r"://[^/\s:@]*:[^/\s@]+@")
 _LEAST_KEY_CHARACTERS = 20
 _SCHEME = re.compile(r"\s*(?:basic|bearer|digest|token|apikey)\s+\S", re.IGNORECASE)
 
@@ -39,6 +41,20 @@ def found(tree: Tree, places: tuple[tuple[str, ...], ...]) -> list[Key]:
     return [
         key for place in places for key, text in _texts(tree, place) if is_open(str(key[-1]), text)
     ]
+
+
+def anywhere(tree: Tree, above: Key = ()) -> Iterator[Key]:
+    """Give the keys of all texts that hold a key of a known format, or an address's password."""
+    if isinstance(tree, str):
+        literal = written(tree)[0]
+        if _PASSWORD.search(literal) or without_keys(literal, "") != literal:
+            yield above
+    elif isinstance(tree, dict):
+        for name, part in tree.items():
+            yield from anywhere(part, (*above, name))
+    elif isinstance(tree, list):
+        for index, part in enumerate(tree):
+            yield from anywhere(part, (*above, index))
 
 
 def is_open(name: str, text: str) -> bool:

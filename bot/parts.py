@@ -17,6 +17,7 @@ from bot.conversations.commands import Commands
 from bot.conversations.durable_commands import DurableCommands
 from bot.conversations.gaps import Gaps
 from bot.conversations.orchestrator import Orchestrator
+from bot.conversations.retention import Retention
 from bot.conversations.turn_context import TurnContext
 from bot.conversations.turns import Desk, Turns
 from bot.conversations.upkeep import Upkeep
@@ -111,7 +112,7 @@ class Parts:
         further_skills: Sequence[Skill],
     ) -> Bot:
         """Build everything above the database, and start its regular duties."""
-        await self.skillset.open(stack)
+        await self.skillset.open(stack, self.models)
         manager = self.wires.manager = self._manager()
         skills = self.skillset.build(manager, self.records)
         registry = self.wires.registry = SkillRegistry([*skills, *further_skills])
@@ -167,6 +168,7 @@ class Parts:
             attachments=self.config.attachments,
             gaps=self.gaps,
             acknowledge=self._acknowledge,
+            answered=self._answered,
             tell=self._tell,
             listen_for=timedelta(minutes=self.config.agent.listen_minutes),
             now=self.now,
@@ -225,9 +227,9 @@ class Parts:
         choice = self.models.choose(None, self.models.kept(chosen), self.models.main())
         return self.models.of(choice), choice.model
 
-    def _model_of(self, provider: str) -> Model:
+    def _model_of(self, provider: str, model: str) -> Model:
         found = next((name for name in PROVIDERS if name == provider), self.models.main().provider)
-        return self.models.of(Choice(found, ""))
+        return self.models.of(Choice(found, model))
 
     def _tools_of(self, run: Run) -> tuple[Tool, ...]:
         """Return what a run may call: its scope, and the tools that only runs have."""
@@ -268,6 +270,7 @@ class Parts:
             model_of=self._model_of,
             tools_of=self._tools_of,
             guide_of=self.skillset.guide_of,
+            servers_away=self.skillset.servers_away_for,
             turns=self.turns,
             asking=self._asking_desk(),
             permissions=self.config.permissions.permissions,
@@ -288,6 +291,7 @@ class Parts:
                 settings=config.agent,
                 agents=self.agents,
                 guides=lambda: [skill.guide_now for skill in self.wires.registry.skills],
+                servers_away=self.skillset.servers_away,
                 now=self.now,
             ),
             settings=config.agent,
@@ -298,6 +302,7 @@ class Parts:
             main=self._main,
             wake=self.wires.hooks().wake,
             announce=self.announcements.deliver_soon,
+            answered=self._answered,
             is_old=self.gaps.is_old,
             restarts=self.restarts,
             worker_id=self.worker_id,
@@ -326,7 +331,13 @@ class Parts:
             orchestrator=orchestrator,
             typed=orchestrator.commands,
             settings=self.config.subagents,
-            retention=self.config.retention,
+            retention=Retention(
+                database=self.database,
+                engine=engine,
+                settings=self.config.retention,
+                archive_after=timedelta(minutes=self.config.subagents.archive_ttl_minutes),
+                now=self.now,
+            ),
             tasks=self.tasks,
             present=present,
             stored_outcome=self.wires.runner.stored_outcome,
@@ -338,6 +349,11 @@ class Parts:
         outlet = self.outlets.get(place.platform)
         if outlet is not None:
             self.tasks.start(outlet.acknowledge(place), name="acknowledge")
+
+    def _answered(self, place: Place) -> None:
+        outlet = self.outlets.get(place.platform)
+        if outlet is not None:
+            self.tasks.start(outlet.answered(place), name="answered")
 
     def _tell(self, place: Place, user: Identity, text: str) -> None:
         outlet = self.outlets.get(place.platform)

@@ -2,12 +2,11 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import (
     AbstractAsyncContextManager,
     AsyncExitStack,
     asynccontextmanager,
-    contextmanager,
     suppress,
 )
 from typing import Protocol, TypeVar
@@ -20,18 +19,24 @@ from bot.platforms.base import Intake, Outlet
 from bot.platforms.pending import PendingOutlet
 from bot.running import Bot
 from bot.tasks import Tasks
-from db import workers
+from db import trouble, workers
 from db.database import is_connection_trouble
 
 log = logging.getLogger(__name__)
 
 Opened = TypeVar("Opened")
 
-FIRST_WAIT_SECONDS, LONGEST_WAIT_SECONDS = 0.5, 30.0
+FIRST_WAIT_SECONDS, LONGEST_WAIT_SECONDS = 0.5, 15.0
 #: An intake that worked for longer than this failed for a reason of its own: the wait begins anew.
 STABLE_SECONDS = 60.0
 #: How long one open platform waits for the first attempts of the others before work begins.
 FIRST_ATTEMPTS_SECONDS = 5.0
+
+
+_DISK_ADVICE = {
+    trouble.DISK_FULL: "Make room on its disk; it is tried again until there is some.",
+    trouble.DISK_ERROR: "Its disk may be full, or may not be written; it is tried again.",
+}
 
 
 class OpenPlatform(Protocol):
@@ -237,6 +242,7 @@ async def enter(
     *,
     patient: bool = False,
     failed: Callable[[], None] = lambda: None,
+    trouble_of: Callable[[Exception], str | None] = lambda _: None,
 ) -> Opened:
     """Open something; while it is out of reach, again, and log it when that changes.
 
@@ -246,6 +252,7 @@ async def enter(
         name: For the log.
         patient: Try again after every error but a wrong configuration.
         failed: Called after each attempt in vain.
+        trouble_of: Says what is wrong, where that is known better than the error tells.
 
     Raises:
         BotError: It is there, and cannot be used.
@@ -257,10 +264,10 @@ async def enter(
         except Exception as error:
             known = isinstance(error, PlatformUnreachableError) or is_connection_trouble(error)
             if not known and isinstance(error, DBAPIError):
-                raise _unusable(name, error) from error
+                raise _unusable(name, error, trouble_of(error)) from error
             if not known and (isinstance(error, ConfigError) or not patient):
                 raise
-            reason = logs.without_secrets(str(error.__cause__ or error))
+            reason = logs.without_secrets(trouble_of(error) or _reason(error))
             if reason != said:
                 shown = None if known else error
                 log.warning("%s is out of reach; waiting for it: %s", name, reason, exc_info=shown)
@@ -274,21 +281,21 @@ async def enter(
         wait = min(LONGEST_WAIT_SECONDS, wait * 2)
 
 
-def _unusable(name: str, error: DBAPIError) -> ConfigError:
+def _reason(error: Exception) -> str:
+    """Return why something is out of reach, and what an admin can do about a disk."""
+    cause = error.__cause__ or error
+    # Less what SQLAlchemy adds.
+    words = str(cause.orig if isinstance(cause, DBAPIError) else cause)
+    advice = _DISK_ADVICE.get(trouble.reason_of(error) or "")
+    return words if advice is None else f"{words}. {advice}"
+
+
+def _unusable(name: str, error: DBAPIError, trouble: str | None) -> ConfigError:
     """Return what to say when the database answers, and will not have us."""
+    if trouble is not None:
+        return ConfigError(f"{name} cannot be used: {trouble}")
     said = str(error.orig).partition("\n")[0].rpartition(">: ")[2].rstrip(".")
     return ConfigError(
         f"{name} cannot be used: {logs.without_secrets(said)}. Check `database.url`; "
         "`python -m bot doctor` says more."
     )
-
-
-@contextmanager
-def quiet(name: str) -> Iterator[None]:
-    """Keep a logger from telling of every try: what changes is logged here, once."""
-    logger = logging.getLogger(name)
-    logger.disabled = True
-    try:
-        yield
-    finally:
-        logger.disabled = False

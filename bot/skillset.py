@@ -17,7 +17,9 @@ from bot.config import Config
 from bot.conversations.mcp_commands import McpCommands
 from bot.conversations.undo import Undo
 from bot.mcp.pins import Pins
-from bot.mcp.servers import McpServers
+from bot.mcp.servers import McpServer, McpServers
+from bot.mcp.tools import is_of, name_for
+from bot.models.catalog import Models
 from bot.net.addresses import AnyAddress
 from bot.net.guard import open_guarded
 from bot.net.web import Web
@@ -40,6 +42,7 @@ from bot.wires import Wires
 from bot.workspaces.workspaces import Workspaces
 from db.changes import Restorer
 from db.database import Database
+from db.runs import Run
 from skills import (
     agent_skills,
     calendar,
@@ -107,17 +110,19 @@ class Skillset:
         self._dropped_at: datetime | None = None
         self._search: SearchProvider | None = None
 
-    async def open(self, stack: AsyncExitStack) -> None:
+    async def open(self, stack: AsyncExitStack, models: Models) -> None:
         """Open what is needed, for as long as the stack lasts."""
         await stack.enter_async_context(self._mcp.running())
         await stack.enter_async_context(self._rest.running())
-        self._search = await stack.enter_async_context(self._open_search())
+        self._search = await stack.enter_async_context(self._open_search(models))
         await self._open_sandbox(stack)
 
-    def _open_search(self) -> AbstractAsyncContextManager[SearchProvider | None]:
-        models = self._config.models
+    def _open_search(self, models: Models) -> AbstractAsyncContextManager[SearchProvider | None]:
+        settings = self._config.models
         claude = Claude(
-            settings=models.anthropic, retry=models.retry, answers=models.chosen == "anthropic"
+            settings=settings.anthropic,
+            patience=models.patience("anthropic"),
+            answers=settings.chosen == "anthropic",
         )
         return open_provider(self._config.search, self._config.fetch, claude)
 
@@ -136,6 +141,29 @@ class Skillset:
     def mcp_commands(self) -> McpCommands | None:
         """What admins may ask about MCP servers, where there are any."""
         return McpCommands(self._mcp) if self._mcp.servers else None
+
+    async def servers_away(self) -> tuple[str, ...]:
+        """Return the MCP servers that are away and whose tools users may have."""
+        return await self._mcp.away(self._is_offered)
+
+    async def servers_away_for(self, run: Run) -> tuple[str, ...]:
+        """Return the MCP servers that are away and whose tools a run may use."""
+        allowed = run.allowed_tools
+
+        def may_use(server: McpServer) -> bool:
+            named = allowed is None or any(is_of(server.name, name) for name in allowed)
+            return bool(server.settings.runs) and named and self._is_offered(server)
+
+        return await self._mcp.away(may_use)
+
+    def _is_offered(self, server: McpServer) -> bool:
+        """Return True if the permissions of the configuration leave any tool of a server.
+
+        The tools of a server that is away are known only where the configuration names them.
+        """
+        permissions = self._config.permissions.permissions
+        names = ("any",) if server.settings.tools is None else server.settings.tools
+        return any(permissions.offers(name_for(server.name, name)) for name in names)
 
     @property
     def undo(self) -> Undo:
@@ -201,6 +229,7 @@ class Skillset:
         return [agent_skills.build(self.agent_skills, page_characters=page)]
 
     def _of_calendars(self) -> list[Skill]:
+        self._config.calendar.check_libraries()
         calendars = Calendars(
             self._config.calendar,
             zone=ZoneInfo(self._config.agent.timezone),

@@ -6,6 +6,8 @@ import logging
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+from bot.errors import DatabaseUnreachableError, LeftError
+
 log = logging.getLogger(__name__)
 
 
@@ -34,19 +36,23 @@ class Tasks:
         task.add_done_callback(self._ended)
         return task
 
-    def later(self, seconds: float, action: Callable[[], None], *, name: str) -> None:
-        """Call `action` once after so long, unless everything is closed before."""
+    def later(self, seconds: float, action: Callable[[], None], *, name: str) -> asyncio.Task[Any]:
+        """Call `action` once after so long, unless it is cancelled or all is closed before."""
 
         async def wait() -> None:
             await asyncio.sleep(seconds)
             action()
 
-        self.start(wait(), name=name)
+        return self.start(wait(), name=name)
 
     def _ended(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
-        if not task.cancelled() and task.exception() is not None:
-            log.error("The task %s failed", task.get_name(), exc_info=task.exception())
+        error = None if task.cancelled() else task.exception()
+        if isinstance(error, DatabaseUnreachableError | LeftError):
+            # The outage is logged once, where it is noticed.
+            log.debug("The task %s did not reach the database", task.get_name())
+        elif error is not None:
+            log.error("The task %s failed", task.get_name(), exc_info=error)
 
     def __len__(self) -> int:
         return len(self._tasks)

@@ -125,6 +125,11 @@ class RunStatus(StrEnum):
         """Whether the run is over."""
         return self not in UNFINISHED
 
+    @property
+    def resumable(self) -> bool:
+        """Whether a new run may continue a run that ended so: it ended and did not complete."""
+        return self.final and self is not RunStatus.COMPLETED
+
 
 UNFINISHED = frozenset(
     {

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from itertools import islice
 
 from bot.net.base import WebError
 from bot.net.urls import checked
@@ -10,6 +11,7 @@ from bot.net.urls import checked
 #: Addresses that a turn with all its runs may choose from after private material, and how many of
 #: them it may read: 64 to the power of 10 is 60 bits, the most that the choice can give away.
 MOST_KNOWN, MOST_FETCHES = 64, 10
+MOST_LOOKED_AT = 1_000
 
 _ADDRESS = re.compile(r"https?://[^\s<>\"'`|\\^{}]+", re.IGNORECASE)
 #: A host without a scheme, as users write it: `example.com/page`.
@@ -62,8 +64,16 @@ def _without_punctuation(address: str) -> str:
 
 
 def merged(known: Iterable[str], more: Iterable[str]) -> list[str]:
-    """Return the first `MOST_KNOWN` different addresses of both, in order."""
-    return list(dict.fromkeys([*known, *more]))[:MOST_KNOWN]
+    """Return the first `MOST_KNOWN` different addresses of both, in order.
+
+    Of `more` only the first `MOST_LOOKED_AT` count: a page may have links without end.
+    """
+    found = dict.fromkeys(known)
+    for address in islice(more, MOST_LOOKED_AT):
+        if len(found) >= MOST_KNOWN:
+            break
+        found[address] = None
+    return list(found)[:MOST_KNOWN]
 
 
 def same_site(one: str, other: str) -> bool:

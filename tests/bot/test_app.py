@@ -180,7 +180,9 @@ async def test_two_platforms_are_heard_and_answered_by_one_bot(sqlite_url: str) 
 async def test_a_database_that_will_not_have_us_is_said_in_a_sentence(postgres_url: str) -> None:
     missing = postgres_url.replace("/test_", "/nowhere_to_be_found_")
 
-    with pytest.raises(ConfigError, match=r'database "nowhere_to_be_found.*doctor'):
+    with pytest.raises(
+        ConfigError, match=r'database "nowhere_to_be_found.*Create it on the server'
+    ):
         await serve(configured(missing), [Stub().entry])
 
 
@@ -333,10 +335,10 @@ class LateOutlet(FakeOutlet):
 class LateReply(FakeReply):
     """A reply of that outlet."""
 
-    async def finish(self, text: str) -> Delivered:
+    async def finish(self, text: str, *, failed: bool = False) -> Delivered:
         end()
         await asyncio.sleep(2)
-        return await super().finish(text)
+        return await super().finish(text, failed=failed)
 
 
 async def test_a_reply_whose_last_words_are_being_said_is_said_to_its_end_and_once(

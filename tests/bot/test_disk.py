@@ -40,6 +40,22 @@ def test_the_smaller_of_both_numbers_counts(tmp_path: Path) -> None:
         reserve_on(tmp_path, reserve_bytes=0).check(needed=free + 10**9)
 
 
+def test_two_that_write_at_once_do_not_get_the_same_room(tmp_path: Path) -> None:
+    found = os.statvfs(tmp_path)
+    room = found.f_bavail * found.f_frsize * 2 // 3
+    reserve = reserve_on(tmp_path, reserve_bytes=0)
+
+    with (
+        reserve.promised(room),
+        reserve.promised(0),
+        pytest.raises(DiskFullError),
+        reserve.promised(room),
+    ):
+        pass
+    with reserve.promised(room):
+        pass
+
+
 def test_the_reserve_is_a_gigabyte_or_five_percent() -> None:
     assert DiskSettings() == DiskSettings(reserve_bytes=1_000_000_000, reserve_percent=5)
 

@@ -63,6 +63,23 @@ def test_a_file_beyond_the_bounds_is_refused(raw: bytes, reason: str) -> None:
     assert reason in read(raw).problems[()]
 
 
+@pytest.mark.parametrize(
+    ("raw", "advice"),
+    [
+        (b"a: !x y", "begins with `!`"),
+        (b"a: 2026-99-99", "looks like a date or a number"),
+        (b"a: " + b"9" * 5000, "looks like a date or a number"),
+        (b'a: "\\0"', "holds a character that is none"),
+        (b'a: "\\ud800"', "holds a character that is none"),
+    ],
+)
+def test_a_value_that_cannot_be_used_is_answered_with_what_to_do(raw: bytes, advice: str) -> None:
+    document = read(raw)
+
+    assert advice in document.problems["a",]
+    assert document.tree == {"a": None}
+
+
 def test_a_few_lines_of_aliases_cannot_stand_for_millions_of_values() -> None:
     lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x]"]
     lines += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]" for i in range(1, 9)]
@@ -114,7 +131,11 @@ def test_a_variable_holds_a_list_or_a_section_when_it_looks_like_one() -> None:
     assert value_of("a: b") == "a: b"
 
 
-@given(st.text() | st.integers() | st.booleans() | st.none() | st.lists(st.text(), max_size=3))
+TEXTS = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]))
+NUMBERS = st.integers(-(2**64) + 1, 2**64 - 1)
+
+
+@given(TEXTS | NUMBERS | st.booleans() | st.none() | st.lists(TEXTS, max_size=3))
 def test_what_is_written_is_one_line_and_reads_the_same(value: object) -> None:
     text = written(value)
 

@@ -1,9 +1,13 @@
 """What happens to a run reaches everyone who listens (features M1–M8)."""
 
+import json
+import logging
 from dataclasses import fields
+from pathlib import Path
 
 import pytest
 
+from bot import logs
 from bot.events import (
     EventBus,
     RunCancelled,
@@ -22,10 +26,22 @@ from bot.events import (
     SubAgentProgress,
     SubAgentStart,
     ended,
+    log_event,
 )
 from bot.values import Place, RunStatus
 
 STARTED = RunStarted(run_id="r1", user_id="u1")
+SPAWNED = RunSpawned(
+    run_id="r1",
+    user_id="u1",
+    agent="general",
+    label="sheep",
+    place=Place("discord", channel="c"),
+    status=RunStatus.QUEUED,
+    conversation_id="c1",
+    mode="async",
+    token_budget=50_000,
+)
 
 
 @pytest.mark.parametrize(
@@ -72,24 +88,13 @@ def test_every_final_status_has_its_event(status: RunStatus) -> None:
         "duration_seconds": 1.5,
         "error": "Why.",
         "stopped_by": "",
+        "degraded": False,
     }
 
 
 def test_a_spawned_run_tells_whose_it_is_and_where() -> None:
-    event = RunSpawned(
-        run_id="r1",
-        user_id="u1",
-        agent="general",
-        label="sheep",
-        place=Place("discord", channel="c"),
-        status=RunStatus.QUEUED,
-        conversation_id="c1",
-        mode="async",
-        token_budget=50_000,
-    )
-
-    assert event.payload["place"]["channel"] == "c"
-    assert (event.payload["status"], event.payload["agent"]) == ("queued", "general")
+    assert SPAWNED.payload["place"]["channel"] == "c"
+    assert (SPAWNED.payload["status"], SPAWNED.payload["agent"]) == ("queued", "general")
 
 
 def test_everyone_hears_every_event_in_order() -> None:
@@ -129,3 +134,25 @@ def test_one_who_fails_does_not_keep_the_others_from_hearing(
 
 def test_with_nobody_listening_nothing_happens() -> None:
     EventBus().publish(STARTED)
+
+
+def test_an_event_is_logged_as_fields_with_its_severity(tmp_path: Path) -> None:
+    """It was logged as a Python dictionary within the text."""
+    file = tmp_path / "bot.log"
+    root = logging.getLogger()
+    before, level = list(root.handlers), root.level
+    logs.set_up(form="json", file=str(file))
+    try:
+        log_event(SPAWNED)
+        log_event(ended(RunStatus.TIMEOUT, run_id="r1", user_id="u1", duration_seconds=2.5))
+    finally:
+        root.handlers[-1].close()
+        root.handlers[:] = before
+        root.setLevel(level)
+
+    spawned, over = map(json.loads, file.read_text().splitlines())
+    assert (spawned["event"], spawned["severity"]) == ("subagent.spawned", "low")
+    assert (spawned["place_channel"], spawned["status"]) == ("c", "queued")
+    assert "place_message" not in spawned
+    assert over["event"] == "subagent.timeout"
+    assert (over["level"], over["severity"], over["duration_seconds"]) == ("warning", "medium", 2.5)

@@ -120,13 +120,6 @@ async def test_a_database_without_our_tables_is_told(empty_postgres_url: str) ->
         await listed(configured(empty_postgres_url))
 
 
-async def test_a_file_that_is_no_database_is_told(tmp_path: Path) -> None:
-    (tmp_path / "retinue.db").write_text("a letter, or something like it" * 100)
-
-    with pytest.raises(ConfigError, match="`python -m bot doctor` says why"):
-        await listed(configured(f"sqlite:///{tmp_path}/retinue.db"))
-
-
 async def test_without_servers_it_is_said_where_they_are_named(tmp_path: Path) -> None:
     config = Config(database=DatabaseSettings(url=f"sqlite:///{tmp_path}/retinue.db"))
 

@@ -51,6 +51,23 @@ async def test_it_answers_a_mention_and_at_sigterm_finishes_that_and_ends_in_goo
     assert fake.token not in "".join(bot.log)
 
 
+async def test_at_sigterm_it_hears_no_more_before_its_answers_are_done(
+    fake: FakeDiscord, tmp_path: Path
+) -> None:
+    channel, alice = new_room(fake)
+
+    async with serving(fake, tmp_path, pace=30, fresh=True) as bot:
+        await bot.wrote("Connected to Discord as")
+        message = await fake.say(alice, channel, f"<@{fake.bot.id}> hello")
+        await begins(fake, message)
+        bot.signal()
+        await fake.until(lambda: not fake.gateway.connections, "a client that hears no more")
+        before = "".join(bot.log)
+        await bot.wrote("goes on with the next start")
+
+    assert "goes on with the next start" not in before
+
+
 async def test_a_second_signal_ends_it_at_once(fake: FakeDiscord, tmp_path: Path) -> None:
     channel, alice = new_room(fake)
 
@@ -99,3 +116,30 @@ async def test_discord_that_is_away_is_waited_for_and_sigterm_ends_that(
         await bot.wrote("Discord is out of reach; waiting for it")
         bot.signal()
         assert await bot.ended() == 0
+
+
+async def test_a_database_server_that_is_away_is_waited_for_with_what_to_do(
+    fake: FakeDiscord, tmp_path: Path
+) -> None:
+    async with serving(fake, tmp_path, database_url="postgresql://bot@127.0.0.1:1/bot") as bot:
+        await bot.wrote("waiting for it: connection refused. Check host and port in `database.url`")
+
+
+@pytest.mark.parametrize("started_before", [False, True])
+async def test_a_full_disk_at_the_start_is_said_and_waited_for(
+    fake: FakeDiscord, tmp_path: Path, *, started_before: bool
+) -> None:
+    channel, alice = new_room(fake)
+    if started_before:
+        async with serving(fake, tmp_path) as bot:
+            await bot.wrote("Connected to Discord as")
+
+    async with serving(fake, tmp_path, disk_full=True) as bot:
+        await bot.wrote("it is tried again")
+        bot.make_room()
+        await bot.wrote("Connected to Discord as")
+        begun = await begins(fake, await fake.say(alice, channel, "hello", mention=True))
+
+    assert begun.text()
+    assert "retinue.db is out of reach; waiting for it" in "".join(bot.log)
+    assert "Traceback" not in "".join(bot.log)

@@ -1,10 +1,19 @@
 """Addresses in texts, and the sites that they belong to."""
 
+from collections.abc import Iterator
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.net.free_addresses import MOST_KNOWN, addresses_in, canonical, merged, same_site
+from bot.net.free_addresses import (
+    MOST_KNOWN,
+    MOST_LOOKED_AT,
+    addresses_in,
+    canonical,
+    merged,
+    same_site,
+)
 
 
 @pytest.mark.parametrize(
@@ -64,3 +73,21 @@ def test_the_first_addresses_stay_and_there_are_never_too_many(
 )
 def test_a_site_is_a_registrable_domain(one: str, other: str, *, same: bool) -> None:
     assert same_site(one, other) is same
+
+
+@pytest.mark.parametrize(("different", "most"), [(True, MOST_KNOWN + 1), (False, MOST_LOOKED_AT)])
+def test_of_links_without_end_only_a_bounded_part_is_looked_at(
+    *, different: bool, most: int
+) -> None:
+    looked_at = 0
+
+    def links() -> Iterator[str]:
+        nonlocal looked_at
+        for number in range(100_000):
+            looked_at += 1
+            yield f"https://a.example/{number if different else 0}"
+
+    found = merged(["https://b.example/"], links())
+
+    assert len(found) == (MOST_KNOWN if different else 2)
+    assert looked_at <= most
