@@ -1,10 +1,13 @@
-"""The measurements behind two decisions: `python -m bench.choices`, or one: `… sqlite`, `… engine`.
+"""The measurements behind decisions: `python -m bench.choices [sqlite|engine|bwrap]`.
 
-CPU of the whole process, threads included, in milliseconds; see `docs/decisions` 0001 and 0003.
+For SQLite and the engine the CPU of the whole process, threads included; for bubblewrap the clock.
+See `docs/decisions` 0001, 0003 and 0012.
 """
 
 import asyncio
 import logging
+import site
+import subprocess
 import sys
 import tempfile
 import time
@@ -26,7 +29,9 @@ from sqlalchemy import (
 )
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
+from bench.table import spread
 from bot.engine import _JsonSerializer
+from bot.sandbox.host import hosts
 from db.sqlite import open_engine
 
 TIMES = 300
@@ -135,9 +140,25 @@ async def engine(folder: Path) -> None:
     await asyncio.to_thread(DBOS.destroy)
 
 
+async def bwrap(__: Path) -> None:
+    """Compare a program in a bubblewrap with namespaces of its own, and without one."""
+    programs = {"nothing around it": ["true"]}
+    for host in hosts(site.getsitepackages()):
+        options = ("--unshare-all", "--die-with-parent", "--ro-bind", "/", "/")
+        whose = "the system's bubblewrap" if host.library is None else "the package's bubblewrap"
+        programs[f"in {whose}"] = [host.bwrap, *options, "true"]
+    for name, command in programs.items():
+        times = []
+        for _ in range(TIMES):
+            begun = time.perf_counter()
+            subprocess.run(command, check=True)  # noqa: ASYNC221 - nothing else is to be done
+            times.append(time.perf_counter() - begun)
+        print(f"The program `true`, {name}: {spread(times)}")
+
+
 def main() -> None:
-    """Measure what was asked for, or both."""
-    parts = {"sqlite": sqlite, "engine": engine}
+    """Measure what was asked for, or all."""
+    parts = {"sqlite": sqlite, "engine": engine, "bwrap": bwrap}
     for name in sys.argv[1:] or list(parts):
         with tempfile.TemporaryDirectory() as folder:
             asyncio.run(parts[name](Path(folder)))

@@ -124,7 +124,7 @@ class Reply:
     def update(self, text: str) -> None:
         """Show nothing."""
 
-    async def finish(self, text: str) -> Delivered:
+    async def finish(self, text: str, *, failed: bool = False) -> Delivered:
         """Take the final text."""
         self._outlet.replies.append(text)
         self._outlet.stir()
@@ -149,6 +149,9 @@ class Outlet:
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def acknowledge(self, place: Place) -> None:
+        """Do nothing."""
+
+    async def answered(self, place: Place) -> None:
         """Do nothing."""
 
     def open_reply(

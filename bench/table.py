@@ -21,6 +21,7 @@ class Scale:
         going: Runs that are going while others are spawned.
         samples: How often each of the short times is measured.
         starts: How often the program is started.
+        messages: Stored ones over which the regular duties are done.
     """
 
     at_once: dict[int, int]
@@ -30,6 +31,7 @@ class Scale:
     going: int
     samples: int
     starts: int
+    messages: int
 
 
 FULL = Scale(
@@ -40,6 +42,7 @@ FULL = Scale(
     going=100,
     samples=100,
     starts=7,
+    messages=100_000,
 )
 
 

@@ -33,6 +33,11 @@ settings.register_profile(
 )
 settings.load_profile("retinue")
 
+#: The part of `make test-long`: what starts processes, plays whole stories or waits for real.
+LONG = (
+    *("tests/stories/", "tests/bot/sandbox/real/", "tests/soak/", "tests/bench/"),
+    *("tests/bot/test_serve_process.py", "tests/test_elsewhere.py", "tests/test_wheel.py"),
+)
 TEMPLATE = "retinue_template"
 #: Memory that is a folder: a database is copied there in a fraction of the time.
 MEMORY = Path("/dev/shm")
@@ -40,6 +45,13 @@ MEMORY = Path("/dev/shm")
 MEMORY_NEEDED = 1_000_000_000
 #: Begins the name of a server's folder; the number of its test process comes next.
 SERVER = "retinue-pg-"
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.nodeid.startswith(LONG):
+            item.add_marker("long")
 
 
 @pytest.fixture

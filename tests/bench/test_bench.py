@@ -4,11 +4,18 @@ import re
 
 import pytest
 
-from bench import cpu, memory, times
+from bench import cpu, memory, times, upkeep
 from bench.table import Row, Scale, rendered
 
 TINY = Scale(
-    at_once={2: 1}, postgres={}, many=5, latency_seconds=0.05, going=2, samples=2, starts=1
+    at_once={2: 1},
+    postgres={},
+    many=5,
+    latency_seconds=0.05,
+    going=2,
+    samples=2,
+    starts=1,
+    messages=200,
 )
 
 
@@ -19,6 +26,15 @@ async def test_every_part_measures_something_and_none_of_its_runs_is_lost() -> N
     assert len(found) >= 5
     assert all(re.search(r"\d", row.measured) for row in found)
     assert not any("lost" in row.measured and "none lost" not in row.measured for row in found)
+
+
+async def test_the_clean_up_that_is_measured_deletes_every_second_message() -> None:
+    found = await upkeep.measure(TINY.messages)
+
+    assert found.deleted == TINY.messages // 2
+    assert 0 < found.statement < found.cleaning
+    assert found.blocked > 0
+    assert found.duty > 0
 
 
 def test_the_table_holds_every_row() -> None:

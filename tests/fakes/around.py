@@ -117,6 +117,7 @@ class FakeInbox:
     """An `Inbox` into which a test puts messages; each is taken once."""
 
     waiting: list[tuple[str, str]] = field(default_factory=list)
+    private: bool = False
 
     async def take(self) -> Sequence[tuple[str, str]]:
         await asyncio.sleep(0)

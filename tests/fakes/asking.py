@@ -8,15 +8,17 @@ from typing import Any
 
 from bot.agent.messages import ToolCall
 from bot.agent.permissions import PermissionSettings
+from bot.agent.protocols import AskedCall
 from bot.agent.toolbox import Toolbox
 from bot.conversations.answers import Answers
 from bot.conversations.approvals import Approvals
 from bot.events import EventBus
 from bot.platforms.base import CommandReply, Incoming
 from bot.subagents.active import ActiveRun
-from bot.subagents.asking import Asking, AskingDesk, fingerprint
+from bot.subagents.asking import Asking, AskingDesk
 from bot.subagents.clock import WorkClock
 from bot.subagents.settling import Settling
+from bot.subagents.shown_calls import fingerprint
 from bot.tasks import Tasks
 from bot.values import Clock, Identity, Json, Role, RunStatus, new_run_id
 from db import run_questions
@@ -114,9 +116,14 @@ class Asked:
 
     async def permit(self, asking: Asking, run: Run, user: Identity, call_id: str = "1.0") -> str:
         """Ask for one call of `mail`; return why not, or nothing for a yes."""
-        return await asking.permit(
-            self.mail(), letter(call_id), self.context(run, user, call_id), "it must be so"
-        )
+        return await self.permit_call(asking, letter(call_id), self.context(run, user, call_id))
+
+    async def permit_call(self, asking: Asking, call: ToolCall, context: ToolContext) -> str:
+        """Ask for one call of `mail`, and begin it; return why not, or nothing."""
+        mail = self.mail()
+        asked = AskedCall(tool=mail, call=call, context=context, reason="it must be so")
+        (refused,) = await asking.permit([asked])
+        return refused or await asking.begin(mail, call, context)
 
     async def put(self, asking: Asking, run: Run, call_id: str, **answer: Any) -> RunQuestion:
         """Store the question for a call of `mail` as an earlier attempt left it."""

@@ -1,17 +1,27 @@
 """Calls of tools, as the toolbox makes them."""
 
 from bot.values import Clock, Identity, Place, Role
-from skills.base import Skill, ToolContext
+from skills.base import Reach, Skill, ToolContext
 
 
 class Caller:
     """Calls the tools of a skill for one person, from the main agent or from inside a run."""
 
-    def __init__(self, skill: Skill, user: Identity, now: Clock, run_id: str | None = None) -> None:
+    def __init__(
+        self,
+        skill: Skill,
+        user: Identity,
+        now: Clock,
+        run_id: str | None = None,
+        *,
+        foreign: bool = False,
+        agreed: bool = False,
+    ) -> None:
         self._tools = {tool.name: tool for tool in skill.tools}
         self._user = user
         self._now = now
         self._run_id = run_id
+        self._foreign, self._agreed = foreign, agreed
         self._calls = 0
 
     async def call(self, tool: str, /, *, call_id: str | None = None, **arguments: object) -> str:
@@ -32,4 +42,12 @@ class Caller:
             run_id=self._run_id,
             now=self._now,
             depth=0 if self._run_id is None else 1,
+            foreign=self._foreign,
+            agreed=self._agreed,
         )
+
+    async def reach(self, tool: str, /, **arguments: object) -> Reach:
+        """Return the reach of a call."""
+        reach_of = self._tools[tool].reach_of
+        assert reach_of is not None
+        return await reach_of(self._context("reach"), arguments)

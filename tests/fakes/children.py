@@ -8,6 +8,7 @@ forked ends without what an interpreter does at its end.
 import asyncio
 import multiprocessing
 import os
+import resource
 import runpy
 import signal
 import sys
@@ -58,6 +59,7 @@ class Child:
         folder: Path | None = None,
         environ: dict[str, str] | None = None,
         fresh: bool = False,
+        file_bytes: int | None = None,
     ) -> "Child":
         """Begin one.
 
@@ -67,11 +69,17 @@ class Child:
             folder: Where it works; here, unless it is given.
             environ: The variables of its environment; ours, unless they are given.
             fresh: Let it import everything itself.
+            file_bytes: Largest file that it may write, until `limit_files` changes that.
         """
         pipes = [os.pipe() for _ in range(3)]
         (its_input, stdin), (stdout, its_output), (stderr, its_errors) = pipes
         its = (its_input, its_output, its_errors)
-        given = ([module, *arguments], folder or Path.cwd(), environ or dict(os.environ))
+        given = (
+            [module, *arguments],
+            folder or Path.cwd(),
+            environ or dict(os.environ),
+            file_bytes,
+        )
 
         def begin() -> BaseProcess:
             context = _fresh if fresh else _forking
@@ -111,6 +119,11 @@ class Child:
     def signal(self, number: signal.Signals) -> None:
         """Send it a signal."""
         os.kill(self.pid, number)
+
+    def limit_files(self, largest: int) -> None:
+        """Change the size of the largest file that it may write."""
+        _, hard = resource.prlimit(self.pid, resource.RLIMIT_FSIZE)
+        resource.prlimit(self.pid, resource.RLIMIT_FSIZE, (largest, hard))
 
     async def wait(self) -> int:
         """Wait until it is over, and return its exit code."""
@@ -156,8 +169,17 @@ def _arrived(*streams: Any) -> _Streams:
     return _Streams([each.detach() for each in streams])
 
 
-def _run(streams: _Streams, command: list[str], folder: Path, environ: dict[str, str]) -> None:
+def _run(
+    streams: _Streams,
+    command: list[str],
+    folder: Path,
+    environ: dict[str, str],
+    file_bytes: int | None,
+) -> None:
     streams.take()
+    if file_bytes is not None:
+        _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (file_bytes, hard))
     os.chdir(folder)
     os.environ.clear()
     os.environ.update(environ)

@@ -4,11 +4,13 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from bot.errors import BotError
+from bot.errors import BotError, DatabaseUnreachableError
 from bot.platforms.base import CommandReply, Incoming, Overview
 from bot.platforms.past import Missed
 from bot.values import Identity, Place
 from tests.fakes.patience import PATIENCE_SECONDS
+
+AWAY = "My memory cannot be reached at the moment."
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +39,7 @@ class FakeEars:
         gap: What is to be read after a gap.
         listeners: Each connection that heard its platform, again and again.
         failure: Raised by the next call.
+        chosen_for: The action of each call of `run_choices`.
     """
 
     def __init__(self, *, patience: float = PATIENCE_SECONDS) -> None:
@@ -49,6 +52,7 @@ class FakeEars:
         self.gap: Missed | None = None
         self.listeners: list[str] = []
         self.failure: BotError | Exception | None = None
+        self.chosen_for: list[str] = []
         self.heard: list[Incoming] = []
         self.stopped: list[tuple[Identity, Place]] = []
         self.answered: list[Answered] = []
@@ -101,11 +105,17 @@ class FakeEars:
         self._fail_if_told()
         return CommandReply(text="Not done." if choice == "no" else "Done.")
 
-    async def run_choices(self, user: Identity, typed: str) -> list[tuple[str, str]]:
+    async def run_choices(
+        self, user: Identity, typed: str, *, action: str = ""
+    ) -> list[tuple[str, str]]:
         """Return this person's runs whose id or label begins with what was typed."""
+        self.chosen_for.append(action)
+        own = self.runs.get(user, [])
+        if typed == "last":
+            return own[:1]
         return [
             (run_id, label)
-            for run_id, label in self.runs.get(user, [])
+            for run_id, label in own
             if run_id.startswith(typed) or label.startswith(typed)
         ]
 
@@ -135,3 +145,34 @@ class FakeEars:
         if self.failure is not None:
             failure, self.failure = self.failure, None
             raise failure
+
+
+class Forgetful(FakeEars):
+    """Ears whose memory is out of reach so many times.
+
+    Attributes:
+        attempts: How often they were told something, or asked whether they listen.
+        kept: What they could keep.
+    """
+
+    def __init__(self, times: float) -> None:
+        super().__init__()
+        self.attempts = 0
+        self.kept: list[str] = []
+        self.times = times
+
+    async def hear(self, incoming: Incoming) -> CommandReply | None:
+        self._try()
+        reply = await super().hear(incoming)
+        self.kept.append(incoming.text)
+        return reply
+
+    async def listens(self, user: Identity, place: Place) -> bool:
+        self._try()
+        return await super().listens(user, place)
+
+    def _try(self) -> None:
+        self.attempts += 1
+        self._changed.set()
+        if self.attempts <= self.times:
+            raise DatabaseUnreachableError(AWAY)

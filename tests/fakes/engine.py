@@ -25,5 +25,5 @@ class FakeEngine(Engine):
         self.taken_over.append(set(alive))
         return []
 
-    async def forget_before(self, moment: datetime) -> int:
-        return 0
+    async def forget_before(self, moment: datetime) -> bool:
+        return False

@@ -56,7 +56,7 @@ class FakeReply:
         self.updates.append(text)
         self.outlet.stir()
 
-    async def finish(self, text: str) -> Delivered:
+    async def finish(self, text: str, *, failed: bool = False) -> Delivered:
         """Take the final text, unless this send is to fail."""
         with self.outlet.sending("reply", self.owner) as taken:
             if taken:
@@ -112,6 +112,7 @@ class FakeOutlet:
     def __init__(self, platform: str = "fake", *, patience: float = PATIENCE_SECONDS) -> None:
         self.platform = platform
         self.acknowledged: list[Place] = []
+        self.answered_places: list[Place] = []
         self.replies: list[FakeReply] = []
         self.finished: list[FakeReply] = []
         self.announcements: list[Announcement] = []
@@ -130,6 +131,11 @@ class FakeOutlet:
     async def acknowledge(self, place: Place) -> None:
         """Remember the place."""
         self.acknowledged.append(place)
+        self.stir()
+
+    async def answered(self, place: Place) -> None:
+        """Remember the place."""
+        self.answered_places.append(place)
         self.stir()
 
     def open_reply(

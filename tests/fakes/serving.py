@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import resource
 import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -41,6 +42,10 @@ class Process:
         async with asyncio.timeout(seconds):
             return await self.process.wait()
 
+    def make_room(self) -> None:
+        """Let it write to files again."""
+        self.process.limit_files(resource.RLIM_INFINITY)
+
     def signal(self, number: signal.Signals = signal.SIGTERM) -> None:
         """Send it a signal."""
         self.process.signal(number)
@@ -56,6 +61,8 @@ async def serving(
     database_url: str = "sqlite:///data/retinue.db",
     command: str = "serve",
     fresh: bool = False,
+    disk_full: bool = False,
+    sections: Json | None = None,
     **environ: str,
 ) -> AsyncIterator[Process]:
     """Run `python -m bot serve` in a folder, and kill what is left of it at the end.
@@ -68,6 +75,8 @@ async def serving(
         database_url: Where it keeps what it knows.
         command: `worker` speaks, and hears nothing.
         fresh: Let it import everything itself, as one that an operator starts.
+        disk_full: Let it write to no file, until `make_room`.
+        sections: Further sections of the configuration.
         environ: Further variables of the environment.
     """
     platform, secrets = _platform(fake)
@@ -75,6 +84,7 @@ async def serving(
         **platform,
         "models": models or {"provider": "offline", "offline": {"pace_seconds": pace}},
         "database": {"url": database_url},
+        **(sections or {}),
     }
     (folder / "config.yaml").write_text(json.dumps(config))
     process = await Child.start(
@@ -83,6 +93,7 @@ async def serving(
         folder=folder,
         environ={"PATH": os.environ["PATH"], **secrets, **environ},
         fresh=fresh,
+        file_bytes=0 if disk_full else None,
     )
     bot = Process(process)
     reading = asyncio.ensure_future(bot.read())

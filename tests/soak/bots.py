@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
@@ -29,6 +30,7 @@ class Bot:
         log: Its output, which is not on the disk that is filled.
         starts: How often it was started.
         ended_by_itself: Exit codes of ends that nobody asked for.
+        exits: Seconds from each SIGTERM to the end of the process.
     """
 
     name: str
@@ -39,7 +41,9 @@ class Bot:
     starts: int = 0
     ended_by_itself: list[int] = field(default_factory=list)
     _process: asyncio.subprocess.Process | None = None
+    exits: list[float] = field(default_factory=list)
     _killed: bool = False
+    _asked: float | None = None
 
     async def run(self) -> None:
         """Keep it running until this is cancelled."""
@@ -55,17 +59,16 @@ class Bot:
                         stdout=log,
                         stderr=log,
                     )
-                code = await self._process.wait()
+                code = await self._wait(self._process)
                 if not self._killed:
                     self.ended_by_itself.append(code)
                 await asyncio.sleep(1)
         finally:
             if self._process is not None and self._process.returncode is None:
-                self._killed = True
-                self._process.terminate()
+                self.end()
                 try:
                     async with asyncio.timeout(20):
-                        await self._process.wait()
+                        await self._wait(self._process)
                 except TimeoutError:
                     self._process.kill()
 
@@ -74,6 +77,19 @@ class Bot:
         if self._process is not None and self._process.returncode is None:
             self._killed = True
             self._process.send_signal(signal.SIGKILL)
+
+    def end(self) -> None:
+        """End it as an operator would."""
+        if self._process is not None and self._process.returncode is None:
+            self._killed, self._asked = True, time.monotonic()
+            self._process.terminate()
+
+    async def _wait(self, process: asyncio.subprocess.Process) -> int:
+        code = await process.wait()
+        if self._asked is not None:
+            self.exits.append(time.monotonic() - self._asked)
+            self._asked = None
+        return code
 
     @property
     def memory_kb(self) -> int:
@@ -137,6 +153,26 @@ def small_disk(folder: Path) -> Iterator[bool]:
     finally:
         if mounted:
             subprocess.run(["umount", "--lazy", str(folder)], check=False)
+
+
+class Outage:
+    """When the database of a side was out of reach last, in seconds of the monotonic clock."""
+
+    def __init__(self) -> None:
+        self.began = self.ended = 0.0
+
+    @asynccontextmanager
+    async def lasting(self) -> AsyncIterator[None]:
+        """Note an outage for as long as the block lasts, and the time to recover from it."""
+        self.began, self.ended = time.monotonic(), float("inf")
+        try:
+            yield
+        finally:
+            self.ended = time.monotonic() + 30
+
+    def last(self) -> tuple[float, float]:
+        """Return begin and end."""
+        return self.began, self.ended
 
 
 @contextmanager

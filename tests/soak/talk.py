@@ -15,6 +15,9 @@ from tests.fakes.discord.things import Channel, Message, User
 PATIENCE_SECONDS = 420.0
 #: A refusal is expected when the message was sent so shortly before or in an outage.
 BEFORE_OUTAGE_SECONDS = 10.0
+#: So long after an outage what was refused in it is not answered any more.
+AFTER_OUTAGE_SECONDS = 30.0
+_REFUSED = re.compile(r"(cannot be reached|cannot store anything) right now")
 _ANNOUNCED = re.compile(r"\b(Answer|Result) (m\d{5})\b")
 KINDS = ("talk", "talk", "talk", "thread", "spawn", "spawn", "command")
 
@@ -64,6 +67,15 @@ class Talk:
             self.discord.join(guild, user)
             self._free.put_nowait(user)
 
+    async def greet(self) -> None:
+        """Let each user say something: who never spoke before is not heard after a gap."""
+        async with asyncio.TaskGroup() as group:
+            for number in range(self.users):
+                user = self._free.get_nowait()
+                group.create_task(self._send(user, "talk", f"m9{number:04}"))
+                group.create_task(self._send(user, "thread", f"m8{number:04}"))
+                self._free.put_nowait(user)
+
     async def send(self, token: str) -> None:
         """Let the next free user send one message, and wait until it is dealt with."""
         user = await self._free.get()
@@ -89,13 +101,24 @@ class Talk:
             if any(wanted in text for text in self._said_after(said)):
                 self.tally.answered += 1
                 return
+            if self._was_refused(said, began):
+                self.tally.refused += 1
+                return
             await asyncio.sleep(0.5)
         instead = " | ".join(text[:300] for text in self._said_after(said))
-        outage_began, outage_ended = self.outage()
-        if instead and outage_began - BEFORE_OUTAGE_SECONDS < began < outage_ended:
-            self.tally.refused += 1
-        else:
-            self.tally.lost.append(f"{kind} {token} at {said.id}: {instead or 'nothing was said'}")
+        self.tally.lost.append(f"{kind} {token} at {said.id}: {instead or 'nothing was said'}")
+
+    def _was_refused(self, said: Message, sent: float) -> bool:
+        """Whether its user was told of an outage in which it was sent, and that is over."""
+        began, ended = self.outage()
+        if (
+            not began - BEFORE_OUTAGE_SECONDS
+            < sent
+            < ended
+            < time.monotonic() - AFTER_OUTAGE_SECONDS
+        ):
+            return False
+        return any(_REFUSED.search(text) for text in self._said_after(said))
 
     def _said_after(self, said: Message) -> Iterable[str]:
         for place in self._places(said):

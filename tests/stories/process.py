@@ -45,9 +45,9 @@ def tell(**document: Any) -> None:
 class TellingReply(FakeReply):
     """A reply that is told to the test."""
 
-    async def finish(self, text: str) -> Delivered:
+    async def finish(self, text: str, *, failed: bool = False) -> Delivered:
         tell(event="reply", text=text, message_id=self.message_id)
-        return await super().finish(text)
+        return await super().finish(text, failed=failed)
 
 
 class TellingOutlet(FakeOutlet):
@@ -84,7 +84,7 @@ class TellingOutlet(FakeOutlet):
         return await super().announce(announcement)
 
     async def ask(self, confirmation: Confirmation) -> str:
-        tell(event="question", text=confirmation.text)
+        tell(event="question", text=confirmation.text, id=confirmation.id)
         return await super().ask(confirmation)
 
     async def tell(self, place: Place, user: Identity, text: str) -> None:

@@ -32,6 +32,10 @@ PLATFORM = "fake"
 ALICE = Identity(PLATFORM, "", "alice")
 BOB = Identity(PLATFORM, "", "bob")
 ADMIN = Identity(PLATFORM, "", "root")
+#: Quick, and not for long: most stories with an error are about a provider that stays away.
+RETRY = RetrySettings(
+    total_seconds=2, wait_initial_seconds=0.01, wait_max_seconds=0.02, wait_jitter_seconds=0.01
+)
 ROOM = Place(PLATFORM, "guild", "room")
 
 
@@ -224,13 +228,12 @@ def calls(*wanted: tuple[str, Json]) -> Reply:
 def config_for(database_url: str, model_url: str, **sections: Any) -> Config:
     """Return a configuration whose model is the fake server.
 
+    `more_models` goes into its section on models.
     The shell is off unless a story has a section for it: each start would test its sandbox.
     """
     models = ModelSettings(
         anthropic=AnthropicSettings(api_key=SecretStr(KEY), base_url=model_url),
-        retry=RetrySettings(
-            wait_initial_seconds=0.01, wait_max_seconds=0.02, wait_jitter_seconds=0.01
-        ),
+        **{"retry": RETRY, **sections.pop("more_models", {})},
     )
     sections = {"shell": ShellSettings(enabled=False), **sections}
     return Config(database=DatabaseSettings(url=database_url), models=models, **sections)

@@ -2,6 +2,11 @@
 
 import asyncio
 
+from sqlalchemy import select
+
+from db import crashes
+from db.database import Database, DatabaseSettings
+from db.tables import workers
 from tests.fakes.anthropic_server import Reply
 from tests.stories.stage import ALICE, Play, call, said, stage
 
@@ -24,3 +29,16 @@ async def test_a_bot_that_is_opened_again_in_the_same_process_works_like_the_fir
 
     assert (first.final, between, second.final) == ("Saved.", "a thread", "It sleeps.")
     assert "The owl sleeps." in said(reading.asked[1]["messages"][-1])
+
+
+async def test_a_process_that_ended_in_good_order_has_not_crashed(database_url: str) -> None:
+    async with stage(database_url, Play()):
+        pass
+
+    settings = DatabaseSettings(url=database_url)
+    async with Database.open(settings) as database, database.transaction() as tx:
+        ended = list(await tx.scalars(select(workers.c.stopped_at)))
+        crashed = await crashes.count(tx, [])
+    assert len(ended) == 1
+    assert None not in ended
+    assert crashed == 0

@@ -5,22 +5,21 @@ import json
 import signal
 import sys
 from dataclasses import replace
-from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from sqlalchemy import insert, select
+from sqlalchemy import select
 
-from bot.agent.messages import Answer, Usage, to_json
-from bot.values import Json, RunStatus, new_run_id, utc_now
+from bot.subagents import restarts
+from bot.values import Json
+from db import crashes
+from db import workers as db_workers
 from db.database import Database, DatabaseSettings
-from db.places import place_columns
-from db.tables import steps, workers
+from db.tables import workers
 from tests.fakes.anthropic_server import FakeAnthropic, Reply
 from tests.fakes.patience import eventually
-from tests.fakes.stored import Stored
 from tests.stories.actor import actor
-from tests.stories.stage import ALICE, ROOM, Play, call, is_run, said, stage
+from tests.stories.stage import ADMIN, ALICE, BOB, ROOM, Play, call, is_run, said, stage
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -256,35 +255,33 @@ async def test_a_process_that_is_killed_while_it_is_asked_to_end_has_not_crashed
     assert told["text"] == "Done."
 
 
-async def test_a_run_whose_final_answer_is_stored_is_completed_however_often_it_crashed(
-    database_url: str,
+async def test_after_two_crashes_interrupted_turns_are_taken_up_one_at_a_time(
+    sqlite_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with stage(database_url, Play()) as it:
-        stored = Stored(it.bot.database, utc_now)
-        long_ago = utc_now() - timedelta(hours=3)
-        run_id = new_run_id()
-        answer = to_json(Answer(text="The barn is red.", usage=Usage(input=5, output=5)))
-        body: Json = {"received": None, "answer": answer, "limit": None, "read": []}
-        async with it.bot.database.transaction() as tx:
-            row = {"work_id": run_id, "seq": 0, "kind": "answer", "body": body}
-            await tx.execute(insert(steps).values(**row, created_at=long_ago))
-        run = await stored.run(
-            ALICE,
-            id=run_id,
-            **place_columns(ROOM),
-            status="running",
-            attempt=4,
-            crashes=3,
-            updated_at=long_ago,
-            agent="general",
-            cancel_requested_at=long_ago,
-        )
-        await it.bot.upkeep.recover()
-        announced = await it.outlet.announced(run.id)
+    monkeypatch.setattr(restarts, "TRIAL_SECONDS", 600.0)
 
-        assert "The barn is red." in announced.text
-        assert (await stored.read_run(run.id)).status is RunStatus.COMPLETED
-        assert it.play.asked == []
+    def script(body: Json) -> Reply:
+        interrupted = "Remember" in said(body["messages"][-1])
+        return Reply(text="x", fault="hang") if interrupted else Reply(text="I am.")
+
+    async with stage(sqlite_url, Play(), script=script) as it:
+        await it.say(ALICE, "Remember one")
+        await it.say(BOB, "Remember two")
+        await it.server.received(2)
+    async with (
+        Database.open(DatabaseSettings(url=sqlite_url)) as database,
+        database.transaction() as tx,
+    ):
+        for name in ("first", "second"):
+            await db_workers.start(tx, name, [ROOM.platform])
+        await crashes.count(tx, [])
+    async with stage(sqlite_url, Play(), script=script) as it:
+        await it.server.received(1)
+        await it.say(ADMIN, "Are you there?")
+        await it.outlet.replied()
+        asked = [json.dumps(each.body["messages"][-1]) for each in it.server.requests]
+
+    assert sum("Remember" in each for each in asked) == 1
 
 
 async def test_a_process_asked_to_end_leaves_its_runs_to_the_next_one(database_url: str) -> None:

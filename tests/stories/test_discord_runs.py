@@ -315,7 +315,7 @@ async def test_a_card_from_before_a_restart_is_clicked_and_goes_on_in_its_messag
 
 async def test_the_text_of_a_run_can_do_nothing_to_the_room(database_url: str) -> None:
     evil = (
-        "@everyone @here <@&1> <@2> [free sheep](https://evil.example) </subagents stop:1> "
+        "@everyone @here <@&1> <@2> [sheep.example](https://evil.example) </subagents stop:1> "
         "```\n@everyone\n``` " + "https://evil.example/ " * 3 + "\u202e gnirts"
     )
     play = digging(result=evil)
@@ -333,7 +333,7 @@ async def test_the_text_of_a_run_can_do_nothing_to_the_room(database_url: str) -
 
         assert it.pings() == [server.alice.id]
         texts = "\n".join(each.text() for each in it.said(thread))
-        assert "](https://evil" not in texts
-        assert "free sheep" in texts
+        assert "](" not in texts
+        assert "[sheep.example] (<https://evil.example>)" in texts
         sent = [each for each in it.discord.sent if each.path.endswith("/messages")]
         assert all(each.json.get("flags", 0) & 4 for each in sent if each.json.get("content"))

@@ -154,7 +154,7 @@ async def test_stopped_on_the_way_it_ends_stopped_and_the_turn_goes_on(
 
         assert (await it.run_of("where barns")).status is RunStatus.CANCELLED
         assert reply.final == "In barn.py."
-        assert 'status="cancelled"' in said(play.asked[-1]["messages"][-1])
+        assert 'status="stopped"' in said(play.asked[-1]["messages"][-1])
         assert it.outlet.card(run.id).status is RunStatus.CANCELLED
         assert it.outlet.announcements == []
         assert "Stopping" in answer.text
@@ -205,7 +205,7 @@ async def test_on_discord_the_owner_watches_the_steps_and_stops_the_subagent(
 
         assert over is card
         assert over.text().split("\n")[1:] == ["└ ✓ `file_list`"]
-        assert over.buttons() == ["Log"]
+        assert over.buttons() == ["Resume", "Log"]
         assert it.pings() == []
 
 

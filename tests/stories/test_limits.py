@@ -40,7 +40,7 @@ async def test_over_the_concurrency_cap_runs_wait_and_say_their_place(database_u
         assert "place 1 in your queue" in second.text
         assert "place 2 in your queue" in third.text
         assert fourth.failed
-        assert "1 of your 1 runs are still going and 2 of 2 are waiting" in fourth.text
+        assert "1 of your 1 run is still going and 2 of 2 are waiting" in fourth.text
         assert two.status is RunStatus.QUEUED
         assert await as_they_ended(it, ["three", "two", "one"]) == ["one", "two", "three"]
 
@@ -108,9 +108,9 @@ async def test_the_rate_limit_names_itself_what_is_used_and_when_to_come_back(
         await it.outlet.replied()
 
         assert refused.failed
-        assert "1 of 1 runs in the last 1 h" in refused.text
+        assert "1 of 1 run in the last 1 h" in refused.text
         assert "possible in" in refused.text
-        assert "1 of 1 runs" in said(play.asked[-1]["messages"][-1])
+        assert "1 of 1 run" in said(play.asked[-1]["messages"][-1])
 
 
 async def test_a_delegated_task_never_waits_and_the_model_is_told_what_to_do(
@@ -144,7 +144,7 @@ async def test_a_queued_run_that_is_stopped_never_starts(database_url: str) -> N
         it.gate.opened.set()
         await it.outlet.announced((await it.run_of("one")).id)
 
-        assert "was stopped" in told.title
+        assert "Sub-agent stopped" in told.title
         assert (await it.run_of("two")).started_at is None
 
 
@@ -241,4 +241,4 @@ async def test_what_was_used_is_shown(database_url: str) -> None:
         usage = await it.command(ALICE, "/subagents usage")
 
         assert "Runs started in the last 1 h: 1 of 10" in usage.text
-        assert "1 runs, 120 tokens" in usage.text
+        assert "1 run, 120 tokens" in usage.text

@@ -96,7 +96,7 @@ async def test_two_runs_go_on_while_the_person_talks_sends_stops_and_reads_the_r
 
         assert "Queued" in sent.text
         assert "Stopping" in stopped.text
-        assert "was stopped" in told_of_coffee.title
+        assert "Sub-agent stopped" in told_of_coffee.title
         assert "Half way." in told_of_coffee.text
         assert "completed" in told_of_tea.title
         assert told_of_tea.text == "Tea is a leaf."
@@ -228,7 +228,7 @@ async def test_more_time_than_the_cap_is_clamped_and_the_reply_says_so(database_
     async with stage(database_url, play) as it:
         reply = await it.command(ALICE, "/subagents spawn --minutes 60 Count")
 
-        assert "a run gets 10 at most" in reply.text
+        assert "a run gets 10 min at most" in reply.text
         assert (await it.run_of("Count")).timeout_ms == 600_000
 
 

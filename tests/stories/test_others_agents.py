@@ -181,7 +181,7 @@ def test_what_is_not_used_of_them_is_a_warning_of_check_and_one_that_is_broken_t
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=120,
         check=False,
     )
 

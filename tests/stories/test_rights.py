@@ -1,10 +1,12 @@
 """An obedient model follows the orders of others only as far as the user says yes."""
 
 from dataclasses import dataclass
+from typing import Literal
 
 import pytest
 from sqlalchemy import func, select
 
+from bot.net.settings import WebSettings
 from bot.platforms.base import Incoming
 from bot.platforms.past import Attached, Quoted
 from bot.values import Json, RunStatus, new_run_id
@@ -104,6 +106,29 @@ async def test_orders_of_a_page_need_a_yes_also_in_the_next_turn(database_url: s
         assert (world.posted, await schedules(it)) == (0, 0)
 
 
+@pytest.mark.parametrize(
+    ("setting", "asked", "told"),
+    [
+        ("ask", 1, "confirmation_asked"),
+        ("deny", 0, "not read: "),
+        ("allow", 0, "cannot be reached"),
+    ],
+)
+async def test_a_composed_address_after_private_material_is_treated_as_configured(
+    sqlite_url: str, setting: Literal["ask", "allow", "deny"], asked: int, told: str
+) -> None:
+    # An address of the network inside, which no request reaches.
+    fetch = call("web_fetch", url="http://10.0.0.1/the-vault-opens-with-4711")
+    play = Play(main=[call("note_list"), fetch, Reply(text="Done.")])
+    web = WebSettings(composed_addresses=setting)
+    async with stage(sqlite_url, play, web=web) as it:
+        await send(it, "What is in my notes?")
+        await it.outlet.replied()
+
+        assert len(it.outlet.questions) == asked
+        assert told in said(play.asked[-1]["messages"][-1])
+
+
 async def test_without_foreign_content_the_users_own_order_needs_no_yes(database_url: str) -> None:
     world = World()
     play = Play(main=[OBEYS, Reply(text="Done.")])
@@ -134,7 +159,8 @@ async def test_after_a_yes_the_calls_are_made_once_and_the_work_continues_in_the
         results = said(play.asked[-1]["messages"][-1])
         assert "Posted letter 1." in results
         assert "Scheduled:" in results
-        assert it.outlet.replies[-1].final == "Posted and scheduled."
+        answer = it.outlet.replies[-1]
+        assert (answer.final, answer.place) == ("Posted and scheduled.", ROOM)
 
 
 async def test_a_turn_that_no_user_began_has_only_tools_that_read_in_its_place(

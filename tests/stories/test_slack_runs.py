@@ -123,7 +123,7 @@ async def test_nobody_else_stops_reads_or_tells_a_run_by_button_or_by_command(wa
         assert len(texts) == 7
         assert lines == {"You have no run “ID”. /subagents list shows yours."}
         assert "digging" not in listed.text()
-        assert "You have no runs" in menu.text()
+        assert "None of your runs is going on" in menu.text()
         assert home is not None
         assert "digging" not in str(home.blocks)
         assert (await newest_run(it.bot, "Dig")).status is RunStatus.RUNNING
@@ -383,7 +383,8 @@ async def test_the_text_of_a_run_can_do_nothing_to_the_room(way: Way) -> None:
         group = office.slack.add_usergroup("farmers")
         evil = (
             f"<!channel> <!here> <!everyone> <!subteam^{group}> <@{office.bob.id}> @channel @here "
-            "&lt;!channel&gt; [free sheep](https://evil.example) <https://evil.example|free sheep> "
+            "&lt;!channel&gt; [sheep.example](https://evil.example) "
+            "<https://evil.example|free sheep> "
             "```\n<!channel>\n``` https://evil.example/ \u202e gnirts"
         )
         play = digging(result=evil)
@@ -401,7 +402,8 @@ async def test_the_text_of_a_run_can_do_nothing_to_the_room(way: Way) -> None:
 
             assert it.pings() == [f"<@{office.alice.id}>"]
             assert [link for each in it.said(asked) for link in each.masked_links] == []
-            assert "free sheep" in "".join(each.readable() for each in it.said(asked))
+            shown = "".join(each.readable() for each in it.said(asked))
+            assert "[sheep.example] (https://evil.example)" in shown
             posts = it.slack.called("chat.postMessage")
             assert posts
             assert all(call.args["unfurl_links"] in (False, "false", "0", 0) for call in posts)

@@ -266,7 +266,7 @@ async def test_another_model_answers_in_the_thread_where_it_was_chosen(way: Way)
         await it.slack.say(office.alice, room, "And you?", thread=asked)
         await it.reads(asked, "Two.")
 
-        assert f"/model {other}" in hint.text()
+        assert f"!model {other}" in hint.text()
         assert play.asked[1]["model"] == other != usual
 
 

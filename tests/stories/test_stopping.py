@@ -72,7 +72,7 @@ async def test_stopping_a_run_in_a_model_call_closes_the_connection_and_keeps_it
         told = await it.outlet.announced((await it.run_of("Work")).id)
         await it.server.disconnected.wait()
 
-        assert "was stopped" in told.title
+        assert "Sub-agent stopped" in told.title
         assert "I found one thing." in told.text
 
 

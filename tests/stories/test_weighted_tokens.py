@@ -49,11 +49,13 @@ async def test_fifteen_empty_tool_calls_cost_a_fraction_of_the_budget(
         said = await it.outlet.announced(run.id)
 
     assert run.tool_call_count == 15
-    assert len([body for body in play.asked if is_run(body)]) == 16
+    asked_by_run = [body for body in play.asked if is_run(body)]
+    assert len(asked_by_run) == 16
+    assert play.asked[0]["max_tokens"] == asked_by_run[0]["max_tokens"] == 16_000
     assert run.tokens > 35_000
     assert run.weighted_tokens <= 15_000
     assert f"- Tokens: {run.weighted_tokens:,} of 50,000 (weighted); {run.tokens:,} in all" in (
         info.text
     )
-    assert f"1 runs, {run.tokens:,} tokens ({run.weighted_tokens:,} weighted)" in usage.text
+    assert f"1 run, {run.tokens:,} tokens ({run.weighted_tokens:,} weighted)" in usage.text
     assert said.footer.startswith(f"{run.weighted_tokens:,} of 50,000 tokens")

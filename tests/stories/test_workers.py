@@ -78,7 +78,7 @@ async def test_a_run_is_stopped_from_another_process(postgres_url: str) -> None:
             await server.disconnected.wait()
         told = await (first if other is second else second).event("announcement")
 
-    assert "was stopped" in told["title"]
+    assert "Sub-agent stopped" in told["title"]
     # How soon, is said by how often it is looked for: a figure of a busy machine tells nothing.
     assert POLL_SECONDS <= 1
 

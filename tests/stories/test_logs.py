@@ -1,0 +1,70 @@
+"""The log of a run shows readable steps, and all results that it got, however it ended."""
+
+import pytest
+
+from bot.subagents.limits import SubagentSettings
+from bot.values import RunStatus
+from tests.fakes.anthropic_server import Reply
+from tests.stories.stage import ALICE, Play, call, calls, stage
+
+NOTED = ("whiteboard_write", {"key": "sheep", "value": "three sheep"})
+HANGS = Reply(text="never", fault="hang")
+SHORT = SubagentSettings(default_timeout_minutes=0.1)
+
+
+@pytest.mark.parametrize(
+    ("second", "status", "settings"),
+    [
+        (HANGS, RunStatus.CANCELLED, SubagentSettings()),
+        (HANGS, RunStatus.TIMEOUT, SHORT),
+        (Reply(status=400, text="The model is gone."), RunStatus.FAILED, SubagentSettings()),
+        (Reply(text="Three."), RunStatus.COMPLETED, SubagentSettings()),
+    ],
+    ids=["stopped", "timed out", "failed", "completed"],
+)
+async def test_a_log_holds_the_last_results_however_the_run_ended(
+    second: Reply, status: RunStatus, settings: SubagentSettings, database_url: str
+) -> None:
+    play = Play(runs={"Work": [calls(NOTED), second, HANGS]})
+    async with stage(database_url, play, subagents=settings) as it:
+        await it.command(ALICE, "/subagents spawn Work")
+        await it.server.received(2)
+        if status is RunStatus.CANCELLED:
+            await it.command(ALICE, "/subagents stop last")
+        await it.ended("Work", status)
+        log = (await it.command(ALICE, "/subagents log last")).text
+
+        assert "→ whiteboard_write(key: sheep, value: three sheep)" in log
+        assert "{'" not in log
+        after = log.split("→ whiteboard_write", 1)[1]
+        assert "\n- ← " in after
+
+
+async def test_a_log_holds_the_result_beside_a_call_that_was_stopped(database_url: str) -> None:
+    play = Play(runs={"Work": [calls(NOTED, ("wait_here", {}))]})
+    async with stage(database_url, play) as it:
+        await it.command(ALICE, "/subagents spawn Work")
+        await it.gate.held(1)
+        await it.command(ALICE, "/subagents stop last")
+        await it.ended("Work", RunStatus.CANCELLED)
+        log = (await it.command(ALICE, "/subagents log last")).text
+
+        assert "→ wait_here()" in log
+        assert "\n- ← " in log
+        assert log.endswith("- ended: stopped. It was stopped on request.")
+
+
+async def test_a_resumed_run_knows_the_results_of_a_stopped_one(database_url: str) -> None:
+    play = Play(runs={"Work": [call("current_time"), HANGS]})
+    async with stage(database_url, play) as it:
+        await it.command(ALICE, "/subagents spawn Work")
+        await it.server.received(2)
+        await it.command(ALICE, "/subagents stop last")
+        await it.ended("Work", RunStatus.CANCELLED)
+        play.runs["Work"] = [Reply(text="Done.")]
+        await it.command(ALICE, "/subagents resume last")
+        await it.ended("Work", RunStatus.COMPLETED)
+
+        carried = str(play.asked[-1]["messages"])
+        assert "current_time may have run" not in carried
+        assert "UTC" in carried
