@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Coroutine, Sequence
 from dataclasses import replace
+from functools import partial
 
 from bot.agent.base_agent import INTERRUPTED_OUTPUT, BaseAgent
 from bot.agent.messages import estimate_tokens
@@ -13,6 +14,7 @@ from bot.events import RunStarted, RunStatusChanged
 from bot.logs import bound
 from bot.subagents.active import ActiveRun, ActiveRuns, Why
 from bot.subagents.asking import Asking
+from bot.subagents.budget import Unlimited
 from bot.subagents.clock import WorkClock
 from bot.subagents.endings import Endings
 from bot.subagents.equipment import Equipment, Workshop
@@ -141,7 +143,9 @@ class Runner:
             async with asyncio.timeout(clock.hard_left()) as limit:
                 clock.cuts_off(limit)
                 result = await self._agent_work(run, owner, active, progress)
-                return await self._summaries.shorten(run, _outcome(result, clock), clock)
+                outcome = _outcome(result, clock)
+                spent = partial(progress.spend, Unlimited())
+                return await self._summaries.shorten(run, outcome, clock, spent=spent)
         except Exception as error:  # noqa: BLE001 - logged where it is no known kind
             late = limit.expired()
             return self._measured(

@@ -19,6 +19,9 @@ from db.runs import Run
 
 log = logging.getLogger(__name__)
 
+#: Is told what a request cost.
+Spent = Callable[[Usage], None]
+
 #: A result of no more characters is short enough.
 LONG = 4_000
 #: With less room in the budget than this, nothing worth reading would come of it.
@@ -49,10 +52,19 @@ class Summaries:
     model_of: Callable[[str, str], Model]
     now: Clock
 
-    async def shorten(self, run: Run, outcome: Outcome, clock: WorkClock) -> Outcome:
+    async def shorten(
+        self, run: Run, outcome: Outcome, clock: WorkClock, *, spent: Spent
+    ) -> Outcome:
         """Return an outcome with what its text was shortened to, where that is due and possible.
 
         The text itself stays. Without an answer the outcome is what it was, but for the cost.
+
+        Args:
+            run: The run.
+            outcome: What it came to.
+            clock: Its working time.
+            spent: Is told at once of each request that may be charged: the run can be stopped
+                before this returns.
         """
         kept = summaries.summary_in(run.metadata)
         if kept:
@@ -62,7 +74,14 @@ class Summaries:
         seconds = min(MOST_SECONDS, clock.left())
         if question is None or seconds <= 0:
             return outcome
-        summary, usage = await self._ask(run, question, seconds)
+        costs: list[Usage] = []
+
+        def count(usage: Usage) -> None:
+            costs.append(usage)
+            spent(usage)
+
+        summary = await self._ask(run, question, seconds, count)
+        usage = sum(costs, Usage())
         if len(summary) >= len(outcome.text):
             summary = ""
         outcome = replace(
@@ -96,20 +115,26 @@ class Summaries:
             max_tokens=min(MOST_OUTPUT, room),
         )
 
-    async def _ask(self, run: Run, question: Question, seconds: float) -> tuple[str, Usage]:
-        """Return the summary, empty when none came, and what it cost."""
+    async def _ask(self, run: Run, question: Question, seconds: float, spent: Spent) -> str:
+        """Return the summary; empty when none came."""
+        asked = replace(
+            question,
+            seconds=seconds,
+            background=run.mode != "sync",
+            on_lost=lambda _, lost: spent(lost),
+        )
         try:
             async with asyncio.timeout(seconds):
                 model = self.model_of(run.provider or "", question.model)
-                asked = replace(question, seconds=seconds, background=run.mode != "sync")
                 answer = await model.ask(asked)
         except TimeoutError:
-            # The provider was at work and may charge for it.
-            return "", Usage(input=estimate_tokens(question.messages))
+            log.info("The result of run %s stays long: no answer came in time", run.id)
+            return ""
         except ModelError as error:
             log.warning("The result of run %s stays long: %s", run.id, error)
-            return "", Usage()
-        return stored(_text(answer)), answer.usage
+            return ""
+        spent(answer.usage)
+        return stored(_text(answer))
 
     async def _keep(self, run: Run, outcome: Outcome) -> None:
         """Keep it at once: an attempt after a crash does not ask again."""

@@ -2,11 +2,12 @@
 
 from pathlib import Path
 
-from bot.agent.messages import Usage
+from bot.agent.messages import Usage, UserMessage, estimate_tokens
 from bot.agent.settings import AgentsSettings
 from bot.subagents.limits import SubagentSettings
 from bot.values import RunStatus, short
 from tests.fakes.anthropic_server import Reply
+from tests.fakes.patience import eventually
 from tests.stories.stage import ALICE, Play, call, said, stage
 
 LONG = "\n".join(f"Barn {number} holds {number * 7} sheep." for number in range(1, 250))
@@ -60,6 +61,25 @@ async def test_its_tokens_are_the_runs(database_url: str, tmp_path: Path) -> Non
 
         run = await it.run_of("Count barns")
         assert (run.input_tokens, run.output_tokens) == (170, 25)
+
+
+async def test_a_run_that_is_stopped_while_it_is_shortened_pays_for_the_question(
+    database_url: str, tmp_path: Path
+) -> None:
+    play = counting(Reply(text=LONG, usage=Usage(100, 20)), Reply(fault="hang"))
+    async with stage(database_url, play, agents=counter(tmp_path)) as it:
+        await it.say(ALICE, "How many?")
+
+        async def shortening() -> bool:
+            return len(play.asked) == 3
+
+        await eventually(shortening, "the question for a summary")
+        await it.command(ALICE, "/subagents stop last")
+        await it.outlet.replied()
+
+        run = await it.run_of("Count barns")
+        assert run.status is RunStatus.CANCELLED
+        assert run.input_tokens > 100 + estimate_tokens((UserMessage(LONG),))
 
 
 async def test_a_short_result_is_left_as_it_is(database_url: str, tmp_path: Path) -> None:

@@ -4,16 +4,16 @@ from dataclasses import replace
 
 import pytest
 
-from bot.agent.messages import Answer, Usage
+from bot.agent.messages import Usage
 from bot.agent.protocols import AnswerEntry, Entry
-from bot.errors import ModelError, ModelUnavailableError
-from bot.models.base import OnText, Question
+from bot.errors import ModelUnavailableError
 from bot.subagents.budget import Budget
 from bot.tasks import Tasks
 from bot.values import Json, RunStatus
 from skills.base import Effects, Tool, ToolContext
 from tests.bot.agent.things import TASK, Office, a_tool, an_agent
 from tests.fakes.around import FakeMeter, MemoryJournal, Shelf, surroundings
+from tests.fakes.losing_model import LosingModel
 from tests.fakes.scripted_model import ScriptedModel, asks_for, call, says
 
 COST = Usage(3_000, 400, 20, 10)
@@ -110,27 +110,6 @@ async def test_outside_of_an_agent_nobody_counts_and_nothing_breaks(office: Offi
     assert (await office.work(twice_then_done(), a_tool("search"), around=around)).tool_calls == 2
 
 
-class Breaking:
-    """Loses some requests, as a provider does whose streams break off, and then answers.
-
-    Attributes:
-        then: What the last request comes to.
-    """
-
-    provider = "breaking"
-
-    def __init__(self, *lost: Usage, then: Answer | ModelError) -> None:
-        self.lost, self.then = lost, then
-
-    async def ask(self, question: Question, on_text: OnText | None = None) -> Answer:
-        assert question.on_lost is not None
-        for usage in self.lost:
-            question.on_lost(question, usage)
-        if isinstance(self.then, ModelError):
-            raise self.then
-        return self.then
-
-
 LOST = Usage(2_000, 30, cache_read=500)
 
 
@@ -138,7 +117,7 @@ async def test_requests_without_an_answer_count_in_the_result_the_journal_and_th
     office: Office,
 ) -> None:
     meter, journal = FakeMeter(), MemoryJournal()
-    model = Breaking(LOST, LOST, then=says("At last.", usage=Usage(100, 20)))
+    model = LosingModel(LOST, LOST, then=says("At last.", usage=Usage(100, 20)))
 
     result = await office.work(model, around=surroundings(meter=meter, journal=journal))
 
@@ -152,7 +131,7 @@ async def test_a_failure_that_may_be_charged_is_in_the_result(office: Office) ->
     meter = FakeMeter()
     failure = ModelUnavailableError("Broken off.", charged=True)
 
-    result = await office.work(Breaking(LOST, then=failure), around=surroundings(meter=meter))
+    result = await office.work(LosingModel(LOST, then=failure), around=surroundings(meter=meter))
 
     assert (result.status, result.usage) == (RunStatus.FAILED, LOST)
     assert sum(meter.settled, Usage()) == LOST

@@ -1,12 +1,14 @@
 """When a result is shortened, and what is left alone."""
 
+import asyncio
 from typing import Any
 
 import pytest
 
 from bot.agent.definition import AgentDefinition
-from bot.agent.messages import StopReason, Usage
-from bot.errors import ModelUnavailableError
+from bot.agent.messages import Answer, StopReason, Usage
+from bot.errors import ModelError, ModelUnavailableError
+from bot.models.base import Model
 from bot.subagents.clock import WorkClock
 from bot.subagents.summaries import LONG, Summaries
 from bot.subagents.wording import Outcome
@@ -15,6 +17,7 @@ from db.database import Database
 from db.summaries import summary_in
 from tests.fakes.agents import FakeAgents
 from tests.fakes.clock import FakeClock
+from tests.fakes.losing_model import LosingModel
 from tests.fakes.scripted_model import Hanging, ScriptedModel, says
 from tests.fakes.stored import Stored
 
@@ -34,10 +37,11 @@ class Room:
         self._database, self._clock, self._user = database, clock, user
         self.stored = Stored(database, clock)
         self.run_id = ""
+        self.spent: list[Usage] = []
 
     async def shorten(
         self,
-        model: ScriptedModel,
+        model: Model,
         outcome: Outcome = DONE,
         *,
         clock: WorkClock | None = None,
@@ -52,7 +56,9 @@ class Room:
             model_of=lambda *_: model,
             now=self._clock,
         )
-        return await summaries.shorten(run, outcome, clock or WorkClock(60.0))
+        return await summaries.shorten(
+            run, outcome, clock or WorkClock(60.0), spent=self.spent.append
+        )
 
 
 @pytest.fixture
@@ -116,15 +122,47 @@ async def test_with_no_time_left_nothing_is_asked(room: Room) -> None:
     assert await room.shorten(ScriptedModel(), clock=WorkClock(10.0, used=9.0)) == DONE
 
 
+LOST = Usage(2_000, 30)
+
+
+@pytest.mark.parametrize(
+    ("then", "cost"),
+    [
+        (ModelUnavailableError("Broken off.", charged=True), LOST + LOST),
+        (says("Sheep.", usage=Usage(70, 5)), LOST + LOST + Usage(70, 5)),
+    ],
+    ids=["failed", "answered"],
+)
+async def test_requests_for_a_summary_that_broke_off_are_paid_for(
+    room: Room, then: Answer | ModelError, cost: Usage
+) -> None:
+    shortened = await room.shorten(LosingModel(LOST, LOST, then=then))
+
+    assert (shortened.input_tokens, shortened.output_tokens) == (100 + cost.input, 20 + cost.output)
+    assert sum(room.spent, Usage()) == cost
+
+
 async def test_a_model_that_is_too_slow_is_left_and_its_question_paid_for(room: Room) -> None:
-    hanging, clock = Hanging(), WorkClock(1.0, used=0.8, monotonic=lambda: 0.0)
+    model, clock = LosingModel(then=Hanging()), WorkClock(1.0, used=0.8, monotonic=lambda: 0.0)
 
-    shortened = await room.shorten(ScriptedModel(hanging), clock=clock)
+    shortened = await room.shorten(model, clock=clock)
 
-    assert hanging.cancelled.is_set()
     assert shortened.summary == ""
     assert shortened.input_tokens is not None
     assert shortened.input_tokens > 10_000
+
+
+async def test_a_summary_that_is_cut_off_with_its_run_is_counted_at_once(room: Room) -> None:
+    hanging = Hanging()
+    shortening = asyncio.ensure_future(room.shorten(LosingModel(then=hanging)))
+    async with asyncio.timeout(20):
+        await hanging.asked.wait()
+
+    shortening.cancel()
+
+    with pytest.raises(asyncio.CancelledError):
+        await shortening
+    assert sum(room.spent, Usage()).input > 10_000
 
 
 @pytest.mark.parametrize(

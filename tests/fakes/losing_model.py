@@ -1,0 +1,32 @@
+"""A language model whose requests break off before it answers, and may be charged."""
+
+from bot.agent.messages import Answer, Usage
+from bot.errors import ModelError
+from bot.models.base import OnText, Question
+from bot.models.client import charging
+from tests.fakes.scripted_model import Hanging
+
+
+class LosingModel:
+    """Loses some requests, as a provider does whose streams break off, and then answers.
+
+    Attributes:
+        then: What the last request comes to. One that hangs and is cancelled is reported as the
+            adapters do it.
+    """
+
+    provider = "losing"
+
+    def __init__(self, *lost: Usage, then: Answer | ModelError | Hanging) -> None:
+        self.lost, self.then = lost, then
+
+    async def ask(self, question: Question, on_text: OnText | None = None) -> Answer:
+        assert question.on_lost is not None
+        for usage in self.lost:
+            question.on_lost(question, usage)
+        if isinstance(self.then, Hanging):
+            with charging(question, lambda: None):
+                return await self.then.wait()
+        if isinstance(self.then, ModelError):
+            raise self.then
+        return self.then
