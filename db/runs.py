@@ -1,6 +1,6 @@
 """Queries on runs."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any
@@ -182,12 +182,21 @@ async def claim(
     return run_of(row) if row else None
 
 
-async def release(tx: Transaction, run_id: str, attempt: int, now: datetime) -> None:
-    """Leave a run for another process; a drain cuts off no call that it had not seen the end of."""
+async def release(
+    tx: Transaction,
+    run_id: str,
+    attempt: int,
+    now: datetime,
+    counts: Mapping[str, int] | None = None,
+) -> None:
+    """Leave a run for another process; what it had reserved is not charged, what it cost is.
+
+    Without `counts` the tokens are those of its steps.
+    """
     await tx.execute(
         update(runs)
         .where(runs.c.id == run_id, runs.c.attempt == attempt, runs.c.status.in_(BEGUN))
-        .values(reserved_tokens=0, worker_id="", updated_at=now)
+        .values(reserved_tokens=0, worker_id="", updated_at=now, **(counts or {}))
     )
 
 

@@ -229,21 +229,45 @@ async def idle_places(tx: Transaction, platform: str, *, since: datetime) -> lis
     return [Place(*row) for row in rows]
 
 
-async def release(tx: Transaction, turn_id: str, attempt: int) -> None:
-    """Leave a turn for another process."""
+async def release(
+    tx: Transaction, turn_id: str, attempt: int, *, cost: tuple[int, int] | None = None
+) -> None:
+    """Leave a turn for another process.
+
+    Args:
+        tx: The transaction.
+        turn_id: Which turn.
+        attempt: The attempt that ends; the turn of another one is left alone.
+        cost: Input and output tokens of all attempts; `None` for what the steps stored.
+    """
     await tx.execute(
         update(turns)
         .where(turns.c.id == turn_id, turns.c.attempt == attempt, turns.c.status == "running")
-        .values(worker_id="")
+        .values(worker_id="", **_tokens(cost))
     )
 
 
-async def end(tx: Transaction, turn: Turn, *, status: str, now: datetime) -> bool:
-    """End a turn and free its conversation; `False` if another attempt has it, or it is over."""
+async def end(
+    tx: Transaction,
+    turn: Turn,
+    *,
+    status: str,
+    now: datetime,
+    cost: tuple[int, int] | None = None,
+) -> bool:
+    """End a turn and free its conversation; `False` if another attempt has it, or it is over.
+
+    Args:
+        tx: The transaction.
+        turn: Which turn, and the attempt that ends it.
+        status: How it ended.
+        now: The time.
+        cost: Input and output tokens of all attempts; `None` for what the steps stored.
+    """
     ended = await tx.execute(
         update(turns)
         .where(turns.c.id == turn.id, turns.c.attempt == turn.attempt, turns.c.status == "running")
-        .values(status=status, ended_at=now)
+        .values(status=status, ended_at=now, **_tokens(cost))
     )
     if ended.rowcount == 0:
         return False
@@ -256,6 +280,10 @@ async def end(tx: Transaction, turn: Turn, *, status: str, now: datetime) -> boo
         .values(active_turn_id=None)
     )
     return True
+
+
+def _tokens(cost: tuple[int, int] | None) -> dict[str, int]:
+    return dict(zip(("input_tokens", "output_tokens"), cost, strict=True)) if cost else {}
 
 
 async def keep_reply(tx: Transaction, turn_id: str, message_id: str) -> None:

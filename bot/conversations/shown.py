@@ -65,6 +65,14 @@ class Shown:
     quote: str = ""
     away: tuple[str, ...] = ()
 
+    def cost(self, before: int) -> tuple[int, int] | None:
+        """Return all input and output tokens of the turn; `None` if no more than before.
+
+        A request without an answer is in no step.
+        """
+        usage = self.progress.usage
+        return (usage.all_input, usage.output) if usage.total > before else None
+
     def whole(self, said: str, result: AgentResult) -> str:
         """Return the words of a turn with what the user must know of how they came about."""
         parts = [said, LIMITS.get(result.status, "")]

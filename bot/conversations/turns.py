@@ -23,12 +23,7 @@ from bot.agent.toolbox import Approved, Toolbox
 from bot.conversations.gaps import quote
 from bot.conversations.shown import SEND_SECONDS, STOPPED, Fate, Outages, Shown
 from bot.conversations.turn_context import Beginning, TurnContext
-from bot.errors import (
-    BotError,
-    DatabaseUnreachableError,
-    FencedError,
-    LeftError,
-)
+from bot.errors import BotError, DatabaseUnreachableError, FencedError, LeftError
 from bot.logs import bound
 from bot.models.base import Model
 from bot.platforms.base import Outlet, ReplyStream
@@ -272,7 +267,7 @@ class Turns:
     async def _stopped(self, turn: Turn, shown: Shown) -> None:
         """End a turn that its person stopped, with what there is."""
         if turn.kind == "summary":
-            await self._release(turn, None)
+            await self._release(turn, shown, None)
             return
         so_far = plain(shown.text or shown.progress.partial_text(), limit=None)
         await self._finish(turn, shown, f"{so_far}\n\n{STOPPED}".strip(), status="stopped")
@@ -281,7 +276,7 @@ class Turns:
         said = plain(result.said or result.text, limit=None)
         if turn.kind == "summary":
             worded = said if result.status is RunStatus.COMPLETED and said else None
-            await self._release(turn, worded)
+            await self._release(turn, shown, worded)
             return
         status = "failed" if result.status is RunStatus.FAILED else "done"
         text = shown.whole(said, result)
@@ -301,7 +296,7 @@ class Turns:
 
         async def write() -> bool:
             async with self.desk.database.transaction() as tx:
-                if not await turns.end(tx, turn, status=status, now=self.desk.now()):
+                if not await self._ended(tx, turn, shown, status):
                     return False
                 foreign = shown.progress.foreign
                 await self._keep(tx, turn, text, foreign=foreign, arrived=arrived, refused=refused)
@@ -349,13 +344,17 @@ class Turns:
             )
             await outbox.put(tx, item, now)
 
-    async def _release(self, turn: Turn, text: str | None) -> None:
+    async def _ended(self, tx: Transaction, turn: Turn, shown: Shown, status: str) -> bool:
+        cost = shown.cost(turn.tokens)
+        return await turns.end(tx, turn, status=status, now=self.desk.now(), cost=cost)
+
+    async def _release(self, turn: Turn, shown: Shown, text: str | None) -> None:
         """Let the held announcements go, in the main agent's words if it found any."""
         status = "failed" if text is None else "done"
 
         async def write() -> list[str]:
             async with self.desk.database.transaction() as tx:
-                if not await turns.end(tx, turn, status=status, now=self.desk.now()):
+                if not await self._ended(tx, turn, shown, status):
                     return []
                 keys = await outbox.release_held(tx, turn.message_id, text, self.desk.now())
                 if text is not None and keys:
@@ -378,7 +377,7 @@ class Turns:
         """Leave the turn to another process: this one drains."""
         await self._abandon(shown)
         async with self.desk.database.transaction() as tx:
-            await turns.release(tx, turn.id, turn.attempt)
+            await turns.release(tx, turn.id, turn.attempt, cost=shown.cost(turn.tokens))
 
     async def _abandon(self, shown: Shown) -> None:
         if shown.reply is not None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 
 from bot.agent.base_agent import INTERRUPTED_OUTPUT, BaseAgent
-from bot.agent.messages import estimate_tokens
+from bot.agent.messages import Usage, estimate_tokens
 from bot.agent.progress import AgentResult, Progress
 from bot.errors import BotError, DatabaseUnreachableError, FencedError, LeftError
 from bot.events import RunStarted, RunStatusChanged
@@ -71,7 +71,7 @@ class Runner:
             self._shop.cards.pause([run.id], str(outage))
             raise
         except asyncio.CancelledError:
-            if await self._leave(run, active):
+            if await self._leave(run, active, progress):
                 raise
             error = "" if active.why is Why.STOPPED else "The turn that waited for it was ended."
             text = progress.partial_text()
@@ -170,17 +170,24 @@ class Runner:
 
     # -- how it ends -----------------------------------------------------------------------------
 
-    async def _leave(self, run: Run, active: ActiveRun) -> bool:
+    async def _leave(self, run: Run, active: ActiveRun, progress: Progress) -> bool:
         """Leave the run to another process, if that is why it was cancelled."""
         if active.why is Why.STOPPED or (active.why is None and run.mode == "sync"):
             return False
         if active.why is Why.DRAINING:
-            await self._shielded(self._release(run))
+            await self._shielded(self._release(run, progress.usage))
         return True
 
-    async def _release(self, run: Run) -> None:
+    async def _release(self, run: Run, usage: Usage) -> None:
+        """Release a run with what it has cost; a request that was cut off is in no step."""
+        counts = {
+            "input_tokens": usage.all_input,
+            "output_tokens": usage.output,
+            "discounted_tokens": usage.discount,
+        }
+        known = counts if usage.total > run.tokens else None
         async with self._shop.database.transaction() as tx:
-            await runs.release(tx, run.id, run.attempt, self._shop.now())
+            await runs.release(tx, run.id, run.attempt, self._shop.now(), known)
 
     async def _end(self, run: Run, outcome: Outcome) -> None:
         """Write the outcome, whatever happens to this task meanwhile."""

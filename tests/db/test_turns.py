@@ -213,6 +213,28 @@ async def test_another_attempt_is_no_crash_by_itself_and_belongs_to_its_process(
     assert (worker, left) == ("w2", "")
 
 
+async def test_what_an_attempt_has_cost_is_stored_when_it_is_left_and_when_the_turn_ends(
+    database: Database, stored: Stored, clock: FakeClock, alice: Identity
+) -> None:
+    conversation = await stored.conversation(alice)
+    turn_id = await stored.turn(alice, conversation)
+    await stored.claim_turn(conversation)
+    await stored.begin_turn(turn_id)
+
+    tokens = []
+    for cost in ((700, 20), None):
+        async with database.transaction() as tx:
+            await turns.release(tx, turn_id, 1, cost=cost)
+        tokens.append((await read(database, turn_id)).tokens)
+    begun = await stored.begin_turn(turn_id)
+    async with database.transaction() as tx:
+        await turns.end(tx, begun, status="failed", now=clock(), cost=(900, 30))
+    ended = await read(database, turn_id)
+
+    assert tokens == [720, 720]
+    assert (ended.input_tokens, ended.output_tokens) == (900, 30)
+
+
 async def test_a_turn_that_comes_while_another_ends_is_begun_by_one_of_the_two(
     postgres_url: str, clock: FakeClock, alice: Identity
 ) -> None:
