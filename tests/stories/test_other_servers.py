@@ -14,6 +14,7 @@ from bot.rest.settings import RestSettings
 from bot.values import Json, RunStatus
 from tests.bot.mcp.things import odd_server
 from tests.fakes.anthropic_server import Reply
+from tests.fakes.patience import eventually
 from tests.fakes.rest_server import FakeRest, rest_server
 from tests.stories.stage import ALICE, Play, Stage, call, is_run, said, stage
 
@@ -153,6 +154,25 @@ async def test_a_run_that_begins_or_resumes_after_a_start_has_them_too(sqlite_ur
 
     assert offered(play.asked[0]) == {"mcp__odd__fine"}
     assert run.error is None
+
+
+async def test_the_wait_for_a_server_takes_nothing_of_the_time_of_a_run(
+    sqlite_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(servers, "Pace", lambda: Pace(first_look=600.0))
+    mcp = McpSettings.model_validate({"servers": {"odd": odd_server("deaf", runs=["fine"])}})
+    play = Play()
+    async with stage(sqlite_url, play, mcp=mcp) as it:
+        await it.command(ALICE, "/subagents spawn Look")
+        run = await it.run_of("Look")
+        at_work = it.bot.upkeep.active.by_id
+
+        async def stands_still() -> bool:
+            return run.id in at_work and at_work[run.id].idle
+
+        await eventually(stands_still, "the clock of the run stands still")
+
+    assert play.asked == []
 
 
 async def test_what_is_missing_is_told_to_the_model_and_to_the_user_whose_run_lacked_it(
