@@ -11,8 +11,13 @@ WIDEST = 72
 
 _DELIMITERS = re.compile(r"[ \t]*+\|?[ \t]*+:?-++:?[ \t]*+(?:\|[ \t]*+:?-++:?[ \t]*+)*+\|?[ \t]*+")
 _EDGE = re.compile(r"(?<!\\)\|")
-_LINK = re.compile(LINK, re.IGNORECASE)
-_MARKS = re.compile(r"\*\*|__|~~|`")
+#: Code, links and formatting in a cell; the inside of a name such as `a__b` formats nothing.
+_MARKUP = re.compile(
+    r"(?<!`)(?P<ticks>`+)(?!`)(?P<code>.*?[^`])(?P=ticks)(?!`)"
+    rf"|{LINK}"
+    r"|\*\*|~~|(?<!\w)__|__(?!\w)",
+    re.IGNORECASE,
+)
 
 Row = tuple[str, ...]
 
@@ -82,7 +87,14 @@ def _fitted(row: Row, width: int) -> Row:
 
 
 def _plain(cell: str) -> str:
-    return _MARKS.sub("", _LINK.sub(r"\g<label> (\g<url>)", cell))
+    return _MARKUP.sub(_unmarked, cell)
+
+
+def _unmarked(match: re.Match[str]) -> str:
+    if match["ticks"]:
+        code: str = match["code"]
+        return code.strip()
+    return f"{_plain(match['label'])} ({match['url']})" if match["url"] else ""
 
 
 def _width(text: str) -> int:

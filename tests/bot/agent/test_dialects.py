@@ -165,6 +165,28 @@ def test_headings_and_tables_become_what_is_there() -> None:
     assert for_slack(text, older=True).startswith("**Why so**\n```\na | b\n".replace("**", "*"))
 
 
+def test_code_in_a_table_is_shown_as_it_is_written() -> None:
+    text = (
+        "| a | b |\n|---|---|\n| `__init__` | `**kwargs` |\n| ```` ``` ```` | `[a](b)` |\n"
+        "| **x__y** | __z__ ` |\n| [`__d__`](https://x.example) | `a<b>` |"
+    )
+    table = (
+        "```\na                         | b\n--------------------------+---------\n"
+        "__init__                  | **kwargs\n‵‵‵                       | [a](b)\n"
+        "x__y                      | z `\n__d__ (https://x.example) | a<b>\n```"
+    )
+
+    assert for_discord(text) == table
+    assert html.unescape(for_slack(text, older=True)) == table
+    assert "a&lt;b&gt;" in for_slack(text, older=True)
+
+
+def test_columns_of_wide_letters_are_aligned() -> None:
+    text = "| 名 | b |\n|---|---|\n| abc | 1 |\n| 日本 | 2 |"
+
+    assert for_discord(text) == "```\n名   | b\n-----+--\nabc  | 1\n日本 | 2\n```"
+
+
 def test_a_wide_table_is_a_list_on_discord() -> None:
     text = f"| a | b | c |\n|--|--|--|\n| **x** | {'w' * 80} |  |\n| y | `z` | @here |"
 
