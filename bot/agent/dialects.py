@@ -20,7 +20,12 @@ _DISCORD_MARKUP = re.compile(r"<(?=@[!&]?\d|#\d|/[^<>\n]{1,120}:\d|id:)")
 #: Discord has three levels of headings.
 _LOW_HEADING = re.compile(r"^#{4,6}[ \t]++(.+)$", re.MULTILINE)
 _HEADING = re.compile(r"^#{1,6}[ \t]++(.+)$", re.MULTILINE)
-_BOLD = re.compile(r"\*\*(?=\S)([^*\n]+?)(?<=\S)\*\*")
+#: Bold text; code and addresses before it are passed over, code in it is part of it.
+_BOLD = re.compile(
+    r"(?<!`)(?P<ticks>`+)(?!`)[^\n]*?(?<!`)(?P=ticks)(?!`)|https?://\S+"
+    r"|\*\*(?=\S)(?P<bold>(?:`[^`\n]+`|[^*`\n])+?)(?<=\S)\*\*",
+    re.IGNORECASE,
+)
 _QUOTE = re.compile(r"^[ \t]*(?:&gt;[ \t]?)+", re.MULTILINE)
 
 #: What Discord may read as the start of `<a:/b>`, which may go on in the next line.
@@ -28,7 +33,9 @@ _SPACE = re.compile(r"\s")
 _DANGLING = re.compile(r"<[^ <>\n]*$", re.MULTILINE)
 #: Where Discord could miss the start of a fence: formatting and labels go on over lines.
 _DOUBTFUL = re.compile(r"[\[<*_~|`\\]")
-_AFTER_A_URL = ".,;:!?)]}'\"*_~|"
+_AFTER_A_URL = ".,;:!?)]}'\"*_~|。，、；：！？）」』】》〉”’»"
+#: Discord shows a link whose label holds an address as it is written.
+_IN_LABEL = re.compile(r"https?://", re.IGNORECASE)
 _TICKS = re.compile("`+")
 
 
@@ -105,14 +112,24 @@ def in_discord_line(text: str) -> str:
 
 def in_slack_line(text: str) -> str:
     """Return a part of a line for Slack, escaped, in which every address is seen."""
-    return html.escape(_slack_text(text, links=False, older=False), quote=False)
+    return html.escape(_slack_text(text, links=False), quote=False)
 
 
-def _spelled(prose: str, *, links: bool) -> Iterator[Part]:
-    """Take lines of text to pieces; links that may not be links become text with an address."""
+def _spelled(prose: str, *, links: bool, in_labels: bool) -> Iterator[Part]:
+    """Take lines of text to pieces; links that may not be links become text with an address.
+
+    Args:
+        prose: Lines of text.
+        links: Labels may stand for addresses.
+        in_labels: Labels may hold addresses.
+    """
     for part in parts(prose):
-        if part.kind is not Kind.LINK or (links and not misleads(part.label, part.url)):
+        shown = links and (in_labels or _IN_LABEL.search(part.label) is None)
+        if part.kind is not Kind.LINK or (shown and not misleads(part.label, part.url)):
             yield part
+            continue
+        if part.label.rstrip("/") == part.url.rstrip("/"):
+            yield Part(Kind.ADDRESS, f"<{part.url}>")
             continue
         yield Part(Kind.TEXT, "[")
         yield from parts(part.label)
@@ -127,7 +144,8 @@ def _discord_prose(prose: str, *, links: bool, addresses: bool) -> str:
     pieces: list[str] = []
     # Discord takes `steam://x` and `<a:/x>` for addresses, backticks and line ends included.
     swallows = False
-    for part in _spelled(_LOW_HEADING.sub(_bold_line, prose), links=links):
+    text = _LOW_HEADING.sub(_bold_line, prose)
+    for part in _spelled(text, links=links, in_labels=False):
         piece = _discord_part(part, pieces[-1] if pieces else "")
         if part.kind is Kind.CODE and swallows and addresses:
             piece = f" {piece}"
@@ -193,20 +211,31 @@ def _span(code: str) -> str:
 
 
 def _slack_prose(prose: str, *, links: bool, older: bool) -> str:
-    text = _HEADING.sub(_bold_line, prose) if older else prose
-    escaped = html.escape(_slack_text(text, links=links, older=older), quote=False)
+    text = _BOLD.sub(_single_stars, _HEADING.sub(_bold_line, prose)) if older else prose
+    escaped = html.escape(_slack_text(text, links=links), quote=False)
     # Alone it is no markup of Slack's.
     return _QUOTE.sub(lambda match: match.group().replace("&gt;", ">"), escaped)
 
 
-def _slack_text(text: str, *, links: bool, older: bool) -> str:
+def _single_stars(match: re.Match[str]) -> str:
+    return f"*{match['bold']}*" if match["bold"] else match.group()
+
+
+def _slack_text(text: str, *, links: bool) -> str:
     pieces: list[str] = []
-    for part in _spelled(text, links=links):
-        pieces.append(_slack_part(part, pieces[-1] if pieces else "", older=older))
+    # Without its brackets an address ends where a space or punctuation follows.
+    bracketed = False
+    for part in _spelled(text, links=links, in_labels=True):
+        before = pieces[-1] if pieces else ""
+        piece = _slack_part(part, before)
+        if bracketed and piece[:1].isalnum():
+            piece = f" {piece}"
+        bracketed = part.kind is Kind.ADDRESS and part.text.endswith(">")
+        pieces.append(piece)
     return "".join(pieces)
 
 
-def _slack_part(part: Part, before: str, *, older: bool) -> str:
+def _slack_part(part: Part, before: str) -> str:
     match part.kind:
         case Kind.CODE:
             return f"{part.ticks}{unmasked(part.text)}{part.ticks}"
@@ -219,8 +248,7 @@ def _slack_part(part: Part, before: str, *, older: bool) -> str:
         case Kind.ADDRESS:
             return _bare_address(_without_names(part.text), before)
         case Kind.TEXT:
-            text = _SLACK_PING.sub("@ ", part.text)
-            return _BOLD.sub(r"*\1*", text) if older else text
+            return _SLACK_PING.sub("@ ", part.text)
         case _:
             return part.text
 

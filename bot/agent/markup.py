@@ -22,13 +22,15 @@ _OPENS = re.compile(
 _QUOTED = re.compile(r"[ \t]*(?:>[ \t]?)+")
 _FENCES = re.compile("`{3,}")
 _LANGUAGE = re.compile(r"[A-Za-z0-9_+.#-]*")
+#: Punctuation of scripts that write no spaces: after ASCII characters it ends an address.
+_WIDE = "。，、；：！？（）「」『』【】《》〈〉“”‘’«»"
 _INLINE = re.compile(
     r"(?P<escape>\\[\\`\[])"
     r"|(?P<ticks>`+)"
     rf"|!?(?P<link>{LINK})"
     r"|(?P<masks>\]\((?P<bare>[^:/.()\n<]*\))?)"
     r"|(?P<reference>\]:(?=\s*+[^\s:/.]*+[:/.]))"
-    r"|(?P<address><https?://(?:(?!\]\()[^\s<>`])+>|<?https?://[^\s<>`\[\]]+>?)",
+    rf"|(?P<address><https?://(?:(?!\]\()[^\s<>`])+>|<?https?://(?:[^\s<>`\[\]{_WIDE}]|(?<![!-~])[{_WIDE}])+>?)",
     re.IGNORECASE,
 )
 

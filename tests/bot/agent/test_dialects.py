@@ -111,6 +111,24 @@ def test_readers_agree_about_what_is_code(text: str, discord: str, slack: str) -
         ("[`f`](https://x.example)", "[`f`](<https://x.example>)", ""),
         ("![a](https://x.example)", "[a](<https://x.example>)", ""),
         ("<https://x.example>.", "<https://x.example>.", "https://x.example."),
+        ("a<https://x.example>b", "a<https://x.example>b", "a https://x.example b"),
+        ("https://x.example/a.", "<https://x.example/a>.", "https://x.example/a."),
+        ("(https://x.example/a_(b))", "(<https://x.example/a_(b)>)", "(https://x.example/a_(b))"),
+        ("https://x.example/a。次", "<https://x.example/a>。次", "https://x.example/a。次"),
+        ("「https://x.example」", "「<https://x.example>」", "「https://x.example」"),
+        (
+            "https://x.example/你，好。",
+            "<https://x.example/你，好>。",
+            "https://x.example/你，好。",
+        ),
+        ("https://x@here", "<https://x@here>", "https://x@ here"),
+        (
+            "[@here](https://x.example)",
+            "[@ here](<https://x.example>)",
+            "[@ here](https://x.example)",
+        ),
+        ("[a]\n\n[a]: /b.c", "[a]\n\n[a]: /b.c", "[a]\n\n[a] : /b.c"),
+        ("Look @channel", "Look @channel", "Look @ channel"),
         ("me@here.com", "me@here.com", "me@here.com"),
         ("https://x.example/@here", "<https://x.example/@here>", "https://x.example/@here"),
         ("> said\n> more", "> said\n> more", "> said\n> more"),
@@ -122,6 +140,30 @@ def test_readers_agree_about_what_is_code(text: str, discord: str, slack: str) -
 def test_links_addresses_and_quotes_are_shown_as_such(text: str, discord: str, slack: str) -> None:
     assert for_discord(text) == discord
     assert for_slack(text) == (slack or discord.replace("<", "").replace(">", ""))
+
+
+@pytest.mark.parametrize(
+    ("text", "discord"),
+    [
+        ("[https://x.example](https://x.example/)", "<https://x.example/>"),
+        (
+            "[at https://x.example](https://x.example/a)",
+            "[at <https://x.example>] (<https://x.example/a>)",
+        ),
+        ("[x.example](https://x.example/a)", "[x.example](<https://x.example/a>)"),
+    ],
+)
+def test_a_label_with_an_address_is_no_label_on_discord(text: str, discord: str) -> None:
+    assert for_discord(text) == discord
+    assert for_slack(text) == text
+
+
+def test_an_address_that_is_its_own_label_is_shown_once() -> None:
+    text = "See [https://x.example](https://x.example)b"
+
+    assert for_slack(text, links=False) == "See https://x.example b"
+    assert for_slack(text, older=True) == "See https://x.example b"
+    assert in_discord_line(text) == "See <https://x.example>b"
 
 
 @pytest.mark.parametrize(
@@ -145,6 +187,7 @@ def test_a_label_that_misleads_stands_beside_its_address(link: str) -> None:
     for text in (link, f"`{link.replace('`', '')}`", f"**[x**\n```\n{link}\n```"):
         assert "](" not in for_discord(text)
     assert "](" not in for_slack(link)
+    assert "](" not in for_slack(f"`{link.replace('`', '')}`")
     assert "evil.example" in for_discord(link)
 
 
@@ -185,6 +228,18 @@ def test_columns_of_wide_letters_are_aligned() -> None:
     text = "| 名 | b |\n|---|---|\n| abc | 1 |\n| 日本 | 2 |"
 
     assert for_discord(text) == "```\n名   | b\n-----+--\nabc  | 1\n日本 | 2\n```"
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("## Use `a_b` now", "*Use `a_b` now*"),
+        ("**use `f(**x)`** and **y**", "*use `f(**x)`* and *y*"),
+        ("`**x**` and https://x.example/**a**", "`**x**` and https://x.example/**a**"),
+    ],
+)
+def test_bold_text_may_hold_code_in_the_older_dialect(text: str, shown: str) -> None:
+    assert for_slack(text, older=True) == shown
 
 
 def test_a_wide_table_is_a_list_on_discord() -> None:
