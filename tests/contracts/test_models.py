@@ -374,6 +374,19 @@ async def test_an_answer_that_cannot_be_read_is_reported_as_charged(remote: Subj
 
 
 @pytest.mark.parametrize("streamed", [False, True])
+async def test_an_answer_nested_beyond_reading_is_charged_and_not_asked_for_again(
+    remote: Subject, *, streamed: bool
+) -> None:
+    remote.will_answer(Reply(text="word " * 50, fault="nested", after_events=5))
+
+    with pytest.raises(ModelError, match="nested too deeply") as caught:
+        await remote.model.ask(ask(), remote.heard.append if streamed else None)
+
+    assert caught.value.charged
+    assert not isinstance(caught.value, ModelUnavailableError)
+
+
+@pytest.mark.parametrize("streamed", [False, True])
 @pytest.mark.parametrize(
     "reply",
     [

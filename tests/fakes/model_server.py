@@ -13,6 +13,7 @@ from bot.values import Json
 
 KEY = "sk-fake-key-of-the-tests"
 USUAL = Usage(100, 20)
+_NESTED = b'{"id": ' + b"[" * 100_000 + b"]" * 100_000 + b"}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +36,9 @@ class Reply:
         model: The model that says it answered; empty for the one that was asked.
         status: An HTTP error when it is not 200; `kind` and `text` then say which.
         fault: What happens to the answer, after so many events of it (0 before the first): an
-            error event, the connection is torn down, nothing more comes, it just ends, or it is no
-            JSON. A whole answer knows `drop`, `hang` and `garbage`.
+            error event, the connection is torn down, nothing more comes, it just ends, it is no
+            JSON, or JSON that is nested beyond reading. A whole answer knows `drop`, `hang`,
+            `garbage` and `nested`.
         details: Further fields of the whole answer.
         gap_seconds: The time between two events of a stream.
     """
@@ -50,7 +52,7 @@ class Reply:
     status: int = 200
     kind: str = ""
     headers: dict[str, str] = field(default_factory=dict)
-    fault: Literal["", "error", "drop", "hang", "end", "garbage"] = ""
+    fault: Literal["", "error", "drop", "hang", "end", "garbage", "nested"] = ""
     after_events: int = 0
     details: Json = field(default_factory=dict)
     gap_seconds: float = 0.0
@@ -222,6 +224,8 @@ class ModelServer:
         await self._misbehave(request, reply)
         if reply.fault == "garbage":
             return web.Response(text="<html>Bad gateway</html>", content_type="text/html")
+        if reply.fault == "nested":
+            return web.Response(body=_NESTED, content_type="application/json")
         document = self._dialect.whole(reply, body) | reply.details
         return web.Response(body=json.dumps(document).encode(), content_type="application/json")
 
@@ -237,6 +241,9 @@ class ModelServer:
                     return response
                 if reply.fault == "garbage":
                     await response.write(event.replace(b"{", b"["))
+                    return response
+                if reply.fault == "nested":
+                    await response.write(event.partition(b"{")[0] + _NESTED + b"\n\n")
                     return response
                 await self._misbehave(request, reply)
             await response.write(event)

@@ -1,6 +1,7 @@
 """The toolbox: scoped when listed and when called, and a result whatever goes wrong."""
 
 import asyncio
+import json
 import logging
 import time
 from collections.abc import Sequence
@@ -132,6 +133,7 @@ async def test_even_from_the_main_agents_box_a_run_cannot_call_it(tasks: Tasks) 
     ("asked", "said"),
     [
         (ToolCall("id", "look", malformed='{"a": '), "no JSON object"),
+        (call("look", "id", text=json.loads("[" * 60 + "]" * 60)), "nested too deeply"),
         (call("look", "id", text="x" * 100_001), "too long"),
         (call("look", "id", **{f"a{n}": 1 for n in range(101)}), "too long"),
     ],

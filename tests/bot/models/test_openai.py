@@ -302,8 +302,11 @@ async def test_calls_in_the_text_stay_text_otherwise(
     assert (answer.text, answer.calls) == (FENCED, ())
 
 
-def test_a_call_in_the_text_that_is_no_json_is_malformed() -> None:
-    _, calls = calls_in('<tool_call>{"name": "look", "arguments": {"at": }</tool_call>')
+@pytest.mark.parametrize(
+    "given", ['{"at": }', pytest.param("[" * 100_000 + "]" * 100_000, id="nested")]
+)
+def test_a_call_in_the_text_that_is_no_json_is_malformed(given: str) -> None:
+    _, calls = calls_in(f'<tool_call>{{"name": "look", "arguments": {given}}}</tool_call>')
 
     assert calls[0].name == "look"
     assert calls[0].malformed.startswith('{"name"')
