@@ -66,6 +66,7 @@ async def test_a_file_that_is_not_there_is_no_fault_and_is_not_made(tmp_path: Pa
     found = await examine(configured(f"sqlite:///{file}"))
 
     assert not any(each.bad for each in found)
+    assert found[0].mark is Mark.OFF
     assert "does not exist yet" in found[0].text
     assert not file.parent.exists()
 

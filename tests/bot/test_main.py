@@ -404,6 +404,18 @@ def test_a_log_file_that_cannot_be_written_is_told_with_its_key(
     assert result.stderr.startswith("logging.file: ")
 
 
+def test_the_log_is_written_in_the_form_of_the_configuration(run: Run, tmp_path: Path) -> None:
+    text = "logging: {level: debug, form: json, file: bot.log}"
+    (tmp_path / "config.yaml").write_text(text, encoding="utf-8")
+
+    done = run("-m", "bot", "ask", "Hello")
+    entries = [json.loads(line) for line in (tmp_path / "bot.log").read_text("utf-8").splitlines()]
+
+    assert done.returncode == 0
+    assert entries
+    assert all({"event", "level", "logger", "timestamp"} <= entry.keys() for entry in entries)
+
+
 @pytest.mark.parametrize("name", ["", "  ", "x" * 65, "a\nb"])
 def test_a_name_that_is_none_is_refused_before_anything_starts(invoke: Invoke, name: str) -> None:
     result = invoke("chat", "", "--as", name)

@@ -1,11 +1,14 @@
 """The log of a run shows readable steps, and all results that it got, however it ended."""
 
+from datetime import timedelta
+
 import pytest
 
 from bot.subagents.limits import SubagentSettings
 from bot.values import RunStatus
+from db.tables import subagent_runs
 from tests.fakes.anthropic_server import Reply
-from tests.stories.stage import ALICE, Play, call, calls, stage
+from tests.stories.stage import ALICE, Play, call, calls, change, stage
 
 NOTED = ("whiteboard_write", {"key": "sheep", "value": "three sheep"})
 HANGS = Reply(text="never", fault="hang")
@@ -68,3 +71,26 @@ async def test_a_resumed_run_knows_the_results_of_a_stopped_one(database_url: st
         carried = str(play.asked[-1]["messages"])
         assert "current_time may have run" not in carried
         assert "UTC" in carried
+
+
+async def test_an_archived_run_leaves_the_lists_and_can_still_be_read(database_url: str) -> None:
+    settings = SubagentSettings(archive_ttl_minutes=5)
+    play = Play(runs={"Count": [Reply(text="Three.")], "Sing": [Reply(text="La.")]})
+    async with stage(database_url, play, subagents=settings) as it:
+        for task, minutes in (("Count", 6), ("Sing", 4)):
+            await it.command(ALICE, f"/subagents spawn {task}")
+            run = await it.ended(task, RunStatus.COMPLETED)
+            ago = it.bot.upkeep.now() - timedelta(minutes=minutes)
+            await change(it.bot, subagent_runs, subagent_runs.c.id == run.id, completed_at=ago)
+        old = (await it.run_of("Count")).id
+        before = (await it.command(ALICE, "/subagents list")).text
+        await it.bot.upkeep.clean_up()
+        after = (await it.command(ALICE, "/subagents list")).text
+        info = (await it.command(ALICE, f"/subagents info {old}")).text
+        log = (await it.command(ALICE, f"/subagents log {old}")).text
+
+        assert "Count" in before
+        assert "Count" not in after
+        assert "Sing" in after
+        assert "Count" in info
+        assert "Three." in log

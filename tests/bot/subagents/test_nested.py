@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from bot.agent.permissions import Decision, Permissions
 from bot.errors import NotAllowedError, NotFoundError
 from bot.subagents.equipment import callers_rules
-from bot.subagents.requests import Caller, RunRequest
+from bot.subagents.requests import BUDGET_SOURCE, Caller, RunRequest
 from bot.values import Identity
 from db.database import Database, DatabaseSettings
 from db.runs import Run
@@ -99,6 +99,7 @@ async def test_a_nested_run_has_no_more_tokens_than_its_parent_has_left(
     child = await child_of(parent, alice, office, RunRequest(task="Count", token_budget=100_000))
 
     assert child.token_budget == 3000
+    assert child.metadata[BUDGET_SOURCE] == "parent"
 
 
 async def test_a_run_that_is_over_starts_nothing_more(

@@ -48,6 +48,10 @@ def test_what_it_quotes_is_what_is_said(said: str) -> None:
     assert said in GUIDE
 
 
+def test_it_says_that_cards_are_public() -> None:
+    assert "The cards of runs are public: whoever reads the channel sees" in GUIDE
+
+
 def test_the_readme_leads_to_it() -> None:
     assert "(docs/discord.md)" in (ROOT / "README.md").read_text("utf-8")
 
@@ -66,6 +70,7 @@ def test_it_names_the_scopes_of_both_installations_and_the_review_of_the_intent(
     )
 
     assert all(f"`{scope}`" in line for scope in invited.split("+"))
+    assert "Guild Install: scopes `applications.commands` **and `bot`**" in line
     assert "User Install: scope `applications.commands`" in line
     assert "once 10,000 users can reach it" in GUIDE
 
