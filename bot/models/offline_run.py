@@ -90,8 +90,9 @@ def _report(task: str, messages: Sequence[Message], *, finished: bool) -> str:
     answers = [message for message in messages if isinstance(message, Answer)]
     often = Counter(call.name for answer in answers for call in answer.calls)
     used = [name if times == 1 else f"{name} × {times}" for name, times in often.items()]
+    title = label_of(task)
     lines = [
-        f"## {label_of(task).capitalize()}",
+        f"## {title[:1].upper()}{title[1:]}",
         "",
         f"- The task was: {_short(task)}",
         f"- I took {len(answers)} steps to show you how a run moves.",

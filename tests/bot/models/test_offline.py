@@ -286,7 +286,7 @@ async def work(
 
 
 async def test_a_run_takes_its_steps_and_reports() -> None:
-    answers = await work("Context:\nIt is late.\n\nTask:\nthe history of tea")
+    answers = await work("Context:\nIt is late.\n\nTask:\nthe history of Assam")
 
     report = answers[-1].text
     assert [call.name for answer in answers for call in answer.calls] == [
@@ -297,7 +297,7 @@ async def test_a_run_takes_its_steps_and_reports() -> None:
         "report_progress",
         "whiteboard_read",
     ]
-    assert report.startswith("## History of tea\n\n- ")
+    assert report.startswith("## History of Assam\n\n- ")
     assert "```text\n" in report
     assert "note_search says yes." in report
     assert "It is late" not in report
