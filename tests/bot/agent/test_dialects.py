@@ -184,7 +184,13 @@ def test_an_address_that_is_its_own_label_is_shown_once() -> None:
     ],
 )
 def test_a_label_that_misleads_stands_beside_its_address(link: str) -> None:
-    for text in (link, f"`{link.replace('`', '')}`", f"**[x**\n```\n{link}\n```"):
+    fence = f"```\n{link}\n```"
+    for text in (
+        link,
+        f"`{link.replace('`', '')}`",
+        f"**[x**\n{fence}",
+        f"**\n{fence}\nx\n{fence}",
+    ):
         assert "](" not in for_discord(text)
     assert "](" not in for_slack(link)
     assert "](" not in for_slack(f"`{link.replace('`', '')}`")
