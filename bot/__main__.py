@@ -101,9 +101,9 @@ def chat(
         if message is None and not text:
             return
         _ask(settings, text, who)
-    from bot import app  # noqa: PLC0415
+    from bot import processes  # noqa: PLC0415
 
-    raise typer.Exit(finish(app.chat(settings, name=who, plain=plain), settings))
+    raise typer.Exit(finish(processes.chat(settings, name=who, plain=plain), settings))
 
 
 def ask(
@@ -136,10 +136,10 @@ def serve(config: ConfigFile = None) -> None:
     """
     file, _ = enter(config)
     settings = prepare(file)
-    from bot import app  # noqa: PLC0415
+    from bot import processes  # noqa: PLC0415
 
     current = Reread(settings, file, lambda: config_of(file, os.environ))
-    work = app.serve(settings, current=current, asked=partial(exit_after, EXIT_SECONDS))
+    work = processes.serve(settings, current=current, asked=partial(exit_after, EXIT_SECONDS))
     raise typer.Exit(_service(work, settings))
 
 
@@ -150,9 +150,9 @@ def worker(config: ConfigFile = None) -> None:
     stopped: Ctrl-C, or SIGTERM.
     """
     settings = prepare(enter(config)[0])
-    from bot import app  # noqa: PLC0415
+    from bot import processes  # noqa: PLC0415
 
-    work = app.worker(settings, asked=partial(exit_after, EXIT_SECONDS))
+    work = processes.worker(settings, asked=partial(exit_after, EXIT_SECONDS))
     raise typer.Exit(_service(work, settings))
 
 
@@ -332,9 +332,9 @@ def _ask(
     if not text:
         explain(BadRequestError("Say what to ask, or pipe it in: echo hello | retinue ask"))
         raise typer.Exit(2)
-    from bot import app  # noqa: PLC0415
+    from bot import processes  # noqa: PLC0415
 
-    work = app.ask(settings, text, name=name, agent=agent, as_json=as_json)
+    work = processes.ask(settings, text, name=name, agent=agent, as_json=as_json)
     raise typer.Exit(finish(work, settings))
 
 

@@ -1,120 +1,77 @@
-"""The composition root: builds the parts, opens them in order, closes them in reverse."""
+"""The composition root: builds the parts of a bot top to bottom, and closes them in reverse.
+
+Each part gets the parts that it uses as arguments. What has to reach a part that is built later
+is published as an event; the subscriptions are at the end of `open_bot`.
+"""
 
 import asyncio
-import gc
 import logging
 import os
 import secrets
-import signal
 import socket
-import sys
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import (
-    AbstractAsyncContextManager,
-    AsyncExitStack,
-    asynccontextmanager,
-)
-from dataclasses import dataclass
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
-from typing import Protocol
 
 from bot.agent.shelf import AGENTS, Shelf
 from bot.config import Config
 from bot.conversations.announcements import Announcements
-from bot.errors import BadRequestError, ConfigError
+from bot.conversations.answers import Answers
+from bot.conversations.approvals import Approvals
+from bot.conversations.commands import Commands
+from bot.conversations.durable_commands import DurableCommands
+from bot.conversations.gaps import Gaps
+from bot.conversations.notices import Notices
+from bot.conversations.orchestrator import Orchestrator
+from bot.conversations.retention import Retention
+from bot.conversations.turn_context import TurnContext
+from bot.conversations.turns import Turns
+from bot.conversations.upkeep import Upkeep
+from bot.engine import Engine
+from bot.events import (
+    AnnouncementDue,
+    EventBus,
+    QuestionSettled,
+    RunAdmitted,
+    RunEvent,
+    TurnWaiting,
+    log_event,
+)
 from bot.logs import quiet
 from bot.models.catalog import Models
-from bot.parts import Parts
 from bot.platforms.base import Outlet
-from bot.platforms.terminal.once import OneMessage
-from bot.platforms.terminal.terminal import Terminal
 from bot.running import Bot
-from bot.serving import OpenPlatform, Services, enter
-from bot.signals import Signals
+from bot.skillset import Skillset
+from bot.subagents.active import ActiveRuns
+from bot.subagents.asking import Asking
+from bot.subagents.endings import Endings
+from bot.subagents.inner import InnerRuns
+from bot.subagents.manager import SubagentManager
+from bot.subagents.planning import Planner
+from bot.subagents.progress import Cards
+from bot.subagents.records import Records
+from bot.subagents.restarts import Restarts
+from bot.subagents.run_factory import RunFactory
+from bot.subagents.runner import Runner
+from bot.subagents.settling import Settling
+from bot.subagents.shown_cards import ShownCards
+from bot.subagents.summaries import Summaries
 from bot.tasks import Tasks
 from bot.values import Clock, Identity, utc_now
-from db.database import Database, DatabaseSettings, is_connection_trouble
-from db.diagnosis import diagnosis, file_trouble
+from db.database import Database
+from db.runs import Run
+from db.steps import StepWriter
 from migrations.run import ensure_current
-from skills.base import Skill
+from skills import ask_user, progress, whiteboard
+from skills.base import Skill, Tool
+from skills.registry import SkillRegistry
 
 log = logging.getLogger(__name__)
 
-
-@dataclass(frozen=True, slots=True)
-class Ground:
-    """What a platform stands on.
-
-    Attributes:
-        config: The configuration of this start.
-        current: What it says now, for what may change while the bot runs.
-    """
-
-    config: Config
-    database: Database
-    current: Callable[[], Config]
-
-
-class Opens(Protocol):
-    """Opens a platform, and closes it when the block ends."""
-
-    def __call__(
-        self, ground: Ground, /, *, hears: bool
-    ) -> AbstractAsyncContextManager[OpenPlatform]:
-        """Open it; where nobody hears, only what is needed to speak."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class Platform:
-    """A platform that can be served.
-
-    Attributes:
-        name: As people know it.
-        needs: What must be set, for a sentence.
-        guide: The page that leads through it.
-        configured: Whether it is.
-        open: Opens it.
-    """
-
-    name: str
-    needs: str
-    guide: str
-    configured: Callable[[Config], bool]
-    open: Opens
-
-
-def _open_discord(ground: Ground, *, hears: bool) -> AbstractAsyncContextManager[OpenPlatform]:
-    from bot.platforms.discord.platform import open_discord  # noqa: PLC0415
-
-    return open_discord(ground.config.discord, hears=hears)
-
-
-def _open_slack(ground: Ground, *, hears: bool) -> AbstractAsyncContextManager[OpenPlatform]:
-    from bot.platforms.slack.platform import open_slack  # noqa: PLC0415
-
-    return open_slack(
-        ground.config.slack, ground.database, hears=hears, current=lambda: ground.current().slack
-    )
-
-
-PLATFORMS = (
-    Platform(
-        "Discord",
-        "`discord.token` (or the variable DISCORD_TOKEN)",
-        "docs/discord.md",
-        lambda config: config.discord.configured,
-        _open_discord,
-    ),
-    Platform(
-        "Slack",
-        "`slack.bot_token` (or the variable SLACK_BOT_TOKEN)",
-        "docs/slack.md",
-        lambda config: config.slack.configured,
-        _open_slack,
-    ),
-)
+#: Runs that wait for their owners hold no slot of ours, but a place in the engine: enough for all.
+MAY_WAIT = 1000
 
 
 @asynccontextmanager
@@ -130,6 +87,11 @@ async def open_database(config: Config) -> AsyncIterator[Database]:
             database = await stack.enter_async_context(opening)
             await ensure_current(database, config.database)
         yield database
+
+
+def load_agents(config: Config) -> Shelf:
+    """Return the agents that come with the bot, and those of the configured folders."""
+    return Shelf([AGENTS, *(Path(folder) for folder in config.agents.folders)])
 
 
 @asynccontextmanager
@@ -149,239 +111,267 @@ async def open_bot(
         outlets: By the name of their platform.
         database: What `open_database` has opened; otherwise it is opened here.
         now: The bot's clock.
-        present: Who sits at the terminal; `None` when nobody does.
+        present: Returns the user at the terminal; `None` when there is none.
         further_skills: Beside those that come with it.
 
     Raises:
         DatabaseBusyError: Another bot holds the SQLite file.
         ConfigError: An agent or a skill is broken.
     """
-    worker_id = f"{socket.gethostname()[:20]}-{os.getpid()}-{secrets.token_hex(4)}"
-    agents = _agents(config)
-    for problem in agents.problems:
-        log.warning("%s", problem)
     async with AsyncExitStack() as stack:
+        enter = stack.enter_async_context
+        worker_id = f"{socket.gethostname()[:20]}-{os.getpid()}-{secrets.token_hex(4)}"
+        settings, permissions = config.subagents, config.permissions.permissions
+        agents = load_agents(config)
+        for problem in agents.problems:
+            log.warning("%s", problem)
         if database is None:
-            database = await stack.enter_async_context(open_database(config))
-        models = await stack.enter_async_context(Models.open(config.models))
+            database = await enter(open_database(config))
+        models = await enter(Models.open(config.models))
         tasks = Tasks()
         stack.push_async_callback(tasks.close)
-        parts = Parts(config, database, models, tasks, outlets, agents, worker_id, now)
-        bot = await parts.build(stack, present, further_skills)
+
+        # -- what all work uses
+        events = EventBus()
+        active_runs, active_turns = ActiveRuns(), ActiveRuns()
+        notices = Notices(outlets, tasks)
+        restarts = Restarts(tasks)
+        writer = StepWriter(database, tasks, worker_id=worker_id, stored=restarts.passed)
+        shown_cards = ShownCards(database, outlets, tasks)
+        cards = Cards(shown_cards.show, partial(tasks.later, name="show a run card"))
+        records = Records(database, now)
+        registry = SkillRegistry(run_tools=_run_tools(config, database, now))
+        skillset = Skillset(config, database, tasks, agents, records, registry, events, now)
+        await skillset.open(stack, models)
+
+        # -- runs
+        endings = Endings(database, settings, events, cards=cards, now=now)
+        runner = Runner(
+            database=database,
+            factory=RunFactory(
+                database=database,
+                writer=writer,
+                tasks=tasks,
+                events=events,
+                agents=agents,
+                permissions=permissions,
+                settings=settings,
+                agent_settings=config.agent,
+                tools_of=partial(_tools_of_run, registry),
+                guide_of=skillset.guide_of,
+                servers_away=skillset.servers_away_for,
+                now=now,
+            ),
+            endings=endings,
+            summaries=Summaries(database=database, agents=agents, model_of=models.of_run, now=now),
+            active=active_runs,
+            turns=active_turns,
+            events=events,
+            cards=cards,
+            restarts=restarts,
+            tasks=tasks,
+            model_of=models.of_run,
+            ask_owner=partial(
+                Asking,
+                database=database,
+                outlets=outlets,
+                endings=endings,
+                events=events,
+                most_questions=settings.max_questions_per_run,
+                now=now,
+            ),
+            max_response_tokens=config.agent.max_response_tokens,
+            worker_id=worker_id,
+            now=now,
+        )
+        manager = SubagentManager(
+            database=database,
+            settings=settings,
+            planner=Planner(
+                settings=settings,
+                agents=agents,
+                choose=models.choose_for_run,
+                resolve=registry.resolve,
+                main_agent_only=lambda: registry.main_agent_only,
+            ),
+            records=records,
+            endings=endings,
+            active=active_runs,
+            events=events,
+            inner=InnerRuns(events),
+            cards=cards,
+            work=runner.work,
+            now=now,
+        )
+        skillset.register(manager)
+        registry.register(further_skills)
+        agents.knows(registry.has)
+
+        # -- conversations
+        gaps = Gaps(database, config.catch_up, now)
+        announcements = Announcements(database, outlets, tasks=tasks, worker_id=worker_id, now=now)
+        approvals = Approvals(database, outlets, registry.find, events, now)
+        answers = Answers(database, approvals, active_runs.stir, now)
+        turns = Turns(
+            database=database,
+            writer=writer,
+            tasks=tasks,
+            outlets=outlets,
+            events=events,
+            active=active_turns,
+            context=TurnContext(
+                database=database,
+                settings=config.agent,
+                agents=agents,
+                guides=lambda: [skill.guide_now for skill in registry.skills],
+                servers_away=skillset.servers_away,
+                now=now,
+            ),
+            settings=config.agent,
+            tools=partial(registry.tools_for, is_subagent=False),
+            tool_timeout_seconds=settings.tool_timeout_seconds,
+            approver=approvals,
+            permissions=permissions,
+            main=models.for_main,
+            answered=notices.answered,
+            is_old=gaps.is_old,
+            restarts=restarts,
+            worker_id=worker_id,
+            now=now,
+        )
+        engine = await enter(
+            Engine.open(
+                config.database.url,
+                {"run": runner.work, "turn": turns.work},
+                tasks=tasks,
+                worker_id=worker_id,
+                lanes=list(outlets),
+                shared=() if database.is_sqlite else ("run",),
+                at_once=settings.max_concurrent_global + MAY_WAIT,
+            )
+        )
+        commands = DurableCommands(
+            Commands(
+                database=database,
+                manager=manager,
+                records=records,
+                agents=agents,
+                models=models,
+                now=now,
+                mcp=skillset.mcp_commands,
+                undo=skillset.undo,
+            ),
+            database,
+            tasks,
+            worker_id,
+            notices.tell,
+            now,
+        )
+        orchestrator = Orchestrator(
+            database=database,
+            engine=engine,
+            tasks=tasks,
+            access=config.access,
+            commands=commands,
+            answers=answers,
+            turns=active_turns,
+            attachments=config.attachments,
+            gaps=gaps,
+            acknowledge=notices.acknowledge,
+            answered=notices.answered,
+            tell=notices.tell,
+            listen_for=timedelta(minutes=config.agent.listen_minutes),
+            now=now,
+        )
+
+        # -- what happens regularly
+        upkeep = Upkeep(
+            database=database,
+            engine=engine,
+            worker_id=worker_id,
+            platforms=list(outlets),
+            active=active_runs,
+            turns=active_turns,
+            cards=cards,
+            endings=endings,
+            announcements=announcements,
+            answers=answers,
+            orchestrator=orchestrator,
+            typed=commands,
+            settings=settings,
+            retention=Retention(
+                database=database,
+                engine=engine,
+                settings=config.retention,
+                archive_after=timedelta(minutes=settings.archive_ttl_minutes),
+                now=now,
+            ),
+            tasks=tasks,
+            present=present,
+            stored_outcome=runner.stored_outcome,
+            now=now,
+            further=skillset.duties(manager, list(outlets)),
+        )
+
+        # -- what reaches upwards
+        settling = Settling(database, outlets, tasks)
+        events.subscribe(RunEvent, log_event)
+        events.subscribe(RunEvent, cards.handle)
+        events.subscribe(RunAdmitted, partial(_submit, engine, tasks, alone=database.is_sqlite))
+        events.subscribe(AnnouncementDue, announcements.on_due)
+        events.subscribe(TurnWaiting, orchestrator.on_turn_waiting)
+        events.subscribe(QuestionSettled, settling.on_settled)
+
+        bot = Bot(
+            config=config,
+            tasks=tasks,
+            database=database,
+            engine=engine,
+            models=models,
+            events=events,
+            manager=manager,
+            orchestrator=orchestrator,
+            announcements=announcements,
+            upkeep=upkeep,
+            registry=registry,
+        )
+        await _start(stack, bot)
         yield bot
 
 
-def _agents(config: Config) -> Shelf:
-    return Shelf([AGENTS, *(Path(folder) for folder in config.agents.folders)])
+async def _start(stack: AsyncExitStack, bot: Bot) -> None:
+    """Start the regular work of a bot, and have it drained when the stack is closed."""
+    await bot.upkeep.enter()
+    stack.push_async_callback(bot.upkeep.leave)
+    stack.push_async_callback(bot.drain, 0)
+    duties = bot.tasks.start(bot.upkeep.run(), name="upkeep", fresh_context=True)
+
+    async def end_duties() -> None:
+        duties.cancel()
+        with suppress(asyncio.CancelledError):
+            await duties
+
+    stack.push_async_callback(end_duties)
+    bot.tasks.start(bot.models.warm(), name="warm up the model")
 
 
-# -- the commands ----------------------------------------------------------------------------------
+def _run_tools(config: Config, database: Database, now: Clock) -> list[Tool]:
+    """Return the tools that only runs have; built once, since a schema takes time to make."""
+    skills = [progress.build(), whiteboard.build_for_runs(database, now)]
+    if config.subagents.max_questions_per_run:
+        skills.append(ask_user.build())
+    return [tool for skill in skills for tool in skill.tools]
 
 
-async def chat(config: Config, *, name: str, plain: bool | None) -> int:
-    """Talk in the terminal until the person leaves; return the exit code."""
-    here: list[Identity] = []
-    announcements: list[Announcements] = []
-
-    async def on_present(user: Identity) -> None:
-        here[:] = [user]
-        for each in announcements:
-            await each.deliver_waiting(user)
-
-    terminal = Terminal(
-        model_name=_model_name(config),
-        on_present=on_present,
-        name=name,
-        interactive=None if plain is None else not plain,
-    )
-    async with open_bot(
-        config,
-        {terminal.platform: terminal.outlet},
-        present=lambda: here[0] if here else None,
-    ) as bot:
-        announcements.append(bot.announcements)
-        # Ctrl-C is something that is typed: it stops an answer.
-        with Signals(signal.SIGTERM) as signals:
-            await signals.unless_asked(terminal.intake.run(bot.orchestrator))
-    return 0
+def _tools_of_run(registry: SkillRegistry, run: Run) -> tuple[Tool, ...]:
+    return registry.tools_of_run(allowed=run.allowed_tools, blocked=run.blocked_tools)
 
 
-async def ask(config: Config, text: str, *, name: str, agent: str = "", as_json: bool) -> int:
-    """Send one message, write its answer to standard output, and return the exit code.
-
-    Args:
-        config: The configuration, which has been checked.
-        text: The message.
-        name: The user's name.
-        agent: The agent that does it as a run; empty for the main agent.
-        as_json: Write one JSON object in place of the answer.
-
-    Raises:
-        BadRequestError: There is no such agent.
-    """
-    if agent and agent not in (known := _agents(config).by_name):
-        raise BadRequestError(
-            f"There is no agent {agent!r}. There are: {', '.join(sorted(known))}."
-        )
-    here: list[Identity] = []
-
-    async def on_present(user: Identity) -> None:
-        here[:] = [user]
-
-    message = OneMessage(
-        text,
-        name=name,
-        agent=agent,
-        as_json=as_json,
-        on_present=on_present,
-        answers=sys.stdout,
-        notes=sys.stderr,
-    )
-    async with open_bot(
-        config,
-        {message.platform: message.outlet},
-        present=lambda: here[0] if here else None,
-    ) as bot:
-        with Signals(signal.SIGTERM) as signals:
-            await signals.unless_asked(message.run(bot.orchestrator))
-    if signals.asked.is_set():
-        return 128 + signal.SIGTERM
-    return int(message.failed)
-
-
-def _model_name(config: Config) -> str:
-    main = config.models.main
-    return "the offline demo" if main.provider == "offline" else main.model
-
-
-async def serve(
-    config: Config,
-    platforms: Sequence[Platform] = PLATFORMS,
-    *,
-    current: Callable[[], Config] | None = None,
-    asked: Callable[[], None] = lambda: None,
-) -> None:
-    """Hear and say on every platform that is set up, until the process is asked to end.
-
-    Args:
-        config: The configuration, which has been checked.
-        platforms: Those that there are.
-        current: What the configuration says now; the same as at the start if `None`.
-        asked: Called when the process is asked to end.
-
-    Raises:
-        ConfigError: None is set up, or none will have us; the text says what to do.
-    """
-    wanted = _wanted(config, platforms)
-    await _run(config, wanted, current or (lambda: config), hears=True, asked=asked)
-
-
-async def worker(
-    config: Config,
-    platforms: Sequence[Platform] = PLATFORMS,
-    *,
-    asked: Callable[[], None] = lambda: None,
-) -> None:
-    """Work beside other processes on the platforms that are set up, until asked to end.
-
-    Args:
-        config: The configuration, which has been checked.
-        platforms: Those that there are.
-        asked: Called when the process is asked to end.
-
-    Raises:
-        ConfigError: There is nothing that could be shared; the text says what to do.
-    """
-    if config.database.is_sqlite:
-        raise ConfigError(
-            "A worker shares the work of other processes, and the file of SQLite is held by one "
-            f"process alone ({config.database.shown}). Set `database.url` to a PostgreSQL server, "
-            "or run `python -m bot serve` alone: it works everything off itself."
-        )
-    wanted = _wanted(config, platforms)
-    await _run(config, wanted, lambda: config, hears=False, asked=asked)
-
-
-def _wanted(config: Config, platforms: Sequence[Platform]) -> list[Platform]:
-    found = [platform for platform in platforms if platform.configured(config)]
-    if not found:
-        needs = ", or ".join(f"{each.needs} for {each.name} ({each.guide})" for each in platforms)
-        raise ConfigError(
-            f"No platform is set up that could be served: set {needs}. `python -m bot chat` talks "
-            "in the terminal and needs nothing."
-        )
-    return found
-
-
-async def _run(
-    config: Config,
-    platforms: Sequence[Platform],
-    current: Callable[[], Config],
-    *,
-    hears: bool,
-    asked: Callable[[], None],
-) -> None:
-    with Signals(on_asked=asked) as signals:
-        async with AsyncExitStack() as stack:
-            opened = await signals.unless_asked(
-                _open(stack, config, platforms, current, hears=hears)
-            )
-            if opened is None:
-                return
-            bot, services = opened
-            _spare_collections()
-            serving = asyncio.ensure_future(services.serve(bot, hears=hears))
-            over = asyncio.ensure_future(signals.asked.wait())
-            try:
-                await asyncio.wait({serving, over}, return_when=asyncio.FIRST_COMPLETED)
-            finally:
-                over.cancel()
-                serving.cancel()
-                async with asyncio.TaskGroup() as group:
-                    group.create_task(asyncio.wait({serving}), name="hear no more")
-                    group.create_task(bot.drain(), name="drain")
-            if not serving.cancelled():
-                serving.result()
-
-
-def _spare_collections() -> None:
-    """Take what lives as long as the process out of the collections of garbage.
-
-    Python puts a full collection off until what is new is a quarter of what is old. Beside all
-    modules that is 20 MB of garbage, and each full collection would look through all of them.
-    """
-    gc.collect()
-    gc.freeze()
-
-
-def _trouble(settings: DatabaseSettings, error: Exception) -> str | None:
-    """Return what is wrong with a database, where the error alone does not tell."""
-    if settings.is_sqlite and is_connection_trouble(error):
-        return file_trouble(settings)
-    return diagnosis(error, settings)
-
-
-async def _open(
-    stack: AsyncExitStack,
-    config: Config,
-    platforms: Sequence[Platform],
-    current: Callable[[], Config],
-    *,
-    hears: bool,
-) -> tuple[Bot, Services]:
-    """Open everything, however long what it needs is out of reach."""
-    with quiet("db.outage_log"):
-        database = await enter(
-            stack,
-            partial(open_database, config),
-            config.database.shown,
-            trouble_of=partial(_trouble, config.database),
-        )
-        ground = Ground(config, database, current)
-        services = Services(
-            {each.name: partial(each.open, ground, hears=hears) for each in platforms}
-        )
-        await stack.enter_async_context(services.open())
-        opening = partial(open_bot, config, services.outlets, database=database)
-        bot = await enter(stack, opening, config.database.shown)
-    return bot, services
+def _submit(engine: Engine, tasks: Tasks, event: RunAdmitted, *, alone: bool) -> None:
+    """Hand a run to the engine; the turn that waits for a delegated one works it off itself."""
+    if event.mode != "async":
+        return
+    # On a file there is one process, and no queue to share.
+    hand = engine.start if alone else engine.submit
+    work = hand("run", event.run_id, event.platform)
+    tasks.start(work, name=f"submit {event.run_id}", fresh_context=True)

@@ -1,10 +1,10 @@
-"""What happens to a run, as typed events."""
+"""Typed events, and the bus that carries them from where something happened to who acts on it."""
 
 import logging
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 from bot.values import Place, RunStatus
 
@@ -19,7 +19,53 @@ class Severity(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunEvent:
+class Event:
+    """Base of all events. An event is published after its change was committed."""
+
+    name: ClassVar[str] = "event"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunAdmitted(Event):
+    """A run got a slot and may start; a delegated one is worked off by the turn that waits."""
+
+    name = "run.admitted"
+
+    run_id: str
+    mode: str
+    platform: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnnouncementDue(Event):
+    """The outbox holds an announcement under this key that can be sent now."""
+
+    name = "announcement.due"
+
+    key: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnWaiting(Event):
+    """A conversation may have a turn that waits and no turn that is running."""
+
+    name = "turn.waiting"
+
+    conversation_id: str
+    platform: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuestionSettled(Event):
+    """A question of a run was answered, expired, or withdrawn with its run."""
+
+    name = "question.settled"
+
+    question_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunEvent(Event):
     """Something that happened to one run (features M1–M8).
 
     Attributes:
@@ -219,29 +265,32 @@ def ended(status: RunStatus, **fields: Any) -> RunEnded:
     return _ENDS.get(status, RunFailed)(status=status, **fields)
 
 
-Subscriber = Callable[[RunEvent], None]
+Published = TypeVar("Published", bound=Event)
 
 
 @dataclass(slots=True)
 class EventBus:
-    """Hands each event to every subscriber, in order, at once.
+    """Calls the handlers of an event at once, in the order in which they subscribed.
 
-    A subscriber must not wait; one that raises is logged and does not keep the others from hearing.
+    A handler must not wait. An exception of a handler is logged and does not reach the publisher
+    or the other handlers.
     """
 
-    _subscribers: list[Subscriber] = field(default_factory=list)
+    _handlers: list[tuple[type[Event], Callable[[Any], None]]] = field(default_factory=list)
 
-    def subscribe(self, subscriber: Subscriber) -> None:
-        """Call `subscriber` with every event from now on."""
-        self._subscribers.append(subscriber)
+    def subscribe(self, kind: type[Published], handler: Callable[[Published], None]) -> None:
+        """Call `handler` with every event of this class or a subclass from now on."""
+        self._handlers.append((kind, handler))
 
-    def publish(self, event: RunEvent) -> None:
-        """Tell every subscriber. Called after the change is stored, never before."""
-        for subscriber in self._subscribers:
+    def publish(self, event: Event) -> None:
+        """Call the handlers of an event. Called after the change is stored, never before."""
+        for kind, handler in self._handlers:
+            if not isinstance(event, kind):
+                continue
             try:
-                subscriber(event)
+                handler(event)
             except Exception:
-                log.exception("A subscriber failed on %s", event.name)
+                log.exception("A handler failed on %s", event.name)
 
 
 def log_event(event: RunEvent) -> None:

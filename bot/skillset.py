@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -16,6 +16,7 @@ from bot.calendars.calendars import Calendars
 from bot.config import Config
 from bot.conversations.mcp_commands import McpCommands
 from bot.conversations.undo import Undo
+from bot.events import EventBus
 from bot.mcp.pins import Pins
 from bot.mcp.servers import McpServer, McpServers
 from bot.mcp.tools import is_of, name_for
@@ -36,9 +37,9 @@ from bot.search.base import SearchProvider
 from bot.search.catalog import open_provider
 from bot.subagents.manager import SubagentManager
 from bot.subagents.records import Records
+from bot.subagents.requests import Caller
 from bot.tasks import Tasks
 from bot.values import Clock
-from bot.wires import Wires
 from bot.workspaces.workspaces import Workspaces
 from db.changes import Restorer
 from db.database import Database
@@ -60,7 +61,7 @@ from skills import (
     whiteboard,
 )
 from skills import agents as agent_tools
-from skills.base import Skill
+from skills.base import Skill, ToolContext
 from skills.loading import fitting, load
 from skills.registry import SkillRegistry
 from skills.web_addresses import AddressPolicy
@@ -76,7 +77,9 @@ class Skillset:
         database: Keeps what they keep.
         tasks: Owns what goes on in the background.
         agents: Those that a schedule may name.
-        wires: Lead to the parts that are built later.
+        records: Finds runs by what users type.
+        registry: Gets the skills; knows which names are taken.
+        events: Where announcements of schedules are published.
         now: The time.
 
     Attributes:
@@ -89,13 +92,17 @@ class Skillset:
         database: Database,
         tasks: Tasks,
         agents: Agents,
-        wires: Wires,
+        records: Records,
+        registry: SkillRegistry,
+        events: EventBus,
         now: Clock,
     ) -> None:
         self._config = config
         self._database = database
         self._agents = agents
-        self._wires = wires
+        self._records = records
+        self._registry = registry
+        self._events = events
         self._now = now
         self._mcp = McpServers(
             config.mcp, Pins(database, now), tasks=tasks, environ=dict(os.environ)
@@ -182,15 +189,15 @@ class Skillset:
             now=self._now,
         )
 
-    def build(self, manager: SubagentManager, records: Records) -> list[Skill]:
-        """Return all skills."""
+    def register(self, manager: SubagentManager) -> None:
+        """Build all skills and register them."""
         config, database = self._config, self._database
         found = [
             notes.build(database),
             memory.build(database),
             todo.build(database),
             clock.build(config.agent.timezone),
-            whiteboard.build_for_main(database, self._wires.board_of, self._now),
+            whiteboard.build_for_main(database, self._board_of, self._now),
             *self._of_files(),
             *self._of_the_web(),
             *self._of_skill_files(),
@@ -202,19 +209,24 @@ class Skillset:
             nested = config.subagents.max_depth > 1
             if config.schedules.enabled:
                 found.append(scheduler.build(self._book()))
-            found.insert(0, subagents.build(manager, records, nested=nested))
-            found.insert(1, self._of_agents(manager, SkillRegistry(found)))
-        return [*found, *self._of_others(found)]
+            found.insert(0, subagents.build(manager, self._records, nested=nested))
+        self._registry.register(found)
+        if config.subagents.enabled:
+            self._registry.register([self._of_agents(manager)])
+        self._registry.register(self._of_others(self._registry.skills))
 
-    def _of_agents(self, manager: SubagentManager, others: SkillRegistry) -> Skill:
-        def is_taken(name: str) -> bool:
-            return others.has(name) or name in self._wires.own_tools
+    async def _board_of(self, context: ToolContext, handle: str) -> str:
+        """Return the id of the run whose whiteboard the main agent means."""
+        run = await self._records.find(handle, Caller.of(context), action="whiteboard")
+        return run.id
 
+    def _of_agents(self, manager: SubagentManager) -> Skill:
+        is_taken = self._registry.has
         for problem in as_tools(self._agents, is_taken)[1]:
             log.warning("%s", problem)
         return agent_tools.build(manager, self._agents, is_taken)
 
-    def _of_others(self, found: list[Skill]) -> list[Skill]:
+    def _of_others(self, found: Sequence[Skill]) -> list[Skill]:
         """Return the skills that do not come with the bot, less those in the way of these."""
         config = self._config
         loaded = fitting(load(config.skills, config.fetch, config.reserve), found)
@@ -290,7 +302,7 @@ class Skillset:
             settings=self._config.schedules,
             access=self._config.access,
             platforms=platforms,
-            announce=self._wires.announce,
+            events=self._events,
             now=self._now,
         )
         return [*duties, fires.fire_due]

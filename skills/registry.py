@@ -1,7 +1,7 @@
 """All skills under one roof: who may have which tool."""
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from difflib import get_close_matches
 
 from bot.errors import BadRequestError, ConfigError
@@ -14,20 +14,36 @@ ALL_OF = "__*"
 
 
 class SkillRegistry:
-    """The skills that the bot was started with, and the tools that they have now.
+    """The registered skills, and the tools that they have now.
 
     Tools that come and go pass the same filters as all others, whenever somebody asks. One that
     cannot be (it takes a name that is taken, or asks a subagent's person) is left out.
 
+    Args:
+        skills: The first skills; `register` adds others.
+        run_tools: Tools that every run has and the main agent has not.
+
     Raises:
-        ConfigError: Two things have one name, or a tool that asks for a person's yes could be
-            called where no person is.
+        ConfigError: As `register`.
     """
 
-    def __init__(self, skills: Iterable[Skill]) -> None:
-        self.skills: tuple[Skill, ...] = tuple(skills)
-        self._fixed = {tool.name: tool for skill in self.skills for tool in skill.tools}
+    def __init__(self, skills: Iterable[Skill] = (), *, run_tools: Iterable[Tool] = ()) -> None:
+        self.skills: tuple[Skill, ...] = ()
+        self._run_tools = {tool.name: tool for tool in run_tools}
+        self._fixed: dict[str, Tool] = {}
+        self._skills: dict[str, Skill] = {}
         self._complained: set[str] = set()
+        self.register(skills)
+
+    def register(self, skills: Iterable[Skill]) -> None:
+        """Add skills.
+
+        Raises:
+            ConfigError: Two things have one name, or a tool that asks for a user's yes could be
+                called where no user is.
+        """
+        self.skills = (*self.skills, *skills)
+        self._fixed = {tool.name: tool for skill in self.skills for tool in skill.tools}
         self._skills = {skill.name: skill for skill in self.skills}
         _check(self.skills)
 
@@ -53,8 +69,13 @@ class SkillRegistry:
         return frozenset(tool.name for tool in self.tools.values() if tool.main_agent_only)
 
     def has(self, name: str) -> bool:
-        """Whether there is a tool or a skill of this name."""
-        return name in self._skills or name in self.tools or self._may_come(name)
+        """Whether there is a tool or a skill of this name, for the main agent or for runs."""
+        return (
+            name in self._skills
+            or name in self._run_tools
+            or name in self.tools
+            or self._may_come(name)
+        )
 
     def resolve(self, names: Iterable[str]) -> frozenset[str]:
         """Return the tools that are meant: by their names, or by a skill's name for all of its own.
@@ -95,8 +116,32 @@ class SkillRegistry:
             tools = tuple(tool for tool in tools if not tool.main_agent_only)
         return tools
 
+    def tools_of_run(
+        self, *, allowed: Iterable[str] | None, blocked: Collection[str]
+    ) -> tuple[Tool, ...]:
+        """Return the tools of a run: those that only runs have, and the others within its scope.
+
+        A tool of runs takes the place of the main agent's tool of the same name.
+
+        Args:
+            allowed: Names of tools or skills; `None` for all, empty for none.
+            blocked: Names of tools or skills that are taken away again.
+
+        Raises:
+            BadRequestError: There is no tool or skill of one of these names.
+        """
+        own = self._run_tools
+        scope = self.tools_for(is_subagent=True, allowed=allowed, blocked=blocked)
+        mine = [tool for name, tool in own.items() if name not in blocked]
+        return (*mine, *(tool for tool in scope if tool.name not in own))
+
     def _resolve_one(self, name: str, tools: Mapping[str, Tool]) -> tuple[str, ...]:
-        if name in tools or self._may_come(name) or name.endswith(ALL_OF):
+        if (
+            name in self._run_tools
+            or name in tools
+            or self._may_come(name)
+            or name.endswith(ALL_OF)
+        ):
             return (name,)
         if skill := self._skills.get(name):
             if skill.live is None:

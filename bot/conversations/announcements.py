@@ -7,6 +7,7 @@ from datetime import timedelta
 from math import inf
 
 from bot.errors import DeliveryError, NotPresentError
+from bot.events import AnnouncementDue
 from bot.platforms.base import Announcement, Outlet
 from bot.subagents.wording import shown_name
 from bot.tasks import Tasks
@@ -52,6 +53,10 @@ class Announcements:
     def under_way(self) -> Set[str]:
         """The keys that this process claims or sends: it changes as they come and go."""
         return self._under_way
+
+    def on_due(self, event: AnnouncementDue) -> None:
+        """Deliver an announcement in the background."""
+        self.deliver_soon(event.key)
 
     def deliver_soon(self, key: str) -> None:
         """Deliver one item in the background; the sweep is there should that fail."""

@@ -14,6 +14,7 @@ from bot.conversations import inbound
 from bot.conversations.access import scope_of
 from bot.conversations.inbound import Event
 from bot.errors import BotError, DeliveryError, ToolError
+from bot.events import EventBus, TurnWaiting
 from bot.platforms.base import CommandReply, Confirmation, Outlet
 from bot.subagents.requests import Caller
 from bot.subagents.shown_calls import briefly_spelled, fingerprint, spelled
@@ -57,7 +58,7 @@ class Approvals:
         database: Keeps the questions.
         outlets: Show them.
         find: Returns a tool by its name.
-        wake: A turn waits in this conversation, on this platform.
+        events: Where a turn that a yes begins is published.
         now: The clock.
     """
 
@@ -66,13 +67,13 @@ class Approvals:
         database: Database,
         outlets: Mapping[str, Outlet],
         find: Callable[[str], Tool | None],
-        wake: Callable[[str, str], None],
+        events: EventBus,
         now: Clock,
     ) -> None:
         self._database = database
         self._outlets = outlets
         self._find = find
-        self._wake = wake
+        self._events = events
         self._now = now
 
     async def ask(self, asked: Sequence[AskedCall]) -> Sequence[Json | BotError]:
@@ -201,7 +202,11 @@ class Approvals:
         if not yes:
             await self._remember(approval, "The person said no; it was not done.")
             return CommandReply(text=f"Not done: {_briefly(approval)}.")
-        self._wake(approval.context["conversation_id"], approval.context["place"][0])
+        conversation_id, platform = (
+            approval.context["conversation_id"],
+            approval.context["place"][0],
+        )
+        self._events.publish(TurnWaiting(conversation_id=conversation_id, platform=platform))
         return CommandReply(text=f"Yes: {_briefly(approval)}. The answer follows.")
 
     async def waiting(self, user: Identity, place: Place) -> list[Waiting]:

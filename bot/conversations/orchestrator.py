@@ -16,12 +16,13 @@ from bot.conversations.durable_commands import DurableCommands
 from bot.conversations.files import AttachmentSettings, not_read_yet, take
 from bot.conversations.gaps import Gaps, quote
 from bot.conversations.inbound import Event
-from bot.conversations.turns import Turns
 from bot.engine import Engine
 from bot.errors import NotAllowedError
+from bot.events import TurnWaiting
 from bot.platforms.base import CommandReply, Incoming, Overview
 from bot.platforms.past import Missed, Quoted
 from bot.run_texts import status_text
+from bot.subagents.active import ActiveRuns
 from bot.subagents.requests import Caller
 from bot.tasks import Tasks
 from bot.values import Clock, Identity, Place, Role
@@ -60,6 +61,7 @@ class Orchestrator:
 
     Attributes:
         attachments: What people may attach.
+        turns: The turns at work in this process.
         gaps: Knows what was missed while nobody listened.
         acknowledge: Shows in a place that the message was heard.
         answered: Shows that no more.
@@ -73,7 +75,7 @@ class Orchestrator:
     access: AccessSettings
     commands: DurableCommands
     answers: Answers
-    turns: Turns
+    turns: ActiveRuns
     attachments: AttachmentSettings
     gaps: Gaps
     acknowledge: Callable[[Place], None]
@@ -86,7 +88,7 @@ class Orchestrator:
         """Take what a person said: a message begins a turn, a command is answered at once."""
         if incoming.said_at is None:
             return await self._take(incoming)
-        while len(self.turns.active.by_id) >= MISSED_TURNS:  # noqa: ASYNC110 - new messages first
+        while len(self.turns.by_id) >= MISSED_TURNS:  # noqa: ASYNC110 - new messages first
             await asyncio.sleep(ROOM_SECONDS)
         reply = await self._take(incoming)
         if reply is None or not self.gaps.is_old(incoming.said_at):
@@ -239,9 +241,10 @@ class Orchestrator:
     def _start(self, turn_id: str, platform: str) -> None:
         self.tasks.start(self.engine.start("turn", turn_id, platform), name=f"start turn {turn_id}")
 
-    def wake(self, conversation_id: str, platform: str) -> None:
+    def on_turn_waiting(self, event: TurnWaiting) -> None:
         """Begin the next turn of a conversation, if one waits and nothing is being answered."""
-        self.tasks.start(self.next_turn(conversation_id, platform), name=f"wake {conversation_id}")
+        work = self.next_turn(event.conversation_id, event.platform)
+        self.tasks.start(work, name=f"next turn of {event.conversation_id}")
 
     async def next_turn(self, conversation_id: str, platform: str) -> None:
         """Claim the next turn of a conversation and start it."""
@@ -268,7 +271,7 @@ class Orchestrator:
             return None
         if not turn_id:
             return CommandReply(text="Nothing is being answered. `/subagents stop ID` stops a run.")
-        self.turns.active.stop(turn_id)
+        self.turns.stop(turn_id)
         return CommandReply(text="Stopped. Background runs go on; `/subagents stop all` ends them.")
 
     async def missed(self, platform: str, listener: str) -> Missed | None:

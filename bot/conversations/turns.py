@@ -23,18 +23,24 @@ from bot.agent.toolbox import Approved, Toolbox
 from bot.conversations.gaps import quote
 from bot.conversations.shown import SEND_SECONDS, STOPPED, Fate, Outages, Shown
 from bot.conversations.turn_context import Beginning, TurnContext
-from bot.errors import BotError, DatabaseUnreachableError, FencedError, LeftError
+from bot.errors import (
+    BotError,
+    DatabaseUnreachableError,
+    FencedError,
+    LeftError,
+)
+from bot.events import AnnouncementDue, EventBus, TurnWaiting
 from bot.logs import bound
 from bot.models.base import Model
 from bot.platforms.base import Outlet, ReplyStream
 from bot.subagents.active import ActiveRuns, Why
 from bot.subagents.budget import Unlimited
 from bot.subagents.clock import WorkClock
-from bot.subagents.equipment import opaque
 from bot.subagents.restarts import Restarts
+from bot.subagents.run_factory import opaque
 from bot.subagents.runner import MAX_CRASHES, OUR_FAULT
 from bot.tasks import Tasks
-from bot.values import Clock, Place, RunStatus, utc_now
+from bot.values import Clock, Place, RunStatus
 from db import conversations, outbox, turns
 from db.database import Database, Transaction, is_connection_trouble, patiently
 from db.steps import StepWriter
@@ -44,14 +50,13 @@ from skills.base import Reach, Tool, ToolContext
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Desk:
-    """What every turn works with.
+@dataclass(slots=True, kw_only=True)
+class Turns:
+    """Works on turns: `work` is what the engine calls.
 
     Attributes:
-        main: Gives provider and model of the main agent, as chosen in a conversation or not.
-        wake: A turn may wait in this conversation, on this platform.
-        announce: An announcement is due under this key.
+        active: The turns at work in this process.
+        main: Returns provider and model of the main agent, as chosen in a conversation or not.
         answered: Shows in a place that its message waits no more.
         is_old: Whether the answer to a message of that time quotes it.
     """
@@ -60,6 +65,8 @@ class Desk:
     writer: StepWriter
     tasks: Tasks
     outlets: Mapping[str, Outlet]
+    events: EventBus
+    active: ActiveRuns
     context: TurnContext
     settings: AgentSettings
     tools: Callable[[], tuple[Tool, ...]]
@@ -67,21 +74,11 @@ class Desk:
     approver: Approver
     permissions: Permissions
     main: Callable[[str], tuple[Model, str]]
-    wake: Callable[[str, str], None]
-    announce: Callable[[str], None]
     answered: Callable[[Place], None]
     is_old: Callable[[datetime], bool]
     restarts: Restarts
     worker_id: str
-    now: Clock = utc_now
-
-
-@dataclass(slots=True)
-class Turns:
-    """Works on turns: `work` is what the engine calls."""
-
-    desk: Desk
-    active: ActiveRuns = field(default_factory=ActiveRuns)
+    now: Clock
     outages: Outages = field(default_factory=Outages)
 
     async def work(self, turn_id: str) -> None:
@@ -93,19 +90,18 @@ class Turns:
             with bound(turn=turn.id, user=turn.user.key, conversation=turn.conversation_id):
                 await self._work(turn)
         finally:
-            self.desk.restarts.passed(turn_id)
+            self.restarts.passed(turn_id)
 
     async def _begin(self, turn_id: str) -> Turn | None:
-        desk = self.desk
-        begin = partial(turns.begin, turn_id=turn_id, worker_id=desk.worker_id, now=desk.now())
-        async with desk.database.transaction() as tx:
+        begin = partial(turns.begin, turn_id=turn_id, worker_id=self.worker_id, now=self.now())
+        async with self.database.transaction() as tx:
             turn = await begin(tx, first=True)
-            waits = turn is None and await desk.restarts.must_wait(tx, turn_id)
+            waits = turn is None and await self.restarts.must_wait(tx, turn_id)
             if turn is None and not waits:
                 turn = await begin(tx)
         if not waits:
             return turn
-        await desk.restarts.wait(turn_id)
+        await self.restarts.wait(turn_id)
         return await self._begin(turn_id)
 
     async def _work(self, turn: Turn) -> None:
@@ -136,24 +132,24 @@ class Turns:
 
     async def _quote(self, turn: Turn) -> str:
         """Return what the answer to an old message begins with; empty for a recent one."""
-        if turn.kind != "message" or not self.desk.is_old(turn.said_at or turn.created_at):
+        if turn.kind != "message" or not self.is_old(turn.said_at or turn.created_at):
             return ""
-        async with self.desk.database.snapshot() as tx:
+        async with self.database.snapshot() as tx:
             return quote(await conversations.text_of(tx, turn.message_id))
 
     def _open_reply(self, turn: Turn) -> ReplyStream | None:
-        outlet = self.desk.outlets.get(turn.place.platform)
+        outlet = self.outlets.get(turn.place.platform)
         if outlet is None or turn.kind == "summary":
             return None
 
         def begun(message_id: str) -> None:
-            self.desk.tasks.start(self._keep_reply(turn, message_id), name="keep a reply's id")
+            self.tasks.start(self._keep_reply(turn, message_id), name="keep a reply's id")
 
         return outlet.open_reply(turn.place, turn.user, turn.reply_message_id, begun=begun)
 
     async def _keep_reply(self, turn: Turn, message_id: str) -> None:
         async def keep() -> None:
-            async with self.desk.database.transaction() as tx:
+            async with self.database.transaction() as tx:
                 await turns.keep_reply(tx, turn.id, message_id)
 
         await patiently(keep, seconds=inf)
@@ -166,7 +162,7 @@ class Turns:
                 return earlier.result()
             error = f"The bot's process ended {MAX_CRASHES} times in a row while answering this."
             return AgentResult(status=RunStatus.FAILED, text="", error=error)
-        clock = WorkClock(self.desk.settings.turn_timeout_seconds)
+        clock = WorkClock(self.settings.turn_timeout_seconds)
         self.active.by_id[turn.id].clocks = (clock,)
         try:
             async with asyncio.timeout(clock.hard_left()) as limit:
@@ -194,10 +190,10 @@ class Turns:
     async def _agent_work(
         self, turn: Turn, clock: WorkClock, progress: Progress, shown: Shown
     ) -> AgentResult:
-        desk, settings = self.desk, self.desk.settings
-        model, name = desk.main(turn.model)
+        settings = self.settings
+        model, name = self.main(turn.model)
         config = AgentConfig(
-            prompt=desk.context.prompt(turn),
+            prompt=self.context.prompt(turn),
             model=name,
             max_steps=settings.max_steps,
             max_tool_calls=settings.max_tool_calls,
@@ -207,16 +203,16 @@ class Turns:
             person=opaque(turn.user.key),
         )
         confirmed = turn.kind == "confirmed"
-        beginning = await desk.context.begin(turn)  # first: it waits for MCP servers after a start
+        beginning = await self.context.begin(turn)  # first: it waits for MCP servers after a start
         if turn.kind != "summary":
             shown.away = self.outages.untold(turn.conversation_id, beginning.away)
         toolbox = Toolbox(
-            _tools_of(turn, desk.tools()),
+            _tools_of(turn, self.tools()),
             is_subagent=False,
-            tasks=desk.tasks,
-            timeout_seconds=desk.tool_timeout_seconds,
-            approver=desk.approver,
-            permissions=desk.permissions,
+            tasks=self.tasks,
+            timeout_seconds=self.tool_timeout_seconds,
+            approver=self.approver,
+            permissions=self.permissions,
             approved=Approved(1, again=turn.attempt > 1) if confirmed else None,
         )
         around = self._around(turn, clock, beginning)
@@ -227,7 +223,6 @@ class Turns:
         )
 
     def _around(self, turn: Turn, clock: WorkClock, beginning: Beginning) -> Surroundings:
-        desk = self.desk
         return Surroundings(
             journal=self._journal(turn),
             meter=Unlimited(),
@@ -243,7 +238,7 @@ class Turns:
                 call_id="",
                 message_id=turn.message_id,
                 run_id=None,
-                now=desk.now,
+                now=self.now,
                 foreign=beginning.foreign,
                 private=beginning.private,
             ),
@@ -253,12 +248,12 @@ class Turns:
     def _journal(self, turn: Turn) -> StoredJournal:
         """Return the steps of one attempt at a turn."""
         return StoredJournal(
-            database=self.desk.database,
-            writer=self.desk.writer,
+            database=self.database,
+            writer=self.writer,
             table="turns",
             work_id=turn.id,
             attempt=turn.attempt,
-            now=self.desk.now,
+            now=self.now,
             begun=turn.kind in {"confirmed", "greeting"},
         )
 
@@ -292,10 +287,10 @@ class Turns:
         steps stored, asks no model, and says it again under the same message.
         """
         arrived = await shown.say(text, failed=status == "failed")
-        self.desk.answered(turn.place)
+        self.answered(turn.place)
 
         async def write() -> bool:
-            async with self.desk.database.transaction() as tx:
+            async with self.database.transaction() as tx:
                 if not await self._ended(tx, turn, shown, status):
                     return False
                 foreign = shown.progress.foreign
@@ -304,9 +299,9 @@ class Turns:
 
         ended = await patiently(write)
         if ended and arrived is not Fate.ARRIVED:
-            self.desk.announce(turn.id)
+            self.events.publish(AnnouncementDue(key=turn.id))
         # In any case: a first try may have been committed although the connection broke.
-        self.desk.wake(turn.conversation_id, turn.place.platform)
+        self._publish_waiting(turn)
 
     async def _keep(
         self,
@@ -318,7 +313,7 @@ class Turns:
         arrived: Fate,
         refused: bool,
     ) -> None:
-        now = self.desk.now()
+        now = self.now()
         # What a model refused must not be sent to it again.
         role, kept = ("reset", "") if refused else ("assistant", text)
         await conversations.say(
@@ -346,37 +341,43 @@ class Turns:
 
     async def _ended(self, tx: Transaction, turn: Turn, shown: Shown, status: str) -> bool:
         cost = shown.cost(turn.tokens)
-        return await turns.end(tx, turn, status=status, now=self.desk.now(), cost=cost)
+        return await turns.end(tx, turn, status=status, now=self.now(), cost=cost)
 
     async def _release(self, turn: Turn, shown: Shown, text: str | None) -> None:
         """Let the held announcements go, in the main agent's words if it found any."""
         status = "failed" if text is None else "done"
 
         async def write() -> list[str]:
-            async with self.desk.database.transaction() as tx:
+            async with self.database.transaction() as tx:
                 if not await self._ended(tx, turn, shown, status):
                     return []
-                keys = await outbox.release_held(tx, turn.message_id, text, self.desk.now())
+                keys = await outbox.release_held(tx, turn.message_id, text, self.now())
                 if text is not None and keys:
                     await conversations.say(
                         tx,
                         turn.conversation_id,
                         role="assistant",
                         text=text,
-                        now=self.desk.now(),
+                        now=self.now(),
                         turn_id=turn.id,
                         foreign=True,
                     )
                 return keys
 
         for key in await patiently(write):
-            self.desk.announce(key)
-        self.desk.wake(turn.conversation_id, turn.place.platform)
+            self.events.publish(AnnouncementDue(key=key))
+        self._publish_waiting(turn)
+
+    def _publish_waiting(self, turn: Turn) -> None:
+        """Let the next turn of the conversation begin."""
+        self.events.publish(
+            TurnWaiting(conversation_id=turn.conversation_id, platform=turn.place.platform)
+        )
 
     async def _leave(self, turn: Turn, shown: Shown) -> None:
         """Leave the turn to another process: this one drains."""
         await self._abandon(shown)
-        async with self.desk.database.transaction() as tx:
+        async with self.database.transaction() as tx:
             await turns.release(tx, turn.id, turn.attempt, cost=shown.cost(turn.tokens))
 
     async def _abandon(self, shown: Shown) -> None:
@@ -386,7 +387,7 @@ class Turns:
                     await shown.reply.abandon()
 
     async def _shielded(self, work: Coroutine[None, None, None]) -> None:
-        await asyncio.shield(self.desk.tasks.start(work, name="end of a turn"))
+        await asyncio.shield(self.tasks.start(work, name="end of a turn"))
 
 
 def _tools_of(turn: Turn, tools: tuple[Tool, ...]) -> tuple[Tool, ...]:

@@ -9,6 +9,7 @@ from typing import Literal, get_args
 
 from pydantic import Field, model_validator
 
+from bot.agent.definition import AgentDefinition
 from bot.errors import BadRequestError
 from bot.models.anthropic import AnthropicModel, AnthropicSettings
 from bot.models.base import Model
@@ -258,6 +259,32 @@ class Models:
             for each in (choice, *others)
         ]
         return FallbackModel(candidates[0], candidates[1:], self._fallbacks)
+
+    def for_main(self, chosen: str) -> tuple[Model, str]:
+        """Return the model of the main agent and its name.
+
+        Args:
+            chosen: The model that was chosen in the conversation; empty for none.
+        """
+        choice = self.choose(None, self.kept(chosen), self.main())
+        return self.of(choice), choice.model
+
+    def choose_for_run(
+        self, provider: str | None, model: str | None, definition: AgentDefinition
+    ) -> tuple[str, str]:
+        """Return provider and model of a run: as asked for, as its agent says, or the default.
+
+        Raises:
+            BadRequestError: It is none that may be asked for; the text lists those that may.
+        """
+        default = self.of_agent(definition.provider, definition.model)
+        choice = self.choose(provider, model, default)
+        return choice.provider, choice.model
+
+    def of_run(self, provider: str, model: str) -> Model:
+        """Return the model for the provider and the model name of a run's row."""
+        found = next((name for name in PROVIDERS if name == provider), self.main().provider)
+        return self.of(Choice(found, model))
 
     def patience(self, provider: Provider) -> Patience:
         """Return what asks a provider again, for requests beside the questions of agents."""

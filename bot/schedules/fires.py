@@ -1,12 +1,13 @@
 """Makes what people have planned happen: each fire once, whoever makes it."""
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
 from bot.conversations.access import AccessSettings, check_may_talk
 from bot.errors import BotError, DatabaseUnreachableError, NotAllowedError
+from bot.events import AnnouncementDue, EventBus
 from bot.run_texts import status_text
 from bot.schedules import times, wording
 from bot.schedules.settings import ScheduleSettings
@@ -38,7 +39,6 @@ class Fires:
 
     Attributes:
         platforms: Those for which this process may act.
-        announce: An announcement is due under this key.
     """
 
     database: Database
@@ -46,7 +46,7 @@ class Fires:
     settings: ScheduleSettings
     access: AccessSettings
     platforms: Sequence[str]
-    announce: Callable[[str], None]
+    events: EventBus
     now: Clock
 
     async def fire_due(self) -> None:
@@ -152,7 +152,7 @@ class Fires:
             await self._say(tx, fire.schedule, keys[0], wording.refused(fire, reason))
             keys += await self._failed(tx, fire.schedule, reason)
         for key in keys:
-            self.announce(key)
+            self.events.publish(AnnouncementDue(key=key))
 
     async def _skip(self, fire: Fire) -> None:
         """Book that a fire came too late to be made, and tell its owner."""
@@ -161,7 +161,7 @@ class Fires:
             if not await schedules.close(tx, fire, "skipped"):
                 return
             await self._say(tx, fire.schedule, key, wording.skipped(fire))
-        self.announce(key)
+        self.events.publish(AnnouncementDue(key=key))
 
     async def _close(self, fire: Fire, status: str, run_id: str | None = None) -> None:
         async with self.database.transaction() as tx:
@@ -184,7 +184,7 @@ class Fires:
                 reason = item.error or f"its run ended: {status_text(item.status).words}."
                 keys = await self._failed(tx, item.fire.schedule, reason)
         for key in keys:
-            self.announce(key)
+            self.events.publish(AnnouncementDue(key=key))
 
     async def _failed(self, tx: Transaction, schedule: Schedule, reason: str) -> list[str]:
         """Count a failure; return the key of what is to be announced if it was one too many."""

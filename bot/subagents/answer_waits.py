@@ -4,14 +4,14 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import ExitStack, asynccontextmanager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from bot.errors import DeliveryError, FencedError, LeftError, NotPresentError
-from bot.events import EventBus, RunStatusChanged
+from bot.events import EventBus, QuestionSettled, RunStatusChanged
 from bot.platforms.base import Outlet
 from bot.subagents.active import ActiveRun
 from bot.subagents.endings import Endings
-from bot.subagents.settling import Settling, confirmation_of
+from bot.subagents.settling import confirmation_of
 from bot.values import WAITING, Clock, Identity, RunStatus
 from db import run_questions, runs, waiting
 from db.database import Database, is_connection_trouble
@@ -29,38 +29,32 @@ ASK_SECONDS = 60.0
 LOST = "the run has ended, or another process has it"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AskingDesk:
-    """What every run asks with.
-
-    Attributes:
-        most_questions: How often a run may call `ask_user`.
-    """
-
-    database: Database
-    outlets: Mapping[str, Outlet]
-    endings: Endings
-    settling: Settling
-    events: EventBus
-    most_questions: int
-    now: Clock
-
-
+@dataclass(slots=True)
 class AnswerWaits:
     """Shows questions for one attempt at a run, and waits for their answers.
 
     While it waits the run holds no slot, and the clocks stand still: its own, and those of whoever
     waits for it.
+
+    Attributes:
+        most_questions: How often a run may call `ask_user`.
     """
 
-    def __init__(self, desk: AskingDesk, run: Run, owner: Identity, active: ActiveRun) -> None:
-        self._desk = desk
-        self._run = run
-        self._owner = owner
-        self._active = active
-        self._asking = asyncio.Lock()
-        # How an earlier attempt left it, as long as it has no slot again.
-        self._left_waiting = run.status if run.status in WAITING else None
+    run: Run
+    owner: Identity
+    active: ActiveRun
+    database: Database = field(kw_only=True)
+    outlets: Mapping[str, Outlet] = field(kw_only=True)
+    endings: Endings = field(kw_only=True)
+    events: EventBus = field(kw_only=True)
+    most_questions: int = field(kw_only=True)
+    now: Clock = field(kw_only=True)
+    _asking: asyncio.Lock = field(init=False, default_factory=asyncio.Lock)
+    #: How an earlier attempt left the run, as long as it has no slot again.
+    _left_waiting: RunStatus | None = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._left_waiting = self.run.status if self.run.status in WAITING else None
 
     async def resume(self) -> None:
         """Go on where an earlier attempt waited: with a slot, when its person has answered since.
@@ -70,22 +64,22 @@ class AnswerWaits:
         """
         if self._left_waiting is None:
             return
-        async with self._desk.database.snapshot() as tx:
-            open_ones = await run_questions.open_of_many(tx, [self._run.id])
+        async with self.database.snapshot() as tx:
+            open_ones = await run_questions.open_of_many(tx, [self.run.id])
         if not open_ones:
             async with self._one_at_a_time():
                 await self._regain_slot()
 
     async def _answered(self, question: RunQuestion, status: RunStatus) -> RunQuestion:
         """Ask, unless it was answered before a crash, and return the question with its answer."""
-        async with self._desk.database.transaction() as tx:
-            await run_questions.put(tx, question, self._run.place, self._desk.now())
+        async with self.database.transaction() as tx:
+            await run_questions.put(tx, question, self.run.place, self.now())
             stored = await run_questions.get(tx, question.id)
         asked = stored or question
         if asked.is_open:
             async with self._waits(status):
                 asked = await self._heard(asked)
-        self._desk.settling.soon(asked.id)
+        self.events.publish(QuestionSettled(question_id=asked.id))
         return asked
 
     async def _show(self, question: RunQuestion) -> bool:
@@ -94,23 +88,23 @@ class AnswerWaits:
         Returns:
             Whether that is done; a person who is not there is asked when they are back.
         """
-        left = (question.expires_at - self._desk.now()).total_seconds()
-        shown = confirmation_of(question, self._owner, self._run.place, expires_in_seconds=left)
+        left = (question.expires_at - self.now()).total_seconds()
+        shown = confirmation_of(question, self.owner, self.run.place, expires_in_seconds=left)
         try:
             async with asyncio.timeout(ASK_SECONDS):
-                message_id = await self._desk.outlets[self._run.place.platform].ask(shown)
+                message_id = await self.outlets[self.run.place.platform].ask(shown)
         except NotPresentError:
             return False
         except (DeliveryError, TimeoutError) as error:
             log.warning("A question could not be asked: %s", error)
             why = str(error) or "The platform did not answer."
-            async with self._desk.database.transaction() as tx:
+            async with self.database.transaction() as tx:
                 await run_questions.answer(
-                    tx, question.id, status="no", by="", now=self._desk.now(), text=why
+                    tx, question.id, status="no", by="", now=self.now(), text=why
                 )
             return True
-        async with self._desk.database.transaction() as tx:
-            await run_questions.show(tx, question.id, message_id, self._desk.now())
+        async with self.database.transaction() as tx:
+            await run_questions.show(tx, question.id, message_id, self.now())
         return True
 
     # -- waiting -----------------------------------------------------------------------------------
@@ -133,7 +127,7 @@ class AnswerWaits:
     @contextmanager
     def _pauses(self) -> Iterator[None]:
         with ExitStack() as pauses:
-            for clock in self._active.clocks:
+            for clock in self.active.clocks:
                 pauses.enter_context(clock.paused())
             yield
 
@@ -156,24 +150,22 @@ class AnswerWaits:
                 await self._come_back(self._left_waiting)
 
     async def _give_back(self, status: RunStatus) -> None:
-        async with self._desk.database.admission() as tx:
-            if not await waiting.wait(
-                tx, self._run.id, self._run.attempt, status, self._desk.now()
-            ):
+        async with self.database.admission() as tx:
+            if not await waiting.wait(tx, self.run.id, self.run.attempt, status, self.now()):
                 raise FencedError(LOST)
         self._tell(RunStatus.RUNNING, status)
-        await self._desk.endings.promote()
+        await self.endings.promote()
 
     async def _come_back(self, status: RunStatus) -> None:
-        async with self._desk.database.admission() as tx:
-            if not await waiting.be_ready(tx, self._run.id, self._run.attempt, self._desk.now()):
+        async with self.database.admission() as tx:
+            if not await waiting.be_ready(tx, self.run.id, self.run.attempt, self.now()):
                 raise FencedError(LOST)
-        await self._desk.endings.promote()
+        await self.endings.promote()
         looks = 0
         while True:
-            async with self._desk.database.snapshot() as tx:
-                run = await runs.get(tx, self._run.id)
-            if run is None or run.status.final or run.attempt != self._run.attempt:
+            async with self.database.snapshot() as tx:
+                run = await runs.get(tx, self.run.id)
+            if run is None or run.status.final or run.attempt != self.run.attempt:
                 raise FencedError(LOST)
             if run.status is RunStatus.RUNNING:
                 break
@@ -186,17 +178,17 @@ class AnswerWaits:
         """Show the question, and wait until it is answered or its time is over."""
         looks, shown = 0, False
         while True:
-            if not shown and self._desk.now() < asked.expires_at:
+            if not shown and self.now() < asked.expires_at:
                 shown = await self._show(asked)
-            async with self._desk.database.snapshot() as tx:
+            async with self.database.snapshot() as tx:
                 question = await run_questions.get(tx, asked.id)
             if question is None:
                 raise FencedError("the run is gone")
             if not question.is_open:
                 return question
-            if self._desk.now() >= question.expires_at:
-                async with self._desk.database.transaction() as tx:
-                    await run_questions.expire(tx, self._desk.now())
+            if self.now() >= question.expires_at:
+                async with self.database.transaction() as tx:
+                    await run_questions.expire(tx, self.now())
                 continue
             looks += 1
             await self._pause(looks)
@@ -204,11 +196,11 @@ class AnswerWaits:
     async def _pause(self, looks: int) -> None:
         """Wait until something may have happened, and now and then leave a sign of life."""
         if looks % LOOKS_TO_A_SIGN == 0:
-            async with self._desk.database.transaction() as tx:
-                if not await waiting.touch(tx, self._run.id, self._run.attempt, self._desk.now()):
+            async with self.database.transaction() as tx:
+                if not await waiting.touch(tx, self.run.id, self.run.attempt, self.now()):
                     raise FencedError(LOST)
-        await self._active.stirs(LOOK_SECONDS)
+        await self.active.stirs(LOOK_SECONDS)
 
     def _tell(self, old: RunStatus, new: RunStatus) -> None:
-        known = {"run_id": self._run.id, "user_id": self._run.user_id}
-        self._desk.events.publish(RunStatusChanged(old=old, new=new, **known))
+        known = {"run_id": self.run.id, "user_id": self.run.user_id}
+        self.events.publish(RunStatusChanged(old=old, new=new, **known))

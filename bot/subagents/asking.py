@@ -10,16 +10,15 @@ from bot.agent.protocols import AskedCall
 from bot.agent.sanitizer import one_line
 from bot.agent.toolbox import may_have_run
 from bot.errors import FencedError, ToolError
+from bot.events import QuestionSettled
 from bot.run_texts import counted
-from bot.subagents.answer_waits import LOST, AnswerWaits, AskingDesk
+from bot.subagents.answer_waits import LOST, AnswerWaits
 from bot.subagents.shown_calls import fingerprint, question_id, spelled
 from bot.values import RunStatus, short
 from db import run_questions, runs
 from db.database import Transaction
 from db.run_questions import RunQuestion
 from skills.base import Effects, Tool, ToolContext
-
-__all__ = ["Asking", "AskingDesk"]
 
 #: No answer for so long is a no; a question is then gone on with on an assumption.
 ANSWER_WITHIN = timedelta(minutes=10)
@@ -87,7 +86,7 @@ class Asking(AnswerWaits):
         decided: dict[str, RunQuestion] = {}
         groups: dict[str, list[RunQuestion]] = {}
         new: list[RunQuestion] = []
-        async with self._desk.database.transaction() as tx:
+        async with self.database.transaction() as tx:
             for question in questions:
                 known = await run_questions.get(tx, question.id)
                 leader = known and await run_questions.get(tx, known.shown_with or known.id)
@@ -98,12 +97,12 @@ class Asking(AnswerWaits):
                         await run_questions.follow(tx, leader)
                     yes = known.status == "yes"
                     decided[known.id] = known if yes else _like(known, leader)
-                    self._desk.settling.soon(leader.id)
-                elif await run_questions.permitted(tx, self._run.id, question.tool):
+                    self.events.publish(QuestionSettled(question_id=leader.id))
+                elif await run_questions.permitted(tx, self.run.id, question.tool):
                     decided[question.id] = await self._permit_again(tx, question)
                 else:
                     new.append(question)
-            unheard = await run_questions.count(tx, self._run.id, status="expired")
+            unheard = await run_questions.count(tx, self.run.id, status="expired")
             if unheard >= MOST_UNHEARD:
                 decided |= {each.id: replace(each, status="expired") for each in new}
                 new = []
@@ -116,15 +115,15 @@ class Asking(AnswerWaits):
 
     async def _permit_again(self, tx: Transaction, question: RunQuestion) -> RunQuestion:
         """Store a yes for a tool that the owner has permitted for the whole run."""
-        now, by = self._desk.now(), self._run.user_id
-        await run_questions.put(tx, question, self._run.place, now)
+        now, by = self.now(), self.run.user_id
+        await run_questions.put(tx, question, self.run.place, now)
         await run_questions.answer(tx, question.id, status="yes", by=by, now=now)
-        self._desk.settling.soon(question.id)
+        self.events.publish(QuestionSettled(question_id=question.id))
         return replace(question, status="yes")
 
     async def _put(self, tx: Transaction, group: Sequence[RunQuestion]) -> None:
         """Store the questions about some calls; the first is shown, with the text of all."""
-        place, now = self._run.place, self._desk.now()
+        place, now = self.run.place, self.now()
         first, *others = group
         text = _text_of(self._who(), group) if others else first.text
         await run_questions.put(tx, replace(first, text=text), place, now)
@@ -136,13 +135,13 @@ class Asking(AnswerWaits):
         self, leader_id: str, members: Sequence[RunQuestion]
     ) -> dict[str, RunQuestion]:
         """Wait for the answer to a question, and return that of each call which it is about."""
-        async with self._desk.database.snapshot() as tx:
+        async with self.database.snapshot() as tx:
             leader = await run_questions.get(tx, leader_id)
         if leader is None:
             raise FencedError(LOST)
         answered = await self._answered(leader, RunStatus.WAITING_APPROVAL)
         if answered.status == "yes":
-            async with self._desk.database.transaction() as tx:
+            async with self.database.transaction() as tx:
                 await run_questions.follow(tx, answered)
         return {each.id: _like(each, answered) for each in members}
 
@@ -153,18 +152,18 @@ class Asking(AnswerWaits):
             FencedError: Another process has taken the run over, or it has ended.
             LeftError: The database is out of reach: the run is left to be resumed.
         """
-        async with self._one_at_a_time(), self._desk.database.transaction() as tx:
-            run = await runs.hold(tx, self._run.id)
-            if run is None or run.status.final or run.attempt != self._run.attempt:
+        async with self._one_at_a_time(), self.database.transaction() as tx:
+            run = await runs.hold(tx, self.run.id)
+            if run is None or run.status.final or run.attempt != self.run.attempt:
                 raise FencedError(LOST)
-            begins = await run_questions.use(tx, self._id(context.call_id), self._desk.now())
+            begins = await run_questions.use(tx, self._id(context.call_id), self.now())
         if not begins and tool.effects is Effects.ONCE:
             return may_have_run(call).text
         return ""
 
     async def may_have_begun(self, call: ToolCall, context: ToolContext) -> bool:
         """Whether an attempt that was interrupted may have made this call."""
-        async with self._desk.database.snapshot() as tx:
+        async with self.database.snapshot() as tx:
             asked = await run_questions.get(tx, self._id(context.call_id))
         return asked is None or asked.used_at is not None
 
@@ -194,7 +193,7 @@ class Asking(AnswerWaits):
             answered = await self._answered(asked, RunStatus.WAITING_INPUT)
             await self._regain_slot()
         # An answer that the main agent passed on may hold private material: the inbox looks.
-        self._active.mail = True
+        self.active.mail = True
         match answered.status:
             case "yes":
                 return f"Your person answered:\n{answered.answer}"
@@ -206,10 +205,10 @@ class Asking(AnswerWaits):
                 return f"No answer came within 10 minutes. {ASSUME}"
 
     async def _check_number(self, call_id: str) -> None:
-        most = self._desk.most_questions
-        async with self._desk.database.snapshot() as tx:
+        most = self.most_questions
+        async with self.database.snapshot() as tx:
             known = await run_questions.get(tx, self._id(call_id))
-            asked = await run_questions.count(tx, self._run.id, "input")
+            asked = await run_questions.count(tx, self.run.id, "input")
         if known is None and asked >= most:
             so_far = counted(asked, "question")
             raise ToolError(f"You have asked {so_far}, and a run may ask {most}. {ASSUME}")
@@ -218,20 +217,20 @@ class Asking(AnswerWaits):
 
     def _id(self, call_id: str) -> str:
         """Return the id of the question of a call: the same when the call is made again."""
-        return question_id(self._run.id, call_id)
+        return question_id(self.run.id, call_id)
 
     def _who(self) -> str:
-        run = self._run
+        run = self.run
         return f"🤖 The run “{run.label}” (#{run.number} `{short(run.id)}`, agent `{run.agent}`)"
 
     def _question(self, call_id: str, *, kind: str, text: str, **further: object) -> RunQuestion:
         values: dict[str, object] = {
             "id": self._id(call_id),
-            "run_id": self._run.id,
-            "user_id": self._run.user_id,
+            "run_id": self.run.id,
+            "user_id": self.run.user_id,
             "kind": kind,
             "text": text,
-            "expires_at": self._desk.now() + ANSWER_WITHIN,
+            "expires_at": self.now() + ANSWER_WITHIN,
         }
         return RunQuestion(**(values | further))  # type: ignore[arg-type]
 

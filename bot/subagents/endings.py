@@ -1,11 +1,19 @@
 """The one place where a run ends: status, result and announcement in one transaction."""
 
 import asyncio
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 
 from bot.agent.sanitizer import LARGE, for_model, stored
-from bot.events import EventBus, RunStatusChanged, ended
+from bot.events import (
+    AnnouncementDue,
+    EventBus,
+    QuestionSettled,
+    RunAdmitted,
+    RunStatusChanged,
+    TurnWaiting,
+    ended,
+)
 from bot.logs import masked
 from bot.run_texts import status_text
 from bot.subagents import wording
@@ -18,23 +26,6 @@ from db.database import Database, Transaction
 from db.runs import Run
 
 
-@dataclass(frozen=True, slots=True)
-class Hooks:
-    """Whom to tell after the commit; each returns at once.
-
-    Attributes:
-        admitted: A run may start: hand it to the engine.
-        announce: An announcement is due under this key.
-        wake: A turn waits in this conversation, on this platform.
-        settle: A question of a run waits no more.
-    """
-
-    admitted: Callable[[Run], None]
-    announce: Callable[[str], None]
-    wake: Callable[[str, str], None]
-    settle: Callable[[str], None]
-
-
 class Endings:
     """Ends runs. Whoever ends one first has ended it; every later end changes nothing."""
 
@@ -43,7 +34,6 @@ class Endings:
         database: Database,
         settings: SubagentSettings,
         events: EventBus,
-        hooks: Hooks,
         *,
         cards: Cards,
         now: Clock,
@@ -51,7 +41,6 @@ class Endings:
         self._database = database
         self._settings = settings
         self._events = events
-        self._hooks = hooks
         self._cards = cards
         self._now = now
 
@@ -92,11 +81,13 @@ class Endings:
         self._tell(run.status, over, stopped_by=wording.shown_name(stopper))
         self._let_in(promoted)
         for question_id in withdrawn:
-            self._hooks.settle(question_id)
+            self._events.publish(QuestionSettled(question_id=question_id))
         if due:
-            self._hooks.announce(over.id)
+            self._events.publish(AnnouncementDue(key=over.id))
         if woken:
-            self._hooks.wake(over.conversation_id, over.place.platform)
+            self._events.publish(
+                TurnWaiting(conversation_id=over.conversation_id, platform=over.place.platform)
+            )
         return over
 
     async def _stopper(self, run: Run, outcome: Outcome) -> users.User | None:
@@ -199,7 +190,7 @@ class Endings:
             self._events.publish(
                 RunStatusChanged(old=RunStatus.QUEUED, new=RunStatus.ACCEPTED, **known)
             )
-            self._hooks.admitted(run)
+            self._events.publish(admitted(run))
 
     def _tell(self, old: RunStatus, run: Run, *, stopped_by: str) -> None:
         publish = self._events.publish
@@ -217,6 +208,11 @@ class Endings:
                 degraded=run.degraded,
             )
         )
+
+
+def admitted(run: Run) -> RunAdmitted:
+    """Return the event of a run that got a slot."""
+    return RunAdmitted(run_id=run.id, mode=run.mode, platform=run.place.platform)
 
 
 async def wrap(run: Run, status: RunStatus, text: str) -> str:

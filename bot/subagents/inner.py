@@ -44,7 +44,7 @@ class InnerRuns:
     def __init__(self, events: EventBus) -> None:
         self._events = events
         self._open: dict[str, InnerRun] = {}
-        events.subscribe(self._hear)
+        events.subscribe(RunEvent, self._handle)
 
     @contextmanager
     def told(self, run: Run, request: RunRequest, caller: Caller) -> Iterator[InnerRun]:
@@ -69,7 +69,7 @@ class InnerRuns:
             if inner.status is not None:
                 self._events.publish(SubAgentEnd(**known, status=inner.status, result=inner.result))
 
-    def _hear(self, event: RunEvent) -> None:
+    def _handle(self, event: RunEvent) -> None:
         inner = self._open.get(event.run_id)
         match event:
             case RunProgress() if inner is not None:

@@ -12,7 +12,7 @@ from bot.errors import BadRequestError, NotAllowedError, NotFoundError
 from bot.events import EventBus, RunSpawned
 from bot.subagents import resuming
 from bot.subagents.active import ActiveRuns
-from bot.subagents.endings import Endings, Hooks, wrap
+from bot.subagents.endings import Endings, admitted, wrap
 from bot.subagents.inner import InnerRun, InnerRuns
 from bot.subagents.limits import Admission, SubagentSettings, Usage, decide
 from bot.subagents.planning import Plan, Planner
@@ -50,11 +50,12 @@ MAX_MESSAGE = 4000
 LONGEST_WAIT_SECONDS = 6 * 3600.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Office:
-    """What the manager works with.
+@dataclass(kw_only=True)
+class SubagentManager:
+    """Admits runs, and lets their owners list, read, message and stop them.
 
     Attributes:
+        settings: The caps on runs.
         work: Works a run off in place: for a delegated task, whose caller waits.
     """
 
@@ -65,23 +66,10 @@ class Office:
     endings: Endings
     active: ActiveRuns
     events: EventBus
+    inner: InnerRuns
     cards: Cards
-    hooks: Hooks
     work: Callable[[str], Awaitable[None]]
     now: Clock
-
-
-class SubagentManager:
-    """Lets runs in, and lets their owners see, reach and stop them."""
-
-    def __init__(self, office: Office) -> None:
-        self._office = office
-        self._inner = InnerRuns(office.events)
-
-    @property
-    def settings(self) -> SubagentSettings:
-        """The caps on runs."""
-        return self._office.settings
 
     @property
     def longest_wait_seconds(self) -> float:
@@ -89,11 +77,11 @@ class SubagentManager:
 
         Its time is `subagents.sync_timeout_seconds`, without what it waits for its person.
         """
-        return self._office.settings.sync_timeout_seconds + LONGEST_WAIT_SECONDS
+        return self.settings.sync_timeout_seconds + LONGEST_WAIT_SECONDS
 
     def agent_meant(self, name: object) -> str:
         """Return the name of the agent that would take a run for which this one is asked."""
-        return self._office.planner.agent_meant(name)
+        return self.planner.agent_meant(name)
 
     # -- letting in ------------------------------------------------------------------------------
 
@@ -107,7 +95,7 @@ class SubagentManager:
         """
         spawned = await self._let_in(request, caller, mode="async")
         if spawned.new and spawned.position is None:
-            self._office.hooks.admitted(spawned.run)
+            self.events.publish(admitted(spawned.run))
         return spawned
 
     async def delegate(self, request: RunRequest, caller: Caller) -> str:
@@ -119,13 +107,13 @@ class SubagentManager:
             BadRequestError: The request makes no sense.
         """
         spawned = await self._let_in(request, caller, mode="sync")
-        with self._inner.told(spawned.run, request, caller) as inner:
+        with self.inner.told(spawned.run, request, caller) as inner:
             result = await self._worked_off(spawned.run, inner)
         return "".join(f"{note}\n" for note in spawned.notes) + result
 
     async def _worked_off(self, run: Run, inner: InnerRun) -> str:
-        await self._office.work(run.id)
-        async with self._office.database.snapshot() as tx:
+        await self.work(run.id)
+        async with self.database.snapshot() as tx:
             over = await runs.get(tx, run.id)
         if over is None or not over.status.final:
             raise BadRequestError("The delegated task was interrupted. Delegate it again.")
@@ -137,8 +125,8 @@ class SubagentManager:
 
     async def _let_in(self, request: RunRequest, caller: Caller, *, mode: str) -> Spawned:
         self._guard(caller)
-        plan = self._office.planner.plan(request, caller, mode=mode)
-        async with self._office.database.admission() as tx:
+        plan = self.planner.plan(request, caller, mode=mode)
+        async with self.database.admission() as tx:
             if caller.run_id is not None:
                 await self._keep_within_parent(tx, plan, caller.run_id)
             known = await self._known(tx, plan)
@@ -146,9 +134,7 @@ class SubagentManager:
                 return await self._again(tx, known, plan)
             spawned = await self._admit(tx, plan, may_queue=mode == "async")
             for key, value in request.whiteboard.items():
-                await whiteboard.write(
-                    tx, spawned.run.id, stored(key), stored(value), self._office.now()
-                )
+                await whiteboard.write(tx, spawned.run.id, stored(key), stored(value), self.now())
         self._tell(spawned.run, caller.user)
         return spawned
 
@@ -166,35 +152,34 @@ class SubagentManager:
             NotAllowedError: Subagents are off.
         """
         self._guard(caller)
-        office = self._office
-        before = await office.records.find(handle, caller, action="resume")
+        before = await self.records.find(handle, caller, action="resume")
         resuming.check(before)
-        plan = office.planner.again(before, resuming.continuation_id(before.id))
-        async with office.database.snapshot() as tx:
+        plan = self.planner.again(before, resuming.continuation_id(before.id))
+        async with self.database.snapshot() as tx:
             owner = await users.get(tx, before.user_id)
             carried = await resuming.carried(tx, before)
         if owner is None:
             raise LookupError(f"run {before.id} belongs to nobody")
         flags = {FOREIGN: carried.foreign, PRIVATE: carried.private}
         plan.values["metadata"] |= {name: True for name, is_set in flags.items() if is_set}
-        async with office.database.admission() as tx:
+        async with self.database.admission() as tx:
             known = await runs.get(tx, plan.values["id"])
             if known is not None:
                 return await self._again(tx, known, plan)
             spawned = await self._admit(tx, plan, may_queue=True)
-            await steps.carry(tx, spawned.run.id, carried.document, office.now())
+            await steps.carry(tx, spawned.run.id, carried.document, self.now())
             await whiteboard.copy(tx, before.id, spawned.run.id)
-            await commands.apply(tx, caller.command_id, office.now())
+            await commands.apply(tx, caller.command_id, self.now())
         self._tell(spawned.run, owner.identity)
         if spawned.position is None:
-            office.hooks.admitted(spawned.run)
+            self.events.publish(admitted(spawned.run))
         return spawned
 
     def _guard(self, caller: Caller) -> None:
         """Refuse a run that wants to start runs, though it should not even see the tool."""
-        if not self._office.settings.enabled:
+        if not self.settings.enabled:
             raise NotAllowedError("Subagents are switched off here (`subagents.enabled`).")
-        if caller.depth >= self._office.settings.max_depth or (
+        if caller.depth >= self.settings.max_depth or (
             caller.run_id is not None and caller.depth == 0
         ):
             log.warning("Run %s tried to start a run", caller.run_id)
@@ -241,7 +226,7 @@ class SubagentManager:
         return Spawned(run=run, position=position, notes=tuple(plan.notes), new=False)
 
     async def _admit(self, tx: Transaction, plan: Plan, *, may_queue: bool) -> Spawned:
-        now, settings = self._office.now(), self._office.settings
+        now, settings = self.now(), self.settings
         rate = settings.spawn_rate_limit if may_queue else settings.delegation_rate_limit
         window = now - timedelta(seconds=rate.window_seconds)
         counts = await admission.counts(
@@ -263,8 +248,8 @@ class SubagentManager:
         return Spawned(run=run, position=position, notes=tuple(plan.notes))
 
     def _tell(self, run: Run, owner: Identity) -> None:
-        self._office.cards.track(run, owner)
-        self._office.events.publish(
+        self.cards.track(run, owner)
+        self.events.publish(
             RunSpawned(
                 run_id=run.id,
                 user_id=run.user_id,
@@ -291,26 +276,26 @@ class SubagentManager:
         cleaned = plain(text, limit=None).strip()
         if not cleaned or len(cleaned) > MAX_MESSAGE:
             raise BadRequestError(f"A message to a run has 1 to {MAX_MESSAGE:,} characters.")
-        run = await self._office.records.find(handle, caller, action="send")
+        run = await self.records.find(handle, caller, action="send")
         message_id = derived_run_id(*caller.key) if caller.key else new_run_id()
-        async with self._office.database.transaction() as tx:
+        async with self.database.transaction() as tx:
             current = await runs.hold(tx, run.id)
             if current is None or current.status.final:
                 over = current.status if current else "gone"
                 return f"“{run.label}” ({short(run.id)}) is over ({over}): it cannot read this."
-            await commands.apply(tx, caller.command_id, self._office.now())
+            await commands.apply(tx, caller.command_id, self.now())
             if caller.private:
                 # What the message says may come from there.
                 await runs.add_metadata(tx, current, {PRIVATE: True})
             answered = await self._answers(tx, current, cleaned, caller)
             if not answered:
                 await run_messages.add(
-                    tx, message_id=message_id, run_id=run.id, text=cleaned, now=self._office.now()
+                    tx, message_id=message_id, run_id=run.id, text=cleaned, now=self.now()
                 )
         if answered:
-            self._office.active.stir(run.id)
+            self.active.stir(run.id)
             return f"“{run.label}” ({short(run.id)}) has your answer and goes on."
-        self._office.active.mail_for(run.id)
+        self.active.mail_for(run.id)
         return f"Queued for “{run.label}” ({short(run.id)}): it reads this at its next step."
 
     async def _answers(self, tx: Transaction, run: Run, text: str, caller: Caller) -> bool:
@@ -322,7 +307,7 @@ class SubagentManager:
             status="yes",
             # What the main agent passes on is not what the person has pressed.
             by=caller.user.key if caller.call_key is None else "",
-            now=self._office.now(),
+            now=self.now(),
             text=waiting[0].meant_by(text),
         )
 
@@ -338,35 +323,32 @@ class SubagentManager:
         """
         if handle.strip().lower() == "all":
             scope = own_scope(caller)
-            async with self._office.database.snapshot() as tx:
+            async with self.database.snapshot() as tx:
                 wanted = await runs.active(
                     tx, scope.owner, parent=caller.run_id, read_in=scope.read_in
                 )
         else:
-            wanted = [await self._office.records.find(handle, caller, action="stop")]
+            wanted = [await self.records.find(handle, caller, action="stop")]
         # With the last one the command is done: a crash before that leaves the rest to be stopped.
         stopped = [await self._stop(run, caller, last=run is wanted[-1]) for run in wanted]
         return [run for run in stopped if run is not None]
 
     async def _stop(self, run: Run, caller: Caller, *, last: bool) -> Run | None:
-        async with self._office.database.transaction() as tx:
+        async with self.database.transaction() as tx:
             if last:
-                await commands.apply(tx, caller.command_id, self._office.now())
-            asked = await runs.request_cancel(
-                tx, run.id, by=caller.user.key, now=self._office.now()
-            )
+                await commands.apply(tx, caller.command_id, self.now())
+            asked = await runs.request_cancel(tx, run.id, by=caller.user.key, now=self.now())
         if asked is None:
             return None
-        if not self._office.active.stop(asked.id) and asked.status in _NOT_BEGUN:
+        if not self.active.stop(asked.id) and asked.status in _NOT_BEGUN:
             outcome = Outcome(status=RunStatus.CANCELLED)
-            over = await self._office.endings.end(asked, outcome, attempt=asked.attempt)
+            over = await self.endings.end(asked, outcome, attempt=asked.attempt)
             return over or asked
         return asked
 
     async def usage(self, caller: Caller) -> UsageReport:
         """Return what a person has used of what they may use."""
-        office = self._office
-        return await usage_of(caller, office.database, office.settings, office.now())
+        return await usage_of(caller, self.database, self.settings, self.now())
 
 
 _NOT_BEGUN = {RunStatus.QUEUED, RunStatus.ACCEPTED}

@@ -157,7 +157,7 @@ class Cards:
         steps = card.steps if card else ()
         return [step.tool for step in steps if step.state is StepState.RUNNING]
 
-    def hear(self, event: RunEvent) -> None:
+    def handle(self, event: RunEvent) -> None:
         """Move the card that an event is about."""
         card = self._cards.get(event.run_id)
         if card is None:

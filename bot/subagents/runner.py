@@ -2,27 +2,31 @@
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 
 from bot.agent.base_agent import INTERRUPTED_OUTPUT, BaseAgent
 from bot.agent.messages import Usage, estimate_tokens
 from bot.agent.progress import AgentResult, Progress
 from bot.errors import BotError, DatabaseUnreachableError, FencedError, LeftError
-from bot.events import RunStarted, RunStatusChanged
+from bot.events import EventBus, RunStarted, RunStatusChanged
 from bot.logs import bound
+from bot.models.base import Model
 from bot.subagents.active import ActiveRun, ActiveRuns, Why
 from bot.subagents.asking import Asking
 from bot.subagents.budget import Unlimited
 from bot.subagents.clock import WorkClock
 from bot.subagents.endings import Endings
-from bot.subagents.equipment import Equipment, Workshop
+from bot.subagents.progress import Cards
+from bot.subagents.restarts import Restarts
+from bot.subagents.run_factory import RunFactory
 from bot.subagents.summaries import Summaries
 from bot.subagents.wording import Outcome
-from bot.values import Identity, RunStatus
+from bot.tasks import Tasks
+from bot.values import Clock, Identity, RunStatus
 from db import run_messages, runs, users
-from db.database import is_connection_trouble, patiently
+from db.database import Database, is_connection_trouble, patiently
 from db.runs import Run
 
 log = logging.getLogger(__name__)
@@ -32,17 +36,31 @@ LOST_AFTER_SECONDS = 2 * 3600
 OUR_FAULT = "Something went wrong on our side; the log says more."
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Runner:
-    """Works on runs: `work` is what the engine calls, again after a crash."""
+    """Works on runs: `work` is what the engine calls, again after a crash.
 
-    def __init__(self, shop: Workshop, endings: Endings, active: ActiveRuns) -> None:
-        self._shop = shop
-        self._endings = endings
-        self._active = active
-        self._equipment = Equipment(shop)
-        self._summaries = Summaries(
-            database=shop.database, agents=shop.agents, model_of=shop.model_of, now=shop.now
-        )
+    Attributes:
+        turns: The turns at work here: a delegated task pauses the clock of the one that waits.
+        model_of: Returns the model for the provider and the model name of a run's row.
+        ask_owner: Makes what one attempt at a run asks its owner with.
+    """
+
+    database: Database
+    factory: RunFactory
+    endings: Endings
+    summaries: Summaries
+    active: ActiveRuns
+    turns: ActiveRuns
+    events: EventBus
+    cards: Cards
+    restarts: Restarts
+    tasks: Tasks
+    model_of: Callable[[str, str], Model]
+    ask_owner: Callable[[Run, Identity, ActiveRun], Asking]
+    max_response_tokens: int
+    worker_id: str
+    now: Clock
 
     async def work(self, run_id: str) -> None:
         """Do one attempt at a run, until it is over or cannot go on in this process."""
@@ -54,10 +72,10 @@ class Runner:
             with bound(run=run.id, user=run.user_id, conversation=run.conversation_id):
                 await self._work(run, owner, mail=mail)
         finally:
-            self._shop.restarts.passed(run_id)
+            self.restarts.passed(run_id)
 
     async def _work(self, run: Run, owner: Identity, *, mail: bool) -> None:
-        active = self._active.enter(run.id)
+        active = self.active.enter(run.id)
         active.mail = mail
         progress = Progress()
         clock = WorkClock(run.timeout_ms / 1000, run.seconds_used)
@@ -68,7 +86,7 @@ class Runner:
             log.warning("Run %s has been taken over by another process", run.id)
             return
         except (LeftError, DatabaseUnreachableError) as outage:
-            self._shop.cards.pause([run.id], str(outage))
+            self.cards.pause([run.id], str(outage))
             raise
         except asyncio.CancelledError:
             if await self._leave(run, active, progress):
@@ -81,52 +99,52 @@ class Runner:
                 raise  # the turn that waited for this run was cancelled, and goes on to be
             return
         finally:
-            self._active.leave(run.id, active)
+            self.active.leave(run.id, active)
         await self._end(run, outcome)
 
     def _clocks_waiting(self, run: Run) -> tuple[WorkClock, ...]:
         """Return the clocks of the turn, or the runs, that wait for a delegated task."""
         if run.mode != "sync":
             return ()
-        waits = self._active.by_id.get(run.parent_run_id or "")
-        waits = waits or self._shop.turns.by_id.get(run.batch_id)
+        waits = self.active.by_id.get(run.parent_run_id or "")
+        waits = waits or self.turns.by_id.get(run.batch_id)
         return waits.clocks if waits else ()
 
     async def _claim(self, run_id: str) -> tuple[Run, Identity, bool] | None:
         """Begin an attempt; return the run, its owner, and whether a message waits for it."""
-        shop, run, owner = self._shop, None, None
+        run = owner = None
         mail: Sequence[tuple[str, str]] = ()
-        async with shop.database.transaction() as tx:
+        async with self.database.transaction() as tx:
             before = await runs.get(tx, run_id)
             if before is None or before.status.final:
                 return None
-            waits = before.attempt > 0 and await shop.restarts.must_wait(tx, run_id)
+            waits = before.attempt > 0 and await self.restarts.must_wait(tx, run_id)
             if not waits:
                 reserve = estimate_tokens(before.task) + min(
-                    shop.agent_settings.max_response_tokens, INTERRUPTED_OUTPUT
+                    self.max_response_tokens, INTERRUPTED_OUTPUT
                 )
                 run = await runs.claim(
                     tx,
                     run_id,
-                    worker_id=shop.worker_id,
+                    worker_id=self.worker_id,
                     reserve=min(reserve, before.token_budget),
-                    now=shop.now(),
+                    now=self.now(),
                 )
                 owner = await users.get(tx, before.user_id)
                 mail = await run_messages.unread(tx, run_id)
         if waits:
-            await shop.restarts.wait(run_id)
+            await self.restarts.wait(run_id)
             return await self._claim(run_id)
         if run is None or owner is None:
             return None
-        silent_for = (shop.now() - before.updated_at).total_seconds()
+        silent_for = (self.now() - before.updated_at).total_seconds()
         if silent_for > LOST_AFTER_SECONDS:
             await self._end(run, await self.stored_outcome(run, Outcome(status=RunStatus.LOST)))
             return None
-        shop.cards.track(run, owner.identity)
+        self.cards.track(run, owner.identity)
         known = {"run_id": run.id, "user_id": run.user_id}
-        shop.events.publish(RunStatusChanged(old=before.status, new=run.status, **known))
-        shop.events.publish(RunStarted(resumed=run.attempt > 1, **known))
+        self.events.publish(RunStatusChanged(old=before.status, new=run.status, **known))
+        self.events.publish(RunStarted(resumed=run.attempt > 1, **known))
         return run, owner.identity, bool(mail)
 
     async def _attempt(
@@ -145,7 +163,7 @@ class Runner:
                 result = await self._agent_work(run, owner, active, progress)
                 outcome = _outcome(result, clock)
                 spent = partial(progress.spend, Unlimited())
-                return await self._summaries.shorten(run, outcome, clock, spent=spent)
+                return await self.summaries.shorten(run, outcome, clock, spent=spent)
         except Exception as error:  # noqa: BLE001 - logged where it is no known kind
             late = limit.expired()
             return self._measured(
@@ -155,17 +173,17 @@ class Runner:
     async def _agent_work(
         self, run: Run, owner: Identity, active: ActiveRun, progress: Progress
     ) -> AgentResult:
-        asking = Asking(self._shop.asking, run, owner, active)
+        asking = self.ask_owner(run, owner, active)
         await asking.resume()
         with active.clocks[0].paused():
-            away = await self._shop.servers_away(run)
-        toolbox = self._equipment.toolbox(run, asking)
-        around = self._equipment.around(run, owner, active, asking)
-        config = self._equipment.config(run, toolbox)
-        model = self._shop.model_of(run.provider or "", config.model)
+            away = await self.factory.servers_away(run)
+        toolbox = self.factory.toolbox(run, asking)
+        around = self.factory.around(run, owner, active, asking)
+        config = self.factory.config(run, toolbox)
+        model = self.model_of(run.provider or "", config.model)
         agent = BaseAgent(config, model, toolbox, around, progress=progress)
-        result = await agent.run(await self._equipment.beginning(run, away))
-        lacking = self._equipment.lacking(run, away, progress)
+        result = await agent.run(await self.factory.beginning(run, away))
+        lacking = self.factory.lacking(run, away, progress)
         return replace(result, error=result.error or lacking)
 
     # -- how it ends -----------------------------------------------------------------------------
@@ -186,8 +204,8 @@ class Runner:
             "discounted_tokens": usage.discount,
         }
         known = counts if usage.total > run.tokens else None
-        async with self._shop.database.transaction() as tx:
-            await runs.release(tx, run.id, run.attempt, self._shop.now(), known)
+        async with self.database.transaction() as tx:
+            await runs.release(tx, run.id, run.attempt, self.now(), known)
 
     async def _end(self, run: Run, outcome: Outcome) -> None:
         """Write the outcome, whatever happens to this task meanwhile."""
@@ -195,15 +213,15 @@ class Runner:
 
     async def _write_end(self, run: Run, outcome: Outcome) -> None:
         try:
-            ended = await patiently(lambda: self._endings.end(run, outcome, attempt=run.attempt))
+            ended = await patiently(lambda: self.endings.end(run, outcome, attempt=run.attempt))
         except DatabaseUnreachableError as outage:
-            self._shop.cards.pause([run.id], str(outage))
+            self.cards.pause([run.id], str(outage))
             raise
         if ended is None:
             log.info("Run %s had ended already, or another process has it", run.id)
 
     async def _shielded(self, work: Coroutine[None, None, None]) -> None:
-        await asyncio.shield(self._shop.tasks.start(work, name="end of a run"))
+        await asyncio.shield(self.tasks.start(work, name="end of a run"))
 
     async def stored_outcome(self, run: Run, otherwise: Outcome) -> Outcome:
         """Return what earlier attempts came to: completed, where the final answer is stored.
@@ -213,7 +231,7 @@ class Runner:
             otherwise: The outcome of a run without a final answer; its text is what is stored.
         """
         clock, progress = WorkClock(run.timeout_ms / 1000, run.seconds_used), Progress()
-        entries = await self._equipment.journal(run, clock).load()
+        entries = await self.factory.journal(run, clock).load()
         progress.begin([], entries)
         progress.charge(run.tokens)
         if progress.halt is None:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from bot.agent.sanitizer import one_line
+from bot.events import QuestionSettled
 from bot.platforms.base import Choice, Confirmation, Outlet, Settlement, Weight
 from bot.tasks import Tasks
 from bot.values import Identity, Place
@@ -37,9 +38,10 @@ class Settling:
         self._outlets = outlets
         self._tasks = tasks
 
-    def soon(self, question_id: str) -> None:
+    def on_settled(self, event: QuestionSettled) -> None:
         """Show it in the background."""
-        self._tasks.start(self._settle(question_id), name=f"settle question {question_id}")
+        work = self._settle(event.question_id)
+        self._tasks.start(work, name=f"settle question {event.question_id}")
 
     async def _settle(self, question_id: str) -> None:
         async with self._database.snapshot() as tx:

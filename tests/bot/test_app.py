@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 import pytest
 from pydantic import SecretStr
 
-from bot.app import Ground, Platform, serve, worker
 from bot.config import Config
 from bot.doctor import examine
 from bot.errors import ConfigError, PlatformUnreachableError
@@ -27,6 +26,7 @@ from bot.platforms.base import (
     not_kept,
 )
 from bot.platforms.discord.settings import DiscordSettings
+from bot.processes import Ground, Platform, serve, worker
 from bot.subagents.progress import PAUSED
 from bot.values import Identity, Place, RunStatus, new_run_id
 from db.settings import DatabaseSettings

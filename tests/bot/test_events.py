@@ -100,8 +100,8 @@ def test_a_spawned_run_tells_whose_it_is_and_where() -> None:
 def test_everyone_hears_every_event_in_order() -> None:
     bus = EventBus()
     heard: list[tuple[str, str]] = []
-    bus.subscribe(lambda event: heard.append(("first", event.name)))
-    bus.subscribe(lambda event: heard.append(("second", event.name)))
+    bus.subscribe(RunEvent, lambda event: heard.append(("first", event.name)))
+    bus.subscribe(RunEvent, lambda event: heard.append(("second", event.name)))
 
     bus.publish(STARTED)
     bus.publish(ended(RunStatus.COMPLETED, run_id="r1", user_id="u1"))
@@ -123,12 +123,12 @@ def test_one_who_fails_does_not_keep_the_others_from_hearing(
     def fail(_: RunEvent) -> None:
         raise RuntimeError("broken card")
 
-    bus.subscribe(fail)
-    bus.subscribe(heard.append)
+    bus.subscribe(RunEvent, fail)
+    bus.subscribe(RunEvent, heard.append)
     bus.publish(STARTED)
 
     assert heard == [STARTED]
-    assert "A subscriber failed on subagent.running" in caplog.text
+    assert "A handler failed on subagent.running" in caplog.text
     assert "broken card" in caplog.text
 
 

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from bot.agent.messages import ToolCall
@@ -12,10 +13,10 @@ from bot.agent.protocols import AskedCall
 from bot.agent.toolbox import Toolbox
 from bot.conversations.answers import Answers
 from bot.conversations.approvals import Approvals
-from bot.events import EventBus
+from bot.events import EventBus, QuestionSettled
 from bot.platforms.base import CommandReply, Incoming
 from bot.subagents.active import ActiveRun
-from bot.subagents.asking import Asking, AskingDesk
+from bot.subagents.asking import Asking
 from bot.subagents.clock import WorkClock
 from bot.subagents.settling import Settling
 from bot.subagents.shown_calls import fingerprint
@@ -51,16 +52,18 @@ class Asked:
         self.stirred: list[str] = []
         self._active: list[ActiveRun] = []
         outlets = {outlet.platform: outlet}
-        self.desk = AskingDesk(
+        events = EventBus()
+        events.subscribe(QuestionSettled, Settling(database, outlets, tasks).on_settled)
+        self._new_asking = partial(
+            Asking,
             database=database,
             outlets=outlets,
             endings=self.office.endings,
-            settling=Settling(database, outlets, tasks),
-            events=EventBus(),
+            events=events,
             most_questions=MOST_QUESTIONS,
             now=clock,
         )
-        approvals = Approvals(database, outlets, lambda _: None, lambda *_: None, clock)
+        approvals = Approvals(database, outlets, lambda _: None, events, clock)
         self.answers = Answers(database, approvals, self._stir, clock)
 
     def _stir(self, run_id: str) -> None:
@@ -77,7 +80,7 @@ class Asked:
         task: asyncio.Task[None] | None = asyncio.current_task()
         assert task is not None
         self._active.append(ActiveRun(task, clocks=(WorkClock(60),)))
-        return Asking(self.desk, run, user, self._active[-1])
+        return self._new_asking(run, user, self._active[-1])
 
     def mail(self, **changes: Any) -> Tool:
         """Return a tool that acts on the world, and remembers what it did."""

@@ -25,6 +25,7 @@ IMPORTED = [
     "aiohttp",
     "anthropic",
     "bot.app",
+    "bot.processes",
     "bot.mcp_console",
     "bot.platforms.discord.platform",
     "bot.platforms.slack.platform",

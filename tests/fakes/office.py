@@ -6,12 +6,20 @@ from typing import Any
 
 from bot.agent.definition import AgentDefinition
 from bot.agent.permissions import read_rules
-from bot.events import EventBus, RunEvent
+from bot.events import (
+    AnnouncementDue,
+    EventBus,
+    QuestionSettled,
+    RunAdmitted,
+    RunEvent,
+    TurnWaiting,
+)
 from bot.platforms.base import RunCard
 from bot.subagents.active import ActiveRuns
-from bot.subagents.endings import Endings, Hooks
+from bot.subagents.endings import Endings
+from bot.subagents.inner import InnerRuns
 from bot.subagents.limits import DelegationRateLimit, SpawnRateLimit, SubagentSettings
-from bot.subagents.manager import Office, SubagentManager
+from bot.subagents.manager import SubagentManager
 from bot.subagents.planning import Planner
 from bot.subagents.progress import Cards
 from bot.subagents.records import Records
@@ -26,10 +34,10 @@ from tests.fakes.agents import FakeAgents
 
 @dataclass(slots=True)
 class FakeOffice:
-    """A manager, its records and its endings, with hooks that remember.
+    """A manager, its records and its endings, and the events that they publish.
 
     Attributes:
-        admitted: The runs that were handed to the engine, in order.
+        admitted: The ids of the runs that may start, in order.
         announced: The keys of which it was said that an announcement is due.
         woken: The conversations in which a turn may wait.
         later: What is to happen after a while; a test does it.
@@ -40,7 +48,7 @@ class FakeOffice:
     database: Database
     settings: SubagentSettings
     now: Clock
-    admitted: list[Run] = field(default_factory=list)
+    admitted: list[str] = field(default_factory=list)
     announced: list[str] = field(default_factory=list)
     woken: list[tuple[str, str]] = field(default_factory=list)
     events: list[RunEvent] = field(default_factory=list)
@@ -55,33 +63,31 @@ class FakeOffice:
     records: Records = field(init=False)
 
     def __post_init__(self) -> None:
-        hooks = Hooks(
-            admitted=self.admitted.append,
-            announce=self.announced.append,
-            wake=lambda conversation, platform: self.woken.append((conversation, platform)),
-            settle=self.settled.append,
-        )
         bus = EventBus()
         self.publish = bus.publish
-        bus.subscribe(self.events.append)
+        bus.subscribe(RunAdmitted, lambda event: self.admitted.append(event.run_id))
+        bus.subscribe(AnnouncementDue, lambda event: self.announced.append(event.key))
+        bus.subscribe(
+            TurnWaiting, lambda event: self.woken.append((event.conversation_id, event.platform))
+        )
+        bus.subscribe(QuestionSettled, lambda event: self.settled.append(event.question_id))
+        bus.subscribe(RunEvent, self.events.append)
         cards = Cards(self.cards.append, later=lambda _, action: self.later.append(action))
-        bus.subscribe(cards.hear)
-        self.endings = Endings(self.database, self.settings, bus, hooks, cards=cards, now=self.now)
+        bus.subscribe(RunEvent, cards.handle)
+        self.endings = Endings(self.database, self.settings, bus, cards=cards, now=self.now)
         self.records = Records(self.database, self.now)
         self.manager = SubagentManager(
-            Office(
-                database=self.database,
-                settings=self.settings,
-                planner=_planner(self.settings),
-                records=self.records,
-                endings=self.endings,
-                active=self.active,
-                events=bus,
-                cards=cards,
-                hooks=hooks,
-                work=self._work,
-                now=self.now,
-            )
+            database=self.database,
+            settings=self.settings,
+            planner=_planner(self.settings),
+            records=self.records,
+            endings=self.endings,
+            active=self.active,
+            events=bus,
+            inner=InnerRuns(bus),
+            cards=cards,
+            work=self._work,
+            now=self.now,
         )
 
     async def _work(self, run_id: str) -> None:
@@ -109,6 +115,12 @@ class FakeOffice:
     ) -> Run | None:
         """End a run, whoever has it."""
         return await self.endings.end(run, Outcome(status=status, text=text), attempt=None)
+
+    async def admitted_runs(self, first: int = 0) -> list[Run]:
+        """Return the admitted runs as their rows are now, without the first so many."""
+        async with self.database.snapshot() as tx:
+            found = {run.id: run for run in await runs.get_many(tx, self.admitted)}
+        return [found[run_id] for run_id in self.admitted[first:]]
 
     async def read(self, run: Run) -> Run:
         """Return the run as its row is now."""

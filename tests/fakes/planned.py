@@ -11,6 +11,7 @@ from sqlalchemy import select, update
 from bot.agent.definition import AgentDefinition
 from bot.changes import Cause
 from bot.conversations.access import AccessSettings
+from bot.events import AnnouncementDue, EventBus
 from bot.schedules.book import Planned, ScheduleBook, Wanted
 from bot.schedules.fires import Fires
 from bot.schedules.settings import ScheduleSettings
@@ -61,13 +62,15 @@ class Plans:
 
     def fires(self, *, platform: str = "discord", **changed: Any) -> Fires:
         """Return what one process has, in which these things are different."""
+        events = EventBus()
+        events.subscribe(AnnouncementDue, lambda event: self.said.append(event.key))
         parts: Json = {
             "database": self.database,
             "manager": self.office.manager,
             "settings": self.settings,
             "access": AccessSettings(),
             "platforms": [platform],
-            "announce": self.said.append,
+            "events": events,
             "now": self.clock,
         }
         return Fires(**parts | changed)
@@ -90,10 +93,9 @@ class Plans:
         self.clock.advance((until - self.clock()).total_seconds())
         await self.fires().fire_due()
 
-    @property
-    def runs(self) -> list[Run]:
-        """The runs that were let in, in order."""
-        return self.office.admitted
+    async def runs(self) -> list[Run]:
+        """Return the runs that were admitted, in order."""
+        return await self.office.admitted_runs()
 
     async def read(self, schedule: Schedule) -> Schedule:
         """Return a schedule as its row is now."""

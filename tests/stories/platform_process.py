@@ -11,7 +11,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from bot.app import PLATFORMS, Ground, open_bot
+from bot.app import open_bot
+from bot.processes import PLATFORMS, Ground
 from bot.values import Json
 from migrations.run import ensure_current
 from tests.fakes.children import Child

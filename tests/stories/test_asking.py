@@ -64,7 +64,7 @@ async def test_a_run_that_may_ask_waits_for_a_yes_and_goes_on(
     play = painter(call("paint", what="fence"), Reply(text="The fence is painted."))
     asks = agents(tmp_path, painter=ASKS)
     async with stage(database_url, play, further_skills=[world.skill], **asks) as it:
-        it.bot.events.subscribe(events.append)
+        it.bot.events.subscribe(RunEvent, events.append)
         question = await begun(it)
         run = await it.run_of("Paint")
         waiting, before = run.status, list(world.done)

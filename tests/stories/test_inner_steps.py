@@ -43,7 +43,7 @@ def in_folder(folder: Path) -> WorkspaceSettings:
 def heard_by(it: Stage) -> list[RunEvent]:
     """Return where all further events are noted."""
     heard: list[RunEvent] = []
-    it.bot.events.subscribe(heard.append)
+    it.bot.events.subscribe(RunEvent, heard.append)
     return heard
 
 

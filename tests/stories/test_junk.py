@@ -10,6 +10,7 @@ from sqlalchemy import select
 from bot.agent.messages import ToolCall
 from bot.agent.toolbox import Toolbox
 from bot.conversations.approvals import Approvals
+from bot.events import EventBus
 from bot.values import Json, Role, utc_now
 from bot.workspaces.settings import WorkspaceSettings
 from db import tables
@@ -115,7 +116,7 @@ async def broken(toolbox: Toolbox, tools: list[Tool], context: ToolContext) -> l
 
 def box(it: Stage, tools: list[Tool], *, is_subagent: bool) -> Toolbox:
     asks = Approvals(
-        it.bot.database, {PLATFORM: it.outlet}, it.bot.registry.find, lambda *_: None, utc_now
+        it.bot.database, {PLATFORM: it.outlet}, it.bot.registry.find, EventBus(), utc_now
     )
     return Toolbox(
         tools,

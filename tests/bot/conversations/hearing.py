@@ -4,7 +4,6 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import cast
 
 from bot.agent.definition import AgentDefinition
 from bot.conversations.access import AccessSettings
@@ -16,9 +15,10 @@ from bot.conversations.durable_commands import DurableCommands
 from bot.conversations.files import AttachmentSettings, FileSettings
 from bot.conversations.gaps import Gaps
 from bot.conversations.orchestrator import Orchestrator
-from bot.conversations.turns import Desk, Turns
 from bot.disk import DiskReserve
+from bot.events import EventBus
 from bot.platforms.base import Incoming
+from bot.subagents.active import ActiveRuns
 from bot.tasks import Tasks
 from bot.values import Identity, Place, new_run_id
 from db.database import DatabaseSettings
@@ -66,12 +66,12 @@ class Process:
             ),
             answers=Answers(
                 self.database,
-                Approvals(self.database, {}, lambda _: None, lambda *_: None, self.clock),
+                Approvals(self.database, {}, lambda _: None, EventBus(), self.clock),
                 lambda _: None,
                 self.clock,
             ),
             # Turns are started here and worked on nowhere.
-            turns=Turns(cast(Desk, None)),
+            turns=ActiveRuns(),
             attachments=AttachmentSettings(FileSettings(), DiskReserve()),
             gaps=Gaps(self.database, CatchUpSettings(), self.clock),
             acknowledge=self.acknowledged.append,

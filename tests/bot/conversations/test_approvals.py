@@ -9,6 +9,7 @@ from bot.agent.messages import ToolCall
 from bot.agent.protocols import AskedCall
 from bot.conversations.approvals import EXPIRES_AFTER, MOST_SHOWN, Approvals
 from bot.errors import BotError
+from bot.events import EventBus, TurnWaiting
 from bot.platforms.base import CommandReply
 from bot.values import Identity, Json, Role
 from db.settings import DatabaseSettings
@@ -41,12 +42,12 @@ class Desk:
         self.outlet = FakeOutlet("discord")
         self.stored = Stored(database, clock)
         self.woken: list[tuple[str, str]] = []
+        events = EventBus()
+        events.subscribe(
+            TurnWaiting, lambda event: self.woken.append((event.conversation_id, event.platform))
+        )
         self.approvals = Approvals(
-            database,
-            {"discord": self.outlet},
-            {"mail": MAIL}.get,
-            lambda *waiting: self.woken.append(waiting),
-            clock,
+            database, {"discord": self.outlet}, {"mail": MAIL}.get, events, clock
         )
 
     async def ask(

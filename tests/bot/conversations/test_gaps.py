@@ -127,7 +127,7 @@ async def test_a_missed_message_waits_while_this_process_is_busy_and_a_new_one_d
 ) -> None:
     monkeypatch.setattr(orchestrator, "ROOM_SECONDS", 0.001)
     async with opened(database_settings, clock) as process:
-        busy, hear = process.orchestrator.turns.active, process.orchestrator.hear
+        busy, hear = process.orchestrator.turns, process.orchestrator.hear
         for number in range(orchestrator.MISSED_TURNS):
             busy.enter(str(number))
         missed = asyncio.ensure_future(hear(late(alice, "Missed", said_at=clock())))

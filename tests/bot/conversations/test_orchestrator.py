@@ -13,6 +13,7 @@ from sqlalchemy import select
 from bot.conversations.access import AccessSettings, spelled
 from bot.conversations.answers import SHOWN_SECONDS
 from bot.errors import NotAllowedError
+from bot.events import TurnWaiting
 from bot.platforms.base import CommandReply
 from bot.platforms.past import Attached, Quoted
 from bot.values import Identity, Role
@@ -66,7 +67,8 @@ async def test_messages_of_one_conversation_wait_for_their_turn_and_begin_in_ord
             turn = await turn_queries.begin(tx, order[-1], worker_id="w", now=clock())
             assert turn is not None
             await turn_queries.end(tx, turn, status="done", now=clock())
-        process.orchestrator.wake(turn.conversation_id, alice.platform)
+        waiting = TurnWaiting(conversation_id=turn.conversation_id, platform=alice.platform)
+        process.orchestrator.on_turn_waiting(waiting)
         order = await process.settled()
 
     async with process.database.snapshot() as tx:

@@ -206,7 +206,7 @@ async def test_the_next_run_is_let_in_with_the_end_and_handed_to_the_engine_afte
 
     let_in = await office.read(queued)
     assert let_in.status is RunStatus.ACCEPTED
-    assert [run.id for run in office.admitted] == [first.id, second.id, queued.id]
+    assert office.admitted == [first.id, second.id, queued.id]
     moved = [event for event in office.events if isinstance(event, RunStatusChanged)]
     assert (moved[-1].run_id, moved[-1].new) == (queued.id, RunStatus.ACCEPTED)
 
@@ -220,7 +220,7 @@ async def test_waiting_runs_are_let_in_when_the_caps_are_raised(
     await wider.endings.promote()
     await wider.endings.promote()
 
-    assert [run.id for run in wider.admitted] == [queued[0].id]
+    assert wider.admitted == [queued[0].id]
 
 
 async def test_why_a_run_did_not_complete_is_said_with_what_it_had(

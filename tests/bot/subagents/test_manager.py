@@ -60,7 +60,7 @@ async def test_a_run_that_is_let_in_is_stored_told_and_handed_to_the_engine(
     run = await office.read(asked.run)
     assert (run.status, run.number, run.task) == (RunStatus.ACCEPTED, 1, "Count\ufffd sheep")
     assert asked.position is None
-    assert [each.id for each in office.admitted] == [run.id]
+    assert office.admitted == [run.id]
     assert [card.run_id for card in office.cards] == [run.id]
     assert [type(event) for event in office.events] == [RunSpawned]
     async with office.database.snapshot() as tx:
@@ -337,7 +337,7 @@ async def test_a_run_that_has_not_begun_is_over_when_stop_returns_and_the_next_o
     again = await office.manager.stop(first.id, caller(alice))
 
     assert (stopped.status, again) == (RunStatus.CANCELLED, [])
-    assert [run.id for run in office.admitted] == [first.id, second.id, third.id]
+    assert office.admitted == [first.id, second.id, third.id]
     assert office.announced == [first.id]
     assert RunCancelled in {type(event) for event in office.events}
 

@@ -118,7 +118,11 @@ async def test_while_runs_come_and_go_in_all_processes_no_cap_is_ever_passed_and
         """End, one after another, what is handed to this process."""
         while not finished.is_set():
             if office.admitted:
-                await office.end(office.admitted.pop(0))
+                run_id = office.admitted.pop(0)
+                async with office.database.snapshot() as tx:
+                    run = await runs.get(tx, run_id)
+                assert run is not None
+                await office.end(run)
             else:
                 await asyncio.sleep(0.001)
 

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from bot.agent.permissions import Decision, Permissions
 from bot.errors import NotAllowedError, NotFoundError
-from bot.subagents.equipment import callers_rules
 from bot.subagents.requests import BUDGET_SOURCE, Caller, RunRequest
+from bot.subagents.run_factory import callers_rules
 from bot.values import Identity
 from db.database import Database, DatabaseSettings
 from db.runs import Run

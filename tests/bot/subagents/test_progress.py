@@ -43,10 +43,10 @@ class Watch:
 
     def moves(self, part: str, tool: str = "", call: str = "", **more: Any) -> None:
         known = {"run_id": self.run.id, "user_id": self.run.user_id, **more}
-        self.cards.hear(RunProgress(part=part, tool=tool, call=call, **known))
+        self.cards.handle(RunProgress(part=part, tool=tool, call=call, **known))
 
     def ends(self, status: RunStatus = RunStatus.COMPLETED) -> None:
-        self.cards.hear(ended(status, run_id=self.run.id, user_id=self.run.user_id, tool_calls=1))
+        self.cards.handle(ended(status, run_id=self.run.id, user_id=self.run.user_id, tool_calls=1))
 
 
 @pytest.fixture
@@ -132,7 +132,7 @@ def test_that_of_a_run_that_a_turn_waits_for_appears_with_its_first_tool_call(
 def test_or_when_it_takes_a_while(awaited: Watch) -> None:
     ((seconds, reveal),) = awaited.waiting
     known = {"run_id": awaited.run.id, "user_id": awaited.run.user_id}
-    awaited.cards.hear(RunStatusChanged(old=RunStatus.ACCEPTED, new=RunStatus.RUNNING, **known))
+    awaited.cards.handle(RunStatusChanged(old=RunStatus.ACCEPTED, new=RunStatus.RUNNING, **known))
     assert (seconds, awaited.shown) == (QUICK_SECONDS, [])
 
     reveal()
@@ -197,7 +197,9 @@ def test_a_row_that_was_read_before_the_card_moved_does_not_move_it_back(
 ) -> None:
     (card,) = background.cards.watched([]).values()
     known = {"run_id": background.run.id, "user_id": background.run.user_id}
-    background.cards.hear(RunStatusChanged(old=RunStatus.ACCEPTED, new=RunStatus.RUNNING, **known))
+    background.cards.handle(
+        RunStatusChanged(old=RunStatus.ACCEPTED, new=RunStatus.RUNNING, **known)
+    )
 
     background.cards.refresh(card, replace(background.run, tool_call_count=1))
 
@@ -210,7 +212,7 @@ def test_a_row_that_was_read_before_the_card_moved_does_not_move_it_back(
 def test_a_report_names_the_call_and_tells_nothing_of_what_it_brought(background: Watch) -> None:
     bus = EventBus()
     heard: list[RunEvent] = []
-    bus.subscribe(heard.append)
+    bus.subscribe(RunEvent, heard.append)
     reporter = RunReporter(bus, background.run, WorkClock(60.0))
 
     for part, content in (("tool", ""), ("tool_end", "all the sheep"), ("error", "no\nsheep")):

@@ -18,8 +18,8 @@ from bot.agent.messages import (
     to_json,
 )
 from bot.errors import BadRequestError, LimitReachedError, NotFoundError
-from bot.subagents.equipment import own_workspace
 from bot.subagents.resuming import beginning, continuation_id
+from bot.subagents.run_factory import own_workspace
 from bot.subagents.shown_calls import question_id
 from bot.values import Identity, Role, RunStatus
 from db import commands, run_questions, steps, whiteboard
@@ -103,7 +103,7 @@ async def test_every_end_but_completed_can_be_resumed(
 
     assert (spawned.new, spawned.run.status) == (True, RunStatus.ACCEPTED)
     assert (await office.read(before)).status is status
-    assert office.admitted[-1].id == spawned.run.id == continuation_id(before.id)
+    assert office.admitted[-1] == spawned.run.id == continuation_id(before.id)
     assert office.cards[-1].run_id == spawned.run.id
 
 
@@ -238,7 +238,7 @@ async def test_the_row_of_the_new_run_has_the_rights_and_the_place_of_the_old_on
 async def test_a_model_that_may_not_be_asked_for_any_more_is_replaced_and_named(
     office: FakeOffice, alice: Identity
 ) -> None:
-    planner = office.manager._office.planner
+    planner = office.manager.planner
 
     def choose(provider: str | None, model: str | None, _: object) -> tuple[str, str]:
         if model not in {None, "sonnet-5"}:

@@ -1,4 +1,4 @@
-"""What a run is given for its work: tools, prompt, budget, and whom it may ask."""
+"""Makes what an attempt at a run works with: tools, prompt, budget, journal."""
 
 import hashlib
 from collections.abc import Awaitable, Callable, Sequence
@@ -17,18 +17,16 @@ from bot.agent.settings import AgentSettings
 from bot.agent.toolbox import Toolbox
 from bot.events import EventBus
 from bot.mcp.tools import is_of
-from bot.models.base import Model
-from bot.subagents.active import ActiveRun, ActiveRuns, RunInbox
-from bot.subagents.asking import Asking, AskingDesk
+from bot.subagents.active import ActiveRun, RunInbox
+from bot.subagents.asking import Asking
 from bot.subagents.budget import Budget
 from bot.subagents.clock import WorkClock
 from bot.subagents.limits import SubagentSettings
-from bot.subagents.progress import Cards, RunReporter
+from bot.subagents.progress import RunReporter
 from bot.subagents.requests import CONTINUES, FOREIGN, OWN_WORKSPACE, PRIVATE, ROOT
-from bot.subagents.restarts import Restarts
 from bot.subagents.resuming import beginning
 from bot.tasks import Tasks
-from bot.values import Clock, Identity, Role, utc_now
+from bot.values import Clock, Identity, Role
 from db import steps
 from db.database import Database
 from db.runs import Run
@@ -39,18 +37,16 @@ LACKED = "It worked without these MCP servers, which were not connected: {server
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Workshop:
-    """What every run works with.
+class RunFactory:
+    """Makes what an attempt at a run works with: toolbox, context, journal, messages, prompt.
 
     Attributes:
-        turns: The turns at work here: a delegated task pauses the clock of the one that waits.
         permissions: What the configuration allows.
-        model_of: Gives what to ask for the provider and the model that a run's row names.
-        tools_of: Gives the tools that a run may have.
-        guide_of: Gives what is written for a run's prompt about what it may read: of the Agent
-            Skills that its agent names, and of those that there are.
-        servers_away: Gives the MCP servers that are away and whose tools a run may use; waits for
-            them after a start.
+        tools_of: Returns the tools that a run may have.
+        guide_of: Returns the prompt text about Agent Skills, from the names that an agent lists
+            and the names of the run's tools.
+        servers_away: Returns the MCP servers that are not connected and whose tools a run may
+            use; waits for them after a start.
     """
 
     database: Database
@@ -58,52 +54,39 @@ class Workshop:
     tasks: Tasks
     events: EventBus
     agents: Agents
-    turns: ActiveRuns
-    asking: AskingDesk
     permissions: Permissions
     settings: SubagentSettings
     agent_settings: AgentSettings
-    cards: Cards
-    model_of: Callable[[str, str], Model]
     tools_of: Callable[[Run], tuple[Tool, ...]]
     guide_of: Callable[[tuple[str, ...], tuple[str, ...]], str]
     servers_away: Callable[[Run], Awaitable[tuple[str, ...]]]
-    worker_id: str
-    restarts: Restarts
-    now: Clock = utc_now
-
-
-@dataclass(frozen=True, slots=True)
-class Equipment:
-    """Equips runs."""
-
-    shop: Workshop
+    now: Clock
 
     def toolbox(self, run: Run, asking: Asking) -> Toolbox:
         """Return the tools of a run, within what it and all its callers may do."""
-        definition, _ = find(self.shop.agents, run.agent)
-        permissions = self.shop.permissions
+        definition, _ = find(self.agents, run.agent)
+        permissions = self.permissions
         for rules in (*callers_rules(run), definition.permissions):
             permissions = permissions.within(rules)
-        approvals = definition.approvals or self.shop.settings.approvals
+        approvals = definition.approvals or self.settings.approvals
         return Toolbox(
-            self.shop.tools_of(run),
+            self.tools_of(run),
             is_subagent=True,
-            tasks=self.shop.tasks,
-            timeout_seconds=self.shop.settings.tool_timeout_seconds,
+            tasks=self.tasks,
+            timeout_seconds=self.settings.tool_timeout_seconds,
             permissions=permissions,
             gate=asking if approvals == "ask" else None,
         )
 
     def around(self, run: Run, owner: Identity, active: ActiveRun, asking: Asking) -> Surroundings:
         """Return what surrounds one attempt at a run."""
-        shop, clock = self.shop, active.clocks[0]
-        reporter = RunReporter(shop.events, run, clock)
+        clock = active.clocks[0]
+        reporter = RunReporter(self.events, run, clock)
         return Surroundings(
             journal=self.journal(run, clock),
             meter=Budget(run.token_budget),
             timer=clock,
-            inbox=RunInbox(shop.database, run.id, active),
+            inbox=RunInbox(self.database, run.id, active),
             reporter=reporter,
             caller=ToolContext(
                 user=owner,
@@ -115,7 +98,7 @@ class Equipment:
                 run_id=run.id,
                 depth=run.depth,
                 own_workspace=own_workspace(run),
-                now=shop.now,
+                now=self.now,
                 report=reporter.report,
                 ask=asking.ask,
                 foreign=bool(run.metadata.get(FOREIGN)),
@@ -128,14 +111,13 @@ class Equipment:
 
     def journal(self, run: Run, clock: WorkClock) -> StoredJournal:
         """Return the steps of one attempt at a run."""
-        shop = self.shop
         return StoredJournal(
-            database=shop.database,
-            writer=shop.writer,
+            database=self.database,
+            writer=self.writer,
             table="runs",
             work_id=run.id,
             attempt=run.attempt,
-            now=shop.now,
+            now=self.now,
             seconds_used=clock.used,
         )
 
@@ -148,9 +130,9 @@ class Equipment:
         """
         carried = None
         if CONTINUES in run.metadata:
-            async with self.shop.database.snapshot() as tx:
+            async with self.database.snapshot() as tx:
                 carried = await steps.carried(tx, run.id)
-        characters = self.shop.agent_settings.tool_result_characters
+        characters = self.agent_settings.tool_result_characters
         messages = beginning(
             self._task(run), carried, budget=run.token_budget, result_characters=characters
         )
@@ -166,7 +148,7 @@ class Equipment:
             away: The servers whose tools it did not have.
             progress: What it did.
         """
-        definition, _ = find(self.shop.agents, run.agent)
+        definition, _ = find(self.agents, run.agent)
         called = [call.name for answer in progress.answers for call in answer.calls]
         names = (*called, *(run.allowed_tools or ()))
         lacked = [
@@ -177,27 +159,27 @@ class Equipment:
         return LACKED.format(servers=", ".join(lacked)) if lacked else ""
 
     def _task(self, run: Run) -> UserMessage:
-        zone = self.shop.agent_settings.timezone
+        zone = self.agent_settings.timezone
         began = (run.started_at or run.created_at).astimezone(ZoneInfo(zone))
         time = f"{began:%A %d %B %Y, %H:%M} ({zone})"
         return run_task(run.task, run.context, time=time)
 
     def config(self, run: Run, toolbox: Toolbox) -> AgentConfig:
         """Return what makes the agent of a run what it is."""
-        settings = self.shop.agent_settings
-        definition, _ = find(self.shop.agents, run.agent)
+        settings = self.agent_settings
+        definition, _ = find(self.agents, run.agent)
         return AgentConfig(
             prompt=run_prompt(
                 definition.prompt,
                 run.instructions,
                 tools=toolbox.names,
-                guide=self.shop.guide_of(definition.skills, toolbox.names),
+                guide=self.guide_of(definition.skills, toolbox.names),
             ),
             model=run.model or "",
             background=run.mode != "sync",
             effort=definition.effort,
             max_steps=run.max_steps,
-            max_tool_calls=self.shop.settings.max_tool_calls_per_run,
+            max_tool_calls=self.settings.max_tool_calls_per_run,
             max_response_tokens=settings.max_response_tokens,
             context_tokens=settings.context_tokens,
             tool_result_characters=settings.tool_result_characters,

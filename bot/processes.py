@@ -1,0 +1,312 @@
+"""Runs one process of the bot: a chat, one message, `serve`, or a `worker`."""
+
+import asyncio
+import gc
+import logging
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from dataclasses import dataclass
+from functools import partial
+from typing import Protocol
+
+from bot.app import load_agents, open_bot, open_database
+from bot.config import Config
+from bot.conversations.announcements import Announcements
+from bot.errors import BadRequestError, ConfigError
+from bot.logs import quiet
+from bot.platforms.terminal.once import OneMessage
+from bot.platforms.terminal.terminal import Terminal
+from bot.running import Bot
+from bot.serving import OpenPlatform, Services, enter
+from bot.signals import Signals
+from bot.values import Identity
+from db.database import Database, DatabaseSettings, is_connection_trouble
+from db.diagnosis import diagnosis, file_trouble
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """What a platform stands on.
+
+    Attributes:
+        config: The configuration of this start.
+        current: What it says now, for what may change while the bot runs.
+    """
+
+    config: Config
+    database: Database
+    current: Callable[[], Config]
+
+
+class Opens(Protocol):
+    """Opens a platform, and closes it when the block ends."""
+
+    def __call__(
+        self, ground: Ground, /, *, hears: bool
+    ) -> AbstractAsyncContextManager[OpenPlatform]:
+        """Open it; where nobody hears, only what is needed to speak."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Platform:
+    """A platform that can be served.
+
+    Attributes:
+        name: As people know it.
+        needs: What must be set, for a sentence.
+        guide: The page that leads through it.
+        configured: Whether it is.
+        open: Opens it.
+    """
+
+    name: str
+    needs: str
+    guide: str
+    configured: Callable[[Config], bool]
+    open: Opens
+
+
+def _open_discord(ground: Ground, *, hears: bool) -> AbstractAsyncContextManager[OpenPlatform]:
+    from bot.platforms.discord.platform import open_discord  # noqa: PLC0415
+
+    return open_discord(ground.config.discord, hears=hears)
+
+
+def _open_slack(ground: Ground, *, hears: bool) -> AbstractAsyncContextManager[OpenPlatform]:
+    from bot.platforms.slack.platform import open_slack  # noqa: PLC0415
+
+    return open_slack(
+        ground.config.slack, ground.database, hears=hears, current=lambda: ground.current().slack
+    )
+
+
+PLATFORMS = (
+    Platform(
+        "Discord",
+        "`discord.token` (or the variable DISCORD_TOKEN)",
+        "docs/discord.md",
+        lambda config: config.discord.configured,
+        _open_discord,
+    ),
+    Platform(
+        "Slack",
+        "`slack.bot_token` (or the variable SLACK_BOT_TOKEN)",
+        "docs/slack.md",
+        lambda config: config.slack.configured,
+        _open_slack,
+    ),
+)
+
+
+async def chat(config: Config, *, name: str, plain: bool | None) -> int:
+    """Talk in the terminal until the person leaves; return the exit code."""
+    here: list[Identity] = []
+    announcements: list[Announcements] = []
+
+    async def on_present(user: Identity) -> None:
+        here[:] = [user]
+        for each in announcements:
+            await each.deliver_waiting(user)
+
+    terminal = Terminal(
+        model_name=_model_name(config),
+        on_present=on_present,
+        name=name,
+        interactive=None if plain is None else not plain,
+    )
+    async with open_bot(
+        config,
+        {terminal.platform: terminal.outlet},
+        present=lambda: here[0] if here else None,
+    ) as bot:
+        announcements.append(bot.announcements)
+        # Ctrl-C is something that is typed: it stops an answer.
+        with Signals(signal.SIGTERM) as signals:
+            await signals.unless_asked(terminal.intake.run(bot.orchestrator))
+    return 0
+
+
+async def ask(config: Config, text: str, *, name: str, agent: str = "", as_json: bool) -> int:
+    """Send one message, write its answer to standard output, and return the exit code.
+
+    Args:
+        config: The configuration, which has been checked.
+        text: The message.
+        name: The user's name.
+        agent: The agent that does it as a run; empty for the main agent.
+        as_json: Write one JSON object in place of the answer.
+
+    Raises:
+        BadRequestError: There is no such agent.
+    """
+    if agent and agent not in (known := load_agents(config).by_name):
+        raise BadRequestError(
+            f"There is no agent {agent!r}. There are: {', '.join(sorted(known))}."
+        )
+    here: list[Identity] = []
+
+    async def on_present(user: Identity) -> None:
+        here[:] = [user]
+
+    message = OneMessage(
+        text,
+        name=name,
+        agent=agent,
+        as_json=as_json,
+        on_present=on_present,
+        answers=sys.stdout,
+        notes=sys.stderr,
+    )
+    async with open_bot(
+        config,
+        {message.platform: message.outlet},
+        present=lambda: here[0] if here else None,
+    ) as bot:
+        with Signals(signal.SIGTERM) as signals:
+            await signals.unless_asked(message.run(bot.orchestrator))
+    if signals.asked.is_set():
+        return 128 + signal.SIGTERM
+    return int(message.failed)
+
+
+def _model_name(config: Config) -> str:
+    main = config.models.main
+    return "the offline demo" if main.provider == "offline" else main.model
+
+
+async def serve(
+    config: Config,
+    platforms: Sequence[Platform] = PLATFORMS,
+    *,
+    current: Callable[[], Config] | None = None,
+    asked: Callable[[], None] = lambda: None,
+) -> None:
+    """Hear and say on every platform that is set up, until the process is asked to end.
+
+    Args:
+        config: The configuration, which has been checked.
+        platforms: Those that there are.
+        current: What the configuration says now; the same as at the start if `None`.
+        asked: Called when the process is asked to end.
+
+    Raises:
+        ConfigError: None is set up, or none will have us; the text says what to do.
+    """
+    wanted = _wanted(config, platforms)
+    await _run(config, wanted, current or (lambda: config), hears=True, asked=asked)
+
+
+async def worker(
+    config: Config,
+    platforms: Sequence[Platform] = PLATFORMS,
+    *,
+    asked: Callable[[], None] = lambda: None,
+) -> None:
+    """Work beside other processes on the platforms that are set up, until asked to end.
+
+    Args:
+        config: The configuration, which has been checked.
+        platforms: Those that there are.
+        asked: Called when the process is asked to end.
+
+    Raises:
+        ConfigError: There is nothing that could be shared; the text says what to do.
+    """
+    if config.database.is_sqlite:
+        raise ConfigError(
+            "A worker shares the work of other processes, and the file of SQLite is held by one "
+            f"process alone ({config.database.shown}). Set `database.url` to a PostgreSQL server, "
+            "or run `python -m bot serve` alone: it works everything off itself."
+        )
+    wanted = _wanted(config, platforms)
+    await _run(config, wanted, lambda: config, hears=False, asked=asked)
+
+
+def _wanted(config: Config, platforms: Sequence[Platform]) -> list[Platform]:
+    found = [platform for platform in platforms if platform.configured(config)]
+    if not found:
+        needs = ", or ".join(f"{each.needs} for {each.name} ({each.guide})" for each in platforms)
+        raise ConfigError(
+            f"No platform is set up that could be served: set {needs}. `python -m bot chat` talks "
+            "in the terminal and needs nothing."
+        )
+    return found
+
+
+async def _run(
+    config: Config,
+    platforms: Sequence[Platform],
+    current: Callable[[], Config],
+    *,
+    hears: bool,
+    asked: Callable[[], None],
+) -> None:
+    with Signals(on_asked=asked) as signals:
+        async with AsyncExitStack() as stack:
+            opened = await signals.unless_asked(
+                _open(stack, config, platforms, current, hears=hears)
+            )
+            if opened is None:
+                return
+            bot, services = opened
+            _spare_collections()
+            serving = asyncio.ensure_future(services.serve(bot, hears=hears))
+            over = asyncio.ensure_future(signals.asked.wait())
+            try:
+                await asyncio.wait({serving, over}, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                over.cancel()
+                serving.cancel()
+                async with asyncio.TaskGroup() as group:
+                    group.create_task(asyncio.wait({serving}), name="hear no more")
+                    group.create_task(bot.drain(), name="drain")
+            if not serving.cancelled():
+                serving.result()
+
+
+def _spare_collections() -> None:
+    """Take what lives as long as the process out of the collections of garbage.
+
+    Python puts a full collection off until what is new is a quarter of what is old. Beside all
+    modules that is 20 MB of garbage, and each full collection would look through all of them.
+    """
+    gc.collect()
+    gc.freeze()
+
+
+def _trouble(settings: DatabaseSettings, error: Exception) -> str | None:
+    """Return what is wrong with a database, where the error alone does not tell."""
+    if settings.is_sqlite and is_connection_trouble(error):
+        return file_trouble(settings)
+    return diagnosis(error, settings)
+
+
+async def _open(
+    stack: AsyncExitStack,
+    config: Config,
+    platforms: Sequence[Platform],
+    current: Callable[[], Config],
+    *,
+    hears: bool,
+) -> tuple[Bot, Services]:
+    """Open everything, however long what it needs is out of reach."""
+    with quiet("db.outage_log"):
+        database = await enter(
+            stack,
+            partial(open_database, config),
+            config.database.shown,
+            trouble_of=partial(_trouble, config.database),
+        )
+        ground = Ground(config, database, current)
+        services = Services(
+            {each.name: partial(each.open, ground, hears=hears) for each in platforms}
+        )
+        await stack.enter_async_context(services.open())
+        opening = partial(open_bot, config, services.outlets, database=database)
+        bot = await enter(stack, opening, config.database.shown)
+    return bot, services
