@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
+import anyio
+
 from bot.agent.sanitizer import LARGE, for_log
 from bot.agent.schemas import check_arguments
 from bot.errors import DatabaseUnreachableError, ToolError
@@ -172,9 +174,11 @@ class McpServer:
             if self._said:
                 log.info("The MCP server %s is back", self.name)
                 self._said = ""
-            async with asyncio.TaskGroup() as group:
-                group.create_task(self._listen(link), name=f"changes of {self.name}")
-                group.create_task(_until_ended(link), name=f"end of {self.name}")
+            # From Python 3.13 on asyncio's own group would cancel this task once more when the link
+            # breaks off, and nobody would connect again: the link cancels it in anyio's way.
+            async with anyio.create_task_group() as group:
+                group.start_soon(self._listen, link, name=f"changes of {self.name}")
+                group.start_soon(_until_ended, link, name=f"end of {self.name}")
                 await self._watch(link)
         return "the connection ended"
 
