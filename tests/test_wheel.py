@@ -5,12 +5,18 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+import tomllib
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
+from importlib import metadata
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from db.tables import SCHEMA_VERSION
 
@@ -123,6 +129,44 @@ def test_what_brings_another_http_library_is_an_extra(wheel: Wheel) -> None:
     assert "License-Expression: Apache-2.0" in wheel.read("METADATA")
     [caldav] = [line for line in needed if "caldav" in line]
     assert 'extra == "calendar"' in caldav
+
+
+def test_no_library_brings_what_the_pins_leave_out(wheel: Wheel) -> None:
+    """A plain resolve of the wheel follows what each library needs in turn."""
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["uv"]
+    left_out = {Requirement(each).name for each in settings["override-dependencies"]}
+    needed = [
+        Requirement(line.removeprefix("Requires-Dist: "))
+        for line in wheel.read("METADATA").splitlines()
+        if line.startswith("Requires-Dist:")
+    ]
+
+    plain, with_calendar = brought_by(needed), brought_by(needed, "calendar")
+
+    assert {"aiohttp", "urllib3"} <= plain
+    assert not left_out & plain
+    assert left_out <= with_calendar
+
+
+def brought_by(requirements: Iterable[Requirement], *extras: str) -> set[str]:
+    """Return the names of all libraries that an installation brings."""
+    seen: set[tuple[str, str]] = set()
+    waiting = [(each, extras) for each in requirements]
+    while waiting:
+        each, wanted = waiting.pop()
+        if each.marker and not any(
+            each.marker.evaluate({"extra": extra}) for extra in ("", *wanted)
+        ):
+            continue
+        key = canonicalize_name(each.name), ",".join(sorted(each.extras))
+        if key in seen:
+            continue
+        seen.add(key)
+        # What is left out has no metadata here.
+        with suppress(PackageNotFoundError):
+            further = metadata.requires(each.name) or ()
+            waiting += [(Requirement(line), tuple(each.extras)) for line in further]
+    return {name for name, _ in seen}
 
 
 def test_it_says_its_version(wheel: Wheel, retinue: Retinue) -> None:
