@@ -467,6 +467,8 @@ def test_a_pipe_is_one_message(run: Run, tmp_path: Path, words: list[str]) -> No
     assert done.stdout.startswith("I made a note of it.")
     with sqlite3.connect(tmp_path / "data/retinue.db") as database:
         assert database.execute("SELECT count(*) FROM turns").fetchall() == [(1,)]
+        [(note,)] = database.execute("SELECT text FROM notes").fetchall()
+    assert f"note: {note}\n" == LINES
 
 
 def test_plain_lines_are_a_message_each(run: Run) -> None:
