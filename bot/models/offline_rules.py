@@ -210,15 +210,20 @@ RULES = (
         _spawn,
     ),
     Rule(_pattern(rf"{_START}in the background[,:]?\s+(?P<what>.+)"), "sessions_spawn", _spawn),
+    # In the first line alone: a text that is piped in may hold these words too.
     Rule(
         _pattern(
-            rf"{_START}(?P<verb>.+?),?\s+in the background,?\s+(?!please\b|and\b|then\b)"
+            rf"{_START}(?P<verb>[^\n]+?),?[^\S\n]+in the background,?\s+(?!please\b|and\b|then\b)"
             r"(?P<what>\w.+?)(?:,?\s+and\s+(?:tell|show|let|inform)\s+me\b.*)?[.!]?$"
         ),
         "sessions_spawn",
         _spawn_one,
     ),
-    Rule(_pattern(rf"{_START}(?P<what>.+?),?\s+in the background\b"), "sessions_spawn", _spawn),
+    Rule(
+        _pattern(rf"{_START}(?P<what>[^\n]+?),?[^\S\n]+in the background\b"),
+        "sessions_spawn",
+        _spawn,
+    ),
     Rule(_pattern(rf"{_START}(?P<what>research\s+.+)"), "sessions_spawn", _spawn),
     Rule(
         _pattern(r"\btime\b(?:.*?\b(?P<zone>(?-i:[A-Z][a-z]+)/\w+))?"),

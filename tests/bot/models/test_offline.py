@@ -123,6 +123,12 @@ async def test_work_for_the_background_becomes_runs(words: str, tasks: list[str]
     assert all(0 < len(arguments["label"]) <= 40 for _, arguments in calls)
 
 
+async def test_words_of_a_text_that_was_piped_in_start_no_runs() -> None:
+    """`git diff | … ask "Review this"` made a run of each line above the words."""
+    assert await calls_for("Review this\n\n--- a/x\n+++ b/x\n+it runs in the background") == []
+    assert await calls_for("--- a/x\n+++ b/x\n+it runs in the background,\n+as said") == []
+
+
 async def test_the_example_of_the_welcome_starts_a_run_with_a_label_that_says_what_it_is() -> None:
     banner = welcome(Identity("terminal", "", "alice"), "the offline demo")
     examples = [line.removeprefix("- ") for line in banner.splitlines() if line.startswith("- ")]
