@@ -16,7 +16,7 @@ import typer
 from sqlalchemy.engine import make_url
 from typer.testing import CliRunner, Result
 
-from bot.__main__ import Commands, build
+from bot.__main__ import MAX_PIPED, Commands, build
 from bot.errors import BadRequestError
 from db.database import hold
 from db.tables import SCHEMA_VERSION
@@ -469,6 +469,16 @@ def test_a_pipe_is_one_message(run: Run, tmp_path: Path, words: list[str]) -> No
         assert database.execute("SELECT count(*) FROM turns").fetchall() == [(1,)]
         [(note,)] = database.execute("SELECT text FROM notes").fetchall()
     assert f"note: {note}\n" == LINES
+
+
+def test_a_pipe_that_is_too_long_is_refused_before_anything_starts(
+    run: Run, tmp_path: Path
+) -> None:
+    done = run("-m", "bot", "ask", piped="x" * (MAX_PIPED + 1))
+
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == "More than 1,000,000 characters are piped in: send a part.\n"
+    assert not (tmp_path / "data").exists()
 
 
 def test_plain_lines_are_a_message_each(run: Run) -> None:
