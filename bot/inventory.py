@@ -83,8 +83,8 @@ def _unsafe(config: Config) -> Iterator[str]:
         folder = Path(name).expanduser().absolute()
         if folder.is_relative_to(files) or files.is_relative_to(folder):
             yield (
-                f"{name} and `workspaces.folder` lie in each other: agents could write what other "
-                "agents are told. Keep them apart."
+                f"{name} and `workspaces.folder` overlap: agents could change other agents' "
+                "instructions. Use separate folders."
             )
 
 

@@ -21,7 +21,7 @@ async def ask_user(
     question: Annotated[str, "One clear question, with what they must know to answer it."],
     options: Annotated[tuple[str, ...], "Up to 5 short answers to pick from"] = (),
 ) -> str:
-    """Ask your person what only they can know, and wait for the answer. Rarely: decide yourself."""
+    """Ask the user what only they can know, and wait for the answer. Rarely: decide yourself."""
     return await context.ask(context.call_id, question, options)
 
 

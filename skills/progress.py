@@ -16,7 +16,7 @@ async def report_progress(
     context: ToolContext,
     message: Annotated[str, "One short sentence"],
 ) -> str:
-    """Tell your person how far you are."""
+    """Tell the user how far you are."""
     await context.report(message)
     return "Progress reported."
 

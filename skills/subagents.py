@@ -152,9 +152,9 @@ def _watching(records: Records) -> tuple[Tool, ...]:
         active, ended = await records.list(Caller.of(context))
         if not active and not ended:
             return "No runs are going on, and none ended in the last half hour."
-        lines = [f"Going on ({len(active)}):", *(_line(run) for run in active)]
+        lines = [f"Running ({len(active)}):", *(_line(run) for run in active)]
         if ended:
-            lines += ["Ended lately:", *(_line(run) for run in ended)]
+            lines += ["Recently finished:", *(_line(run) for run in ended)]
         return "\n".join(lines)
 
     @tool(

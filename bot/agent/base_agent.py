@@ -155,7 +155,7 @@ class BaseAgent:
     ) -> tuple[Message | None, tuple[str, ...]]:
         """Add what people sent and what the runtime has to say to what the model is told."""
         arrived = await self._around.inbox.take()
-        notes = [f"A message from your person:\n{text}" for _, text in arrived]
+        notes = [f"A message from the user:\n{text}" for _, text in arrived]
         if limit:
             notes.append(last_step(limit))
         elif warning := progress.warning(self._used(progress)):

@@ -34,7 +34,7 @@ findings in it, not a promise of them, and say plainly what you could not do.
 ASK = "ask_user"
 ALONE = "Nobody reads along: do not ask questions, decide and say what you assumed."
 MAY_ASK = (
-    "Nobody reads along: decide and say what you assumed. Only for what your person alone can know "
+    "Nobody reads along: decide and say what you assumed. Only for what the user alone can know "
     f"there is {ASK}."
 )
 

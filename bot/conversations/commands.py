@@ -159,7 +159,7 @@ class Commands:
             )
         lines = [f"**Active runs** ({len(active)})", *(run_line(run, self.now()) for run in active)]
         if ended:
-            lines += ["", "**Ended lately**", *(run_line(run, self.now()) for run in ended)]
+            lines += ["", "**Recently finished**", *(run_line(run, self.now()) for run in ended)]
         if kept:
             lines += ["", "**Could not be delivered** – `/subagents read ID`, `retry` or `dismiss`"]
             lines += [f"- `{item.handle}` {one_line(item.title, 120)}" for item in kept]

@@ -92,7 +92,7 @@ def usage_text(report: UsageReport) -> str:
         f"{rate.max_requests}",
         f"- Tasks delegated in the last {spoken(delegation.window_seconds)}: {report.delegated} of "
         f"{delegation.max_requests}",
-        f"- Going on: {report.running} of {settings.max_concurrent_per_user}",
+        f"- Running: {report.running} of {settings.max_concurrent_per_user}",
         f"- Waiting: {report.queued} of {settings.max_queued_per_user}",
         f"- Last 24 hours: {counted(report.runs_today, 'run')}, "
         f"{counted(report.tokens_today, 'token')} "

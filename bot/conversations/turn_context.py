@@ -34,7 +34,7 @@ MEMORY_CHARACTERS = 1500
 FILE_CHARACTERS_PER_TOKEN = 3 * 0.75
 
 SUMMARISE = """\
-The background runs whose results stand here have ended. Tell your person, in your own words and \
+The background runs whose results stand here have ended. Tell the user, in your own words and \
 briefly, what came of them. This is sent as the announcement of the results.
 
 """

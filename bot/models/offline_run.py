@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from bot.agent.messages import Answer, Message, ToolResults, UserMessage
 from bot.models.offline_moves import Move, Wish, calls_so_far, final, label_of
 
-_FROM_PERSON = re.compile(r"A message from your person:\n(.+?)(?=\n\n|\Z)", re.DOTALL)
+_FROM_PERSON = re.compile(r"A message from the user:\n(.+?)(?=\n\n|\Z)", re.DOTALL)
 _LONGEST_QUOTE = 160
 
 #: How often a run that may see all notes looks through them, and for how many paces each time: long

@@ -32,7 +32,7 @@ def context(fire: Fire, now: datetime) -> str:
     """Return what a fire's run is told beside its task."""
     schedule = fire.schedule
     text = (
-        "Your person scheduled this task, and is not waiting for it. It was due on "
+        "The user scheduled this task, and is not waiting for it. It was due on "
         f"{_zone_time(schedule, fire.due_at)}, and it is now {_zone_time(schedule, now)}."
     )
     if now - fire.due_at > LATE:

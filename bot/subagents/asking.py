@@ -27,7 +27,7 @@ MOST_UNHEARD = 2
 #: Longer questions cannot be shown whole on every platform: the call is refused.
 MOST_SHOWN = 24_000
 TOO_LONG = (
-    "{tool} was not called: its arguments are too long to be shown to your person whole. Shorten "
+    "{tool} was not called: its arguments are too long to be shown to the user whole. Shorten "
     "them, or split the call."
 )
 MAX_OPTIONS = 5
@@ -36,8 +36,8 @@ MAX_OPTION = 60
 
 ASSUME = "Go on with your best assumption, and say in your report which it was."
 REFUSED = {
-    "no": "Your person said no: {tool} was not called. Find another way, or go on without it.",
-    "expired": "Your person did not answer within 10 minutes, which is a no: {tool} was not "
+    "no": "The user said no: {tool} was not called. Find another way, or go on without it.",
+    "expired": "The user did not answer within 10 minutes, which is a no: {tool} was not "
     "called. Find another way, or go on without it.",
     "withdrawn": "{tool} was not called: the run is being ended.",
 }
@@ -196,11 +196,11 @@ class Asking(AnswerWaits):
         self.active.mail = True
         match answered.status:
             case "yes":
-                return f"Your person answered:\n{answered.answer}"
+                return f"The user answered:\n{answered.answer}"
             case "no" if not answered.answer:
-                return f"Your person skipped the question. {ASSUME}"
+                return f"The user skipped the question. {ASSUME}"
             case "no":
-                return f"Your person could not be asked: {answered.answer} {ASSUME}"
+                return f"The user could not be asked: {answered.answer} {ASSUME}"
             case _:
                 return f"No answer came within 10 minutes. {ASSUME}"
 

@@ -46,7 +46,7 @@ MAY_HAVE_RUN = (
 )
 NOT_CALLED = "{tool} was not called: the earlier run ended while this call waited for a yes."
 LEFT_OUT = "Calls of the earlier run that are left out above. They were made:\n{calls}"
-UNREAD = "A message from your person, which the earlier run did not read:\n{text}"
+UNREAD = "A message from the user, which the earlier run did not read:\n{text}"
 STARTED = "Runs that the earlier run started. You cannot reach them:\n{runs}"
 
 

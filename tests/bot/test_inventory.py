@@ -300,7 +300,7 @@ def test_folders_that_others_could_write_to_are_told(folder: Path) -> None:
     found = "\n".join(take(configured(folder, workspaces=workspaces)).problems)
 
     assert "fine.md can be written by everyone on this machine, and what is in it tells" in found
-    assert f"{folder / 'skills'} and `workspaces.folder` lie in each other" in found
+    assert f"{folder / 'skills'} and `workspaces.folder` overlap" in found
     assert take(configured(folder)).problems != ()
     (folder / "agents" / "fine.md").chmod(0o644)
     assert take(configured(folder)).problems == ()

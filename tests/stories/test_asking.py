@@ -96,7 +96,7 @@ async def test_a_no_is_told_to_the_run_and_nothing_is_done(
         await it.ended("Paint", RunStatus.COMPLETED)
 
         assert "Denied" in reply.text
-        assert "Your person said no: paint was not called" in heard(play)
+        assert "The user said no: paint was not called" in heard(play)
         assert world.done == []
 
 
@@ -398,7 +398,7 @@ async def test_a_run_asks_and_goes_on_with_the_answer(
         assert [choice.label for choice in question.choices] == ["Apple", "Plum", "Skip"]
         assert question.open_ended
         assert "has your answer and goes on" in reply.text
-        assert f"Your person answered:\n{answer}" in heard(play)
+        assert f"The user answered:\n{answer}" in heard(play)
 
 
 async def test_a_question_can_be_skipped_and_the_run_assumes(database_url: str) -> None:
@@ -461,7 +461,7 @@ async def test_someone_who_is_away_is_asked_when_they_are_back(database_url: str
         await it.ended("Bake", RunStatus.COMPLETED)
 
         assert meanwhile == []
-        assert "Your person answered:\nPlum" in heard(play)
+        assert "The user answered:\nPlum" in heard(play)
 
 
 async def test_what_others_say_meanwhile_is_no_answer(database_url: str) -> None:
@@ -543,7 +543,7 @@ async def test_the_main_agent_sees_what_a_run_asks_and_passes_the_answer_on(
 
         first = next(body for body in play.asked if "Tell the baking" in said(body["messages"][-1]))
         assert "Which cake?" in said(first["messages"][-1])
-        assert "Your person answered:\nPlum" in " ".join(
+        assert "The user answered:\nPlum" in " ".join(
             said(message) for body in play.asked for message in body["messages"]
         )
 

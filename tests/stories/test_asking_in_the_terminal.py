@@ -70,7 +70,7 @@ async def test_the_owner_allows_or_denies_a_call_in_words(
         assert world.done == done
         assert it.read.count("asks: may it use") == 1
         if not done:
-            assert "Your person said no: paint was not called" in told_to_runs(play)
+            assert "The user said no: paint was not called" in told_to_runs(play)
 
 
 async def test_nobody_else_answers_and_learns_nothing_and_an_admin_may(

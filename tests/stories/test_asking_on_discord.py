@@ -84,7 +84,7 @@ async def test_the_owner_allows_or_denies_a_call_by_button_or_in_words(
         assert sum("asks: may it" in each.text() for each in it.said(thread)) == 1
         assert set(it.pings()) == {server.alice.id}
         if not done:
-            assert "Your person said no: paint was not called" in told_to_runs(play)
+            assert "The user said no: paint was not called" in told_to_runs(play)
 
 
 async def test_nobody_else_answers_by_button_or_in_words_and_learns_nothing(

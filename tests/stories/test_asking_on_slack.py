@@ -87,7 +87,7 @@ async def test_the_owner_allows_or_denies_a_call_by_button_or_in_words(
         if by == "button":
             assert f"alice: {answer}" in question.readable()
         if not done:
-            assert "Your person said no: paint was not called" in told_to_runs(play)
+            assert "The user said no: paint was not called" in told_to_runs(play)
         await it.acknowledged()
 
 

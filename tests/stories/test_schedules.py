@@ -61,7 +61,7 @@ async def test_what_was_planned_in_a_talk_is_done_later_and_told_in_the_same_pla
     assert told.text == "There are seven."
     assert "“Sheep (scheduled)”" in told.title
     assert told.place.thread == "thread"
-    assert "Your person scheduled this task" in said(
+    assert "The user scheduled this task" in said(
         next(body for body in play.asked if is_run(body))["messages"][0]
     )
     talk = [said(message) for message in play.asked[-1]["messages"]]

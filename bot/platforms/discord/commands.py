@@ -150,7 +150,7 @@ class Subagents(app_commands.Group, name="subagents", description="Work that goe
         """Start a run that continues one which did not complete."""
         await carry_out(interaction, f"/subagents resume {_words(run)}")
 
-    @app_commands.command(description="What you have used of what you may use")
+    @app_commands.command(description="Your usage and limits")
     async def usage(self, interaction: Asked) -> None:
         """Show what a person has used."""
         await carry_out(interaction, "/subagents usage")
@@ -199,7 +199,7 @@ class Retinue(app_commands.Group, name="retinue", description="Your talk with me
         """Show or take back changes."""
         await carry_out(interaction, f"/retinue undo {_words(change)}".rstrip())
 
-    @app_commands.command(description="What you have used of what you may use")
+    @app_commands.command(description="Your usage and limits")
     async def usage(self, interaction: Asked) -> None:
         """Show what a person has used."""
         await carry_out(interaction, "/subagents usage")

@@ -212,7 +212,7 @@ def question_tail(expires: int, *, open_ended: bool = False) -> str:
     ends = f"The question ends <t:{expires}:R>"
     if open_ended:
         return f"-# Answer here with a message (reply to this one), or press a button. {ends}."
-    return f"-# {ends}; without an answer it is a no."
+    return f"-# {ends}; no answer counts as no."
 
 
 def choice_label(choice: Choice) -> str:

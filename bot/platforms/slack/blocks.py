@@ -277,7 +277,7 @@ def _home_blocks(overview: Overview) -> Iterator[Json]:
         yield section("None is going on. Ask me for something that takes a while.")
     yield from _runs_at_home(overview.active)
     if overview.ended:
-        yield {"type": "header", "text": plain("Ended lately")}
+        yield {"type": "header", "text": plain("Recently finished")}
         yield from _runs_at_home(overview.ended)
     yield {"type": "divider"}
     yield from _sections(overview.usage)

@@ -31,7 +31,9 @@ KEPT_SECONDS = 60.0
 NOWHERE_SECONDS = 5.0
 KEPT_WORKSPACES = 1_000
 
-OUT_OF_REACH = "My memory cannot be reached at the moment, and with it the keys to Slack."
+OUT_OF_REACH = (
+    "The database is unavailable, and with it the keys to Slack. Please try again in a minute."
+)
 UNREADABLE = (
     "The token of the Slack workspace %s cannot be decrypted, so that the bot is not there: "
     "`slack.encryption_key` was changed. Put the old key back, or have the bot installed there "

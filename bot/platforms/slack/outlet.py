@@ -50,7 +50,7 @@ log = logging.getLogger(__name__)
 HEARD_SECONDS = 10.0
 #: How many questions are kept in mind, to be shown as answered.
 QUESTIONS_KEPT = 1_000
-ABOVE = "That is the question: what do you say?"
+ABOVE = "Please answer the question above."
 NOWHERE = "It cannot be said anywhere on Slack."
 
 

@@ -202,7 +202,7 @@ def question_tail(confirmation: Confirmation, expires: int) -> str:
     when = f"<!date^{expires}^{{date_short_pretty}} {{time}}|{_minutes(confirmation)} from now>"
     if confirmation.open_ended:
         return f"Answer here with a message, or press a button. The question ends at {when}."
-    return f"The question ends at {when}; without an answer it is a no."
+    return f"The question ends at {when}; no answer counts as no."
 
 
 def question_twin(confirmation: Confirmation, asked: str) -> str:
@@ -220,7 +220,7 @@ def question_twin(confirmation: Confirmation, asked: str) -> str:
     one = "".join(
         f" (`{each.key} {confirmation.id[-6:]}` when several are open)" for each in choices[:1]
     )
-    ends = f"Without an answer in {_minutes(confirmation)} it is a no."
+    ends = f"No answer within {_minutes(confirmation)} counts as no."
     return f"{asked}\nAnswer here with {words}{one}. {ends}"
 
 

@@ -112,7 +112,7 @@ def answer_hint(confirmation: Confirmation) -> str:
         return f"{type_that}. The question ends in {minutes} min."
     number = number_of(confirmation)
     ways = [f"/{each.key} {number}" for each in confirmation.choices[:MOST_TO_PICK]]
-    return f"{type_that} (or {', '.join(ways)}). Without an answer in {minutes} min it is a no."
+    return f"{type_that} (or {', '.join(ways)}). No answer within {minutes} min counts as no."
 
 
 def unanswered(question: Confirmation, settlement: Settlement) -> str:

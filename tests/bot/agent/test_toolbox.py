@@ -441,7 +441,7 @@ async def test_what_must_be_asked_is_refused_where_nobody_is_asked(tasks: Tasks)
     )
 
 
-@pytest.mark.parametrize("refusal", ["", "Your person said no."])
+@pytest.mark.parametrize("refusal", ["", "The user said no."])
 async def test_what_must_be_asked_is_asked_and_done_after_a_yes_only(
     tasks: Tasks, refusal: str
 ) -> None:

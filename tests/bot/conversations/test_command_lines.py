@@ -128,7 +128,7 @@ def test_usage_tells_what_is_used_of_what_there_is() -> None:
     text = usage_text(report())
 
     assert "Runs started in the last 1 h: 4 of 10" in text
-    assert "Going on: 2 of 3" in text
+    assert "Running: 2 of 3" in text
     assert "Waiting: 1 of 5" in text
     assert "Last 24 hours: 9 runs, 123,456 tokens" in text
     assert "One run: 50,000 tokens (at most 200,000), 5 min (at most 10)" in text

@@ -357,7 +357,7 @@ async def test_an_overview_holds_a_persons_own_runs_and_nobody_elses(
 
     assert [card.run_id for card in seen.active] == [going.id]
     assert [card.run_id for card in seen.ended] == [over.id]
-    assert "Going on: 1 of" in seen.usage
+    assert "Running: 1 of" in seen.usage
     assert seen.agents == ("`general`: Does anything.",)
 
 

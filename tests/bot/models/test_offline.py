@@ -335,7 +335,7 @@ async def test_every_call_of_a_run_has_an_id_of_its_own() -> None:
 
 
 async def test_a_message_from_the_person_is_acknowledged_and_worked_in() -> None:
-    note = "A message from your person:\nmention Ceylon\n\nYou have used 80% of your steps."
+    note = "A message from the user:\nmention Ceylon\n\nYou have used 80% of your steps."
 
     answers = await work("tea", notes={2: note})
 

@@ -82,7 +82,7 @@ async def test_a_run_is_told_that_it_was_scheduled_and_belongs_to_the_open_conve
     await plans.pass_until("2026-11-21 10:00:01")
 
     (run,) = await plans.runs()
-    assert "Your person scheduled this task" in run.context
+    assert "The user scheduled this task" in run.context
     assert "Saturday 21 November 2026, 11:00 (Europe/Berlin)" in run.context
     assert "late" not in run.context
     async with plans.database.snapshot() as tx:
@@ -377,6 +377,7 @@ async def test_one_schedule_that_cannot_be_read_does_not_stop_the_others(
     assert len(await plans.runs()) == 1
 
 
+@pytest.mark.processes
 async def test_two_processes_with_their_own_connections_make_each_fire_once(
     postgres_url: str, clock: FakeClock, alice: Identity
 ) -> None:

@@ -27,7 +27,7 @@ async def test_what_was_refused_stays_refused_after_a_restart_though_a_sibling_g
 
     told = await asked.permit(asking, run, alice, "1.1")
 
-    assert "Your person said no: mail was not called" in told
+    assert "The user said no: mail was not called" in told
 
 
 async def test_a_no_to_one_of_two_calls_holds_in_the_next_attempt_too(
@@ -122,7 +122,7 @@ async def test_after_two_questions_that_nobody_answered_nobody_is_asked_any_more
 
     told = await asked.permit(asking, run, alice, "1.5")
 
-    assert "Your person did not answer" in told
+    assert "The user did not answer" in told
     assert asked.outlet.questions == []
     assert (await asked.stored.read_run(run.id)).status is RunStatus.RUNNING
 

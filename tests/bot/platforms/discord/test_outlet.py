@@ -447,7 +447,7 @@ async def test_a_question_has_a_button_for_each_choice_in_its_colour(room: Stand
     assert [each["custom_id"].split(":")[1] for each in shown] == ["yes", "all", "no"]
     styles = discord.ButtonStyle.success, discord.ButtonStyle.secondary, discord.ButtonStyle.danger
     assert [each["style"] for each in shown] == [each.value for each in styles]
-    assert "it is a no" in message.content
+    assert "counts as no" in message.content
 
 
 async def test_an_open_question_says_that_a_message_is_an_answer_and_has_at_most_six_buttons(
@@ -459,7 +459,7 @@ async def test_an_open_question_says_that_a_message_is_an_answer_and_has_at_most
 
     (message,) = room.fake.answers(room.thread)
     assert "Answer here with a message" in message.content
-    assert "it is a no" not in message.content
+    assert "counts as no" not in message.content
     assert [len(row["components"]) for row in message.components] == [5, 1]
     assert message.buttons()[-1] == "Option 6"
 

@@ -671,7 +671,7 @@ async def test_a_click_at_home_opens_a_window_and_shows_the_tab_anew(here: Here)
 
     assert clicked.view is not None
     assert clicked.view.readable() == ("Retinue\nStopping *it*.\n\nMore: `/subagents log 1a 2`")
-    assert "Ended lately" in view.readable()
+    assert "Recently finished" in view.readable()
     assert [each.label for each in view.buttons()] == ["Resume", "Log"]
     assert here.ears.heard[0].place == Place("slack", here.fake.team.id)
     assert not here.fake.said(here.fake.dm(here.alice))

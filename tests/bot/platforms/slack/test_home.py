@@ -85,7 +85,15 @@ async def test_a_person_finds_their_runs_their_usage_and_their_agents(here: Here
     view = await opened(here)
 
     read = view.readable()
-    order = ["My runs", "the news", "Ended lately", "run 2", "*2* of 5 runs", "*Agents*", "explore"]
+    order = [
+        "My runs",
+        "the news",
+        "Recently finished",
+        "run 2",
+        "*2* of 5 runs",
+        "*Agents*",
+        "explore",
+    ]
     places = [read.index(each) for each in order]
     assert places == sorted(places)
     assert [(each.label, each.value[:8]) for each in view.buttons(here.alice)] == [
@@ -100,7 +108,7 @@ async def test_who_has_no_runs_is_told_so(here: Here) -> None:
     read = (await opened(here)).readable()
 
     assert "None is going on." in read
-    assert "Ended lately" not in read
+    assert "Recently finished" not in read
     assert "Agents" not in read
 
 

@@ -378,7 +378,7 @@ async def test_while_the_database_is_out_of_reach_everything_is_for_later(
             installs.remove("T1"),
             installs.add("T1", ours),
         ):
-            with pytest.raises(DeliveryError, match="cannot be reached") as caught:
+            with pytest.raises(DeliveryError, match="database is unavailable") as caught:
                 await attempt
 
             assert not caught.value.permanent

@@ -373,7 +373,7 @@ async def test_a_question_names_its_owner_the_time_and_the_answers(room: Stand) 
     assert message.readable(room.alice).split("\n") == [
         "@alice",
         "Shall I delete the list?",
-        "The question ends at 10 min from now; without an answer it is a no.",
+        "The question ends at 10 min from now; no answer counts as no.",
         "[Yes] [No]",
     ]
     answers = [(b.action_id, b.value) for b in message.buttons(room.alice)]
@@ -398,7 +398,7 @@ async def test_a_question_has_a_button_for_each_choice_in_its_colour(room: Stand
         f"{message.readable().splitlines()[0].replace('@alice', ping(room))}\n"
         "Shall I delete the list?\n"
         "Answer here with `yes`, `all` or `no` (`yes tion-1` when several are open). "
-        "Without an answer in 10 min it is a no."
+        "No answer within 10 min counts as no."
     )
 
 
@@ -411,7 +411,7 @@ async def test_an_open_question_says_that_a_message_is_an_answer_and_has_at_most
 
     message = only(room.shown())
     assert "Answer here with a message, or press a button." in message.readable()
-    assert "it is a no" not in message.readable()
+    assert "counts as no" not in message.readable()
     assert message.text.endswith("`6` Option 6\nAnswer here with a message.")
     rows = [block["elements"] for block in message.blocks if block["type"] == "actions"]
     assert [len(row) for row in rows] == [5, 1]

@@ -230,7 +230,7 @@ def test_a_question_says_until_when_where_its_reader_is() -> None:
 
     assert texts.question_tail(question, 1_700_000_600) == (
         "The question ends at <!date^1700000600^{date_short_pretty} {time}|10 min from now>; "
-        "without an answer it is a no."
+        "no answer counts as no."
     )
     assert texts.question_tail(replace(question, open_ended=True), 1_700_000_600) == (
         "Answer here with a message, or press a button. "
@@ -264,7 +264,7 @@ def test_a_home_tab_shows_runs_with_buttons_usage_and_agents() -> None:
     overview = Overview(
         active=(card("the news", tool="", line="", agent="general"),),
         ended=(card("the end", RunStatus.COMPLETED, agent="general"),),
-        usage="**Your usage**\n- Going on: 1 of 3",
+        usage="**Your usage**\n- Running: 1 of 3",
         agents=("`general`: for everything",),
     )
 

@@ -122,7 +122,7 @@ def test_a_question_says_how_and_until_when_to_answer() -> None:
 
     assert "Shall I delete it?" in text
     assert f"Type yes or no (or /yes {number_of(asked)}, /no {number_of(asked)})." in text
-    assert "Without an answer in 10 min it is a no." in text
+    assert "No answer within 10 min counts as no." in text
 
 
 def test_a_question_names_its_choices_and_the_words_for_them() -> None:
