@@ -26,7 +26,7 @@ endef
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help chat test test-fast test-long migrations lint format bench soak reference pythons requirements hooks clean
+.PHONY: help chat test test-fast test-processes test-long migrations lint format bench soak reference pythons requirements hooks clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' Makefile
@@ -36,15 +36,19 @@ chat: $(VENV)/.installed ## Set everything up and talk to the bot in this termin
 	@# It brings the database up to date itself; `bot migrate` before it would cost a second start.
 	@RETINUE_HOME="$${RETINUE_HOME:-$(CURDIR)}" $(BIN)/python -m bot chat $(ARGS)
 
-test: $(VENV)/.installed-dev ## Run every test, on SQLite and on a real PostgreSQL: both parts
-	@$(MAKE) --no-print-directory --keep-going test-fast test-long
+test: $(VENV)/.installed-dev ## Run every test, on SQLite and on a real PostgreSQL: all three parts
+	@$(MAKE) --no-print-directory --keep-going test-fast test-processes test-long
 
-test-fast: PART := not long
-test-fast: $(VENV)/.installed-dev ## Run the part without processes, loads and long waits
+test-fast: PART := not long and not processes
+test-fast: $(VENV)/.installed-dev ## Run the part on SQLite that starts no other process
+	$(RUN_PART)
+
+test-processes: PART := processes and not long
+test-processes: $(VENV)/.installed-dev ## Run the part on PostgreSQL, and with other short processes
 	$(RUN_PART)
 
 test-long: PART := long
-test-long: $(VENV)/.installed-dev ## Run the other part: bots killed, real sandboxes, a short soak
+test-long: $(VENV)/.installed-dev ## Run the last part: stories, bots killed, real sandboxes, a short soak
 	$(RUN_PART)
 
 migrations: $(VENV)/.installed-dev ## Check that migrations and tables agree

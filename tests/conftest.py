@@ -6,11 +6,12 @@ A database is a copy of one that was brought up by the real migrations once per 
 import asyncio
 import os
 import shutil
+import sys
 import tempfile
 import uuid
 from collections.abc import AsyncIterator, Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 from functools import cache
 from pathlib import Path
 
@@ -47,11 +48,69 @@ MEMORY_NEEDED = 1_000_000_000
 SERVER = "retinue-pg-"
 
 
+#: Tests that start other processes, beside those with PostgreSQL and those of LONG.
+PROCESSES = (
+    *("tests/bot/calendars/", "tests/bot/mcp/", "tests/migrations/", "tests/bot/test_app.py"),
+    *("tests/bot/test_doctor.py", "tests/bot/test_inventory.py", "tests/bot/test_main.py"),
+    *("tests/bot/models/test_load_server.py", "tests/bot/net/test_pages.py"),
+    *("tests/bot/subagents/test_manager_at_once.py", "tests/bot/workspaces/test_workspaces.py"),
+    *("tests/skills/test_calendar.py", "tests/skills/test_web.py"),
+    *("tests/skills/test_web_addresses.py", "tests/test_packaging.py", "tests/test_parts.py"),
+)
+POSTGRES = frozenset({"postgres_server", "postgres_url", "empty_postgres_url"})
+#: Audit events of the interpreter before it starts a process.
+STARTS = frozenset({"subprocess.Popen", "os.posix_spawn", "os.fork", "os.forkpty"})
+#: The test that runs now and may start no process.
+_alone: list[str] = []
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.nodeid.startswith(LONG):
             item.add_marker("long")
+        elif item.nodeid.startswith(PROCESSES) or _uses_postgres(item):
+            item.add_marker("processes")
+
+
+def _uses_postgres(item: pytest.Item) -> bool:
+    given = item.callspec.params.values() if hasattr(item, "callspec") else ()
+    named = any(str(each).startswith("postgres") for each in given)
+    return named or not POSTGRES.isdisjoint(getattr(item, "fixturenames", ()))
+
+
+@contextmanager
+def _without_processes(item: pytest.Item) -> Iterator[None]:
+    """Let only tests that are marked so start processes."""
+    if not (item.get_closest_marker("long") or item.get_closest_marker("processes")):
+        _alone.append(item.nodeid)
+    try:
+        yield
+    finally:
+        _alone.clear()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup(item: pytest.Item) -> Iterator[None]:
+    with _without_processes(item):
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    with _without_processes(item):
+        return (yield)
+
+
+def _refuse_processes(event: str, _: object) -> None:
+    if event in STARTS and _alone:
+        raise RuntimeError(
+            f"{_alone[0]} starts a process: mark it with `processes`, or name it in PROCESSES of "
+            "tests/conftest.py."
+        )
+
+
+sys.addaudithook(_refuse_processes)
 
 
 @pytest.fixture

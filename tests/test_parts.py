@@ -1,4 +1,4 @@
-"""The two parts of the tests: each test is in exactly one, and both run, whatever comes of one."""
+"""The three parts of the tests: each test is in exactly one, and all run, whatever fails."""
 
 import os
 import re
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from _pytest.mark.expression import Expression
 
-from tests.conftest import LONG
+from tests.conftest import LONG, PROCESSES
 
 ROOT = Path(__file__).parents[1]
 
@@ -47,8 +47,8 @@ def takes(command: str, marks: set[str]) -> bool:
 def test_every_test_is_in_exactly_one_part() -> None:
     parts = planned("test")
 
-    assert len(parts) == 2
-    for marks in ({"long"}, set[str]()):
+    assert len(parts) == 3
+    for marks in ({"long"}, {"processes"}, {"long", "processes"}, set[str]()):
         taken = [part for part in parts if takes(part, marks)]
         assert len(taken) == 1, f"tests with the marks {marks} are in {len(taken)} parts"
     for part in parts:
@@ -64,8 +64,14 @@ def test_what_is_long_is_told_by_where_it_is(request: pytest.FixtureRequest) -> 
             assert item.get_closest_marker("long"), item.nodeid
 
 
+@pytest.mark.parametrize("named", PROCESSES)
+def test_what_starts_processes_is_named_by_what_is_there(named: str) -> None:
+    assert (ROOT / named).exists()
+
+
 def test_the_parts_are_targets_of_their_own() -> None:
-    assert [*planned("test-fast"), *planned("test-long")] == planned("test")
+    parts = ("test-fast", "test-processes", "test-long")
+    assert [command for part in parts for command in planned(part)] == planned("test")
 
 
 def test_a_part_of_a_part_may_be_empty() -> None:
@@ -73,7 +79,7 @@ def test_a_part_of_a_part_may_be_empty() -> None:
     assert not any("||" in part for part in planned("test"))
 
 
-@pytest.mark.parametrize("failing", ["test-fast", "lint", "test-long", "pythons", "nothing"])
+@pytest.mark.parametrize("failing", ["test-processes", "lint", "test-long", "pythons", "nothing"])
 def test_ci_runs_both_parts_and_the_checks_whatever_fails(tmp_path: Path, failing: str) -> None:
     (tmp_path / ".ci").mkdir()
     shutil.copy(ROOT / ".ci/run", tmp_path / ".ci/run")
@@ -92,10 +98,11 @@ def test_ci_runs_both_parts_and_the_checks_whatever_fails(tmp_path: Path, failin
     )
 
     said = told.read_text().splitlines()
-    assert {"make lint", "make test-fast", "make test-long", "make pythons"} <= set(said)
-    assert said.index("make test-fast") < said.index("make test-long")
+    fast = "make --keep-going test-fast test-processes"
+    assert {"make lint", fast, "make test-long", "make pythons"} <= set(said)
+    assert said.index(fast) < said.index("make test-long")
     assert done.returncode == (0 if failing == "nothing" else 2)
-    assert ("python -m bot doctor" in said) == (failing not in {"test-fast", "lint"})
+    assert ("python -m bot doctor" in said) == (failing not in {"test-processes", "lint"})
 
 
 def test_ci_knows_no_other_part() -> None:

@@ -301,6 +301,7 @@ async def test_a_checkpoint_brings_the_log_back_into_the_file(
 # -- trouble ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.processes
 async def test_a_connection_that_is_cut_is_trouble_and_the_next_transaction_gets_another(
     postgres_url: str,
 ) -> None:

@@ -99,6 +99,7 @@ print(folder_trouble(Path(sys.argv[1])))
 """
 
 
+@pytest.mark.processes
 def test_a_folder_inside_one_that_is_closed_to_this_account_is_named() -> None:
     closed = Path(tempfile.mkdtemp())
     closed.chmod(0o000)

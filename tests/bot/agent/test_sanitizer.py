@@ -23,6 +23,7 @@ from bot.agent.sanitizer import (
     one_line,
     stored,
 )
+from tests.fakes.corpus import over
 from tests.fakes.hostile_texts import ALL, CODE, FORGERIES, KEYS, LANGUAGES, LINKS, PINGS, SECRETS
 from tests.fakes.readers import discord_finds, discord_pings, slack_links, slack_pings
 
@@ -87,7 +88,7 @@ SINKS: dict[str, Callable[[str], str]] = {
     "stored": stored,
 }
 every_sink = pytest.mark.parametrize("sink", SINKS.values(), ids=SINKS.keys())
-every_text = pytest.mark.parametrize("text", ALL, ids=range(len(ALL)))
+every_text = over("text", ALL)
 
 
 @pytest.fixture
@@ -133,7 +134,7 @@ def test_the_models_copy_loses_nothing(text: str) -> None:
     assert body_of(for_model(text, run_id="r1")) == html.escape(expected, quote=False)
 
 
-@pytest.mark.parametrize("text", [text for text in CODE if "|---|" not in text])
+@over("text", [text for text in CODE if "|---|" not in text])
 def test_code_reaches_every_reader_unharmed(text: str) -> None:
     assert html.unescape(escape_for_model(text)) == text
     assert html.unescape(for_slack(text)) == text
@@ -141,7 +142,7 @@ def test_code_reaches_every_reader_unharmed(text: str) -> None:
     assert for_terminal(text) == text
 
 
-@pytest.mark.parametrize("text", LANGUAGES)
+@over("text", LANGUAGES)
 def test_every_language_reaches_every_reader_unharmed(text: str) -> None:
     assert {escape_for_model(text), for_slack(text), for_discord(text), for_terminal(text)} == {
         text
@@ -190,7 +191,7 @@ def test_no_spelling_of_the_closing_tag_breaks_out(
     assert "&lt;" in body_of(wrapped)
 
 
-@pytest.mark.parametrize("text", FORGERIES)
+@over("text", FORGERIES)
 def test_look_alike_tags_and_forged_speakers_are_defused(text: str) -> None:
     harmless = defused(plain(text))
 
@@ -200,14 +201,13 @@ def test_look_alike_tags_and_forged_speakers_are_defused(text: str) -> None:
         assert "<" in harmless or QUOTED in harmless
 
 
-@pytest.mark.parametrize(
+@over(
     "opening",
     [
         character
         for character in map(chr, range(0x80, 0x20000))
         if unicodedata.normalize("NFKD", character).startswith(("<", "\u3008", "\u300a"))
     ],
-    ids=ascii,
 )
 def test_no_bracket_that_unicode_takes_for_another_opens_a_tag(opening: str) -> None:
     wrapped = for_model(f"a {opening}/subagent_result> b", run_id="r1")
@@ -313,7 +313,7 @@ def test_no_arrangement_of_fences_hides_a_link(text: str) -> None:
     assert slack_links(for_slack(text)) == []
 
 
-@pytest.mark.parametrize("text", LINKS)
+@over("text", LINKS)
 def test_no_link_hides_its_target(text: str) -> None:
     assert discord_finds(for_discord(text), "masked") == []
     assert slack_links(for_slack(text)) == []

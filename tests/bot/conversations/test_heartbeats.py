@@ -86,6 +86,7 @@ async def grow_silent(database: Database, name: str, *, seconds: int = 60) -> No
         )
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("ahead_seconds", [20, -20, 3600])
 async def test_a_clock_that_is_wrong_declares_nobody_dead(
     postgres_url: str, ahead_seconds: int

@@ -563,6 +563,7 @@ async def test_many_calls_at_once_share_one_client(
     assert len(server.requests) == 50
 
 
+@pytest.mark.processes
 def test_the_sdk_is_imported_only_when_it_is_needed() -> None:
     program = """
 import asyncio, sys

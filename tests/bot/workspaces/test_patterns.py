@@ -47,6 +47,7 @@ def test_no_expression_explodes(pattern: str) -> None:
     assert all(seconds_for(pattern, text) < 5 for text in TEXTS)
 
 
+@pytest.mark.processes
 def test_the_usual_expressions_do_explode() -> None:
     code = "import re; re.search(r'(a+)+$', 'a' * 60 + '!')"
 

@@ -31,6 +31,7 @@ from bot.platforms.discord.texts import (
 from bot.platforms.paper import Paper
 from bot.values import Identity, Place, RunStatus, StepState
 from tests.bot.platforms.discord.hostile import WHOLE, corpus, words_of
+from tests.fakes.corpus import over
 from tests.fakes.readers import discord_finds, discord_pings
 
 ALICE = Identity("discord", "", "123456789012345678")
@@ -167,7 +168,7 @@ def test_no_card_passes_the_limits_or_pings(
     assert discord_finds(shown, "masked") == []
 
 
-@pytest.mark.parametrize("text", corpus(VICTIM))
+@over("text", corpus(VICTIM))
 def test_no_label_opens_what_it_does_not_close(text: str) -> None:
     shown = card_text(card(label=text, line=text, agent=text, tool=text), 0)
 
@@ -293,7 +294,7 @@ def test_every_part_of_every_paper_is_one_that_discord_takes(
     assert all(1 <= len(part.strip()) <= MOST_CHARACTERS for part in paper.parts)
 
 
-@pytest.mark.parametrize("text", WHOLE)
+@over("text", WHOLE)
 def test_no_word_of_a_text_is_lost(text: str) -> None:
     paper = paper_of(harmless(text), name="x.md", empty="")
 
@@ -357,7 +358,7 @@ def test_nothing_in_a_question_can_be_hidden() -> None:
 
 
 def test_a_question_says_until_when() -> None:
-    assert "<t:1700000600:R>; without an answer it is a no." in question_tail(1_700_000_600)
+    assert "<t:1700000600:R>; no answer counts as no." in question_tail(1_700_000_600)
     assert "<t:1700000600:R>." in question_tail(1_700_000_600, open_ended=True)
 
 
