@@ -1,4 +1,4 @@
-"""Keeps the signs on messages that were received, and takes each away once it is answered."""
+"""Adds a reaction to each received message and removes it once the message is answered."""
 
 import asyncio
 import logging
@@ -11,18 +11,18 @@ from bot.values import Place
 
 log = logging.getLogger(__name__)
 
-#: Longest wait for a platform to take a mark away.
+#: Longest wait for a platform to remove a mark, in seconds.
 TAKE_SECONDS = 20.0
-#: How many messages are remembered; the oldest are forgotten first.
+#: Most messages in the cache; the oldest are evicted first.
 REMEMBERED = 1_000
 
 
 @dataclass(slots=True)
 class _Mark:
-    """One message.
+    """The state of the mark of one message.
 
     Attributes:
-        shown: Whether it has our reaction; `None` when another process may have put it there.
+        shown: Whether the message has our reaction; `None` when another process may have added it.
     """
 
     answered: bool = False
@@ -31,7 +31,10 @@ class _Mark:
 
 
 class Acknowledgements:
-    """Puts a mark on messages and takes it away, in this order, whichever is asked for first."""
+    """Adds marks to messages and removes them.
+
+    A mark that is removed before it was added is never added.
+    """
 
     def __init__(self) -> None:
         self._marks: OrderedDict[Place, _Mark] = OrderedDict()
@@ -41,16 +44,16 @@ class Acknowledgements:
 
         Args:
             place: The place with the message.
-            show: Puts the mark there; returns whether there is one to be taken away.
+            show: Adds the mark; returns True if the mark has to be removed later.
 
         Raises:
-            DeliveryError: It could not be done.
+            DeliveryError: The mark could not be added.
         """
         mark = self._of(place)
         async with mark.lock:
             if mark.answered:
                 return
-            mark.shown = True  # should it be cut off, the mark may be there
+            mark.shown = True  # if `show` is cancelled, the mark may exist
             try:
                 mark.shown = await show()
             except DeliveryError:
@@ -60,12 +63,12 @@ class Acknowledgements:
     async def take(
         self, place: Place, hide: Callable[[], Awaitable[object]], *, unknown: bool = True
     ) -> None:
-        """Take the mark of a message away, once. Never raises.
+        """Remove the mark of a message, once. Never raises.
 
         Args:
             place: The place with the message.
-            hide: Takes the mark away.
-            unknown: Whether to try where it is not known that there is one.
+            hide: Removes the mark.
+            unknown: Call `hide` also if it is unknown whether the message has a mark.
         """
         mark = self._of(place)
         mark.answered = True

@@ -1,4 +1,4 @@
-"""The two ports to a platform: an Intake hears, an Outlet says."""
+"""Defines the two ports to a platform, `Intake` (receives) and `Outlet` (sends), and their data."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,18 +12,18 @@ from bot.values import Identity, Place, RunStatus, StepState, Stopper
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Incoming:
-    """What a person said.
+    """A message or command that a platform received from a user.
 
     Attributes:
-        text: The user's own words; lines that begin with `>` quote somebody.
-        quoted: What came with them and was written by others.
-        event_id: Unique per platform for 24 h: the same event delivered twice is answered once.
-            For a message its `message_key`; the platform's own id only for what is no message.
-        admin: The platform makes this person an admin here, by a role for instance.
-        reply_to: The platform's id of the message that this one answers; empty for none, or where
-            a thread says it.
-        said_at: When it was said, for a message that was missed and fetched later.
-        only_mention: It mentions the bot, and there is nothing else in it.
+        text: The user's own text; lines that begin with `>` are quotations.
+        quoted: Content of the message that other authors wrote.
+        event_id: Unique per platform for 24 h: an event that is delivered twice is answered once.
+            The `message_key` of a message; the platform's own id for other events only.
+        admin: The platform makes this user an admin here, for instance by a role.
+        reply_to: The platform's id of the message that this message answers; empty for none, and
+            if the thread identifies that message.
+        said_at: The time of a message that was missed and fetched later.
+        only_mention: The message mentions the bot and contains nothing else.
     """
 
     event_id: str
@@ -41,10 +41,10 @@ class Incoming:
 
 @dataclass(frozen=True, slots=True)
 class CardStep:
-    """A tool that a run called: what it was given and what it brought is not for a card.
+    """A tool call of a run; a card shows neither its arguments nor its result.
 
     Attributes:
-        call: Which call it is, within its run; not shown.
+        call: The id of the call within its run; not shown.
     """
 
     tool: str
@@ -54,18 +54,18 @@ class CardStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunCard:
-    """What a run card shows; the newest state wins.
+    """The state of a run as its card shows it; the newest state wins.
 
     Attributes:
-        elapsed_seconds: Since the run started, waiting for a person not counted.
-        tool: The tool that is at work now; empty for none.
-        tokens: Used so far, of `token_budget`.
+        elapsed_seconds: Time since the start of the run, without the time spent waiting for a user.
+        tool: The tool that runs now; empty for none.
+        tokens: The tokens used so far, of `token_budget`.
         line: The newest progress report, at most 100 characters; empty for none.
         steps: The newest tool calls, oldest first.
-        awaited: A turn waits for the run: its result is in the reply, and is not announced.
-        message_id: Of the message that shows it, from before a restart; empty for none.
-        stopped_by: The shown name of the admin who stopped it; empty for its owner.
-        degraded: It completed, but every tool call that it made was refused or failed.
+        awaited: A turn waits for the run: its result is in the reply and is not announced.
+        message_id: The id of the message that showed the card before a restart; empty for none.
+        stopped_by: The display name of the admin who stopped the run; empty for its owner.
+        degraded: The run completed, but all of its tool calls were refused or failed.
     """
 
     run_id: str
@@ -88,22 +88,24 @@ class RunCard:
 
     @property
     def earlier_steps(self) -> int:
-        """How many tool calls there were before those in `steps`."""
+        """The number of tool calls before those in `steps`."""
         return max(0, self.tool_calls - len(self.steps)) if self.steps else 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Announcement:
-    """What is said about a run, or a reply that could not be given when it was due.
+    """A message about a run, or a reply that could not be delivered in its turn.
 
     Attributes:
-        key: The same for every attempt; a platform that can, refuses a second message under it.
-        text: For people, Markdown; already cleaned, to be made harmless in the platform's terms.
-        owner: The only one who may be pinged.
-        maybe_repeated: The fate of an earlier send is unknown: say that it may be a duplicate.
-        footer: One quiet line (tokens, time).
-        stopped_by: Who stopped the run, when that was not its owner. They are not pinged.
-        resumable: The run that a new run could continue; empty for none.
+        key: The idempotency key, the same for every attempt. A platform that supports such keys
+            refuses a second message with the same key.
+        text: Markdown for users, already cleaned; the outlet escapes it for its platform.
+        owner: The only user who may be pinged.
+        maybe_repeated: The result of an earlier attempt is unknown: mark the message as a possible
+            duplicate.
+        footer: One line in small type (tokens, time).
+        stopped_by: The user who stopped the run, unless that was its owner. Is not pinged.
+        resumable: The id of the run that a new run could continue; empty for none.
     """
 
     key: str
@@ -118,7 +120,7 @@ class Announcement:
 
 
 class Weight(StrEnum):
-    """How a choice looks where a platform has a way to show it."""
+    """The style of a choice, on platforms that support styles."""
 
     GOOD = "good"
     BAD = "bad"
@@ -127,11 +129,11 @@ class Weight(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """One answer that a person may pick.
+    """One answer that a user may choose.
 
     Attributes:
-        key: What is handed back: `yes`, `all`, `no`, or a number; no longer than 8 characters.
-        label: What the person reads, at most 70 characters.
+        key: The value that is returned: `yes`, `all`, `no`, or a number; at most 8 characters.
+        label: The text that the user reads, at most 70 characters.
     """
 
     key: str
@@ -148,9 +150,9 @@ class Confirmation:
     """A question that only its owner (or an admin) may answer, once.
 
     Attributes:
-        choices: What may be picked; at most 6.
+        choices: The possible answers; at most 6.
         open_ended: Any message of the owner in this place is an answer as well.
-        message_id: Of the message that shows it, from before a restart; empty for none.
+        message_id: The id of the message that showed the question before a restart; empty for none.
     """
 
     id: str
@@ -165,13 +167,13 @@ class Confirmation:
 
 @dataclass(frozen=True, slots=True)
 class Settlement:
-    """Why a question waits no more.
+    """The outcome of a question.
 
     Attributes:
-        chosen: The label that was picked, or what was said, in short; when nobody answered, a
-            sentence that says what became of it.
-        by: Who answered; `None` for nobody.
-        key: Of the choice that was picked; empty for none.
+        chosen: The label of the choice, or the answer in short; without an answer, a sentence
+            about the outcome.
+        by: The user who answered; `None` for nobody.
+        key: The key of the choice; empty for none.
     """
 
     chosen: str
@@ -181,7 +183,7 @@ class Settlement:
 
 @dataclass(frozen=True, slots=True)
 class Delivered:
-    """The platform took it: its ids of the messages, in order."""
+    """The platform's ids of the messages that it accepted, in order."""
 
     message_ids: tuple[str, ...] = ()
 
@@ -190,45 +192,46 @@ class ReplyStream(Protocol):
     """One reply that grows while the model writes it."""
 
     def update(self, text: str) -> None:
-        """Show the whole text so far; the newest wins, at the platform's pace. Never waits."""
+        """Show the whole text so far; the newest text wins, at the platform's rate. Never waits."""
         ...
 
     async def finish(self, text: str, *, failed: bool = False) -> Delivered:
-        """Show the final text, whole, in as many messages as it takes.
+        """Show the complete final text, in as many messages as necessary.
 
         Args:
             text: The final text.
-            failed: The turn failed, and the text says why.
+            failed: The turn failed, and the text gives the reason.
 
         Raises:
-            DeliveryError: It did not get through.
+            DeliveryError: The text could not be delivered.
         """
         ...
 
     async def abandon(self) -> None:
-        """Leave what is shown as it is: the turn will be resumed, here or elsewhere."""
+        """Leave the message unchanged: this or another process will resume the turn."""
         ...
 
 
-#: Told the platform's id of a reply or card as soon as there is one, for whoever resumes the work.
+#: Called with the platform's id of a reply or card as soon as the message exists, so that the id is
+#: known to the process that resumes the work.
 OnBegun = Callable[[str], None]
 
 
 def not_kept(_: str) -> None:
-    """Take the id of a message that need not be found again."""
+    """Ignore the id of a message that no process has to find again."""
 
 
 class Outlet(Protocol):
-    """Says things in the places of one platform. A `worker` has outlets only."""
+    """Sends messages to the places of one platform. A `worker` has outlets only."""
 
     platform: str
 
     async def acknowledge(self, place: Place) -> None:
-        """Show at once that the message was heard (a reaction, typing). Never raises."""
+        """Show at once that the message was received (a reaction, typing). Never raises."""
         ...
 
     async def answered(self, place: Place) -> None:
-        """Show no more that the message was heard: it is answered. Never raises."""
+        """Remove the sign of `acknowledge` from a message that is answered. Never raises."""
         ...
 
     def open_reply(
@@ -239,70 +242,70 @@ class Outlet(Protocol):
         *,
         begun: OnBegun = not_kept,
     ) -> ReplyStream:
-        """Begin a reply, or go on with the one whose id is given."""
+        """Begin a reply, or continue the reply with the given message id."""
         ...
 
     async def announce(self, announcement: Announcement) -> Delivered:
-        """Say something new in its place, pinging only its owner.
+        """Send an announcement to its place and ping only its owner.
 
         Raises:
-            NotPresentError: That person is not there; keep it for the next chat.
-            DeliveryError: It did not get through.
+            NotPresentError: The owner is not present; store the announcement for the next chat.
+            DeliveryError: The announcement could not be delivered.
         """
         ...
 
     def show_card(self, card: RunCard, *, begun: OnBegun = not_kept) -> None:
-        """Show or move a run card; the newest state wins, at the platform's pace. Never waits."""
+        """Show or update a run card; the newest state wins, at the platform's rate. Never waits."""
         ...
 
     async def ask(self, confirmation: Confirmation) -> str:
-        """Ask the owner a question, or go on with the message that shows it already.
+        """Ask the owner a question, or reuse the message that shows the question already.
 
         Returns:
-            The platform's id of that message; empty where it could not be found again.
+            The platform's id of that message; empty if the message could not be found again.
 
         Raises:
-            NotPresentError: That person is not there.
-            DeliveryError: There is no one to ask; the answer is then no.
+            NotPresentError: The owner is not present.
+            DeliveryError: The owner cannot be asked; the answer is then no.
         """
         ...
 
     async def settle(self, question: Confirmation, settlement: Settlement) -> None:
-        """Show that a question waits no more, and why. Never raises."""
+        """Show the outcome of a question that is closed. Never raises."""
         ...
 
     async def tell(self, place: Place, user: Identity, text: str) -> None:
-        """Say a short thing to one person, privately where the platform can. Never raises."""
+        """Send a short text to one user, privately if the platform can do so. Never raises."""
         ...
 
     async def history(self, place: Place, after: datetime | str, limit: int) -> list[PastMessage]:
-        """Return the newest `limit` messages of a place after a moment, oldest first.
+        """Return the newest `limit` messages of a place after a given time, oldest first.
 
-        A thread is read by itself: a place with a thread returns the messages of that thread, one
-        without returns those of its channel. A platform that keeps no messages returns none.
+        A place with a thread returns the messages of that thread, a place without a thread those of
+        its channel. A platform that stores no messages returns an empty list.
 
         Args:
             place: The channel, direct message or thread.
             after: A time, or the id of a message, which is not returned; empty for the beginning.
-            limit: Of what is returned.
+            limit: The most messages to return.
 
         Raises:
-            DeliveryError: The place cannot be read now; permanent when it never can.
+            DeliveryError: The place cannot be read now; permanent if it can never be read.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandReply:
-    """What a command answers: Markdown for the one who asked, privately where that is possible.
+    """The reply to a command: Markdown for the user who typed it, private where possible.
 
     Attributes:
-        failed: It was not done; the text says why and what would work.
-        refused: An answer to a confirmation did not count; what was asked stays as it is.
-        answered: The confirmation that was answered in words; empty for none.
-        chosen: With `answered`: the label that was meant, or what was said, in short.
+        failed: The command failed; the text gives the reason and a remedy.
+        refused: An answer to a confirmation was not accepted; the question stays unchanged.
+        answered: The id of the confirmation that a message answered; empty for none.
+        chosen: With `answered`: the label of the choice, or the answer in short.
         more: The command that shows the next page; empty for none.
-        private: Nobody else may read it: never said in a place with other readers.
+        private: Only this user may read the reply: never send it to a place with other readers.
     """
 
     text: str
@@ -316,13 +319,13 @@ class CommandReply:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Overview:
-    """What a person may see of their runs and limits at one glance.
+    """An overview of the runs and limits of one user.
 
     Attributes:
-        active: Their runs that are going on or wait, newest first.
-        ended: Those that ended lately, newest first.
-        usage: What they have used of what they may use, Markdown.
-        agents: The agents that they may name, a line each.
+        active: The user's active and queued runs, newest first.
+        ended: The user's recently finished runs, newest first.
+        usage: The user's usage and limits, Markdown.
+        agents: The agents that the user may name, a line each.
     """
 
     active: tuple[RunCard, ...]
@@ -332,46 +335,46 @@ class Overview:
 
 
 class Ears(Protocol):
-    """What an Intake calls: implemented by the orchestrator."""
+    """The handler that an `Intake` calls; implemented by the orchestrator."""
 
     async def hear(self, incoming: Incoming) -> CommandReply | None:
-        """Take what a person said, stored when this returns: a command is answered at once."""
+        """Handle a message, which is stored on return, or a command, which is answered at once."""
         ...
 
     async def listens(self, user: Identity, place: Place) -> bool:
-        """Say whether this person talked with the bot here lately, so that no mention is due."""
+        """Return True if this user needs no mention here: a recent message or an open question."""
         ...
 
     async def missed(self, platform: str, listener: str) -> Missed | None:
-        """Return the places to read after a gap of a connection; `None` when nothing is missing."""
+        """Return the places to read after a gap of a connection; `None` without a gap."""
         ...
 
     async def listening(self, listener: str) -> None:
-        """Record that a connection hears its platform now, and has missed nothing."""
+        """Record that a connection receives events now and has no unread gap."""
         ...
 
     async def idle_places(self, platform: str) -> list[Place]:
-        """Return where an answer was given lately and none is being given now."""
+        """Return the places with a recent turn that ended and without a turn that waits or runs."""
         ...
 
     async def stop_turn(
         self, user: Identity, place: Place, *, event_id: str = ""
     ) -> CommandReply | None:
-        """Stop the turn under way in this place, if it is this person's.
+        """Stop the running turn of this user in this place.
 
-        In a place without a thread it may be in any thread there. The same event stops once;
-        afterwards it is answered with nothing.
+        A place without a thread includes all of its threads. An event that was handled before
+        stops nothing and returns `None`.
         """
         ...
 
     async def answer(
         self, user: Identity, confirmation_id: str, *, choice: str, admin: bool = False
     ) -> CommandReply:
-        """Take the owner's answer to a confirmation, or an admin's.
+        """Handle the answer of the owner or of an admin to a confirmation.
 
         Args:
-            user: Who answers.
-            confirmation_id: What was asked.
+            user: The user who answers.
+            confirmation_id: The id of the confirmation.
             choice: The `key` of one of its choices.
             admin: As in `Incoming`.
         """
@@ -380,19 +383,19 @@ class Ears(Protocol):
     async def run_choices(
         self, user: Identity, typed: str, *, action: str = ""
     ) -> list[tuple[str, str]]:
-        """Return (id, label) of this user's runs that fit what was typed and the action."""
+        """Return (id, label) of this user's runs that match the typed text and the action."""
         ...
 
     async def overview(self, user: Identity) -> Overview:
-        """Return a person's runs, usage and agents."""
+        """Return the runs, usage and agents of a user."""
         ...
 
 
 class Intake(Protocol):
-    """Hears what people say on one platform."""
+    """Receives the events of one platform."""
 
     platform: str
 
     async def run(self, ears: Ears) -> None:
-        """Listen until cancelled, or until the person leaves."""
+        """Receive events until cancelled, or until the user leaves."""
         ...

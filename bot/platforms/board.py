@@ -1,4 +1,4 @@
-"""The cards of all runs on a platform: the newest state wins, and the last one stays."""
+"""Shows the cards of all runs on a platform: the newest state wins, the final state is retried."""
 
 import asyncio
 import logging
@@ -12,7 +12,7 @@ from bot.tasks import Tasks
 
 log = logging.getLogger(__name__)
 
-#: How long to wait before each further attempt at the last state of a card.
+#: Backoff before each further attempt to show the final state of a card, in seconds.
 LAST_PAUSES = (5.0, 20.0, 60.0)
 
 
@@ -21,15 +21,15 @@ class Drawing(Protocol):
 
     @property
     def pace(self) -> Pace:
-        """When it may be drawn again."""
+        """The pace of the updates of this message."""
         ...
 
     def expect(self, card: RunCard, begun: OnBegun) -> None:
-        """Hear of a state that is going to be drawn, unless a newer one is there by then.
+        """Receive a state before it is drawn; a newer state may replace it before that.
 
         Args:
             card: The state.
-            begun: To be told the id of every message that is posted from now on.
+            begun: Called with the id of every message that is posted from now on.
         """
         ...
 
@@ -37,18 +37,18 @@ class Drawing(Protocol):
         """Show a state.
 
         Raises:
-            DeliveryError: Not now; or nowhere, if it is permanent.
+            DeliveryError: The state cannot be shown now; permanent if it can never be shown.
         """
         ...
 
 
 class Board:
-    """Shows and moves the cards of all runs; one that is over is forgotten once it says so.
+    """Shows and updates the cards of all runs; removes a card after the attempt at its final state.
 
     Args:
-        begin: Makes the message for a run that has none yet.
-        tasks: Owns the drawing.
-        pauses: How long to wait before each further attempt at the last state of a card.
+        begin: Creates the message for a run without a message.
+        tasks: Owns the drawing tasks.
+        pauses: Backoff before each further attempt to show the final state of a card, in seconds.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class Board:
         return len(self._cards)
 
     def show(self, card: RunCard, begun: OnBegun) -> None:
-        """Show or move a card; the newest state wins. Never waits."""
+        """Show or update a card; the newest state wins. Never waits."""
         known = self._cards.get(card.run_id)
         if known is None:
             known = _Card(
@@ -101,7 +101,7 @@ class _Card:
         self._paced = Paced(self._send, drawing.pace, tasks, name="move a run card", failed=_failed)
 
     def show(self, card: RunCard, begun: OnBegun) -> None:
-        """Show this state, unless a newer one comes first or it can be shown nowhere."""
+        """Show this state, unless a newer state replaces it or the card was refused permanently."""
         self._drawing.expect(card, begun)
         if not self._refused:
             self._paced.put(card)
@@ -115,7 +115,7 @@ class _Card:
             else:
                 await self._drawing.draw(card)
         except DeliveryError as error:
-            # What is refused for good is refused again, and platforms count that.
+            # A permanent refusal would repeat, and platforms count refused requests.
             self._refused = error.permanent
             raise
         finally:

@@ -1,4 +1,4 @@
-"""Reads what was said while no process listened, behind what is said now."""
+"""Reads the messages that arrived while no process listened, beside the live messages."""
 
 import asyncio
 import logging
@@ -17,60 +17,60 @@ from bot.values import Place
 
 log = logging.getLogger(__name__)
 
-#: How often it is stored until when the platform was heard, in seconds.
+#: Interval at which the time of the last reception is stored, in seconds.
 MARK_SECONDS = 10.0
-#: How often it is looked whether there is a connection again, in seconds.
+#: Poll interval for a restored connection, in seconds.
 LOOK_SECONDS = 1.0
-#: Shortest and longest pause before a place is read once more, in seconds.
+#: Shortest and longest pause before the retry of a place, in seconds.
 SHORTEST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 5.0, 60.0
-#: Most places that one line of the log names.
+#: Most places in one line of the log.
 MOST_NAMED = 10
-#: Most characters of other messages that an addressed message brings along.
+#: Most characters of earlier messages that are quoted with an addressed message.
 MOST_CONTEXT = 6_000
 LEFT_OUT = "[Earlier messages are left out.]"
 
 
 class Listening(Protocol):
-    """One connection that hears a platform.
+    """One connection that receives the events of a platform.
 
     Attributes:
-        listener: Names what this connection hears, the same after a restart.
+        listener: The id of the event source of this connection, the same after a restart.
     """
 
     listener: str
 
     async def connected(self) -> bool:
-        """Return whether events arrive now."""
+        """Return True if events arrive now."""
         ...
 
     def with_news(self, places: Sequence[Place], since: datetime) -> list[Place]:
-        """Return the places where something was said since, the latest first.
+        """Return the places with messages since a given time, the latest first.
 
-        A place of which the platform tells nothing counts as one with news.
+        A place without information from the platform counts as a place with messages.
         """
         ...
 
     async def hear_missed(self, message: PastMessage) -> bool:
-        """Hand on a message that is for the bot, unless it was heard already.
+        """Handle a message for the bot, unless it was received already.
 
         Returns:
-            Whether it has a turn; `False` for a command, and for what is refused or empty.
+            True if the message has a turn; False for a command, a refused or an empty message.
 
         Raises:
-            BotError: It is not stored.
+            BotError: The message could not be stored.
         """
         ...
 
 
 class CatchUp:
-    """After each gap reads what was missed, once per place, one place after another.
+    """Reads the missed messages after each gap, once per place, one place after another.
 
     Args:
         listening: The connection.
-        outlet: Reads places.
-        ears: Knows since when, and where.
+        outlet: Reads the places.
+        ears: Knows the start of the gap and the places to read.
         pause_seconds: The least time between two places: the platform's rate limit.
-        mark_seconds: How often it is stored until when the platform was heard.
+        mark_seconds: Interval at which the time of the last reception is stored.
     """
 
     def __init__(
@@ -93,12 +93,12 @@ class CatchUp:
         self._look = asyncio.Event()
 
     def missed(self) -> None:
-        """Record that the session was not resumed: something may have been missed."""
+        """Record a gap: the session was not resumed, so events may have been missed."""
         self._gap = True
         self._look.set()
 
     async def run(self) -> None:
-        """Read after gaps, and record how long the platform was heard, until cancelled."""
+        """Read after gaps and record the time of the last reception, until cancelled."""
         while True:
             self._look.clear()
             try:
@@ -118,12 +118,12 @@ class CatchUp:
         self._gap = self._gap or not connected
         missed = None
         if self._gap and (connected or not self._began):
-            # Asked before the first connection too: what is said from then on may be missed.
+            # Also before the first connection: messages from that moment on may be missed.
             missed = await self._ears.missed(self._outlet.platform, self._listening.listener)
             self._began = True
         if not connected:
             return
-        # A session that is lost meanwhile is another gap.
+        # A session that is lost while the places are read sets `_gap` again.
         self._gap = False
         if missed is not None:
             await self._read(missed)
@@ -179,7 +179,7 @@ class CatchUp:
 
 
 def _with_context(message: PastMessage, before: Sequence[PastMessage]) -> PastMessage:
-    """Return a message with what was said before it; unchanged if it says nothing itself."""
+    """Return a message with the earlier messages quoted; an empty message is unchanged."""
     context = _context(before)
     if not context or not (message.text or message.files or message.quoted):
         return message
@@ -187,7 +187,7 @@ def _with_context(message: PastMessage, before: Sequence[PastMessage]) -> PastMe
 
 
 def _context(messages: Sequence[PastMessage]) -> str:
-    """Return messages as text, oldest first; of too many, only the newest."""
+    """Return messages as text, oldest first; only the newest if all exceed `MOST_CONTEXT`."""
     kept: list[str] = []
     room = MOST_CONTEXT
     for message in reversed(messages):
@@ -197,11 +197,11 @@ def _context(messages: Sequence[PastMessage]) -> str:
         if not text:
             continue
         name = one_line(message.author_name, 60) or ("an app" if message.by_bot else "somebody")
-        # Indented, so that no line of a message looks like the beginning of another's.
+        # Indent the further lines: none may look like the beginning of another message.
         line = f"{name} ({message.sent_at.astimezone(UTC):%Y-%m-%d %H:%M} UTC): {text}"
         line = line.replace("\n", "\n  ")
         if len(line) > room:
-            # The newest is kept in any case, if only its beginning.
+            # The newest message is always included, truncated if necessary.
             kept += [LEFT_OUT] if kept else [plain(line, limit=room), LEFT_OUT]
             break
         kept.append(line)

@@ -1,4 +1,4 @@
-"""Files that people attach: fetched from where their platform keeps them, and from nowhere else."""
+"""Downloads attached files, only from the file hosts of their platform."""
 
 import asyncio
 from collections.abc import Mapping
@@ -15,20 +15,20 @@ from bot.net.guard import NotOurOwn, open_guarded
 MOST_BYTES = 25 * 1024 * 1024
 FETCH_SECONDS = 60.0
 _CHUNK = 64 * 1024
-#: The platform wants to know who is asking, or sends us somewhere else to say so.
+#: Statuses of a denied request: the platform demands credentials or redirects to a login page.
 _NOT_OURS = frozenset({301, 302, 303, 307, 308, 401, 403})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Store:
-    """Where a platform keeps files.
+    """The file storage of a platform.
 
     Attributes:
-        name: Of the platform, as people know it.
-        hosts: All that it has.
-        stand_in: The address of something that stands in for the platform; empty for nothing.
-        refused: What to do when the platform wants somebody else to ask; empty where that means
-            that the file is gone.
+        name: The name of the platform, as users know it.
+        hosts: All file hosts of the platform.
+        stand_in: The address of a substitute for the platform; empty for none.
+        refused: Advice to the user when the platform denies access; empty if a denial means that
+            the file is gone.
     """
 
     name: str
@@ -37,7 +37,7 @@ class Store:
     refused: str = ""
 
     def has(self, address: str) -> bool:
-        """Whether a file is there."""
+        """Return True if an address belongs to the platform's file storage."""
         try:
             url = yarl.URL(address, encoded=True)
             if self._is_stand_in(url):
@@ -53,12 +53,13 @@ class Store:
         """Return the content of a file.
 
         Args:
-            address: Where it is said to be.
-            name: What people call it.
-            headers: What proves that we may have it.
+            address: The address of the file, as the platform gave it.
+            name: The name of the file, as users know it.
+            headers: The headers that authorise the request.
 
         Raises:
-            DeliveryError: It is not where the platform keeps files, is too large, or does not come.
+            DeliveryError: The address is outside the platform's file storage, the file is too
+                large, or the platform does not return it.
         """
         if not self.has(address):
             raise DeliveryError(
@@ -74,12 +75,12 @@ class Store:
     async def _download(self, address: str, name: str, headers: Mapping[str, str]) -> bytes:
         content = bytearray()
         url = yarl.URL(address, encoded=True)
-        # What is small on the wire must not become large here.
+        # A small compressed response must not become a large one after decompression.
         sent = {"Accept-Encoding": "identity", **headers}
         async with (
             asyncio.timeout(FETCH_SECONDS),
             open_guarded(self._addresses(url)) as session,
-            # Following a redirect would let an address decide where we go, and with which token.
+            # A redirect could send the request, and its token, to any address.
             session.get(url, headers=sent, allow_redirects=False) as response,
         ):
             self._check(response.status, name)
@@ -97,7 +98,7 @@ class Store:
         return bool(self.stand_in) and url.origin() == yarl.URL(self.stand_in).origin()
 
     def _addresses(self, url: yarl.URL) -> Addresses:
-        """Return what may be dialled: only what the configuration names may be anywhere."""
+        """Return the policy for connections: public addresses only, except for the stand-in."""
         return AnyAddress() if self._is_stand_in(url) else NotOurOwn(PublicAddresses())
 
     def _check(self, status: int, name: str) -> None:

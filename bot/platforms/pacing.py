@@ -1,4 +1,4 @@
-"""The newest of many values, sent one at a time and not too often; and requests in their order."""
+"""Sends the newest of many values at a limited rate, and queues requests in their order."""
 
 import asyncio
 import logging
@@ -12,8 +12,8 @@ from bot.tasks import Tasks
 
 log = logging.getLogger(__name__)
 
-#: The longest wait behind other messages: well below the time after which the core takes a message
-#: for one that may have arrived.
+#: The longest wait in a queue, in seconds: well below the time after which the core treats a
+#: message as possibly delivered.
 QUEUE_SECONDS = 30.0
 CROWDED = "Earlier messages there take too long; I try again later."
 
@@ -21,13 +21,13 @@ T = TypeVar("T")
 
 
 class Pace(Protocol):
-    """Says when a send may start: a pace for one message, or one that many share."""
+    """Limits the rate of sends, for one message or for many messages together."""
 
     async def turn(self, *, final: bool) -> None:
         """Wait until a send may start.
 
         Args:
-            final: No other comes after it, so that it may overtake those that do not matter.
+            final: It is the last send of its message and may overtake less important sends.
         """
         ...
 
@@ -37,11 +37,11 @@ def _loop_time() -> float:
 
 
 class Spacing:
-    """The pace of one message: seconds between two sends, but none before the first and the last.
+    """The pace of one message: seconds between two sends, no wait before the first and the last.
 
     Args:
         seconds: The least time between two starts.
-        now: A clock in seconds that never goes back; the loop's, unless another is given.
+        now: A monotonic clock in seconds; by default the clock of the event loop.
         sleep: Waits.
     """
 
@@ -58,7 +58,7 @@ class Spacing:
         self._due = float("-inf")
 
     async def turn(self, *, final: bool) -> None:
-        """Wait until a send may start; the last one may at once."""
+        """Wait until a send may start; the final send may start at once."""
         while not final and (left := self._due - self._now()) > 0:
             await self._sleep(left)
         self._due = self._now() + self._seconds
@@ -69,14 +69,14 @@ def _logged(error: Exception) -> None:
 
 
 class Paced(Generic[T]):
-    """Sends the newest of the values that it is given; those in between are never sent.
+    """Sends the newest of the given values; a value that a newer one replaces is never sent.
 
     Args:
-        send: Sends one value. What goes wrong in it is told to `failed`, and the next is sent.
-        pace: When a send may start.
-        tasks: Owns the sending.
-        name: Of the sending, for logs.
-        failed: Told what went wrong with a value that was not the last.
+        send: Sends one value. Its errors are passed to `failed`, and the next value is sent.
+        pace: Limits the rate of the sends.
+        tasks: Owns the sending task.
+        name: The name of the sending task, for logs.
+        failed: Called with the error of a value that was sent after `put`.
     """
 
     def __init__(
@@ -99,7 +99,7 @@ class Paced(Generic[T]):
         self._closed = False
 
     def put(self, value: T) -> None:
-        """Send a value as soon as its turn comes, unless a newer one is there by then."""
+        """Send a value as soon as the pace permits, unless a newer value replaces it."""
         if self._closed:
             return
         self._newest = (value,)
@@ -107,19 +107,19 @@ class Paced(Generic[T]):
             self._worker = self._tasks.start(self._work(), name=self._name)
 
     async def flush(self, value: T) -> None:
-        """Send a last value, after the one in flight and instead of all that wait.
+        """Send a last value, after the value in flight; discard a value that waits.
 
-        Whatever goes wrong with it is raised here.
+        Errors of this send are raised.
         """
         await self.close()
         await self._pace.turn(final=True)
         await self._send(value)
 
     async def close(self, *, seconds: float | None = None) -> None:
-        """Send nothing more, and wait for what is in flight.
+        """Discard a value that waits and wait for the send in flight.
 
         Args:
-            seconds: What is in flight for longer than this is given up.
+            seconds: Timeout for the send in flight, which is then cancelled; `None` for none.
         """
         self._closed = True
         self._newest = None
@@ -137,17 +137,18 @@ class Paced(Generic[T]):
             self._in_flight = True
             try:
                 await self._send(*newest)
-            except Exception as error:  # noqa: BLE001 - told to whoever knows what it means
+            except Exception as error:  # noqa: BLE001 - the owner handles it in `failed`
                 self._failed(error)
             finally:
                 self._in_flight = False
 
 
 class Queues:
-    """Lets requests under one key go one after another, in the order in which they came.
+    """Runs requests with the same key one after another, in order of arrival.
 
     Args:
-        seconds: The longest wait for a turn: what waits is not sent, and its sender has to know.
+        seconds: The longest wait for a turn. Afterwards the request fails, because its sender has
+            to know that it was not sent.
     """
 
     def __init__(self, seconds: float = QUEUE_SECONDS) -> None:
@@ -156,10 +157,10 @@ class Queues:
 
     @asynccontextmanager
     async def turn(self, key: Hashable) -> AsyncIterator[None]:
-        """Wait for a turn, and give it back when the block ends.
+        """Wait for a turn and release it at the end of the block.
 
         Raises:
-            DeliveryError: Those before take too long.
+            DeliveryError: The earlier requests take too long.
         """
         lock = self._locks.setdefault(key, asyncio.Lock())
         try:

@@ -1,19 +1,19 @@
-"""A text of any length in messages, or in a file when these would be too many (pure)."""
+"""Holds a text of any length as messages, or as a file if the messages are too many (pure)."""
 
 from dataclasses import dataclass
 
-#: More messages than this in a row are a nuisance: a file takes their place.
+#: Most messages in a row; more would annoy users, so a file replaces them.
 MOST_PARTS = 5
 
 
 @dataclass(frozen=True, slots=True)
 class Paper:
-    """A text of any length, in messages.
+    """A text of any length, split into messages.
 
     Attributes:
-        parts: The messages; there is at least one.
-        whole: The text as it stands in the file, when these are too many.
-        name: Of the file.
+        parts: The messages; at least one.
+        whole: The content of the file that is sent if the messages are too many.
+        name: The name of the file.
     """
 
     parts: tuple[str, ...]
@@ -22,5 +22,5 @@ class Paper:
 
     @property
     def long(self) -> bool:
-        """Whether a file takes the place of all messages but the first."""
+        """True if a file replaces all messages but the first."""
         return len(self.parts) > MOST_PARTS

@@ -1,4 +1,4 @@
-"""Messages that a platform returns when it is asked, and their files and keys."""
+"""Defines the messages that a platform returns on request, with their files and keys."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -9,12 +9,12 @@ from bot.values import Identity, Place
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attached:
-    """A file that a person sent along with a message; not yet fetched.
+    """A file that a user attached to a message; not yet fetched.
 
     Attributes:
-        media_type: As the platform names it (`image/png`); empty when it does not.
-        size: In bytes, as the platform says.
-        read: Fetches the content. Raises `DeliveryError` when the platform does not give it.
+        media_type: The type that the platform reports (`image/png`); empty if it reports none.
+        size: The size that the platform reports, in bytes.
+        read: Fetches the content. Raises `DeliveryError` if the platform does not return it.
     """
 
     name: str
@@ -25,11 +25,11 @@ class Attached:
 
 @dataclass(frozen=True, slots=True)
 class Quoted:
-    """Content of a message that its speaker did not write.
+    """Content of a message that its author did not write.
 
     Attributes:
         kind: `forwarded`, `replied_to`, `shared`, `link_preview`, `note` of the bot on a file, or
-            `said_before`: what was said in the place while the bot was away.
+            `said_before`: messages in the place from the time when the bot was away.
     """
 
     kind: str
@@ -37,10 +37,10 @@ class Quoted:
 
 
 def message_key(workspace: str, channel: str, message: str) -> str:
-    """Return the event id of a message: the same whether it was delivered or fetched.
+    """Return the event id of a message, the same for a delivered and for a fetched message.
 
     Args:
-        workspace: Empty where ids of channels are unique on the whole platform.
+        workspace: Empty if ids of channels are unique on the whole platform.
         channel: The channel or thread that holds the message.
         message: The platform's id of the message.
     """
@@ -49,17 +49,17 @@ def message_key(workspace: str, channel: str, message: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PastMessage:
-    """A message that stands in a place, as the platform returns it when it is asked.
+    """A message of a place, as the platform returns it on request.
 
     Attributes:
-        event_id: The same as that of the message when it was delivered: see `message_key`.
-        place: Where it stands; `place.message` is its id.
-        author: Its author; for a bot that is the bot's account.
-        author_name: The name that the platform shows; empty where it tells none.
-        sent_at: When the platform took it.
-        by_bot: A bot, an app or the platform itself wrote it, and no user.
-        own: This bot wrote it.
-        addressed: It is a direct message to the bot, or mentions or answers it.
+        event_id: The same id as that of the delivered message: see `message_key`.
+        place: The place of the message; `place.message` is its id.
+        author: The author; for a bot the bot's account.
+        author_name: The name that the platform shows; empty if it reports none.
+        sent_at: The time at which the platform accepted the message.
+        by_bot: The author is a bot, an app or the platform itself.
+        own: The author is this bot.
+        addressed: The message is a direct message to the bot, or mentions or answers the bot.
     """
 
     event_id: str
@@ -78,14 +78,14 @@ class PastMessage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Missed:
-    """What to read after a gap.
+    """The places to read after a gap, and the limits of the reading.
 
     Attributes:
-        since: Read from then on: somewhat before the gap.
-        heard_at: Until then everything was heard; what was said later may be missed.
-        places: Where the bot talks, the latest first.
-        most_places: How many of them to read.
-        most_messages: How many of the newest messages to read in each.
+        since: The time from which to read, with a margin before the gap.
+        heard_at: The start of the gap: all earlier messages were received.
+        places: The places of the bot's conversations, the latest first.
+        most_places: The most places to read.
+        most_messages: The most messages to read in each place; the newest are read.
     """
 
     since: datetime

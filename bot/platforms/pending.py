@@ -1,4 +1,4 @@
-"""Stands in for the outlet of a platform that cannot be reached yet."""
+"""Replaces the outlet of a platform that cannot be reached yet."""
 
 import asyncio
 from datetime import datetime
@@ -22,12 +22,12 @@ NOT_OPEN = "That platform cannot be reached yet; I try again later."
 
 
 class PendingOutlet:
-    """An outlet that can be given to everybody before its platform is open.
+    """An outlet that can be used before its platform is open.
 
     Until then replies and announcements fail, so that they are delivered later, and questions wait.
 
     Args:
-        platform: Its key, as places name it.
+        platform: The key of the platform, as in `Place`.
     """
 
     def __init__(self, platform: str) -> None:
@@ -36,17 +36,17 @@ class PendingOutlet:
         self._opened = asyncio.Event()
 
     def connect(self, outlet: Outlet) -> None:
-        """Pass everything on to the platform's own outlet from now on."""
+        """Forward all calls to the platform's own outlet from now on."""
         self._outlet = outlet
         self._opened.set()
 
     async def acknowledge(self, place: Place) -> None:
-        """Show at once that the message was heard. Never raises."""
+        """Show at once that the message was received. Never raises."""
         if self._outlet is not None:
             await self._outlet.acknowledge(place)
 
     async def answered(self, place: Place) -> None:
-        """Show no more that the message was heard. Never raises."""
+        """Remove the sign of `acknowledge`. Never raises."""
         if self._outlet is not None:
             await self._outlet.answered(place)
 
@@ -58,23 +58,23 @@ class PendingOutlet:
         *,
         begun: OnBegun = not_kept,
     ) -> ReplyStream:
-        """Begin a reply, or go on with the one whose id is given."""
+        """Begin a reply, or continue the reply with the given message id."""
         if self._outlet is None:
             return _Undeliverable()
         return self._outlet.open_reply(place, owner, message_id, begun=begun)
 
     async def announce(self, announcement: Announcement) -> Delivered:
-        """Say something new in its place, pinging only its owner.
+        """Send an announcement to its place and ping only its owner.
 
         Raises:
-            DeliveryError: It did not get through.
+            DeliveryError: The announcement could not be delivered.
         """
         if self._outlet is None:
             raise DeliveryError(NOT_OPEN)
         return await self._outlet.announce(announcement)
 
     def show_card(self, card: RunCard, *, begun: OnBegun = not_kept) -> None:
-        """Show or move a run card. Never waits."""
+        """Show or update a run card. Never waits."""
         if self._outlet is not None:
             self._outlet.show_card(card, begun=begun)
 
@@ -82,31 +82,31 @@ class PendingOutlet:
         """Ask the owner a question, once the platform is open.
 
         Raises:
-            DeliveryError: There is no one to ask; the answer is then no.
+            DeliveryError: The owner cannot be asked; the answer is then no.
         """
         await self._opened.wait()
         assert self._outlet is not None, "It is set before the event."
         return await self._outlet.ask(confirmation)
 
     async def settle(self, question: Confirmation, settlement: Settlement) -> None:
-        """Show that a question waits no more, and why. Never raises."""
+        """Show the outcome of a question that is closed. Never raises."""
         if self._outlet is not None:
             await self._outlet.settle(question, settlement)
 
     async def tell(self, place: Place, user: Identity, text: str) -> None:
-        """Say a short thing to one person, privately where the platform can. Never raises."""
+        """Send a short text to one user, privately if the platform can do so. Never raises."""
         if self._outlet is not None:
             await self._outlet.tell(place, user, text)
 
     async def history(self, place: Place, after: datetime | str, limit: int) -> list[PastMessage]:
-        """Return the newest messages of a place after a moment, oldest first."""
+        """Return the newest messages of a place after a given time, oldest first."""
         if self._outlet is None:
             raise DeliveryError(NOT_OPEN)
         return await self._outlet.history(place, after, limit)
 
 
 class _Undeliverable:
-    """A reply in a platform that cannot be reached."""
+    """A reply on a platform that cannot be reached."""
 
     def update(self, text: str) -> None:
         """Show nothing."""

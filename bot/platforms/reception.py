@@ -1,4 +1,4 @@
-"""What every platform's hearing shares: once each, in order, and nobody told the same twice."""
+"""Shared inbound handling: de-duplication, ordering per key, rate-limited refusals."""
 
 import asyncio
 import time
@@ -12,9 +12,9 @@ from bot.tasks import Tasks
 
 Result = TypeVar("Result")
 
-#: How long nobody is told again that they may not.
+#: Interval between two refusals to the same user in the same channel, in seconds.
 TELL_AGAIN_SECONDS = 3_600.0
-#: How many things are remembered; the oldest are forgotten first.
+#: Most keys in the cache; the oldest are evicted first.
 REMEMBERED = 10_000
 
 TROUBLE = "Something went wrong on our side; the log has the details. Please try again."
@@ -27,10 +27,10 @@ NOT_YOU = "You cannot use this bot here. Ask the people who run it if you think 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why somebody gets no answer.
+    """The reason for which a user gets no answer.
 
     Attributes:
-        silent: The bot is not for this place at all: messages there are passed over.
+        silent: The bot is not admitted to this place: ignore its messages.
     """
 
     text: str
@@ -38,10 +38,10 @@ class Refusal:
 
 
 class Attendance:
-    """Remembers what came already, and knows what is still being seen to.
+    """De-duplicates events and tracks the tasks that handle them.
 
     Args:
-        monotonic: A clock in seconds that never goes back.
+        monotonic: A monotonic clock in seconds.
     """
 
     def __init__(self, *, monotonic: Callable[[], float] = time.monotonic) -> None:
@@ -50,11 +50,11 @@ class Attendance:
         self._under_way: set[asyncio.Task[object]] = set()
 
     def first(self, key: Hashable, *, again_after: float = float("inf")) -> bool:
-        """Say whether something happens for the first time, or for the first time in so long.
+        """Return True, and record the time, if an event is new or its last record has expired.
 
         Args:
-            key: What happens.
-            again_after: Seconds after which it counts as new.
+            key: The key of the event.
+            again_after: Seconds after which a record expires.
         """
         now = self._now()
         last = self._last.get(key)
@@ -67,16 +67,16 @@ class Attendance:
         return True
 
     def forget(self, key: Hashable) -> None:
-        """Let something count as new when it happens again."""
+        """Remove an event from the cache, so that it counts as new again."""
         self._last.pop(key, None)
 
     def may_tell(self, account: str, channel: str) -> bool:
-        """Say whether a refusal is worth a sentence: once an hour per person and channel."""
+        """Return True if a refusal may be sent: once an hour per user and channel."""
         return self.first(("refused", account, channel), again_after=TELL_AGAIN_SECONDS)
 
     @contextmanager
     def attending(self) -> Iterator[None]:
-        """Let `settle` wait for the task that is in this block."""
+        """Let `settle` wait for the task that executes this block."""
         task = asyncio.current_task()
         assert task is not None, "Only tasks attend to somebody."
         self._under_way.add(task)
@@ -86,17 +86,17 @@ class Attendance:
             self._under_way.discard(task)
 
     async def settle(self, seconds: float) -> None:
-        """Wait until nothing is being seen to any more, at most so long."""
+        """Wait until the tracked tasks have finished, at most `seconds`."""
         if pending := set(self._under_way):
             await asyncio.wait(pending, timeout=seconds)
 
 
 class Lines:
-    """Lets things be done one after the other where their order counts.
+    """Runs work with the same key one after the other, in order of arrival.
 
     Args:
-        tasks: Owns what is done.
-        attendance: Is told of it.
+        tasks: Owns the tasks.
+        attendance: Tracks the tasks.
     """
 
     def __init__(self, tasks: Tasks, attendance: Attendance) -> None:
@@ -107,7 +107,7 @@ class Lines:
     def start(
         self, key: Hashable, work: Coroutine[Any, Any, Result], *, name: str
     ) -> asyncio.Task[Result]:
-        """Start something once all that came before it under the same key is done."""
+        """Start work as soon as all earlier work with the same key has finished."""
 
         async def queued(before: asyncio.Task[Any] | None) -> Result:
             with self._attendance.attending():
@@ -116,7 +116,7 @@ class Lines:
                 return await work
 
         def done(ended: asyncio.Task[Result]) -> None:
-            work.close()  # in case it never began
+            work.close()  # if the task was cancelled before the work began
             if self._newest.get(key) is ended:
                 del self._newest[key]
 

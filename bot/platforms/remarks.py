@@ -1,14 +1,14 @@
-"""What a look at a platform finds: one line about one thing."""
+"""Defines the findings of a checkup, one line each."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class Remark:
-    """One line about one thing.
+    """One finding of a checkup.
 
     Attributes:
-        good: `None` where nothing is wrong and nothing is there.
+        good: Whether the check passed; `None` if the checked part is absent and not required.
     """
 
     good: bool | None
@@ -16,16 +16,17 @@ class Remark:
 
 
 def reason_of(error: BaseException) -> str:
-    """Return why something failed, for admins, where the error itself is worded for others.
+    """Return the technical reason of a failure, for admins, since error texts are for users.
 
     Returns:
-        What was noted at the error, or what the system said; else its text without the advice.
+        The notes of the error, or the text of the system error behind it; else the text of the
+        error without the advice.
     """
     if notes := getattr(error, "__notes__", ()):
         return "; ".join(notes)
     cause = error.__cause__ or error.__context__
     while cause is not None:
-        # Some are only named, since users read them too.
+        # The text of some errors is a bare name, since users read it too.
         if isinstance(cause, OSError) and " " in str(cause):
             return str(cause)
         cause = cause.__cause__ or cause.__context__

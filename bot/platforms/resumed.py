@@ -1,4 +1,4 @@
-"""The length of a reply that an earlier process began: drafts never make it shorter."""
+"""Keeps drafts from shortening a reply that an earlier process began."""
 
 import logging
 import sys
@@ -10,13 +10,13 @@ log = logging.getLogger(__name__)
 
 
 class ShownBefore:
-    """Compares drafts with what the message of a resumed reply shows.
+    """Compares drafts with the visible text of a resumed reply.
 
-    A resumed step begins its text anew. Until that is as long as what users have read already, its
-    drafts would take words away from them.
+    A resumed step begins its text anew. Until that text is as long as the visible text, a draft
+    would remove words that users have read already.
 
     Args:
-        read: Returns the text of the message; `None` for a reply that is new.
+        read: Returns the text of the message; `None` for a new reply.
     """
 
     def __init__(self, read: Callable[[], Awaitable[str]] | None) -> None:
@@ -24,7 +24,7 @@ class ShownBefore:
         self._length = 0
 
     async def is_longer_than(self, draft: str) -> bool:
-        """Return whether a draft would shorten the message, as far as it can be read."""
+        """Return True if a draft would shorten the message, or if the message cannot be read."""
         if self._read is not None:
             read, self._read = self._read, None
             try:

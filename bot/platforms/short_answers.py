@@ -1,9 +1,9 @@
-"""What counts as an answer in a word: the same on every platform (pure)."""
+"""Recognises one-word answers, the same on every platform (pure)."""
 
 import re
 from typing import NamedTuple
 
-#: What people write for each choice, in lower case.
+#: The accepted words for each choice, in lower case.
 WORDS = {
     "yes": frozenset({"yes", "y", "ok", "confirm", "approve", "allow"}),
     "all": frozenset({"all", "always"}),
@@ -14,11 +14,11 @@ _ANSWER = re.compile(rf"(?P<word>{'|'.join(_CHOICES)})(?: (?P<ending>[0-9a-f]{{4
 
 
 class ShortAnswer(NamedTuple):
-    """A yes, a yes to all that a run may ask, or a no.
+    """A yes, a yes to all questions of a run, or a no.
 
     Attributes:
         choice: A key of `WORDS`.
-        ending: With what the id of the question ends that is meant; empty for the only one.
+        ending: The last characters of the question's id; empty if only one question is open.
     """
 
     choice: str
@@ -26,6 +26,6 @@ class ShortAnswer(NamedTuple):
 
 
 def short_answer(text: str) -> ShortAnswer | None:
-    """Return the answer that a message is and nothing else; `None` for any other message."""
+    """Return the answer in a message that contains nothing else; `None` for any other message."""
     match = _ANSWER.fullmatch(text.strip().lower())
     return match and ShortAnswer(_CHOICES[match["word"]], match["ending"] or "")

@@ -1,11 +1,11 @@
-"""Long Markdown in several messages, the code fences whole in each (pure)."""
+"""Splits long Markdown into messages with complete code fences in each (pure)."""
 
 import re
 import unicodedata
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-#: Ends the last part when `max_parts` did not suffice.
+#: The end of the last part if `max_parts` does not suffice.
 CUT = "\n[… cut here]"
 
 _FENCE = re.compile(
@@ -29,20 +29,22 @@ def split(
     max_parts: int | None = None,
     length: Callable[[str], int] = len,
 ) -> list[str]:
-    """Return `text` in parts of at most `limit`; none is blank, and a blank text has none.
+    """Return `text` in parts of at most `limit`. No part is blank; a blank text has no parts.
 
-    A cut goes between paragraphs, lines, sentences or words, the first of these that leaves the
-    part at least half full; in code between lines; else anywhere but inside a character. A fence
-    that is cut is closed in the one part and opened again, with its info string, in the next; one
-    that the text leaves open is closed. But for these lines the parts hold the whole text, less
-    the white space at cuts and at both ends; inside a fence a cut takes the line end only.
+    A cut goes between paragraphs, lines, sentences or words: the first of these that leaves the
+    part at least half full. In code a cut goes between lines. Otherwise a cut goes anywhere but
+    inside a character. A fence that is cut is closed in its part and opened again in the next part,
+    with its info string. A fence that the text leaves open is closed. Apart from these lines the
+    parts contain the whole text, without the white space at cuts and at both ends. Inside a fence a
+    cut removes the line end only.
 
     Args:
-        text: Markdown, already made harmless for its platform.
-        limit: The most that a part may measure. Below 12 there is no room for fences, and one
-            whose marker and indentation take more than a quarter of it counts as text.
-        max_parts: The most parts; the last then ends with `CUT` and the rest is left off.
-        length: Measures a text: the sum of its characters, each at least 1, ASCII ones exactly.
+        text: Markdown, already escaped for its platform.
+        limit: The most that a part may measure. Fences do not fit into a limit below 12. A fence
+            whose marker and indentation exceed a quarter of the limit counts as text.
+        max_parts: The most parts. The last part then ends with `CUT`; the rest is dropped.
+        length: Measures a text as the sum of its characters: exactly 1 for an ASCII character, at
+            least 1 for any other.
 
     Raises:
         ValueError: `limit` is below 1, or below 64 with `max_parts`.
@@ -67,8 +69,8 @@ class _Fence:
     """An open code fence.
 
     Attributes:
-        prefix: What stands before it on each of its lines: indentation and quote signs.
-        info: Empty when it is too long to be said again.
+        prefix: The indentation and quote signs before the fence on each of its lines.
+        info: The info string; empty if it is too long to be repeated.
     """
 
     prefix: str
@@ -93,7 +95,7 @@ class _Fence:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """One part, where the next begins, and the fence that is open there."""
+    """One part, the start of the next part, and the fence that is open at that position."""
 
     text: str
     next: int
@@ -102,10 +104,10 @@ class _Part:
 
 @dataclass(frozen=True, slots=True)
 class _Window:
-    """What could go into one part: from `start`, inside `fence`, as far as `end` and `room`.
+    """The candidate text of one part: from `start`, inside `fence`, up to `end` and `room`.
 
     Attributes:
-        ends: Where its whole lines end, each with the fence that is open there.
+        ends: The ends of the complete lines, each with the fence that is open at that position.
         last_fence: The fence that is open in `last_line`.
     """
 
@@ -122,7 +124,7 @@ class _Window:
 
     @property
     def last_line(self) -> int:
-        """Where the line begins that does not end in the window."""
+        """The start of the line that does not end in the window."""
         return self.ends[-1][0] + 1 if self.ends else self.start
 
     @property
@@ -161,7 +163,7 @@ class _Splitter:
         return _Window(start, stop, room, fence, ends, _left(inner, self.text[at:stop]))
 
     def _choose(self, window: _Window) -> tuple[int, _Fence | None]:
-        """Return the best place to cut that fits, and the fence that is open there."""
+        """Return the best position of a cut that fits, and the fence that is open there."""
         end, fence = window.start, window.fence
         for end in self._cuts(window):
             fence = self._fence_at(window, end)
@@ -171,7 +173,7 @@ class _Splitter:
         return end, fence
 
     def _cuts(self, window: _Window) -> Iterator[int]:
-        """Offer places to cut, best first."""
+        """Yield positions of cuts, best first."""
         if window.end == len(self.text):
             yield window.end
         outside = window.outside
@@ -187,8 +189,8 @@ class _Splitter:
     def _words(self, window: _Window) -> list[int]:
         """Return the ends of the last sentence and the last word of the line that is too long.
 
-        The start of inline code comes before a cut through it. None, when the line so far would
-        open a fence.
+        The start of inline code precedes a cut through it. The list omits cuts after which the line
+        so far would open a fence.
         """
         start, stop = window.last_line, window.end + 1
         low = max(start, window.half) + 1
@@ -199,7 +201,7 @@ class _Splitter:
         return [end for end in found if self._after(None, self.text[start:end]) is None]
 
     def _before_span(self, start: int, end: int) -> int:
-        """Return the start of the inline code that a cut would go through; else the cut."""
+        """Return the start of the inline code that a cut would divide; else the cut itself."""
         inside = self.text.count("`", start, end) % 2 == 1
         return max(self.text.rfind("`", start, end), start + 1) if inside else end
 
@@ -213,12 +215,12 @@ class _Splitter:
         ):
             if fence is None:
                 return
-            # Not right after the line that opens it: the fence would be empty.
+            # A cut right after the opening line would leave an empty fence.
             if before is not None and window.start < end <= stop:
                 yield end
 
     def _anywhere(self, window: _Window) -> Iterator[int]:
-        """Offer cuts inside a line; the last is the one to take if all else fails."""
+        """Yield cuts inside a line; the last cut is the fallback if no cut fits."""
         ends = [window.end]
         if window.last_fence:
             tail = self.length(window.last_fence.closing)
@@ -228,7 +230,7 @@ class _Splitter:
             yield self._between_characters(window.start, max(end, window.start + 1))
 
     def _between_characters(self, start: int, end: int) -> int:
-        """Return the last place up to `end` that is inside no character and no entity."""
+        """Return the last position up to `end` outside of characters and entities."""
         entity = self.text.rfind("&", max(end - 4, start + 1), end)
         match = _ENTITY.match(self.text, entity) if entity >= 0 else None
         if match and match.end() > end:
@@ -244,7 +246,7 @@ class _Splitter:
         return end
 
     def _reach(self, start: int, room: int) -> int:
-        """Return how far a text from `start` fits into `room`."""
+        """Return the end of the longest text from `start` that fits into `room`."""
         low, high = start, min(start + room, len(self.text))
         if self.length(self.text[start:high]) <= room:
             return high
@@ -255,7 +257,7 @@ class _Splitter:
         return low
 
     def _fence_at(self, window: _Window, end: int) -> _Fence | None:
-        """Return the fence that is open at `end`, as a reader of this part alone sees it."""
+        """Return the fence that is open at `end` in the text of this part alone."""
         fence = window.fence
         for line in self.text[window.start : end].split("\n"):
             fence = self._after(fence, line)
@@ -277,7 +279,7 @@ class _Splitter:
 
 
 def _left(fence: _Fence | None, line: str) -> _Fence | None:
-    """Return the fence that a line is still in: one in a quotation ends with the quotation."""
+    """Return the fence around a line; a fence in a quotation ends with the quotation."""
     quoted = fence is not None and ">" in fence.prefix
     return None if quoted and line.strip() and not line.lstrip().startswith(">") else fence
 

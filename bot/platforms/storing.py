@@ -1,4 +1,4 @@
-"""Hands on what was said while the database is out of reach: again and again, for minutes."""
+"""Retries the storing of received messages for minutes while the database is unreachable."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -6,8 +6,8 @@ from typing import TypeVar
 
 from bot.errors import DatabaseUnreachableError
 
-#: How long to wait before each further attempt, in seconds: five minutes in all. None is so long
-#: that what was said would be taken late once the database is back.
+#: Backoff before each further attempt, in seconds: five minutes in all. Each pause is short, so
+#: that a message is stored soon after the database is back.
 PAUSES = (1.0, 2.0, 5.0, 10.0, 15.0, *(20.0,) * 14)
 
 AGAIN = "I try again by myself for a few minutes, so do not send it twice."
@@ -22,15 +22,15 @@ async def until_stored(
     *,
     pauses: tuple[float, ...] = PAUSES,
 ) -> Result:
-    """Hand something on; while the database is out of reach, again after each pause.
+    """Return the result of `hand_on`, with a retry after each pause while the database is down.
 
     Args:
-        hand_on: Does it.
+        hand_on: Stores the message.
         waits: Called before each pause with its number, from 0 on, and the reason.
-        pauses: In seconds.
+        pauses: The pauses, in seconds.
 
     Raises:
-        DatabaseUnreachableError: It was out of reach after the last pause as well.
+        DatabaseUnreachableError: The database was still unreachable after the last pause.
     """
     for number, pause in enumerate(pauses):
         try:

@@ -1,13 +1,13 @@
-"""What is said in the same words on every platform with buttons and messages (pure)."""
+"""Shared texts of the platforms with buttons and messages (pure)."""
 
 from collections.abc import Sequence
 
 from bot.values import StepState
 
-#: What a person can pick from in one question, and how long the label of a choice is.
+#: Most choices in one question, and most characters in the label of a choice.
 MOST_TO_PICK, LONGEST_LABEL = 6, 70
 
-#: Says that something is kept, without saying what.
+#: Notice about an undeliverable announcement that is stored; does not reveal its content.
 KEPT = (
     "I have something for you that I cannot deliver: neither its thread nor your direct messages "
     "take it. `/subagents list` shows it."
@@ -18,19 +18,19 @@ _MARKS = {"yes": "✅", "all": "✅", "no": "❌"}
 
 
 def stop_watch(seconds: float) -> str:
-    """Return a length of time as a stop watch shows it: `0:42`, `1:02:03`."""
+    """Return a duration as a stop watch shows it: `0:42`, `1:02:03`."""
     minutes, rest = divmod(int(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
 def nested(steps: Sequence[tuple[str, StepState]], *, earlier: int, most: int = 7) -> list[str]:
-    """Return the tool calls of a run, a line each, as they hang below it.
+    """Return the tool calls of a run as the lines of a tree below the run.
 
     Args:
-        steps: (tool, state) of the newest, oldest first; harmless where they are shown.
-        earlier: How many came before them.
-        most: The most lines; the newest calls are kept.
+        steps: (tool, state) of the newest calls, oldest first; already escaped.
+        earlier: The number of calls before them.
+        most: The most lines; the newest calls are shown.
     """
     noted = most > 1 and (earlier > 0 or len(steps) > most)
     room = most - noted
@@ -42,18 +42,18 @@ def nested(steps: Sequence[tuple[str, StepState]], *, earlier: int, most: int = 
 
 
 def one_of(words: Sequence[str]) -> str:
-    """Return words of which one is meant: `yes, all or no`."""
+    """Return alternatives joined with "or": `yes, all or no`."""
     *before, last = words or [""]
     return f"{', '.join(before)} or {last}" if before else last
 
 
 def decision(who: str, label: str, key: str = "") -> str:
-    """Return how a question was settled.
+    """Return a line about the answer to a question.
 
     Args:
-        who: Who answered, as the platform names people.
-        label: What they picked or said.
-        key: Of the choice that they picked; empty when they said it.
+        who: The user who answered, as the platform names users.
+        label: The label of the choice, or the answer in short.
+        key: The key of the choice; empty if the answer was a message.
     """
     word = label.lower()
     if word in {"yes", "no"}:
