@@ -1,4 +1,4 @@
-"""The features of Slack that a workspace refused: not tried again for a while."""
+"""Remembers Slack features that a workspace does not support."""
 
 import logging
 import time
@@ -10,13 +10,13 @@ from bot.values import Place
 
 log = logging.getLogger(__name__)
 
-#: After this time a feature that was refused is tried again: an app may be given it meanwhile, and
-#: a refusal may have been a fault of the moment.
+#: Time after which a refused feature is tried again, in seconds: the app may have been granted the
+#: feature meanwhile, and the refusal may have been temporary.
 TRY_AGAIN_SECONDS = 600.0
 
 
 class Ability(StrEnum):
-    """Something that Slack gives to some apps, in some workspaces."""
+    """A feature that Slack grants to some apps in some workspaces."""
 
     STREAM = "answers that stream"
     STATUS = "the line that says that the bot is thinking"
@@ -24,10 +24,10 @@ class Ability(StrEnum):
 
 
 class Abilities:
-    """Remembers which features were refused where.
+    """Remembers refused features by workspace and kind of channel.
 
     Args:
-        now: A clock in seconds that never goes back.
+        now: A monotonic clock in seconds.
     """
 
     def __init__(self, *, now: Callable[[], float] = time.monotonic) -> None:
@@ -35,12 +35,15 @@ class Abilities:
         self._refused: dict[tuple[Ability, str, str], float] = {}
 
     def has(self, ability: Ability, place: Place) -> bool:
-        """Return whether a feature may work in places of this kind."""
+        """Return True if a feature may work in places of this kind."""
         refused = self._refused.get(_key(ability, place))
         return refused is None or self._now() - refused >= TRY_AGAIN_SECONDS
 
     def lost(self, ability: Ability, place: Place, error: RefusedError) -> None:
-        """Do not try a feature there for a while, unless it is the place that is gone."""
+        """Record the refusal of a feature.
+
+        Ignores refusals caused by the token, the content or one single place.
+        """
         if error.token_refused or error.code in CONTENT:
             return
         if error.place_gone and error.code not in _OF_THE_KIND:
@@ -50,10 +53,10 @@ class Abilities:
         self._refused[_key(ability, place)] = self._now()
 
 
-#: Said about channels, or direct messages, or groups of people, as such.
+#: Refusals that concern a kind of channel (channels, direct messages, groups), not one channel.
 _OF_THE_KIND = frozenset({"channel_type_not_supported", "method_not_supported_for_channel_type"})
 
 
 def _key(ability: Ability, place: Place) -> tuple[Ability, str, str]:
-    """Return what is remembered under one key: ids of channels begin with their kind."""
+    """Return the key of a refusal; the first letter of a channel's id is the kind of channel."""
     return ability, place.workspace, place.channel[:1]

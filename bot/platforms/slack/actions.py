@@ -1,4 +1,4 @@
-"""Clicks, menus and forms: what is chosen stands in them, and nothing in memory."""
+"""Handles clicks, menus and forms; their state is in the payload, not in memory."""
 
 import asyncio
 import json
@@ -17,19 +17,19 @@ from bot.values import Json
 
 log = logging.getLogger(__name__)
 
-#: What a menu of runs may be for.
+#: The actions that a menu of runs may offer.
 ON_A_RUN = ("stop", "resume", "log", "info", "read", "send", "retry", "dismiss")
-#: What the button for a next page may be for: it carries the whole command.
+#: The commands that the button for a next page may contain.
 _READING = ("/subagents log ", "/subagents list ", "/subagents info ")
 OLD = "This form is from an older version of me. Type `/subagents send` and choose the run again."
 _CHOICE, _QUESTION = re.compile(rf"{blocks.ASK}[a-z0-9]{{1,8}}"), re.compile(r"[\w-]{1,80}")
 CLOSED = "Slack did not open the form. Type `/subagents send {run}` and your message instead."
-#: What a form shows below its field.
+#: Most characters of an error that a form shows below its field.
 LONGEST_ERROR = 2_000
 
 
 async def clicked(desk: Desk, body: Json) -> None:
-    """Do what somebody clicked or chose."""
+    """Handle a click or a choice from a menu."""
     for action in body.get("actions") or ():
         handle = _handler_of(action)
         if handle is None:
@@ -48,9 +48,9 @@ async def clicked(desk: Desk, body: Json) -> None:
 
 
 async def submitted(desk: Desk, body: Json) -> Json:
-    """Take a form that comes back; return what is wrong with it, for Slack to show in it.
+    """Handle a submitted form; return its errors by block, for Slack to show in the form.
 
-    When Slack waits no longer the form is closed, and what is wrong is said like everything else.
+    After Slack's timeout the form is closed, and an error is sent as a message instead.
     """
     view: Json = body.get("view") or {}
     if view.get("callback_id") != blocks.SEND_FORM:
@@ -82,7 +82,7 @@ async def _sent(visit: Visit, run: str, message: str) -> CommandReply | None:
 
 
 async def open_send_form(visit: Visit, body: Json, run: str) -> None:
-    """Open the form for a message to a run; who may send is decided when it comes back."""
+    """Open the form for a message to a run; permission is checked when the form is submitted."""
     remembered = {"run": run, "channel": visit.place.channel, "thread": visit.place.thread}
     form = blocks.send_form(run, remembered=json.dumps(remembered))
     try:
@@ -113,7 +113,7 @@ async def _on_run(visit: Visit, body: Json, action: str, run: str) -> None:
 
 
 async def _carry_out(visit: Visit, body: Json, command: str) -> None:
-    """Carry out a command; what came of it is shown where it was clicked."""
+    """Carry out a command and show its result in the channel or, from the Home tab, in a window."""
     if visit.place.channel:
         await visit.carry_out(command)
         return
@@ -156,7 +156,7 @@ async def _more(visit: Visit, body: Json, action: Json) -> None:
 
 
 async def _choose(visit: Visit, body: Json, action: Json) -> None:
-    """Do with a run what the menu was for: its block says so."""
+    """Apply the action of a menu to the chosen run; the id of the block names the action."""
     command = str(action.get("block_id")).removeprefix("/subagents ")
     run = str((action.get("selected_option") or {}).get("value"))
     if command in ON_A_RUN:
@@ -183,7 +183,7 @@ async def _tell(visit: Visit, reply: CommandReply) -> None:
 
 
 def _question(visit: Visit, body: Json) -> Shown | None:
-    """Return the message of which a button was clicked, as it shows a question."""
+    """Return the question's message with the clicked button; `None` if the payload has none."""
     message: Json = body.get("message") or {}
     if not message.get("ts"):
         return None
@@ -197,7 +197,7 @@ def _question(visit: Visit, body: Json) -> Shown | None:
 
 
 def _handler_of(action: Json) -> "_Clicked | None":
-    """Return what handles a click; `None` for one that no message of ours could have led to."""
+    """Return the handler of a click; `None` if no message of ours has such a button."""
     action_id = str(action.get("action_id"))
     if not action_id.startswith(blocks.ASK):
         return _HANDLERS.get(action_id)

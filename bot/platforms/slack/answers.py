@@ -1,4 +1,4 @@
-"""Answers that only the one who asked gets to see, on whichever way Slack takes them."""
+"""Sends private answers to the user who asked, over the first method that Slack accepts."""
 
 import logging
 from dataclasses import dataclass, replace
@@ -18,21 +18,23 @@ from bot.values import Json, Place
 
 log = logging.getLogger(__name__)
 
-#: How often Slack lets an answer follow one click or command; longer ones go out in private.
+#: Most messages that follow one click or command. Slack limits the uses of a `response_url`;
+#: longer answers are sent as direct messages.
 MOST_FOLLOWING = 4
 IN_PRIVATE = "That is long: I sent it to you in a direct message."
-#: For notifications of a message that is nothing but buttons.
+#: The notification of a message that contains only buttons.
 GOES_ON = "There is more to this."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asker:
-    """Whom an answer is for, and where they asked.
+    """The recipient of an answer, and the place of their request.
 
     Attributes:
-        place: Where; without a channel in the Home tab.
-        account: Who.
-        response_url: Where Slack takes answers to what they did for half an hour; empty for none.
+        place: The place; without a channel for the Home tab.
+        account: The account of the user.
+        response_url: The address at which Slack accepts answers to the interaction for half an
+            hour; empty for none.
     """
 
     place: Place
@@ -41,11 +43,11 @@ class Asker:
 
 
 class Answers:
-    """Answers people in private.
+    """Answers users in private.
 
     Args:
         sender: Sends messages.
-        session: For answers to clicks and commands; without one these are messages as well.
+        session: For answers over a `response_url`; without a session these answers are messages.
     """
 
     def __init__(self, sender: Sender, session: aiohttp.ClientSession | None = None) -> None:
@@ -53,20 +55,20 @@ class Answers:
         self._session = session
 
     async def give(self, asker: Asker, reply: CommandReply) -> None:
-        """Give the answer of a command, with the button for its next page."""
+        """Send the answer of a command, with the button for its next page."""
         await self.say(asker, reply.text, below=blocks.more_button(reply))
 
     async def say(self, asker: Asker, text: str, *, below: tuple[Json, ...] = ()) -> None:
-        """Say something to the one who asked, and to nobody else; when it is lost the log has it.
+        """Send a text only to the user who asked. Logs an answer that cannot be delivered.
 
         Args:
-            asker: Whom.
+            asker: The recipient.
             text: Markdown, not yet cleaned.
-            below: Blocks that stand below it.
+            below: Blocks below the text.
         """
         paper = paper_of(await made_harmless(text), name="answer.md")
         try:
-            # In a thread such an answer would stand where nobody looks.
+            # A user who asked in a thread would overlook such an answer.
             follows = bool(asker.response_url and self._session and not asker.place.thread)
             if not (follows and await self._follow(asker, paper, below)):
                 await self._say_there(asker, paper, below)
@@ -74,17 +76,17 @@ class Answers:
             log.warning("An answer in %s is lost: %s", asker.place.channel or "Home", error)
 
     async def _follow(self, asker: Asker, paper: Paper, below: tuple[Json, ...]) -> bool:
-        """Answer what somebody did; return whether Slack still takes that."""
+        """Answer over the `response_url`; return True if Slack accepted the answer."""
         if len(paper.parts) > MOST_FOLLOWING:
             return await self._say_in_private(asker, paper, below)
         for part, under in _with_below(paper, below):
-            # What follows a part that was shown is lost rather than said in another place.
+            # Once a part is shown, later parts that fail are dropped: they belong nowhere else.
             if not await self._respond(asker, part, under) and part is paper.parts[0]:
                 return False
         return True
 
     async def _say_in_private(self, asker: Asker, paper: Paper, below: tuple[Json, ...]) -> bool:
-        """Say what is too long to follow; return whether they can be reached like that."""
+        """Send a long answer as a direct message; return False if Slack refuses it."""
         try:
             await self._say_directly(asker, paper, below)
         except RefusedError as error:
@@ -112,7 +114,7 @@ class Answers:
         return answer.status_code == 200
 
     async def _say_there(self, asker: Asker, paper: Paper, below: tuple[Json, ...]) -> None:
-        """Say it in the place, so that nobody else sees it, or else directly."""
+        """Send an ephemeral message to the place, or else a direct message."""
         if not asker.place.channel or asker.place.channel.startswith("D"):
             await self._say_directly(asker, paper, below)
             return
@@ -145,7 +147,7 @@ class Answers:
 
 
 def _with_below(paper: Paper, below: tuple[Json, ...]) -> list[tuple[str, tuple[Json, ...]]]:
-    """Return the parts, the last one with what stands below it."""
+    """Return the parts, the last with the blocks below it."""
     *before, last = paper.parts
     return [*((part, ()) for part in before), (last, below)]
 

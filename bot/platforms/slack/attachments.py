@@ -1,4 +1,4 @@
-"""Files that people attach on Slack: read with the bot's token, from Slack alone."""
+"""Reads files attached on Slack, with the bot's token and from Slack's hosts only."""
 
 from collections.abc import Iterable
 
@@ -16,15 +16,15 @@ HOSTS = frozenset({"files.slack.com"})
 NO_SCOPE = (
     "Send what matters as text, or ask the people who run me to give me the scope files:read."
 )
-#: A file of which Slack tells nothing but its id until it is asked.
+#: The access state of a file in a payload that contains only its id: `files.info` has the rest.
 _ASK = "check_file_info"
 
 
 def store(api_url: str) -> Store:
-    """Return where Slack keeps files.
+    """Return Slack's file storage.
 
     Args:
-        api_url: Where its Web API is; a stand-in for it may hold files too.
+        api_url: The address of the Web API; a stand-in for the API may serve files too.
     """
     stand_in = "" if api_url == API_URL else api_url
     return Store(name="Slack", hosts=HOSTS, stand_in=stand_in, refused=NO_SCOPE)
@@ -34,9 +34,9 @@ class Attachments:
     """Reads the files of messages.
 
     Args:
-        clients: Know the tokens.
-        sender: Asks Slack.
-        api_url: Where the Web API is.
+        clients: Provide the tokens.
+        sender: Makes requests to Slack.
+        api_url: The address of the Web API.
     """
 
     def __init__(self, clients: Clients, sender: Sender, api_url: str) -> None:
@@ -45,11 +45,11 @@ class Attachments:
         self._store = store(api_url)
 
     def of(self, files: Iterable[Json], workspace: str) -> tuple[Attached, ...]:
-        """Return the files that came with a message; none of them is fetched yet.
+        """Return the files of a message without fetching them.
 
         Args:
-            files: What Slack tells of them.
-            workspace: Where the bot is.
+            files: The file objects of Slack's payload.
+            workspace: The workspace of the bot.
         """
         return tuple(self._of(file, workspace) for file in files)
 

@@ -1,4 +1,4 @@
-"""What the bot says on Slack, in blocks: cards, announcements, questions, forms, Home (pure)."""
+"""Builds Slack blocks: cards, announcements, questions, forms, Home (pure)."""
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
@@ -18,24 +18,24 @@ from bot.platforms.wording import MOST_TO_PICK
 from bot.values import Json, short
 
 STOP, LOG, SEND, RESUME = "run:stop", "run:log", "run:send", "run:resume"
-#: What the buttons of a question begin with; the key of the choice follows.
+#: Prefix of the action ids of a question's buttons; the key of the choice follows.
 ASK = "ask:"
 MORE, CHOICE = "more", "run:choice"
 #: The form for a message to a run, its block and its field.
 SEND_FORM, SEND_BLOCK, SEND_FIELD = "run:send", "message", "text"
 
-#: How many buttons stand side by side.
+#: Most buttons in one row.
 MOST_IN_ROW = 5
-#: What a form takes, and a menu.
+#: Most characters in a form's field, and most options in a menu.
 LONGEST_MESSAGE, MOST_CHOICES = 3_000, 100
-#: How many runs of each kind a Home tab shows: it takes 100 blocks.
+#: Most runs of each kind in a Home tab, which is limited to 100 blocks.
 MOST_AT_HOME = 15
-#: How many paragraphs a window shows: it takes 100 blocks.
+#: Most paragraphs in a window, which is limited to 100 blocks.
 MOST_IN_WINDOW = 90
-#: What a view takes is 250,000 bytes as JSON, in which an emoji may be a hundred.
+#: Most bytes of a view as JSON. Slack's limit is 250,000; one emoji may take a hundred bytes.
 MOST_IN_VIEW = 200_000
 
-#: How Slack shows a choice; everything else is plain.
+#: Slack's button style for each weight; empty for the default style.
 _STYLES = {Weight.GOOD: "primary", Weight.BAD: "danger", Weight.PLAIN: ""}
 
 
@@ -43,17 +43,17 @@ _STYLES = {Weight.GOOD: "primary", Weight.BAD: "danger", Weight.PLAIN: ""}
 
 
 def section(mrkdwn: str) -> Json:
-    """Return a paragraph in Slack's older dialect, harmless already, at most 3,000 characters."""
+    """Return a paragraph of `mrkdwn`, already escaped, at most 3,000 characters."""
     return {"type": "section", "text": {"type": "mrkdwn", "text": mrkdwn}}
 
 
 def quiet(mrkdwn: str) -> Json:
-    """Return a small grey line, harmless already."""
+    """Return a small grey line of `mrkdwn`, already escaped."""
     return {"type": "context", "elements": [{"type": "mrkdwn", "text": mrkdwn}]}
 
 
 def plain(text: str) -> Json:
-    """Return a text without any formatting, harmless already."""
+    """Return a text object without formatting; the text is already escaped."""
     return {"type": "plain_text", "text": text, "emoji": False}
 
 
@@ -80,12 +80,12 @@ def _button(label: str, action: str, value: str, *, owner: str = "", style: str 
 
 
 def said(*, head: str, markdown: str, tail: str) -> tuple[Json, ...]:
-    """Return a message with our own words around a text; all of it harmless already.
+    """Return a message with a head above and a tail below a text, all already escaped.
 
     Args:
-        head: Above it, in mrkdwn; empty for none.
+        head: The text above, in mrkdwn; empty for none.
         markdown: The text.
-        tail: Below it, in mrkdwn; empty for none.
+        tail: The text below, in mrkdwn; empty for none.
     """
     return (
         *([section(head)] if head else []),
@@ -95,7 +95,7 @@ def said(*, head: str, markdown: str, tail: str) -> tuple[Json, ...]:
 
 
 def resume_button(announcement: Announcement) -> tuple[Json, ...]:
-    """Return the button that resumes the announced run, which its owner alone sees."""
+    """Return the button that resumes the announced run, visible only to its owner."""
     if not announcement.resumable:
         return ()
     owner = announcement.owner.account
@@ -104,11 +104,11 @@ def resume_button(announcement: Announcement) -> tuple[Json, ...]:
 
 
 def card_blocks(card: RunCard, text: str) -> tuple[Json, ...]:
-    """Return a run card, whose buttons its owner alone sees.
+    """Return a run card with buttons that are visible only to its owner.
 
     Args:
         card: The state of the run.
-        text: What the card says.
+        text: The text of the card.
     """
     return (section(text), _run_buttons(card, owner=card.owner.account))
 
@@ -135,12 +135,12 @@ def _sure() -> Json:
 
 
 def question_blocks(confirmation: Confirmation, *, mrkdwn: str, tail: str) -> tuple[Json, ...]:
-    """Return a question with its buttons, which the one who is asked alone sees.
+    """Return a question with buttons that are visible only to its owner.
 
     Args:
         confirmation: The question.
-        mrkdwn: Its text, harmless already, at most 3,000 characters.
-        tail: How and until when it can be answered.
+        mrkdwn: The text of the question, already escaped, at most 3,000 characters.
+        tail: The line about the form and the deadline of an answer.
     """
     buttons = [_choice_button(confirmation, each) for each in confirmation.choices[:MOST_TO_PICK]]
     rows = [buttons[at : at + MOST_IN_ROW] for at in range(0, len(buttons), MOST_IN_ROW)]
@@ -159,11 +159,11 @@ def _choice_button(confirmation: Confirmation, choice: Choice) -> Json:
 
 
 def answered_blocks(mrkdwn: str, outcome: str) -> tuple[Json, ...]:
-    """Return a question that has been answered: without buttons.
+    """Return an answered question, without buttons.
 
     Args:
         mrkdwn: The question as its message showed it.
-        outcome: What became of it, not yet harmless.
+        outcome: The outcome of the question, not yet escaped.
     """
     return (section(mrkdwn), quiet(texts.inline(outcome, 250) or "Answered."))
 
@@ -172,18 +172,18 @@ def answered_blocks(mrkdwn: str, outcome: str) -> tuple[Json, ...]:
 
 
 def more_button(reply: CommandReply) -> tuple[Json, ...]:
-    """Return the button for the next page of an answer; nothing when there is none."""
+    """Return the button for the next page of an answer; empty on the last page."""
     if not reply.more:
         return ()
     return ({"type": "actions", "elements": [_button("More", MORE, reply.more[:2_000])]},)
 
 
 def run_menu(choices: Sequence[tuple[str, str]], command: str) -> tuple[Json, ...]:
-    """Return a menu of somebody's runs; nothing when there are none.
+    """Return a menu of a user's runs; empty without runs.
 
     Args:
-        choices: (id, label) of each.
-        command: What to do with the one that is chosen, such as `/subagents stop`: the block's id.
+        choices: (id, label) of each run.
+        command: The command for the chosen run, such as `/subagents stop`; used as the block's id.
     """
     options = [
         {"text": plain(_choice(run_id, label)), "value": run_id[:150]}
@@ -201,7 +201,7 @@ def run_menu(choices: Sequence[tuple[str, str]], command: str) -> tuple[Json, ..
 
 
 def _choice(run_id: str, label: str) -> str:
-    """Return what a menu calls a run: its id last, since labels may be the same."""
+    """Return the option text of a run, with the id at the end since labels need not be unique."""
     number = f" · {short(run_id)}"
     return texts.inline(label, texts.MOST_ON_BUTTON - len(number)) + number
 
@@ -210,8 +210,8 @@ def send_form(run_id: str, *, remembered: str = "") -> Json:
     """Return the form for a message to a run.
 
     Args:
-        run_id: Which.
-        remembered: What the app wants to know when it comes back, at most 3,000 characters.
+        run_id: The id of the run.
+        remembered: Metadata that the submitted form returns, at most 3,000 characters.
     """
     return {
         "type": "modal",
@@ -237,7 +237,7 @@ def send_form(run_id: str, *, remembered: str = "") -> Json:
 
 
 def reading(reply: CommandReply) -> Json:
-    """Return a window that shows the answer of a command."""
+    """Return a window with the answer of a command."""
     more = f"\n\nMore: `{reply.more}`" if reply.more else ""
     return {
         "type": "modal",
@@ -251,12 +251,12 @@ def reading(reply: CommandReply) -> Json:
 
 
 def home(overview: Overview) -> Json:
-    """Return the Home tab of a person: their runs, their usage, the agents they may name."""
+    """Return the Home tab of a user: their runs, their usage, the agents they may name."""
     return {"type": "home", "blocks": _fitting(_home_blocks(overview))}
 
 
 def _fitting(blocks: Iterable[Json]) -> list[Json]:
-    """Return the first blocks, as many as a view takes."""
+    """Return as many of the first blocks as a view may contain."""
     left, found = MOST_IN_VIEW, []
     for block in blocks:
         left -= len(json.dumps(block))
@@ -267,7 +267,7 @@ def _fitting(blocks: Iterable[Json]) -> list[Json]:
 
 
 def notice_at_home(text: str) -> Json:
-    """Return a Home tab that says why there is nothing else, not yet harmless."""
+    """Return a Home tab with only a notice, which is not yet escaped."""
     return {"type": "home", "blocks": _sections(text)}
 
 

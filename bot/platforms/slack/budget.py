@@ -1,4 +1,4 @@
-"""How many requests of a kind a workspace is asked for in a minute, and who goes first."""
+"""Limits the rate of requests per workspace and method; urgent requests go first."""
 
 import asyncio
 import time
@@ -8,18 +8,18 @@ from dataclasses import dataclass
 
 from bot.platforms.pacing import Pace
 
-#: In a minute Slack takes about 50 edits, 100 additions to streams, 20 beginnings and as many ends
-#: of streams (its tiers 3, 4 and 2).
+#: Slack accepts per minute about 50 edits, 100 additions to streams, 20 starts and 20 ends of
+#: streams (its tiers 3, 4 and 2).
 EDITS_PER_MINUTE = 42
 GROWTHS_PER_MINUTE = 84
 STREAMS_PER_MINUTE = 14
-#: How many may come at once after a quiet time. With the minute's rate they stay below the limit.
+#: Most requests at once after a quiet time. Together with the rate they stay below Slack's limit.
 BURST = 6
-#: How many of these are kept for what matters.
+#: Part of the burst that is reserved for urgent requests.
 RESERVED = 3
-#: How often somebody who waits looks whether they matter by now.
+#: Interval at which a waiting request checks again if it is urgent or first, in seconds.
 LOOK_SECONDS = 0.5
-#: Nobody waits for less: a clock may not see it.
+#: Shortest wait, in seconds: a clock may not resolve less.
 LEAST_SECONDS = 0.01
 
 
@@ -29,21 +29,21 @@ def _always() -> bool:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Ticket:
-    """Somebody who waits.
+    """A request that waits.
 
     Attributes:
-        urgent: Whether they matter by now: it may change while they wait.
+        urgent: Returns True if the request is urgent now; this may change while it waits.
     """
 
     urgent: Callable[[], bool]
 
 
 class Budget:
-    """Lets requests through at a steady rate: what is urgent first, then in order.
+    """Limits requests to a steady rate (token bucket): urgent requests first, then in order.
 
     Args:
-        per_minute: How many are let through in the long run.
-        now: A clock in seconds that never goes back.
+        per_minute: The rate, in requests per minute.
+        now: A monotonic clock in seconds.
         sleep: Waits.
     """
 
@@ -62,7 +62,7 @@ class Budget:
         self._waiting: list[_Ticket] = []
 
     async def turn(self, *, urgent: Callable[[], bool] = _always) -> None:
-        """Wait until one more may be sent, and count it."""
+        """Wait until one more request may be sent, and count it."""
         ticket = _Ticket(urgent)
         self._waiting.append(ticket)
         try:
@@ -73,13 +73,13 @@ class Budget:
             self._waiting.remove(ticket)
 
     def take_now(self) -> bool:
-        """Count one more if it may be sent at once; return whether it may."""
+        """Count one more request and return True if it may be sent at once; else return False."""
         free = self._seconds_for(_Ticket(_always)) <= 0
         self._left -= free
         return free
 
     def _seconds_for(self, ticket: _Ticket) -> float:
-        """Return how long this one has to wait at least; 0 when it is their turn."""
+        """Return the shortest wait of a request, in seconds; 0 if it may be sent now."""
         now = self._now()
         self._left = min(BURST, self._left + (now - self._counted) * self._per_second)
         self._counted = now
@@ -95,7 +95,7 @@ class Budget:
 
 
 class Budgets:
-    """The budgets of every workspace: everything that edits there takes from the same one.
+    """The budgets of all workspaces; all edits in a workspace share one budget.
 
     Args:
         edits: Edits per minute.
@@ -128,12 +128,12 @@ class Budgets:
 
 
 class Share(Pace):
-    """The pace of one message out of the budget of its workspace.
+    """The pace of one message, within the budget of its workspace.
 
     Args:
-        spacing: How far apart the edits of this message are.
-        budget: Tells from which budget the next one is taken; `None` when it takes none.
-        urgent: Whether what waits now matters.
+        spacing: The interval between the edits of this message.
+        budget: Returns the budget of the next request; `None` if it needs no budget.
+        urgent: Returns True if the waiting request is urgent.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Run cards on Slack: one message for each run, edited as often as its workspace allows."""
+"""Shows run cards on Slack: one message per run, edited within the budget of its workspace."""
 
 from bot.platforms.base import OnBegun, RunCard, not_kept
 from bot.platforms.pacing import Pace, Spacing
@@ -14,8 +14,8 @@ class Card:
     """The message that shows one run.
 
     Args:
-        sender: Takes it.
-        budgets: How many edits a workspace takes.
+        sender: Sends the message.
+        budgets: Limit the edits per workspace.
         card: The run's first state.
         seconds: The least time between two edits.
     """
@@ -29,7 +29,7 @@ class Card:
 
     @property
     def pace(self) -> Pace:
-        """When it may be edited again: at its end before all others."""
+        """The pace of its edits; the final state is urgent."""
         return self._pace
 
     def _budget(self) -> Budget | None:
@@ -37,7 +37,7 @@ class Card:
         return self._budgets.edits(workspace) if self._message.message_id else None
 
     def expect(self, card: RunCard, begun: OnBegun) -> None:
-        """Hear of a state that is going to be drawn."""
+        """Receive a state before it is drawn."""
         self._over = card.status.final
         self._message.begun = begun
 
@@ -45,7 +45,7 @@ class Card:
         """Show a state.
 
         Raises:
-            DeliveryError: Not now; or nowhere, if it is permanent.
+            DeliveryError: The state cannot be shown now; permanent if it can never be shown.
         """
         text = card_text(card)
         shown = (text, card.status.final)

@@ -1,4 +1,4 @@
-"""What `doctor` asks Slack, and what to click where the answer is wrong."""
+"""Checks the Slack configuration for `doctor`; each failed check names its remedy."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
@@ -19,7 +19,7 @@ from bot.values import Json
 PATIENCE_SECONDS = 10.0
 
 _SCOPES_HEADER = "x-oauth-scopes"
-#: Nobody's. Slack refuses it, unless it refuses the client before.
+#: An invalid code. Slack refuses it after it has accepted the client.
 _NO_CODE = "doctor"
 _WRONG_CLIENT = {
     "invalid_client_id": "`slack.client_id` (or SLACK_CLIENT_ID)",
@@ -30,12 +30,12 @@ _WRONG_CLIENT = {
 async def look(
     settings: SlackSettings, *, patience_seconds: float = PATIENCE_SECONDS
 ) -> list[Remark]:
-    """Ask Slack about this bot, for ten seconds at most."""
+    """Return the findings about this bot, after at most `patience_seconds`."""
     found: list[Remark] = []
     try:
         async with asyncio.timeout(patience_seconds), open_session() as session:
             async for remark in _remarks(settings, session):
-                found.append(remark)  # noqa: PERF401 - what was found before a failure counts
+                found.append(remark)  # noqa: PERF401 - findings before a failure count
     except TimeoutError:
         text = f"{settings.api_url} did not answer within {patience_seconds:g} s. {_CHECK}"
         found.append(Remark(good=False, text=text))
@@ -82,7 +82,7 @@ async def _bot(settings: SlackSettings, session: aiohttp.ClientSession) -> Async
 
 
 def _left_out(settings: SlackSettings, me: Json) -> Iterator[Remark]:
-    """Tell of a workspace that has the bot and is not to have it."""
+    """Yield a finding if the bot is installed in a workspace that the settings exclude."""
     here = {str(me.get(name)) for name in ("team_id", "enterprise_id") if me.get(name)}
     if settings.workspaces and not here & set(settings.workspaces):
         yield Remark(
@@ -165,10 +165,10 @@ _BASIC_INFORMATION = "from the page Basic Information of api.slack.com/apps"
 
 
 def _refused(settings: SlackSettings, error: Exception) -> str:
-    """Return Slack's name of a refusal.
+    """Return Slack's code of a refusal.
 
     Raises:
-        PlatformUnreachableError: It is none: Slack cannot be asked now.
+        PlatformUnreachableError: The error is no refusal: Slack is unreachable or out of order.
     """
     problem = problem_of(error)
     if isinstance(problem, RefusedError):

@@ -1,4 +1,4 @@
-"""Clients of Slack's Web API: one for each workspace, and what they try again by themselves."""
+"""Creates the clients of Slack's Web API, one for each workspace, with their retries."""
 
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
@@ -17,12 +17,12 @@ from slack_sdk.http_retry.response import HttpResponse
 from slack_sdk.http_retry.state import RetryState
 from slack_sdk.web.async_client import AsyncWebClient
 
-#: The most that one request may take, and the most that it waits before each further attempt: the
-#: core takes a text for lost after a minute.
+#: Timeout of one request, and longest backoff before each further attempt, in seconds. The core
+#: treats a text as lost after a minute.
 REQUEST_SECONDS = 15.0
 LONGEST_WAIT_SECONDS = 10
 
-#: What would be said twice if it was asked for twice.
+#: Methods that are not idempotent: a second request would send a second message.
 ONCE = frozenset(
     {
         "chat.postMessage",
@@ -37,13 +37,13 @@ ONCE = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Installed:
-    """The bot as it is in a workspace.
+    """The bot's identity and token in a workspace.
 
     Attributes:
-        token: What it speaks with.
-        user: Its account there, which people mention (U…).
-        bot: Its id as a bot (B…).
-        enterprise: The organisation that the workspace belongs to (E…); empty for none.
+        token: The bot token.
+        user: The bot's account, which users mention (U…).
+        bot: The bot's id (B…).
+        enterprise: The organisation of the workspace (E…); empty for none.
     """
 
     token: str = field(repr=False)
@@ -53,54 +53,54 @@ class Installed:
 
 
 class Clients(Protocol):
-    """Knows with which token the bot speaks where.
+    """Provides the bot's token and client for each workspace.
 
-    A workspace is named as places name it: "T…", or "E….T…" where the bot was installed for all
-    of an organisation.
+    A workspace is named as in `Place`: "T…", or "E….T…" if the bot was installed for the whole
+    organisation.
     """
 
     async def client_for(self, workspace: str) -> AsyncWebClient:
         """Return the client for the workspace of a place.
 
         Raises:
-            DeliveryError: The bot is not installed there any more.
+            DeliveryError: The bot is no longer installed there.
         """
         ...
 
     async def installed(self, workspace: str) -> Installed | None:
-        """Return who the bot is in a workspace; `None` when it is not installed there.
+        """Return the bot's identity in a workspace; `None` if the bot is not installed there.
 
-        It is asked for each event, so that the answer is kept for a while.
+        This is called for each event, so the answer is cached for a while.
 
         Raises:
-            DeliveryError: That cannot be told now.
+            DeliveryError: The installation cannot be looked up now.
         """
         ...
 
     async def fresh(self, workspace: str, refused: AsyncWebClient) -> AsyncWebClient | None:
-        """Return a client with another token than one that Slack refuses; `None` if there is none.
+        """Return a client with a token other than the refused one; `None` if there is none.
 
         Raises:
-            DeliveryError: That cannot be told now.
+            DeliveryError: The installation cannot be looked up now.
         """
         ...
 
     async def find(self, workspaces: Iterable[str]) -> tuple[str, Installed] | None:
-        """Return the first of these workspaces where the bot is; `None` when it is in none.
+        """Return the first of these workspaces with the bot; `None` if the bot is in none of them.
 
         Raises:
-            DeliveryError: That cannot be told now.
+            DeliveryError: The installation cannot be looked up now.
         """
         ...
 
 
 class OneClient:
-    """The clients of a bot that is in one workspace: always the same.
+    """The clients of a bot in one workspace: always the same client.
 
     Args:
-        client: Has the token.
-        installed: Who the bot is there; where nobody hears, nobody asks.
-        workspace: Its name; empty for a token that is good in all of an organisation.
+        client: The client with the token.
+        installed: The bot's identity; not needed by a process that receives no events.
+        workspace: The workspace; empty for a token that is valid in a whole organisation.
     """
 
     def __init__(
@@ -115,29 +115,29 @@ class OneClient:
         return self._client
 
     async def installed(self, workspace: str) -> Installed | None:
-        """Return who the bot is."""
+        """Return the bot's identity."""
         return self._installed
 
     async def fresh(self, workspace: str, refused: AsyncWebClient) -> AsyncWebClient | None:
-        """Return nothing: there is one token."""
+        """Return `None`: the bot has only one token."""
         return None
 
     async def find(self, workspaces: Iterable[str]) -> tuple[str, Installed] | None:
-        """Return the only workspace, whatever else a payload names."""
+        """Return the only workspace; for an organisation's token the first of `workspaces`."""
         workspace = self._workspace or next(iter(workspaces), "")
         return (workspace, self._installed) if workspace and self._installed else None
 
 
 @asynccontextmanager
 async def open_session() -> AsyncIterator[aiohttp.ClientSession]:
-    """Open the connections that all clients share."""
+    """Open the HTTP session that all clients share."""
     timeout = aiohttp.ClientTimeout(total=REQUEST_SECONDS)
     async with aiohttp.ClientSession(timeout=timeout) as session:
         yield session
 
 
 def new_client(token: str, *, api_url: str, session: aiohttp.ClientSession) -> AsyncWebClient:
-    """Return a client that waits when Slack says so, and repeats only what does no harm twice."""
+    """Return a client that obeys Slack's rate limits and repeats only idempotent requests."""
     handlers: list[AsyncRetryHandler] = [
         _RateLimits(max_retry_count=3),
         _ServerErrors(max_retry_count=2),
@@ -147,7 +147,7 @@ def new_client(token: str, *, api_url: str, session: aiohttp.ClientSession) -> A
 
 
 def team_of(workspace: str) -> str:
-    """Return the team (T…) of a workspace, which is named after its organisation as well."""
+    """Return the team (T…) of a workspace, without the prefix of its organisation."""
     return workspace.rpartition(".")[2]
 
 
@@ -156,7 +156,7 @@ def _repeatable(request: HttpRequest) -> bool:
 
 
 class _RateLimits(AsyncRateLimitErrorRetryHandler):
-    """Waits for as long as Slack says; what would take too long fails at once."""
+    """Retries after the time that Slack demands; a wait that is too long fails at once."""
 
     async def _can_retry_async(
         self,
@@ -177,7 +177,7 @@ class _RateLimits(AsyncRateLimitErrorRetryHandler):
 
 
 class _ServerErrors(AsyncServerErrorRetryHandler):
-    """Asks again when Slack is out of order."""
+    """Retries idempotent requests after a server error."""
 
     async def _can_retry_async(
         self,
@@ -191,7 +191,7 @@ class _ServerErrors(AsyncServerErrorRetryHandler):
 
 
 class _ConnectionErrors(AsyncConnectionErrorRetryHandler):
-    """Asks again when the connection broke."""
+    """Retries idempotent requests after a broken connection."""
 
     async def _can_retry_async(
         self,

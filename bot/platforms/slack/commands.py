@@ -1,4 +1,4 @@
-"""The slash commands: what people type behind them is the same text command as everywhere."""
+"""Handles the slash commands; their arguments are the text commands of all platforms."""
 
 import shlex
 
@@ -35,7 +35,7 @@ NONE_NAMED = "None of your runs that are going on is “{named}”. `/subagents 
 
 
 async def typed(desk: Desk, settings: SlackSettings, body: Json) -> None:
-    """Carry out a slash command, or help with what is missing."""
+    """Carry out a slash command, or ask for missing arguments."""
     text = speech.spoken(str(body.get("text") or ""), "")
     of_runs = body.get("command") == settings.subagents_command
 
@@ -62,9 +62,9 @@ async def _runs(visit: Visit, body: Json, text: str) -> None:
 
 
 async def _ask_what_to_send(visit: Visit, body: Json, named: str) -> None:
-    """Open the form for the one run that is named now, or ask which one is meant.
+    """Open the form for the named run; if the name is ambiguous, offer a menu of the matches.
 
-    What `last` names can be another run by the time the form comes back.
+    The form contains the run's id: `last` can be another run by the time of the submission.
     """
     choices = await _choices(visit, "send", named)
     if choices is None:
@@ -78,7 +78,7 @@ async def _ask_what_to_send(visit: Visit, body: Json, named: str) -> None:
 
 
 async def _ask_which(visit: Visit, action: str) -> None:
-    """Ask a user which of their runs an action is for."""
+    """Offer a menu of the user's runs for an action."""
     choices = await _choices(visit, action)
     if choices is None:
         return
@@ -88,7 +88,7 @@ async def _ask_which(visit: Visit, action: str) -> None:
 
 
 async def _choices(visit: Visit, action: str, named: str = "") -> list[tuple[str, str]] | None:
-    """Return the user's runs for an action; `None` after an error, of which they were told."""
+    """Return the user's runs for an action; `None` after an error, which was sent to the user."""
     desk = visit.desk
     asked = desk.ears.run_choices(visit.person.identity, named, action=action)
     choices = await desk.outcome(asked, f"/subagents {action}")
@@ -107,7 +107,7 @@ async def _talk(visit: Visit, text: str) -> None:
 
 
 def closes_its_quotes(text: str) -> bool:
-    """Whether what a command has in quotation marks ends; a task or a message may have any."""
+    """Return True if all quotations of a command end; free text may have unpaired marks."""
     lexer = shlex.shlex(text, posix=True)
     lexer.whitespace_split, lexer.commenters, lexer.quotes, lexer.escape = True, "", '"', ""
     words: list[str] = []
@@ -120,7 +120,7 @@ def closes_its_quotes(text: str) -> bool:
 
 
 def _is_free(words: list[str], word: str) -> bool:
-    """Whether a word is the beginning of what may be written in any way."""
+    """Return True if a word begins the free text of a command: a task or a message."""
     match [each.lower() for each in words]:
         case ["send", _, *_]:
             return True

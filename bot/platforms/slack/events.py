@@ -1,4 +1,4 @@
-"""What Slack tells besides clicks and commands: each kind goes to whoever it is for."""
+"""Dispatches Slack events by type to their handlers."""
 
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
@@ -14,17 +14,17 @@ from bot.values import Json
 
 log = logging.getLogger(__name__)
 
-#: Told of a workspace where the bot is no longer.
+#: Called with a workspace that removed the bot.
 Removed = Callable[[str], Awaitable[None]]
 
 
 class Events:
-    """Hands events on.
+    """Dispatches events.
 
     Args:
-        desk: Who hears, and how to answer.
-        listener: Takes messages.
-        removed: Forgets a workspace.
+        desk: The shared dependencies of the handlers.
+        listener: Handles messages.
+        removed: Deletes the installation of a workspace.
     """
 
     def __init__(self, desk: Desk, listener: Listener, removed: Removed) -> None:
@@ -39,11 +39,11 @@ class Events:
         }
 
     async def take(self, body: Json) -> None:
-        """Take an event; what nobody is interested in is taken as well.
+        """Handle an event; ignore types without a handler.
 
         Raises:
-            NotHeardError: It is a message that is not stored yet.
-            DeliveryError: Where it comes from cannot be told now.
+            NotHeardError: The event is a message that is not stored yet.
+            DeliveryError: The workspace of the event cannot be determined now.
         """
         event: Json = body.get("event") or {}
         kind = str(event.get("type"))
@@ -53,7 +53,7 @@ class Events:
             await self._desk.for_a_while(taker(body), f"a Slack event: {kind}")
 
     async def _who(self, body: Json) -> Person | None:
-        """Return who did what an event tells of, the first time that it comes."""
+        """Return the user who caused an event; `None` for a repeated delivery or without a user."""
         if not self._desk.reception.first(("event", body.get("event_id"))):
             log.info("The event %s was delivered again", body.get("event_id"))
             return None
@@ -69,7 +69,7 @@ class Events:
             await home.show(self._desk, person)
 
     async def _stop(self, body: Json) -> None:
-        """Stop an answer for which somebody clicked Slack's own Stop."""
+        """Stop the answer after a click on Slack's own Stop button."""
         person = await self._who(body)
         if person is None:
             return
@@ -77,7 +77,7 @@ class Events:
         place = person.place(str(event.get("channel") or ""), str(event.get("thread_ts") or ""))
         if self._desk.reception.refusal(person, place.channel):
             return
-        # Delivered again later, it must not stop the next answer.
+        # A later repeated delivery must not stop the next answer.
         event_id = f"event:{body.get('event_id')}"
         asked = self._desk.ears.stop_turn(person.identity, place, event_id=event_id)
         reply: CommandReply | None = await self._desk.outcome(asked, "Slack's Stop")
@@ -90,7 +90,7 @@ class Events:
             await self._removed(found[0])
 
     async def _revoke(self, body: Json) -> None:
-        """Forget a workspace that has taken the bot's own token away."""
+        """Delete the installation of a workspace that revoked the bot's token."""
         found = await self._desk.where(body)
         revoked = (body["event"].get("tokens") or {}).get("bot") or ()
         if found and found[1].user in revoked:

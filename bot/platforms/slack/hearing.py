@@ -1,4 +1,4 @@
-"""The Bolt app: one code for everything that comes from Slack, over whichever transport."""
+"""Builds the Bolt app that handles all payloads from Slack, on every transport."""
 
 import asyncio
 import logging
@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 _BOLT = logging.getLogger("slack_bolt.AsyncApp")
 
 _ANY = re.compile(".*")
-#: Where the middleware leaves what it has found out for `authorize`.
+#: The key in Bolt's context under which the middleware stores the `Installed` for `authorize`.
 _FOUND = "retinue_installed"
 
 Next = Callable[[], Awaitable[BoltResponse]]
@@ -36,14 +36,14 @@ def _is_needed(record: logging.LogRecord) -> bool:
 
 
 class Hearing:
-    """What the app does with what comes.
+    """Handles the payloads of the Bolt app.
 
-    Bolt acknowledges when the function has returned: a message is stored by then, and whatever
-    takes longer goes on by itself.
+    Bolt acknowledges a payload when the handler returns: a message is stored by then, and longer
+    work continues in the background.
 
     Args:
-        desk: Who hears, and how to answer.
-        events: Takes events.
+        desk: The shared dependencies of the handlers.
+        events: Handles events.
         settings: Everything under `slack:`.
     """
 
@@ -53,7 +53,7 @@ class Hearing:
         self._settings = settings
 
     def app(self, session: aiohttp.ClientSession) -> AsyncApp:
-        """Return the app. It verifies no signatures: the transport has done that before."""
+        """Return the app. It verifies no signatures, since the transport does so before."""
         _BOLT.addFilter(_is_needed)
         app = AsyncApp(
             client=AsyncWebClient(base_url=self._settings.api_url, session=session),
@@ -75,13 +75,13 @@ class Hearing:
         return app
 
     async def find(self, body: Json, context: AsyncBoltContext, next_: Next) -> BoltResponse | None:
-        """Find out where the bot is; what comes from anywhere else is taken and passed over."""
+        """Find the bot's installation for a payload; acknowledge and ignore unknown workspaces."""
         if body.get("type") != "url_verification":
             try:
                 async with asyncio.timeout(self._desk.where_seconds):
                     found = await self._desk.where(body)
             except TimeoutError:
-                # Nothing is done that Slack says has failed.
+                # Do not handle a payload that Slack reports to the user as failed.
                 log.warning("Where something from Slack belongs is not known in time")
                 return BoltResponse(status=503, body="")
             if found is None:
@@ -92,34 +92,34 @@ class Hearing:
         return None
 
     async def on_event(self, body: Json) -> None:
-        """Take an event."""
+        """Handle an event."""
         await self._events.take(body)
 
     async def on_command(self, body: Json, ack: AsyncAck) -> None:
-        """Take a slash command."""
+        """Handle a slash command."""
         command = commands.typed(self._desk, self._settings, body)
         await self._desk.for_a_while(command, "a Slack command")
         await ack()
 
     async def on_action(self, body: Json, ack: AsyncAck) -> None:
-        """Take a click."""
+        """Handle a click."""
         await self._desk.for_a_while(actions.clicked(self._desk, body), "a Slack click")
         await ack()
 
     async def on_view(self, body: Json, ack: AsyncAck) -> None:
-        """Take a form; what is wrong with it is shown in it."""
+        """Handle a submitted form; show errors in the form."""
         if wrong := await actions.submitted(self._desk, body):
             await ack(response_action="errors", errors=wrong)
         else:
             await ack()
 
     async def on_anything_else(self, ack: AsyncAck) -> None:
-        """Take what we offer nowhere."""
+        """Acknowledge a payload of a kind that the bot does not offer."""
         await ack()
 
 
 async def authorize(context: AsyncBoltContext) -> AuthorizeResult:
-    """Return who the bot is where something came from, without asking Slack each time."""
+    """Return the bot's identity for a payload, without a request to Slack."""
     installed: Installed = context[_FOUND]
     return AuthorizeResult(
         enterprise_id=context.enterprise_id,
@@ -131,9 +131,9 @@ async def authorize(context: AsyncBoltContext) -> AuthorizeResult:
 
 
 async def on_error(error: Exception, body: Json) -> BoltResponse:
-    """Leave something unacknowledged: Slack delivers events again, and tells people of the rest.
+    """Leave a payload unacknowledged: Slack repeats events and reports other failures to the user.
 
-    An event that we stumble over is taken: it would be no better the next time.
+    An event that causes an unexpected error is acknowledged, since a repetition would fail too.
     """
     if isinstance(error, NotHeardError | DeliveryError):
         log.warning("Something from Slack is not taken yet: %s", error)

@@ -1,4 +1,4 @@
-"""Messages that stand in a channel, direct message or thread of Slack."""
+"""Reads the messages of a channel, direct message or thread of Slack."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -13,7 +13,7 @@ from bot.platforms.slack.people import Person, author_of
 from bot.platforms.slack.sending import Sender
 from bot.values import Json, Place
 
-#: Most messages that Slack is asked for at once, and most pages of one place.
+#: Most messages in one request, and most pages of one place.
 PAGE, MAX_PAGES = 200, 5
 NOT_INSTALLED = "The bot is not installed in that workspace."
 
@@ -22,10 +22,10 @@ class History:
     """Reads places with the token of their workspace.
 
     Args:
-        clients: Know who the bot is in a workspace.
+        clients: Provide the bot's identity in a workspace.
         sender: Makes requests.
-        names: Know what users are called.
-        api_url: Where files are fetched from.
+        names: Provide the names of users.
+        api_url: The address of the Web API.
     """
 
     def __init__(self, clients: Clients, sender: Sender, names: Names, api_url: str) -> None:
@@ -35,26 +35,26 @@ class History:
         self._attachments = Attachments(clients, sender, api_url)
 
     async def read(self, place: Place, after: datetime | str, limit: int) -> list[PastMessage]:
-        """Return the newest messages after a moment, oldest first.
+        """Return the newest messages after a given time or message, oldest first.
 
         Raises:
-            DeliveryError: They cannot be read.
+            DeliveryError: The messages cannot be read.
         """
         installed = await self._clients.installed(place.workspace)
         if installed is None:
             raise DeliveryError(NOT_INSTALLED, permanent=True)
         oldest = f"{after.timestamp():.6f}" if isinstance(after, datetime) else after
         found = await self._pages(place, oldest, limit)
-        # A thread is returned with the message that began it, however old that is.
+        # Slack returns a thread with its first message, regardless of `oldest`.
         new = [each for each in found if not oldest or float(each["ts"]) > float(oldest)]
         new.sort(key=lambda each: float(each["ts"]))
         return [await self._past(each, place, installed) for each in new[-limit:]]
 
     async def _pages(self, place: Place, oldest: str, limit: int) -> list[Json]:
-        """Return the messages in question, and maybe more.
+        """Return the requested messages, and possibly more.
 
-        Slack returns a channel newest first and a thread oldest first: of a thread the newest
-        stand on its last page.
+        Slack returns a channel newest first and a thread oldest first: the last page of a thread
+        contains its newest messages.
         """
         found: list[Json] = []
         asked: dict[str, Any] = {"channel": place.channel, "limit": PAGE}
@@ -106,7 +106,7 @@ class History:
 
 
 def person_of(message: PastMessage, installed: Installed) -> Person:
-    """Return the author of a message, as access is decided by."""
+    """Return the author of a message, for the access policy."""
     workspace, home = message.place.workspace, message.author.workspace
     stranger = home not in {workspace.rpartition(".")[2], installed.enterprise}
     return Person(account=message.author.account, home=home, workspace=workspace, stranger=stranger)

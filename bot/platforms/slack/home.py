@@ -1,4 +1,4 @@
-"""The Home tab: a person's runs, what they have used, and the agents they may name."""
+"""Publishes the Home tab: a user's runs, usage, and the agents they may name."""
 
 import logging
 
@@ -15,7 +15,7 @@ UNKNOWN = "Your runs cannot be shown at the moment: {reason} Open this tab again
 
 
 async def show(desk: Desk, person: Person) -> None:
-    """Show somebody their Home tab as it is now. Never raises."""
+    """Publish the current Home tab of a user. A `DeliveryError` is logged."""
     try:
         view = await _view_for(desk, person)
         await desk.outlet.sender.ask(

@@ -1,4 +1,4 @@
-"""Where the bot is installed when many workspaces install it: its tokens, in our database."""
+"""Stores the installations of a bot in many workspaces, with their tokens, in our database."""
 
 import logging
 import time
@@ -24,10 +24,10 @@ from db.slack_installs import Install
 
 log = logging.getLogger(__name__)
 
-#: How long an answer of the database is believed: until then a process goes on speaking where
-#: another one has heard that the bot was removed.
+#: Time to live of a cached installation, in seconds. Until then a process may still write to a
+#: workspace whose removal of the bot another process has received.
 KEPT_SECONDS = 60.0
-#: The same where the bot is not: whoever installs it is heard soon, by every process.
+#: Time to live of a cached absence, in seconds: every process soon serves a new installation.
 NOWHERE_SECONDS = 5.0
 KEPT_WORKSPACES = 1_000
 
@@ -43,7 +43,7 @@ UNREADABLE = (
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """What the database said, and until when that is believed."""
+    """A cached lookup in the database, and its time of expiry."""
 
     installed: Installed | None
     client: AsyncWebClient | None
@@ -54,10 +54,10 @@ class Installs:
     """The clients of a bot that workspaces and organisations install by themselves.
 
     Args:
-        database: Has the installations.
-        settings: Say which app it is, and what its tokens are encrypted with.
-        session: The connections that all clients share.
-        monotonic: A clock in seconds that never goes back.
+        database: Stores the installations.
+        settings: Contain the app's id and the encryption key of its tokens.
+        session: The HTTP session that all clients share.
+        monotonic: A monotonic clock in seconds.
         now: The time.
     """
 
@@ -86,8 +86,8 @@ class Installs:
         """Return the client for the workspace of a place.
 
         Raises:
-            RefusedError: The bot is not installed there any more.
-            DeliveryError: The database is out of reach.
+            RefusedError: The bot is no longer installed there.
+            DeliveryError: The database is unreachable.
         """
         client = (await self._known(workspace)).client
         if client is None:
@@ -95,28 +95,28 @@ class Installs:
         return client
 
     async def installed(self, workspace: str) -> Installed | None:
-        """Return who the bot is in a workspace; `None` when it is not installed there.
+        """Return the bot's identity in a workspace; `None` if the bot is not installed there.
 
         Raises:
-            DeliveryError: The database is out of reach.
+            DeliveryError: The database is unreachable.
         """
         return (await self._known(workspace)).installed
 
     async def fresh(self, workspace: str, refused: AsyncWebClient) -> AsyncWebClient | None:
-        """Return a client with another token than one that Slack refuses; `None` if there is none.
+        """Return a client with a token other than the refused one; `None` if there is none.
 
         Raises:
-            DeliveryError: The database is out of reach.
+            DeliveryError: The database is unreachable.
         """
         self._forget(_key_of(workspace))
         client = (await self._known(workspace)).client
         return None if client is None or client.token == refused.token else client
 
     async def find(self, workspaces: Iterable[str]) -> tuple[str, Installed] | None:
-        """Return the first of these workspaces where the bot is; `None` when it is in none.
+        """Return the first of these workspaces with the bot; `None` if the bot is in none of them.
 
         Raises:
-            DeliveryError: The database is out of reach.
+            DeliveryError: The database is unreachable.
         """
         for workspace in workspaces:
             if installed := await self.installed(workspace):
@@ -124,14 +124,14 @@ class Installs:
         return None
 
     async def add(self, workspace: str, installed: Installed) -> None:
-        """Remember that the bot was installed, in place of an older installation.
+        """Store an installation, in place of an older installation.
 
         Args:
             workspace: A workspace (T…), or an organisation (E…) with all of its workspaces.
-            installed: Who the bot is there.
+            installed: The bot's identity and token there.
 
         Raises:
-            DeliveryError: The database is out of reach.
+            DeliveryError: The database is unreachable.
         """
         install = Install(
             client_id=self._client_id,
@@ -147,13 +147,13 @@ class Installs:
         log.info("The bot was installed in the Slack workspace %s", workspace)
 
     async def remove(self, workspace: str) -> None:
-        """Forget a workspace, or an organisation, that has removed the bot or revoked its token.
+        """Delete a workspace, or an organisation, that removed the bot or revoked its token.
 
-        Slack may say so hours later. Where the bot was installed again meanwhile it stays: its
-        token is good.
+        Slack may report the removal hours later. An installation with a valid token stays: the bot
+        was installed again meanwhile.
 
         Raises:
-            DeliveryError: Not now: the database or Slack is out of reach.
+            DeliveryError: The database or Slack is unreachable.
         """
         key = _key_of(workspace)
         self._forget(key)
@@ -176,7 +176,7 @@ class Installs:
             return known
         changes = self._changes
         known = await self._look_up(key)
-        # What was read before a change must not be kept after it.
+        # Do not cache a value that was read before a change.
         if changes == self._changes:
             self._cache[key] = known
             self._cache.move_to_end(key)
@@ -230,9 +230,9 @@ class Installs:
 
 
 def _key_of(workspace: str) -> str:
-    """Return what was installed where a place is: the organisation, or else the workspace.
+    """Return the id of an installation: the organisation's, or else the workspace's.
 
-    A team has its id for itself, so that its organisation need not be known.
+    The id of a team is unique, so that an installation for a team needs no organisation.
     """
     enterprise, _, team = workspace.rpartition(".")
     return enterprise or team
@@ -240,7 +240,7 @@ def _key_of(workspace: str) -> str:
 
 @asynccontextmanager
 async def _in_words() -> AsyncIterator[None]:
-    """Say in words of platforms that the database is out of reach."""
+    """Convert connection errors of the database into `DeliveryError`."""
     try:
         yield
     except (DatabaseUnreachableError, DBAPIError, OSError) as error:
