@@ -1,4 +1,4 @@
-"""Hears what people say on Slack: which messages are meant for the bot, and what they say."""
+"""Receives messages from Slack, selects those for the bot and passes them to the core."""
 
 import asyncio
 import logging
@@ -20,21 +20,21 @@ from bot.values import Json, Place
 
 log = logging.getLogger(__name__)
 
-#: How long to wait for a message to be stored: see `ACK_SECONDS`.
+#: Timeout for the storing of a message, in seconds: see `ACK_SECONDS`.
 STORED_SECONDS = 1.5
 
 
 class NotHeardError(Exception):
-    """It is not stored yet: Slack should not take it as delivered."""
+    """Raised for a message that is not stored yet, so that Slack delivers it again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Said:
-    """A message.
+    """A received message.
 
     Attributes:
-        event: What Slack tells of it.
-        addressed: It is for us without doubt.
+        event: The event of Slack's payload.
+        addressed: The message is certainly for the bot.
     """
 
     event: Json
@@ -45,42 +45,42 @@ class Said:
 
     @property
     def event_id(self) -> str:
-        """The same for the message and for the mention in it."""
+        """The event id, the same for the message event and its mention event."""
         return message_key(self.place.workspace, self.place.channel, self.place.message)
 
     @property
     def key(self) -> tuple[str, bool]:
-        """What makes two of them the same: an edit may be what makes it one for us."""
+        """The de-duplication key, with `addressed` since an edit can add a mention of the bot."""
         return self.event_id, self.addressed
 
     @property
     def text(self) -> str:
-        """What was said to us."""
+        """The text without Slack's markup and without mentions of the bot at both ends."""
         return speech.spoken(str(self.event.get("text") or ""), self.installed.user)
 
     @property
     def line(self) -> tuple[Person, str]:
-        """Among which messages its order counts; a command or an answer in a word has none."""
+        """The queue of the message: user and channel; commands and one-word answers run alone."""
         alone = speech.waits_for_nothing(self.text)
         return self.person, self.event_id if alone else self.place.channel
 
     @property
     def asker(self) -> Asker:
-        """Who said it, and where."""
+        """The author, as the recipient of answers."""
         return Asker(place=self.place, account=self.person.account)
 
 
 class Listener:
-    """Takes messages, and hands on what is meant for the bot.
+    """Receives messages and passes those for the bot to the core.
 
-    What changes afterwards changes nothing: an edited message stays as it was heard, a deleted one
-    is answered all the same.
+    Later changes are ignored: the first version of an edited message counts, and a deleted message
+    is answered.
 
     Args:
-        desk: Who hears, and how to answer.
+        desk: The shared dependencies of the handlers.
         attachments: Reads the files of messages.
-        stored_seconds: How long Slack waits until it is told so.
-        pauses: How long to wait before each further attempt at handing on what was said.
+        stored_seconds: Longest wait for the storing of a message before Slack is answered.
+        pauses: Backoff before each further attempt to store a message, in seconds.
     """
 
     def __init__(
@@ -97,18 +97,18 @@ class Listener:
         self._stored_seconds = stored_seconds
         self._pauses = pauses
         self._under_way: dict[tuple[str, bool], asyncio.Task[None]] = {}
-        #: Where something could not be stored, and all that came after it waits.
+        #: Queues with a message that could not be stored yet; all later messages wait behind it.
         self._stuck: set[tuple[Person, str]] = set()
 
     async def take(self, body: Json) -> None:
-        """Take a message or a mention, if it may be meant for the bot.
+        """Handle a message or a mention, if it may be for the bot.
 
-        It returns when that is stored, or when Slack would wait no longer; what is not stored by
-        then goes on here.
+        Returns when the message is handled or `stored_seconds` have passed. The handling then
+        continues in the background.
 
         Raises:
-            NotHeardError: It is not stored yet: Slack does well to deliver it again.
-            DeliveryError: Likewise.
+            NotHeardError: The database is unreachable, so Slack should deliver the message again.
+            DeliveryError: The workspace of the message cannot be determined now.
         """
         said = await self._said(body)
         if said is None:
@@ -130,7 +130,7 @@ class Listener:
         return task
 
     async def _said(self, body: Json) -> Said | None:
-        """Return a message that may be meant for the bot."""
+        """Return the message of a payload; `None` if the message cannot be for the bot."""
         event: Json = body["event"]
         if not speech.was_said_by_a_person(event):
             return None
@@ -152,7 +152,7 @@ class Listener:
             return None
         person = speaker_of(event, body, workspace, installed.enterprise)
         if event["type"] == "app_mention" and _known_by_organisation(person, installed):
-            # The message itself comes too, and names the workspace, as their clicks do.
+            # The message event arrives too and names the workspace, as the user's clicks do.
             return None
         place = person.place(str(event["channel"]), thread or ts, ts)
         return Said(
@@ -160,7 +160,7 @@ class Listener:
         )
 
     async def _handle(self, said: Said) -> None:
-        """Hand a message on, and answer it if there is something to say at once."""
+        """Pass a message to the core and send its immediate answer, if any."""
         try:
             reply = await self._answer(said)
         except BotError as error:
@@ -177,7 +177,7 @@ class Listener:
             await self._settle(said, reply)
 
     async def _settle(self, said: Said, reply: CommandReply) -> None:
-        """Show that a question was answered in words: with which, or else what came of it."""
+        """Show the answer, or else the outcome, of a question that a message answered."""
         outcome = reply.text
         if reply.chosen:
             outcome = decision(await self._desk.names.of(said.person), reply.chosen)
@@ -209,7 +209,7 @@ class Listener:
         return await self._hand_on(said, incoming)
 
     async def _hand_on(self, said: Said, incoming: Incoming) -> CommandReply | None:
-        """Hand a message on to the core; while the database is out of reach, again."""
+        """Pass a message to the core, with retries while the database is unreachable."""
 
         async def waits(number: int, error: DatabaseUnreachableError) -> None:
             self._stuck.add(said.line)
@@ -221,7 +221,7 @@ class Listener:
                 lambda: self._hear(said, incoming), waits, pauses=self._pauses
             )
         except DatabaseUnreachableError as error:
-            # Should Slack deliver it once more, it is new.
+            # A later delivery of the message counts as new.
             self._desk.reception.forget(said.key)
             if not said.addressed:
                 return None
@@ -242,5 +242,5 @@ class Listener:
 
 
 def _known_by_organisation(person: Person, installed: Installed) -> bool:
-    """Whether a stranger is named as one of another organisation, and not of which workspace."""
+    """Return True if the payload names another organisation, not a workspace, as the home."""
     return person.home.startswith("E") and person.home != installed.enterprise

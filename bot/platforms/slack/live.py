@@ -1,4 +1,4 @@
-"""A message that changes while work goes on: edited, or posted anew where that cannot be."""
+"""Updates one message during work: edits the message, or replaces it by a new message."""
 
 import logging
 from dataclasses import replace
@@ -15,18 +15,18 @@ log = logging.getLogger(__name__)
 
 
 class LiveMessage:
-    """One message in the thread of a place, or in its channel where there is no thread.
+    """One message in the thread of a place, or in its channel if the place has no thread.
 
     Args:
-        sender: Takes it.
-        place: Where it belongs.
-        message_id: Of the message as it was left before; empty for none.
+        sender: Sends the message.
+        place: The place of the message.
+        message_id: The id of a message from an earlier process; empty for none.
         begun: See below.
 
     Attributes:
-        message_id: Empty until it is there.
-        begun: Told the id whenever a message is posted.
-        place: Where it is, or is going to be.
+        message_id: The id of the message; empty until the message exists.
+        begun: Called with the id of each message that is posted.
+        place: The current or future place of the message.
     """
 
     def __init__(self, sender: Sender, place: Place, *, message_id: str, begun: OnBegun) -> None:
@@ -36,28 +36,29 @@ class LiveMessage:
         self._sender = sender
 
     def is_there(self, message_id: str) -> None:
-        """Take over a message that somebody else has begun."""
+        """Adopt a message that was posted elsewhere, for instance as a stream."""
         self.message_id = message_id
         self.begun(message_id)
 
     async def text(self) -> str:
-        """Return the text that it shows.
+        """Return the visible text of the message.
 
         Raises:
-            DeliveryError: It cannot be read.
+            DeliveryError: The message cannot be read.
         """
         return await self._sender.text_of(self.place, self.message_id)
 
     async def show(self, draft: Draft, *, final: bool = False) -> None:
-        """Let it be like this from now on.
+        """Edit the message, or post a new message if it cannot be edited.
 
         Args:
-            draft: What it shows.
-            final: It is posted anew when Slack takes no edit for longer than a few seconds.
+            draft: The new content.
+            final: Post a new message also if the rate limit delays the edit by more than
+                `FINAL_REST_SECONDS`.
 
         Raises:
-            RefusedError: Not in this channel or thread.
-            DeliveryError: Not now.
+            RefusedError: Slack refuses the message in this channel or thread.
+            DeliveryError: Slack does not accept the message now.
         """
         refused = await self._edit(draft, final=final) if self.message_id else None
         if refused is None and self.message_id:
@@ -70,9 +71,9 @@ class LiveMessage:
             await self._remove(old)
 
     def leave_thread(self) -> bool:
-        """Go on with a new message outside of the thread; return whether that is possible.
+        """Continue with a new message outside of the thread; return False if that is impossible.
 
-        To be done when the thread takes no messages any more. Only direct messages have the same
+        Call this when the thread accepts no more messages. Only direct messages have the same
         reader outside of their threads.
         """
         if not self.place.thread or not is_private(self.place):
@@ -82,7 +83,7 @@ class LiveMessage:
         return True
 
     async def _edit(self, draft: Draft, *, final: bool) -> DeliveryError | None:
-        """Edit it, or return why that can no longer be done, or not soon enough."""
+        """Edit the message; return the error if it can never, or not soon enough, be edited."""
         try:
             await self._edit_though_streaming(draft, final=final)
         except RefusedError as error:
@@ -103,7 +104,7 @@ class LiveMessage:
         except RefusedError as error:
             if error.code != STREAMING:
                 raise
-            # Whoever streamed it was not able to end that.
+            # An earlier process could not end its stream.
             await self._sender.stop_stream(self.place, self.message_id, session=PROCESSING)
             await self._sender.edit(self.place, self.message_id, draft, final=final)
 

@@ -1,4 +1,4 @@
-"""Hands on what was said on Slack while no connection stood."""
+"""Passes Slack messages from a connection gap to the core."""
 
 import logging
 from collections.abc import Awaitable, Callable, Sequence
@@ -14,16 +14,16 @@ from bot.values import Place
 
 log = logging.getLogger(__name__)
 
-#: The least time between two places, in seconds: Slack takes 50 such requests a minute.
+#: The least time between two places, in seconds: Slack accepts 50 such requests a minute.
 PAUSE_SECONDS = 1.3
 
 
 class SlackListening:
-    """The transport, for catching up.
+    """The Slack connection as `CatchUp` uses it.
 
     Args:
-        desk: Takes what was missed.
-        connected: Whether events arrive now.
+        desk: The shared dependencies of the handlers.
+        connected: Returns True if events arrive now.
     """
 
     listener = "slack"
@@ -33,21 +33,21 @@ class SlackListening:
         self._connected = connected
 
     async def connected(self) -> bool:
-        """Return whether events arrive now."""
+        """Return True if events arrive now."""
         return await self._connected()
 
     def with_news(self, places: Sequence[Place], since: datetime) -> list[Place]:
-        """Return all of them: Slack tells of no place whether something was said there."""
+        """Return all places: Slack does not report the time of the last message of a place."""
         return list(places)
 
     async def hear_missed(self, message: PastMessage) -> bool:
-        """Hand on a message that is for the bot, unless it was heard already.
+        """Handle a message for the bot, unless it was received already.
 
         Returns:
-            Whether it has a turn; `False` for a command, and for what is refused or empty.
+            True if the message has a turn; False for a command, a refused or an empty message.
 
         Raises:
-            BotError: It is not stored.
+            BotError: The message could not be stored.
         """
         desk, place = self._desk, message.place
         key = (message.event_id, True)

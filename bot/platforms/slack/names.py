@@ -1,4 +1,4 @@
-"""What people on Slack are called: asked once, and kept for a while."""
+"""Looks up and caches the names of Slack users."""
 
 import asyncio
 import logging
@@ -14,20 +14,20 @@ from bot.values import Json
 
 log = logging.getLogger(__name__)
 
-#: How long a name is believed, and for how long one that Slack did not give is not asked for again.
+#: Time to live of a cached name, and time before the retry of a failed lookup, in seconds.
 KEPT_SECONDS, NOT_GIVEN_SECONDS = 3_600.0, 60.0
 KEPT_NAMES = 5_000
-#: A name is worth no more waiting than this.
+#: Timeout of the lookup of a name, in seconds.
 ASK_SECONDS = 1.0
 LONGEST_NAME = 80
 
 
 class Names:
-    """Knows names; whoever has none is called by their account's id.
+    """Provides the names of users; falls back to the account's id.
 
     Args:
-        sender: Asks Slack.
-        monotonic: A clock in seconds that never goes back.
+        sender: Makes requests to Slack.
+        monotonic: A monotonic clock in seconds.
     """
 
     def __init__(self, sender: Sender, *, monotonic: Callable[[], float] = time.monotonic) -> None:
@@ -36,7 +36,7 @@ class Names:
         self._names: OrderedDict[tuple[str, str], tuple[str, float]] = OrderedDict()
 
     async def of(self, person: Person) -> str:
-        """Return what a person is called. Never raises, and never takes long."""
+        """Return the name of a user, within `ASK_SECONDS`. Never raises."""
         key = (person.workspace, person.account)
         name, until = self._names.get(key, ("", 0.0))
         if self._now() < until:

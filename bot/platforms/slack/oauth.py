@@ -1,4 +1,4 @@
-"""Installing the bot from a web page: to Slack, where somebody agrees, and back with a code."""
+"""Installs the bot from a web page, with Slack's OAuth flow."""
 
 import logging
 from collections.abc import Awaitable
@@ -40,20 +40,20 @@ def oauth_flow(
     *,
     now: Clock = utc_now,
 ) -> AsyncOAuthFlow:
-    """Return the two pages of an installation: `handle_installation` and `handle_callback`.
+    """Return the flow with the two pages `handle_installation` and `handle_callback`.
 
     Args:
-        installs: Keep what was installed.
-        database: Keeps what is under way.
-        settings: Say which app it is, and who may install it.
-        session: The connections to Slack.
+        installs: Store completed installations.
+        database: Stores the states of pending installations.
+        settings: Contain the app's credentials and the workspaces that may install the bot.
+        session: The HTTP session for requests to Slack.
         now: The time.
     """
     return InstallFlow(installs, States(database, settings.state_seconds, now), settings, session)
 
 
 class InstallRefusedError(BoltError):
-    """This installation is not wanted; the page says why."""
+    """Raised for an installation that the settings exclude; its page gives the reason."""
 
     def __init__(self, page: Page) -> None:
         super().__init__(page.text)
@@ -61,13 +61,13 @@ class InstallRefusedError(BoltError):
 
 
 class InstallFlow(AsyncOAuthFlow):
-    """Bolt's flow with pages of our own, which never show what went wrong inside.
+    """Bolt's flow with our own pages, which never show internal errors.
 
     Args:
-        installs: Keep what was installed.
-        states: Keep what is under way.
-        settings: Say which app it is, and who may install it.
-        session: The connections to Slack.
+        installs: Store completed installations.
+        states: Store the states of pending installations.
+        settings: Contain the app's credentials and the workspaces that may install the bot.
+        session: The HTTP session for requests to Slack.
     """
 
     def __init__(
@@ -107,11 +107,11 @@ class InstallFlow(AsyncOAuthFlow):
         return await self._whatever_happens(super().handle_installation(request))
 
     async def handle_callback(self, request: AsyncBoltRequest) -> BoltResponse:
-        """Finish what somebody has agreed to, and return the page that says so."""
+        """Complete an installation that the user approved, and return its last page."""
         return await self._whatever_happens(super().handle_callback(request))
 
     async def build_authorize_url(self, state: str, request: AsyncBoltRequest) -> str:
-        """Return the address at Slack; nothing that the request says becomes part of it."""
+        """Return the address at Slack, which contains nothing from the request."""
         return self.settings.authorize_url_generator.generate(state)
 
     async def build_install_page_html(self, url: str, request: AsyncBoltRequest) -> str:
@@ -128,10 +128,10 @@ class InstallFlow(AsyncOAuthFlow):
     async def store_installation(
         self, request: AsyncBoltRequest, installation: Installation
     ) -> None:
-        """Store an installation that is wanted; give the token of any other back.
+        """Store an admitted installation; revoke the token of any other.
 
         Raises:
-            InstallRefusedError: It is not.
+            InstallRefusedError: The installation is not admitted.
         """
         refusal = refusal_of(self._slack, installation)
         if refusal is None:
@@ -180,7 +180,7 @@ class InstallFlow(AsyncOAuthFlow):
 
 
 def refusal_of(settings: SlackSettings, installation: Installation) -> Page | None:
-    """Return the page that says why an installation is not wanted; `None` when it is."""
+    """Return the page with the reason of a refusal; `None` if the installation is admitted."""
     workspace = workspace_of(installation)
     ids = {installation.enterprise_id, installation.team_id}
     if settings.workspaces and not ids & set(settings.workspaces):

@@ -1,4 +1,4 @@
-"""Says things on Slack: in their place, or else in a direct message."""
+"""Sends messages on Slack: in their place, or else as direct messages."""
 
 import asyncio
 import logging
@@ -48,7 +48,7 @@ from bot.values import Identity, Json, Place
 log = logging.getLogger(__name__)
 
 HEARD_SECONDS = 10.0
-#: How many questions are kept in mind, to be shown as answered.
+#: Most questions in the cache of messages that have to be shown as answered.
 QUESTIONS_KEPT = 1_000
 ABOVE = "Please answer the question above."
 NOWHERE = "It cannot be said anywhere on Slack."
@@ -56,14 +56,14 @@ NOWHERE = "It cannot be said anywhere on Slack."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tempo:
-    """How fast things go; a test is faster than Slack.
+    """Intervals and backoffs, in seconds; tests use shorter times than Slack needs.
 
     Attributes:
         edit_seconds: The least time between two edits of one message.
         grow_seconds: The least time between two additions to one stream.
-        refresh_seconds: How often it is shown again that the bot is thinking.
-        pauses: How long to wait before each further attempt at what follows a first message.
-        last_pauses: The same for the last state of a card.
+        refresh_seconds: Interval at which the line "is thinking…" is set again.
+        pauses: Backoff before each further attempt to send a message that follows a first one.
+        last_pauses: Backoff before each further attempt to show the final state of a card.
     """
 
     edit_seconds: float
@@ -78,7 +78,7 @@ class Shown:
     """A message that shows a question.
 
     Attributes:
-        mrkdwn: What it says, harmless already.
+        mrkdwn: The text of the message, already escaped.
     """
 
     place: Place
@@ -88,11 +88,11 @@ class Shown:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Route:
-    """A way to a person.
+    """A route to a user.
 
     Attributes:
-        place: Where to write.
-        head: Our own words in front of everything: whom it is for, and why it comes this way.
+        place: The place to which a message is sent.
+        head: The text before the message: a mention of the user, or the reason for this route.
     """
 
     place: Place
@@ -103,21 +103,21 @@ _Say = Callable[[_Route], Awaitable[tuple[str, ...]]]
 
 
 class SlackOutlet:
-    """Slack's outlet. It needs tokens only: no events, and nothing that one has told.
+    """Slack's outlet. It needs only tokens: no events and no data from events.
 
     Args:
-        clients: Know the tokens.
+        clients: Provide the tokens.
         settings: Everything under `slack:`.
-        tasks: Owns what goes on in the background.
-        tempo: How fast things go; as configured if `None`.
-        budgets: What a workspace takes in a minute; Slack's own numbers when `None`.
-        session: For answers to clicks and commands.
+        tasks: Owns the background tasks.
+        tempo: Intervals and backoffs; as configured if `None`.
+        budgets: The rate limits per workspace; Slack's limits if `None`.
+        session: The HTTP session for answers to clicks and commands.
         now: The time in seconds since 1970.
 
     Attributes:
-        sender: Takes messages to Slack, harmless already.
-        answers: Answers people in private.
-        budgets: How many edits a workspace takes: whoever edits takes from it.
+        sender: Sends messages that are already escaped.
+        answers: Answers users in private.
+        budgets: The rate limits per workspace; every edit counts.
     """
 
     platform = "slack"
@@ -139,7 +139,7 @@ class SlackOutlet:
         self.sender = Sender(clients, pauses=tempo.pauses)
         self.answers = Answers(self.sender, session)
         self.budgets = budgets or Budgets()
-        #: `None` for one that is shown as answered already.
+        #: `None` for a question that is shown as answered already.
         self._questions: OrderedDict[str, Shown | None] = OrderedDict()
         self._names = Names(self.sender)
         self._history = History(clients, self.sender, self._names, settings.api_url)
@@ -163,7 +163,7 @@ class SlackOutlet:
     # -- that something goes on ------------------------------------------------------------------
 
     async def acknowledge(self, place: Place) -> None:
-        """Show at once that the message was heard. Never raises."""
+        """Show at once that the message was received. Never raises."""
         try:
             async with asyncio.timeout(HEARD_SECONDS):
                 await self._seen.put(place, partial(self._look, place))
@@ -177,26 +177,26 @@ class SlackOutlet:
         return True
 
     async def answered(self, place: Place) -> None:
-        """Show no more that the message was heard: it is answered. Never raises."""
+        """Remove the sign of `acknowledge` from a message that is answered. Never raises."""
         hide = partial(self.sender.react, place, texts.HEARD, away=True)
         reacts = bool(place.message) and not self._status.works(place)
         await self._seen.take(place, hide, unknown=reacts)
 
     async def clear_open(self, places: Iterable[Place]) -> None:
-        """Take away what a process that died has left in threads: to be called at the start."""
+        """Clear the status that a crashed process left in threads. Call this at the start."""
         await self._status.clear_open(places)
 
     async def question_answered(
         self, confirmation_id: str, place: Place, outcome: str, *, shown: Shown | None = None
     ) -> None:
-        """Show that a question waits no more: to be called when it was answered. Never raises.
+        """Show the outcome of an answered question and remove its buttons. Never raises.
 
         Args:
-            confirmation_id: Which.
-            place: Where it was answered.
-            outcome: What became of it, not yet harmless.
-            shown: The message that shows it, where that is known; one that this process has sent
-                is known anyway.
+            confirmation_id: The id of the question.
+            place: The place of the answer.
+            outcome: The outcome, not yet escaped.
+            shown: The message of the question, if the caller knows it. Messages that this process
+                sent are cached.
         """
         self._status.answered(confirmation_id, place)
         shown = self._questions.get(confirmation_id, shown)
@@ -211,7 +211,7 @@ class SlackOutlet:
             log.info("A question was answered and still has its buttons: %s", error)
 
     def close(self) -> None:
-        """Begin nothing more by itself."""
+        """Cancel all timers of the status lines."""
         self._status.close()
 
     # -- replies and cards -----------------------------------------------------------------------
@@ -224,22 +224,23 @@ class SlackOutlet:
         *,
         begun: OnBegun = not_kept,
     ) -> SlackReply:
-        """Begin a reply, or go on with the one whose id is given."""
+        """Begin a reply, or continue the reply with the given message id."""
         return SlackReply(self._means, place, owner, message_id=message_id, begun=begun)
 
     def show_card(self, card: RunCard, *, begun: OnBegun = not_kept) -> None:
-        """Show or move a run card; the newest state wins, at Slack's pace. Never waits."""
+        """Show or update a run card; the newest state wins, at Slack's rate. Never waits."""
         self._board.show(card, begun)
 
     # -- things that are said once ---------------------------------------------------------------
 
     async def announce(self, announcement: Announcement) -> Delivered:
-        """Say something new in its place, else to its owner alone, pinging only its owner.
+        """Send an announcement to its place, else to its owner directly; ping only the owner.
 
-        When neither takes it, the channel around the thread is told that there is something.
+        If both fail permanently, a notice without the content is posted in the channel of the
+        thread.
 
         Raises:
-            DeliveryError: It did not get through.
+            DeliveryError: The announcement could not be delivered.
         """
         markdown = await made_harmless(announcement.text.strip())
         paper = paper_of(markdown, name="result.md")
@@ -260,7 +261,7 @@ class SlackOutlet:
             raise
 
     async def _hint(self, announcement: Announcement) -> None:
-        """Tell the owner that something is kept, in the channel around the thread. Never raises."""
+        """Notify the owner, in the thread's channel, of a stored announcement. Never raises."""
         place, owner = announcement.place, announcement.owner
         if not place.thread or is_private(place) or not can_read(around(place), place):
             return
@@ -271,13 +272,13 @@ class SlackOutlet:
             log.info("The channel of %s is not told: %s", announcement.key, error)
 
     async def ask(self, confirmation: Confirmation) -> str:
-        """Ask the owner a question, or go on with the message that shows it already.
+        """Ask the owner a question, or reuse the message that shows the question already.
 
         Returns:
-            The id of that message; empty when it had to be posted elsewhere.
+            The id of that message; empty if it had to be posted in another place.
 
         Raises:
-            DeliveryError: There is no one to ask; the answer is then no.
+            DeliveryError: The owner cannot be asked; the answer is then no.
         """
         if confirmation.message_id:
             self._keep(confirmation.id, await self._shown(confirmation))
@@ -308,7 +309,7 @@ class SlackOutlet:
         return asked if shown and shown.place == confirmation.place else ""
 
     async def settle(self, question: Confirmation, settlement: Settlement) -> None:
-        """Show that a question waits no more, and why; one that is not found stays as it is."""
+        """Show the outcome of a closed question; skip a question without a known message."""
         shown = await self._shown(question) if question.message_id else None
         outcome = settlement.chosen
         if settlement.by is not None:
@@ -319,7 +320,7 @@ class SlackOutlet:
         await self.question_answered(question.id, question.place, outcome, shown=shown)
 
     async def _shown(self, question: Confirmation) -> Shown:
-        """Return the message that another start, or another process, has posted."""
+        """Return the message of a question that an earlier or another process posted."""
         text = await made_harmless(question.text.strip(), links=False)
         text = "\n".join((texts.mention(question.owner.account), text or texts.EMPTY))
         if len(text) > texts.MOST_IN_SECTION:
@@ -332,20 +333,20 @@ class SlackOutlet:
             self._questions.popitem(last=False)
 
     async def tell(self, place: Place, user: Identity, text: str) -> None:
-        """Say a short thing to one person: in the place so that nobody else sees it, or directly.
+        """Send a short text to one user: as an ephemeral message in the place, or directly.
 
         Never raises.
         """
         await self.answers.say(Asker(place=place, account=user.account), text)
 
     async def history(self, place: Place, after: datetime | str, limit: int) -> list[PastMessage]:
-        """Return the newest messages of a place after a moment, oldest first."""
+        """Return the newest messages of a place after a given time, oldest first."""
         return await self._history.read(place, after, limit)
 
     async def _say(
         self, place: Place, paper: Paper, *, head: str, tail: str, below: tuple[Json, ...] = ()
     ) -> tuple[str, ...]:
-        """Say a text of any length, with our own words above and below it, and buttons."""
+        """Send a text of any length, with a head, a tail and blocks below; return the ids."""
         together = len(paper.parts) == 1 or paper.long
         if together:
             whole = _framed(paper.parts[0], head=head, tail=tail, below=below)
@@ -359,10 +360,10 @@ class SlackOutlet:
         return tuple(ids)
 
     async def _reach(self, place: Place, owner: Identity, say: _Say) -> tuple[str, ...]:
-        """Say something where it belongs, or else to that person alone; never to more readers.
+        """Send a message to its place, or else to the owner directly; never to more readers.
 
         Raises:
-            DeliveryError: Not now; or nowhere, if it is permanent.
+            DeliveryError: The message cannot be sent now; permanent if no route is possible.
         """
         try:
             return await say(_Route(place=place, head=texts.mention(owner.account)))
@@ -380,10 +381,10 @@ class SlackOutlet:
 
 
 def _if_gone(error: RefusedError) -> RefusedError:
-    """Return an error that another place may mend.
+    """Return a refusal that another place could avoid.
 
     Raises:
-        RefusedError: It is no such error.
+        RefusedError: Another place cannot avoid the refusal.
     """
     log.info("Slack does not take it there: %s", error)
     if not error.place_gone:

@@ -1,10 +1,10 @@
-"""What a browser shows to whoever installs the bot (no SDK)."""
+"""Defines the web pages for the installation of the bot (no SDK)."""
 
 from dataclasses import dataclass
 from html import escape
 
-#: Nothing is loaded from anywhere, nobody frames a page, and its address, with a code in it, is
-#: told to nobody.
+#: The pages load no resources and cannot be framed. Their addresses, which contain a code, are sent
+#: to no other site.
 HEADERS = {
     "Content-Type": "text/html; charset=utf-8",
     "Cache-Control": "no-store",
@@ -35,14 +35,14 @@ padding: 0 1em }}</style>
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A headline, what there is to know, and what to do next."""
+    """A page with a headline, a text, and one link to the next step."""
 
     title: str
     text: str
     label: str = "Start again"
 
     def html(self, link: str) -> str:
-        """Return it as a document; `link` is where its only link leads."""
+        """Return the page as an HTML document; `link` is the address of its only link."""
         return _PAGE.format(
             title=escape(self.title),
             text=escape(self.text),
@@ -81,7 +81,7 @@ NOT_CONFIRMED = Page(
     "its log says what Slack answers.",
 )
 
-#: By what Bolt calls the reason, or Slack, which sends it along with the browser.
+#: The pages by the reason of the failure: Bolt's, or the `error` that Slack adds to the redirect.
 FAILURES = {
     "access_denied": CANCELLED,
     "invalid_browser": OTHER_BROWSER,
@@ -94,8 +94,8 @@ def installed(name: str, *, org_wide: bool) -> Page:
     """Return the page for the end of an installation.
 
     Args:
-        name: What the workspace or the organisation is called.
-        org_wide: Whether it is an organisation.
+        name: The name of the workspace or the organisation.
+        org_wide: Whether the bot was installed for an organisation.
     """
     if org_wide:
         text = (
@@ -112,7 +112,7 @@ def installed(name: str, *, org_wide: bool) -> Page:
 
 
 def not_allowed(workspace: str) -> Page:
-    """Return the page for a workspace, or an organisation, where the bot answers nobody."""
+    """Return the page for a workspace, or an organisation, that the settings exclude."""
     return Page(
         "The bot is not for this workspace",
         "The people who run this bot have named the workspaces that may use it, and yours is not "
@@ -122,7 +122,7 @@ def not_allowed(workspace: str) -> Page:
 
 
 def rotates(workspace: str) -> Page:
-    """Return the page for an app whose tokens are good for hours only."""
+    """Return the page for an app whose tokens expire (token rotation)."""
     return Page(
         "The bot cannot keep this token",
         f"Slack gave a token for {workspace} that expires, and nothing was stored. Tell the people "

@@ -1,4 +1,4 @@
-"""Who somebody on Slack is, where they are, and whether they may talk with the bot (no SDK)."""
+"""Identifies Slack users and their workspaces, and decides access to the bot (no SDK)."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -18,12 +18,12 @@ NO_DIRECT_MESSAGES = reception.NO_DIRECT_MESSAGES.format(where="channel")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Person:
-    """Somebody's account.
+    """The account of a user.
 
     Attributes:
         home: The organisation (E…) or else the workspace (T…) that the account belongs to.
-        workspace: Where they are, as places name it.
-        stranger: They belong to another company, with which the channel is shared.
+        workspace: The workspace of the interaction, as in `Place`.
+        stranger: The user belongs to another company, with which the channel is shared.
     """
 
     account: str
@@ -33,19 +33,19 @@ class Person:
 
     @property
     def identity(self) -> Identity:
-        """Who they are: the same in all workspaces of an organisation, and nowhere else."""
+        """The identity of the user, the same in all workspaces of one organisation."""
         return Identity(PLATFORM, self.home, self.account)
 
     def place(self, channel: str, thread: str = "", message: str = "") -> Place:
-        """Return the route of an answer to them."""
+        """Return the route of an answer to the user."""
         return Place(PLATFORM, self.workspace, channel, thread, message)
 
 
 def workspaces_of(body: Json) -> Iterator[str]:
-    """Return in which workspaces the bot may be that a payload came to, the likeliest first.
+    """Yield the workspaces to which a payload may have been sent, the likeliest first.
 
-    A person of another organisation, in a channel that is shared, brings the team of their own
-    into some fields. For an organisation's installation it is named along with the organisation.
+    Some fields contain the team of the user, who may belong to another organisation in a shared
+    channel. For an organisation's installation, "E….T…" precedes the plain team.
     """
     authorization = _first(body.get("authorizations"))
     enterprise = _id(body, "enterprise") or str(authorization.get("enterprise_id") or "")
@@ -66,12 +66,12 @@ def workspaces_of(body: Json) -> Iterator[str]:
 
 
 def speaker_of(event: Json, body: Json, workspace: str, enterprise: str) -> Person:
-    """Return who did what an event tells.
+    """Return the user who caused an event.
 
     Args:
-        event: What happened.
-        body: The payload around it.
-        workspace: Where the bot is.
+        event: The event.
+        body: The payload of the event.
+        workspace: The workspace of the bot.
         enterprise: The organisation of that workspace; empty for none.
     """
     team = str(event.get("user_team") or event.get("source_team") or event.get("team") or "")
@@ -80,10 +80,10 @@ def speaker_of(event: Json, body: Json, workspace: str, enterprise: str) -> Pers
 
 
 def author_of(message: Json, workspace: str, enterprise: str) -> Person:
-    """Return who wrote a message that Slack returns when it is asked.
+    """Return the author of a message that Slack returned on request.
 
-    There is no payload around it that says whether the channel is shared with another company:
-    only messages that came from elsewhere name where.
+    Such a message has no payload that marks a channel shared with another company. Only messages
+    from another company name their team.
     """
     home = str(message.get("user_team") or message.get("source_team") or "")
     account = str(message.get("user") or message.get("bot_id") or "")
@@ -91,11 +91,11 @@ def author_of(message: Json, workspace: str, enterprise: str) -> Person:
 
 
 def visitor_of(body: Json, workspace: str, enterprise: str) -> Person:
-    """Return who clicked, sent a form, or typed a slash command.
+    """Return the user who clicked, submitted a form, or typed a slash command.
 
     Args:
         body: The payload.
-        workspace: Where the bot is.
+        workspace: The workspace of the bot.
         enterprise: The organisation of that workspace; empty for none.
     """
     user = _part(body, "user")
@@ -113,7 +113,7 @@ def _person(account: str, workspace: str, enterprise: str, *, stranger_of: str) 
 
 
 def _id(body: Json, what: str) -> str:
-    """Return the id of a team or an organisation, which stands there in one of two ways."""
+    """Return the id of a team or an organisation, from either of its two fields."""
     return str(body.get(f"{what}_id") or _part(body, what).get("id") or "")
 
 
@@ -127,12 +127,12 @@ def _first(items: object) -> Json:
 
 
 def refusal_of(settings: SlackSettings, person: Person, channel: str) -> Refusal | None:
-    """Return why this person may not talk with the bot there; `None` when they may.
+    """Return the reason for which this user may not use the bot there; `None` if they may.
 
     Args:
-        settings: Who may, and where.
-        person: Who it is.
-        channel: Where; empty for the Home tab.
+        settings: The admitted workspaces, channels and users.
+        person: The user.
+        channel: The channel; empty for the Home tab.
     """
     enterprise, _, team = person.workspace.rpartition(".")
     here = {enterprise, team} if person.stranger else {enterprise, team, person.home}
@@ -153,11 +153,11 @@ def refusal_of(settings: SlackSettings, person: Person, channel: str) -> Refusal
 
 
 class Reception(Attendance):
-    """Decides who is let in, the same for messages, commands and clicks.
+    """Decides access, the same for messages, commands and clicks.
 
     Args:
-        settings: Who may, and where.
-        monotonic: A clock in seconds that never goes back.
+        settings: The admitted workspaces, channels and users.
+        monotonic: A monotonic clock in seconds.
     """
 
     def __init__(
@@ -167,5 +167,5 @@ class Reception(Attendance):
         self._settings = settings
 
     def refusal(self, person: Person, channel: str) -> Refusal | None:
-        """Return why this person may not talk with the bot there; `None` when they may."""
+        """Return the reason for which this user may not use the bot there; `None` if they may."""
         return refusal_of(self._settings, person, channel)

@@ -1,4 +1,4 @@
-"""Slack as a platform: opened once, closed once."""
+"""Opens and closes the Slack platform with its outlet and intake."""
 
 import asyncio
 import logging
@@ -35,9 +35,9 @@ from db.database import Database
 
 log = logging.getLogger(__name__)
 
-#: How long the last edits may take once nothing more is said: longer than `edit_seconds`.
+#: Grace period for the last edits at shutdown, in seconds: longer than `edit_seconds`.
 LAST_WORDS_SECONDS = 3.5
-#: How long what was heard may still be worked on when nothing more is heard.
+#: Grace period for received messages in flight when the intake stops, in seconds.
 SETTLE_SECONDS = 3.0
 
 REFUSED = (
@@ -53,11 +53,11 @@ REMOVED = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Link:
-    """The way to the workspaces.
+    """The access to the workspaces.
 
     Attributes:
-        removed: Told of a workspace where the bot is no longer.
-        pages: Install the bot in further ones.
+        removed: Called with a workspace that removed the bot.
+        pages: The web pages that install the bot in further workspaces.
     """
 
     clients: Clients
@@ -67,23 +67,23 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class Slack:
-    """What speaks on Slack, and what hears there."""
+    """The outlet and the intake of Slack."""
 
     outlet: SlackOutlet
     intake: "SlackIntake"
 
 
 class SlackIntake:
-    """Hears what comes from Slack, over the transport that is configured.
+    """Receives events from Slack over the configured transport.
 
     Args:
-        link: To the workspaces.
-        outlet: Answers.
+        link: The access to the workspaces.
+        outlet: Sends the answers.
         settings: Everything under `slack:`.
-        session: The connections to Slack.
-        tasks: Owns what goes on in the background.
-        current: What the settings say now.
-        ping_seconds: How often it is looked whether a connection still stands.
+        session: The HTTP session for requests to Slack.
+        tasks: Owns the background tasks.
+        current: Returns the current settings.
+        ping_seconds: Interval of the connection checks.
         pause_seconds: The least time between two places that are read after a gap.
     """
 
@@ -111,10 +111,10 @@ class SlackIntake:
         self._pause_seconds = pause_seconds
 
     async def run(self, ears: Ears) -> None:
-        """Listen until cancelled.
+        """Receive events until cancelled.
 
         Raises:
-            ConfigError: Slack lets us hear nothing any more; the text says why, and what to do.
+            ConfigError: Slack opens no connection any more; the text gives the reason and remedy.
         """
         desk = Desk(
             ears=ears,
@@ -144,7 +144,7 @@ class SlackIntake:
             await desk.reception.settle(SETTLE_SECONDS)
 
     async def _clear_open(self, ears: Ears) -> None:
-        """Take away what a process that died has left in threads, if that is known now."""
+        """Clear the status that a crashed process left in threads, if the database is reachable."""
         try:
             places = await ears.idle_places(PLATFORM)
         except BotError as error:
@@ -165,7 +165,7 @@ class SlackIntake:
 
 
 def _connected(transport: object) -> Callable[[], Awaitable[bool]]:
-    """Return what tells whether events arrive: over HTTP they always may."""
+    """Return the connection check of a transport; over HTTP the check always returns True."""
     if isinstance(transport, SocketModeClient):
         return transport.is_connected
 
@@ -186,20 +186,20 @@ async def open_slack(
     ping_seconds: float = sockets.PING_SECONDS,
     pause_seconds: float = PAUSE_SECONDS,
 ) -> AsyncIterator[Slack]:
-    """Open Slack, and close it when the block ends.
+    """Open Slack and close it at the end of the block.
 
     Args:
         settings: Everything under `slack:`.
-        database: Keeps the tokens, where many workspaces install the bot.
-        hears: Whether the intake is going to run. Speaking needs tokens only.
-        current: What `settings` say now; the same as at the start if `None`.
-        tempo: How fast things go; as configured if `None`.
-        ping_seconds: How often it is looked whether a connection still stands.
+        database: Stores the tokens if many workspaces install the bot.
+        hears: Whether the intake will run. The outlet needs only tokens.
+        current: Returns the current settings; the initial ones if `None`.
+        tempo: Intervals and backoffs; as configured if `None`.
+        ping_seconds: Interval of the connection checks.
         pause_seconds: The least time between two places that are read after a gap.
 
     Raises:
         ConfigError: Slack refuses a token.
-        PlatformUnreachableError: Slack cannot be reached, or is out of order.
+        PlatformUnreachableError: Slack is unreachable or out of order.
     """
     async with open_session() as session:
         link = await _link(settings, database, session)
@@ -244,7 +244,7 @@ async def _one_client(settings: SlackSettings, session: aiohttp.ClientSession) -
 
     Raises:
         ConfigError: Slack refuses the token.
-        PlatformUnreachableError: Slack cannot be reached, or is out of order.
+        PlatformUnreachableError: Slack is unreachable or out of order.
     """
     assert settings.bot_token is not None, "Slack is opened where it is configured."
     token = settings.bot_token.get_secret_value().strip()

@@ -1,4 +1,4 @@
-"""What goes wrong with requests to Slack, told apart by what can be done about it."""
+"""Classifies errors of requests to Slack by the possible reaction."""
 
 import logging
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ REVOKED = (
 )
 NOT_INSTALLED = "The bot is not installed in that Slack workspace any more."
 
-#: The thread is gone: the channel around it may still be there.
+#: The thread is unavailable; its channel may still accept messages.
 THREAD_GONE = frozenset(
     {
         "thread_not_found",
@@ -33,7 +33,7 @@ THREAD_GONE = frozenset(
         "restricted_action_non_threadable_channel",
     }
 )
-#: The channel is gone for us: the person may still be reached.
+#: The channel is unavailable to the bot; a direct message may still reach the user.
 CHANNEL_GONE = {
     "channel_not_found": "That channel is gone, or the bot was removed from it.",
     "channel_is_limited_access": "The bot may not write in that channel.",
@@ -57,11 +57,11 @@ PERSON_GONE = {
     "user_disabled": "That person's account is deactivated.",
     "cannot_dm_bot": "That is a bot, which takes no direct messages.",
 }
-#: The message is there and cannot be edited any more.
+#: The message exists and can no longer be edited.
 STILL_THERE = frozenset({"cant_update_message", "edit_window_closed", "edit_window_expired"})
-#: It is being streamed, so it has to be ended before it is edited.
+#: The message is a stream, which has to end before an edit.
 STREAMING = "streaming_state_conflict"
-#: Slack does not take it for what is in it, and may take it in plainer words.
+#: Slack refuses the content and may accept it without blocks and Markdown.
 CONTENT = frozenset(
     {
         "block_mismatch",
@@ -93,10 +93,10 @@ _LIMITED = frozenset({"ratelimited", "rate_limited", "message_limit_exceeded"})
 
 
 class RefusedError(DeliveryError):
-    """Slack does not do this; trying again cannot help.
+    """Raised when Slack refuses a request permanently; a retry cannot help.
 
     Attributes:
-        code: What Slack calls the reason.
+        code: Slack's code of the error.
     """
 
     def __init__(self, text: str, code: str = "") -> None:
@@ -105,22 +105,22 @@ class RefusedError(DeliveryError):
 
     @property
     def thread_gone(self) -> bool:
-        """Whether it may still be said in the channel around the thread."""
+        """True if the thread is unavailable but its channel may accept the message."""
         return self.code in THREAD_GONE
 
     @property
     def place_gone(self) -> bool:
-        """Whether it is the place that takes nothing, whatever is said."""
+        """True if the place (thread, channel or user) accepts no message at all."""
         return self.thread_gone or self.code in CHANNEL_GONE or self.code in PERSON_GONE
 
     @property
     def token_refused(self) -> bool:
-        """Whether nothing at all can be said in that workspace."""
+        """True if Slack refuses the token, so that the workspace accepts no request."""
         return self.code in _TOKEN
 
 
 def problem_of(error: Exception) -> DeliveryError:
-    """Return what an error means for something that was to be said."""
+    """Return the delivery error for an error of the SDK or the connection."""
     match error:
         case SlackApiError():
             return _answered(_answer_of(error))
@@ -132,12 +132,12 @@ def problem_of(error: Exception) -> DeliveryError:
 
 @dataclass(frozen=True, slots=True)
 class _Answer:
-    """What Slack answered.
+    """Slack's response to a failed request.
 
     Attributes:
-        name: Its name of the error; empty for none.
-        once: What was asked for would be said twice if it was asked for twice.
-        wait: For how long it wants to be left alone, in seconds.
+        name: Slack's code of the error; empty for none.
+        once: The method is not idempotent: a second request would send a second message.
+        wait: The wait that Slack demands before a retry, in seconds.
     """
 
     name: str
@@ -171,7 +171,7 @@ def _answered(answer: _Answer) -> DeliveryError:
     if name in _HALFWAY or status >= HTTPStatus.INTERNAL_SERVER_ERROR or not name:
         if not name and status < HTTPStatus.INTERNAL_SERVER_ERROR:
             log.warning("Slack answers in a way that nobody understands (status %s)", status)
-        # There is no telling how far it came before it failed.
+        # Slack may have executed the request before the failure.
         return DeliveryError(OUT_OF_ORDER, fate_unknown=answer.once)
     if name in _TOKEN:
         return RefusedError(REVOKED, name)
