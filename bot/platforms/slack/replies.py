@@ -1,4 +1,4 @@
-"""A reply: streamed where Slack has that, else a message that is edited; at its end it is whole."""
+"""Shows a reply while it grows: as a stream if Slack supports it, else as an edited message."""
 
 import asyncio
 import logging
@@ -31,16 +31,16 @@ from bot.values import Identity, Place
 
 log = logging.getLogger(__name__)
 
-#: How far apart the additions to one stream are.
+#: The least time between two additions to one stream, in seconds.
 GROW_SECONDS = 1.0
-#: How long a request under way may take when a reply is left to somebody else.
+#: Timeout of a request in flight when a reply is abandoned, in seconds.
 LEAVE_SECONDS = 1.0
 FILE_NAME = "answer.md"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Means:
-    """What replies are given with.
+    """The shared dependencies of replies.
 
     Attributes:
         edit_seconds: The least time between two edits of one message.
@@ -58,11 +58,11 @@ class Means:
 
 @dataclass(slots=True)
 class _Stream:
-    """A message that Slack lets grow.
+    """A message that grows as a Slack stream.
 
     Attributes:
-        shown: What it holds, harmless.
-        begun: Whether it is there.
+        shown: The text of the stream so far, escaped.
+        begun: Whether the message exists.
     """
 
     shown: str = ""
@@ -71,7 +71,7 @@ class _Stream:
 
 @dataclass(frozen=True, slots=True)
 class _Rhythm(Pace):
-    """The pace of a reply, which is another once it no longer grows by itself."""
+    """The pace of a reply: `growing` while it is a stream, then `editing`."""
 
     growing: Pace
     editing: Pace
@@ -83,7 +83,7 @@ class _Rhythm(Pace):
 
 
 class SlackReply:
-    """One reply."""
+    """One reply on Slack: implements `ReplyStream`."""
 
     def __init__(
         self, means: Means, place: Place, owner: Identity, *, message_id: str, begun: OnBegun
@@ -123,7 +123,7 @@ class SlackReply:
     # -- growing ---------------------------------------------------------------------------------
 
     def update(self, text: str) -> None:
-        """Show the whole text so far; the newest wins, at Slack's pace. Never waits."""
+        """Show the whole text so far; the newest text wins, at Slack's rate. Never waits."""
         if not self._refused:
             self._paced.put(text)
 
@@ -138,14 +138,14 @@ class SlackReply:
             self._shown = markdown
 
     async def _grow(self, stream: _Stream, text: str) -> bool:
-        """Let the stream grow to a text; return whether it goes on to be one."""
+        """Extend the stream to a text; return False if the stream had to be abandoned."""
         markdown = await made_harmless(settled(text), growing=True)
         if not markdown.startswith(stream.shown):
             log.info("A reply is edited from now on: what was shown of it has changed")
             await self._leave_stream()
             return False
         if len(markdown) > MOST_CHARACTERS:
-            # The end of the reply decides how it is divided.
+            # `finish` divides the text into messages.
             markdown = settled(markdown[:MOST_CHARACTERS])
         more = markdown[len(stream.shown) :]
         if not more.strip():
@@ -177,7 +177,7 @@ class SlackReply:
         self._message.is_there(message_id)
 
     async def _leave_stream(self) -> None:
-        """Go on by editing the message, which takes that only once the stream has ended."""
+        """End the stream, so that the message can be edited from now on."""
         stream, self._stream = self._stream, None
         if stream is None or not stream.begun:
             return
@@ -193,16 +193,16 @@ class SlackReply:
             log.error("A reply could not be moved", exc_info=error)
             return
         log.info("A reply was not moved: %s", error)
-        # What is refused once is refused again; only the final text is worth another attempt.
+        # A permanent refusal would repeat: only the final text is attempted again.
         self._refused = error.permanent
 
     # -- ending ----------------------------------------------------------------------------------
 
     async def finish(self, text: str, *, failed: bool = False) -> Delivered:
-        """Show the final text, whole, in as many messages as it takes.
+        """Show the complete final text, in as many messages as necessary.
 
         Raises:
-            DeliveryError: It did not get through.
+            DeliveryError: The text could not be delivered.
         """
         session = ""
         try:
@@ -217,7 +217,7 @@ class SlackReply:
             self._stop_working(session=session)
 
     async def _end_stream(self, first: str) -> str:
-        """End the stream with a text; return the session's state then, or nothing if it is none."""
+        """End the stream with a text; return the new session state, or "" if an edit is needed."""
         stream = self._stream
         if stream is None or not stream.begun:
             self._stream = None
@@ -258,7 +258,7 @@ class SlackReply:
         return await self._means.sender.post_rest(self._message.place, paper)
 
     async def abandon(self) -> None:
-        """Leave what is shown as it is: the turn will be resumed, here or elsewhere."""
+        """Leave the message unchanged: this or another process will resume the turn."""
         if self._working:
             self._working = False
             self._means.status.leave(self._place)

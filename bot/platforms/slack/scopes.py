@@ -1,4 +1,4 @@
-"""What the bot asks Slack for: its scopes and its events, each with what it is for (no SDK)."""
+"""Lists the scopes and events that the bot needs, each with its purpose (no SDK)."""
 
 from typing import NamedTuple
 
@@ -7,8 +7,8 @@ class Need(NamedTuple):
     """A scope or an event.
 
     Attributes:
-        name: As Slack calls it.
-        use: What it is for.
+        name: Slack's name of the scope or event.
+        use: The purpose.
     """
 
     name: str
@@ -43,6 +43,6 @@ EVENTS = (
     Need("tokens_revoked", "a workspace took the bot's token away"),
 )
 
-#: What `deploy/slack-manifest.yaml` asks for and nothing else, and so do installations.
+#: The exact scopes and events of `deploy/slack-manifest.yaml` and of installations.
 BOT_SCOPES: tuple[str, ...] = tuple(need.name for need in SCOPES)
 BOT_EVENTS: tuple[str, ...] = tuple(need.name for need in EVENTS)

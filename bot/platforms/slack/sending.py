@@ -1,4 +1,4 @@
-"""Messages on their way to Slack: posted, edited, deleted; what goes wrong is told apart."""
+"""Posts, edits, streams and deletes messages on Slack, and classifies the errors."""
 
 import asyncio
 import logging
@@ -26,11 +26,11 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-#: How long to wait before each further attempt at a message that follows others of the same text.
+#: Backoff before each further attempt to send a message that follows others of the same text.
 PAUSES = (2.0, 5.0)
-#: The longest that edits are left off since Slack says so; then it is asked again.
+#: Longest pause of edits that a rate-limit answer causes, in seconds; then an edit is tried again.
 LONGEST_REST_SECONDS = 60.0
-#: A final text does not wait longer for its edit: it is posted as a new message.
+#: Longest wait of a final text for its edit, in seconds; then it is posted as a new message.
 FINAL_REST_SECONDS = 5.0
 
 Request = Callable[[AsyncWebClient], Awaitable[AsyncSlackResponse]]
@@ -38,13 +38,13 @@ Request = Callable[[AsyncWebClient], Awaitable[AsyncSlackResponse]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draft:
-    """A message to be posted or edited; all of it is harmless already.
+    """The content of a message to be posted or edited, already escaped.
 
     Attributes:
-        markdown: What it says.
-        blocks: How it says that, when there is more to it than a text.
-        mrkdwn: The same in plain words, with blocks: for notifications, and for when Slack does not
-            take the blocks.
+        markdown: The text.
+        blocks: The blocks of a message that is more than a text.
+        mrkdwn: The text of a message with blocks: for notifications, and if Slack refuses the
+            blocks.
     """
 
     markdown: str = ""
@@ -52,7 +52,7 @@ class Draft:
     mrkdwn: str = ""
 
     def content(self) -> dict[str, Any]:
-        """Return the arguments of a request that say what it shows: nothing in it is guessed at."""
+        """Return the content arguments of a request; Slack does not parse names or links."""
         shown: dict[str, Any] = (
             {"blocks": list(self.blocks), "text": self.mrkdwn or self.markdown}
             if self.blocks
@@ -61,7 +61,7 @@ class Draft:
         return shown | {"parse": "none", "link_names": False}
 
     def plain(self) -> dict[str, Any]:
-        """Return the same without blocks and without Markdown: Slack always takes that."""
+        """Return the content without blocks and Markdown, which Slack always accepts."""
         return {
             "text": self.mrkdwn or self.markdown,
             "parse": "none",
@@ -73,9 +73,9 @@ class Sender:
     """Sends messages over the Web API; it needs no events and no cache.
 
     Args:
-        clients: Know with which token.
-        pauses: How long to wait before each further attempt at what follows a first message.
-        monotonic: A clock in seconds that never goes back.
+        clients: Provide the tokens.
+        pauses: Backoff before each further attempt to send a message that follows a first one.
+        monotonic: A monotonic clock in seconds.
     """
 
     def __init__(
@@ -89,21 +89,21 @@ class Sender:
         self._pauses = pauses
         self._now = monotonic
         self._rests: dict[str, float] = {}
-        #: Messages of one thread or channel are posted one after another: they keep their order.
+        #: Posts the messages of one thread or channel one after another, in their order.
         self._posting = Queues()
 
     async def ask(self, workspace: str, request: Request) -> AsyncSlackResponse:
         """Make a request with the token of a workspace.
 
         Raises:
-            RefusedError: Slack does not do that.
-            DeliveryError: Not now.
+            RefusedError: Slack refuses the request permanently.
+            DeliveryError: The request failed and may succeed later.
         """
         client = await self._clients.client_for(workspace)
         try:
             return await _made(request, client)
         except RefusedError as error:
-            # The bot may have been installed anew, with another token.
+            # The bot may have been reinstalled with another token.
             fresh = await self._clients.fresh(workspace, client) if error.token_refused else None
             if fresh is None:
                 raise
@@ -113,8 +113,8 @@ class Sender:
         """Post a message in the thread of a place, or in its channel; return its id.
 
         Raises:
-            RefusedError: Not here.
-            DeliveryError: Not now; or its fate is unknown.
+            RefusedError: Slack refuses the message in this place.
+            DeliveryError: The message cannot be sent now, or its fate is unknown.
         """
 
         async def post(content: dict[str, Any]) -> str:
@@ -132,7 +132,7 @@ class Sender:
         return await self._with_either(draft, post)
 
     async def _begin(self, place: Place, request: Request) -> str:
-        """Make a request for a new message in a place, after those before; return its id."""
+        """Request a new message, after earlier requests for the same place; return its id."""
         key = (place.workspace, place.channel, place.thread)
         async with self._posting.turn(key):
             answer = await self.ask(place.workspace, request)
@@ -141,17 +141,17 @@ class Sender:
     async def edit(
         self, place: Place, message_id: str, draft: Draft, *, final: bool = False
     ) -> None:
-        """Change a message of ours.
+        """Edit a message of ours.
 
         Args:
-            place: Where it is.
-            message_id: Which.
-            draft: What it shows from then on.
+            place: The place of the message.
+            message_id: The id of the message.
+            draft: The new content.
             final: Fail instead of waiting longer than `FINAL_REST_SECONDS` for the rate limit.
 
         Raises:
-            RefusedError: It is gone, or cannot be edited.
-            DeliveryError: Not now.
+            RefusedError: The message is gone or cannot be edited.
+            DeliveryError: The message cannot be edited now.
         """
 
         async def edit(content: dict[str, Any]) -> None:
@@ -170,7 +170,7 @@ class Sender:
             raise
 
     async def _after_the_rest(self, workspace: str, *, final: bool) -> None:
-        """Wait for as long as Slack wants no edits there."""
+        """Wait until Slack's rate limit allows edits in a workspace."""
         left = self._rests.get(workspace, 0.0) - self._now()
         if final and left > FINAL_REST_SECONDS:
             raise DeliveryError(problems.BUSY, retry_after_seconds=left)
@@ -178,10 +178,10 @@ class Sender:
             await asyncio.sleep(left)
 
     async def text_of(self, place: Place, message_id: str) -> str:
-        """Return the text that a message of ours shows.
+        """Return the text of a message of ours; empty if the message is not found.
 
         Raises:
-            DeliveryError: It cannot be read.
+            DeliveryError: The message cannot be read.
         """
         response = await self.ask(
             place.workspace,
@@ -197,11 +197,11 @@ class Sender:
         return str(found[0].get("text") or "") if found else ""
 
     async def whisper(self, place: Place, account: str, draft: Draft) -> None:
-        """Show a message to one person in a place, until they look elsewhere.
+        """Show an ephemeral message to one user in a place.
 
         Raises:
-            RefusedError: Not here.
-            DeliveryError: Not now.
+            RefusedError: Slack refuses the message in this place.
+            DeliveryError: The message cannot be sent now.
         """
 
         async def whisper(content: dict[str, Any]) -> None:
@@ -218,11 +218,11 @@ class Sender:
         await self._with_either(draft, whisper)
 
     async def post_rest(self, place: Place, paper: Paper) -> tuple[str, ...]:
-        """Post all of a paper but its first part: as messages, or a file if these are too many.
+        """Post all parts of a text but the first: as messages, or as a file if they are too many.
 
         Raises:
-            DeliveryError: Some of it was not taken. Its beginning is there already, so this is
-                always a text whose fate is unknown.
+            DeliveryError: A part was not accepted. The fate of the whole text is then unknown,
+                since its first part is posted already.
         """
         if paper.long and await self._upload(place, paper):
             return ()
@@ -231,11 +231,11 @@ class Sender:
         )
 
     async def post_next(self, place: Place, draft: Draft) -> str:
-        """Post a message that goes on with what the one before has begun; return its id.
+        """Post a message that continues an earlier message; return its id.
 
         Raises:
-            DeliveryError: It was not taken; since the beginning was, the fate of the whole is
-                unknown.
+            DeliveryError: The message was not accepted. The fate of the whole text is then unknown,
+                since its first part is posted already.
         """
         for pause in self._pauses:
             try:
@@ -251,7 +251,7 @@ class Sender:
             raise _begun(error) from error
 
     async def _upload(self, place: Place, paper: Paper) -> bool:
-        """Share the whole text as a snippet; return whether Slack took it."""
+        """Upload the whole text as a snippet; return True if Slack accepted it."""
         try:
             await self.ask(
                 place.workspace,
@@ -274,7 +274,7 @@ class Sender:
         """Delete a message of ours.
 
         Raises:
-            DeliveryError: It is still there, or was gone already.
+            DeliveryError: The message was not deleted, or did not exist any more.
         """
         await self.ask(
             place.workspace,
@@ -282,10 +282,10 @@ class Sender:
         )
 
     async def react(self, place: Place, name: str, *, away: bool = False) -> None:
-        """Put an emoji below the message of a place, or take our own away.
+        """Add a reaction to the message of a place, or remove our own reaction.
 
         Raises:
-            DeliveryError: It could not be done.
+            DeliveryError: The reaction could not be added or removed.
         """
         where = {"channel": place.channel, "timestamp": place.message, "name": name}
         if away:
@@ -294,11 +294,11 @@ class Sender:
             await self.ask(place.workspace, lambda client: client.reactions_add(**where))
 
     async def direct(self, workspace: str, account: str) -> Place:
-        """Return the direct messages with a person.
+        """Return the place of the direct messages with a user.
 
         Raises:
-            RefusedError: There is no such person.
-            DeliveryError: Not now.
+            RefusedError: Slack refuses direct messages with that user.
+            DeliveryError: The place cannot be looked up now.
         """
         answer = await self.ask(workspace, lambda client: client.conversations_open(users=account))
         channel: Json = answer["channel"]
@@ -307,11 +307,11 @@ class Sender:
     # -- streams ---------------------------------------------------------------------------------
 
     async def start_stream(self, place: Place, owner: Identity, markdown: str) -> str:
-        """Begin a message that grows in the thread of a place; return its id.
+        """Start a streamed message in the thread of a place; return its id.
 
         Raises:
-            RefusedError: This app may not, or not there.
-            DeliveryError: Not now; or its fate is unknown.
+            RefusedError: Slack refuses streams to this app or in this place.
+            DeliveryError: The stream cannot be started now, or its fate is unknown.
         """
         home = owner.workspace if owner.workspace.startswith("T") else team_of(place.workspace)
         return await self._begin(
@@ -326,11 +326,11 @@ class Sender:
         )
 
     async def append_stream(self, place: Place, message_id: str, markdown: str) -> None:
-        """Let a message grow.
+        """Append text to a streamed message.
 
         Raises:
-            RefusedError: It does not grow any more.
-            DeliveryError: Not now; or its fate is unknown.
+            RefusedError: Slack refuses the addition, for instance to a stream that has ended.
+            DeliveryError: The text cannot be appended now, or its fate is unknown.
         """
         await self.ask(
             place.workspace,
@@ -342,16 +342,16 @@ class Sender:
     async def stop_stream(
         self, place: Place, message_id: str, markdown: str = "", *, session: str | None = None
     ) -> None:
-        """End the growing of a message.
+        """End the stream of a message.
 
         Args:
-            place: Where it is.
-            message_id: Which.
-            markdown: The rest of it.
-            session: The state of the thread's session from then on.
+            place: The place of the message.
+            message_id: The id of the message.
+            markdown: The rest of the text.
+            session: The new state of the thread's session.
 
         Raises:
-            DeliveryError: It has ended already, or cannot be ended now.
+            DeliveryError: The stream has ended already, or cannot be ended now.
         """
         await self.ask(
             place.workspace,
@@ -364,7 +364,7 @@ class Sender:
         )
 
     async def _with_either(self, draft: Draft, send: Callable[[dict[str, Any]], Awaitable[T]]) -> T:
-        """Send a draft as it is, or without what Slack takes offence at."""
+        """Send a draft; if Slack refuses the content, send its plain form."""
         try:
             return await send(draft.content())
         except RefusedError as error:
@@ -384,11 +384,11 @@ async def _made(request: Request, client: AsyncWebClient) -> AsyncSlackResponse:
 
 
 async def made_harmless(text: str, *, links: bool = True, growing: bool = False) -> str:
-    """Return Markdown as Slack may show it; a long one takes no time from others.
+    """Return Markdown escaped for Slack. A long text is processed in a thread.
 
     Args:
         text: Markdown.
-        links: Labels may stand for addresses; `False` where every address has to be seen.
+        links: Labels may hide addresses; `False` if every address has to be visible.
         growing: More of the text follows.
     """
     made = partial(texts.harmless, text, links=links, growing=growing)

@@ -1,4 +1,4 @@
-"""A web server in this process's loop, which strangers can neither fill up nor make noisy."""
+"""Runs a web server in the event loop, with limits against exhaustion and log flooding."""
 
 import asyncio
 import errno
@@ -21,15 +21,16 @@ _UVICORN = logging.getLogger("uvicorn.error")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WebLimits:
-    """What one request, and all of them together, may take.
+    """The limits of one request and of all requests together.
 
     Attributes:
         body_bytes: The largest body.
-        bodies_bytes: All bodies that are being taken at the same time.
-        body_seconds: The time for a whole body.
-        idle_seconds: The time for the head of a request, and between two requests.
-        connections: Open at the same time; above, the answer is 503, and above twice as many none.
-        stop_seconds: What requests under way get at the end.
+        bodies_bytes: The total size of all bodies that are being received.
+        body_seconds: Timeout for a whole body.
+        idle_seconds: Timeout for the head of a request, and between two requests.
+        connections: Most open connections. Above, the answer is 503; above twice as many,
+            connections are aborted.
+        stop_seconds: Grace period for requests in flight at shutdown.
     """
 
     body_bytes: int = 1024 * 1024
@@ -41,7 +42,7 @@ class WebLimits:
 
 
 class Rarely:
-    """Lets the same news through once in a while, so that strangers cannot fill the log."""
+    """Limits the rate of equal log messages, so that strangers cannot fill the log."""
 
     def __init__(self, now: Callable[[], float], seconds: float = 60.0) -> None:
         self._now = now
@@ -49,10 +50,10 @@ class Rarely:
         self._last: dict[str, float] = {}
 
     def may(self, news: str) -> bool:
-        """Say whether it is time for this again; if so, it counts as said."""
+        """Return True, and record the time, if a message may be logged again."""
         now = self._now()
         last = self._last.get(news)
-        # The clock may be set back, which is just what some of the news asks for.
+        # `abs`, since the clock may be set back: some of the messages ask for that.
         if last is not None and abs(now - last) < self._seconds:
             return False
         self._last[news] = now
@@ -60,10 +61,10 @@ class Rarely:
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Return a socket that listens.
+    """Return a listening socket.
 
     Raises:
-        ConfigError: There is no such address here, or somebody else has the port.
+        ConfigError: This computer does not have the address, or the port is not available.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
@@ -96,7 +97,7 @@ def _why_not(host: str, port: int, code: int | None) -> str:
 async def serving(
     app: ASGIApp, listener: socket.socket, limits: WebLimits, rarely: Rarely
 ) -> AsyncIterator[str]:
-    """Serve for as long as the block lasts; gives the address, without a path."""
+    """Serve until the end of the block; yields the address, without a path."""
     server, tasks = _Server(_config(app, limits)), Tasks()
     with _quiet(rarely):
         url = _url(listener)
@@ -124,10 +125,10 @@ def _config(app: ASGIApp, limits: WebLimits) -> uvicorn.Config:
         server_header=False,
         h11_max_incomplete_event_size=_HEAD_BYTES,
         limit_concurrency=limits.connections,
-        # Said to be whole numbers; asyncio, which gets them, takes any.
+        # Annotated as int; uvicorn passes them to asyncio, which accepts floats.
         timeout_keep_alive=limits.idle_seconds,  # type: ignore[arg-type]
         timeout_graceful_shutdown=limits.stop_seconds,  # type: ignore[arg-type]
-        # What is known about whoever started the server says nothing about a request.
+        # Context variables of the task that starts the server do not belong to a request.
         reset_contextvars=True,
     )
 
@@ -139,7 +140,7 @@ def _url(listener: socket.socket) -> str:
 
 @contextmanager
 def _quiet(rarely: Rarely) -> Iterator[None]:
-    """Ration what uvicorn says: it warns of every request that is not HTTP or one too many."""
+    """Limit the log of uvicorn, which warns of each invalid and each excess request."""
 
     def may(record: logging.LogRecord) -> bool:
         return rarely.may(f"uvicorn: {record.msg}")
@@ -152,7 +153,7 @@ def _quiet(rarely: Rarely) -> Iterator[None]:
 
 
 async def _end(server: uvicorn.Server) -> None:
-    """Wait for requests that were cut off, and drop who does not take the answer."""
+    """Wait for cancelled requests, then abort the connections that are still open."""
     if pending := set(server.server_state.tasks):
         await asyncio.wait(pending, timeout=1.0)
     for connection in list(server.server_state.connections):
@@ -161,7 +162,7 @@ async def _end(server: uvicorn.Server) -> None:
 
 
 class _Server(uvicorn.Server):
-    """Leaves the signals of the process alone: they are for the whole bot."""
+    """A server that installs no signal handlers: the signals are for the whole bot."""
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -169,10 +170,10 @@ class _Server(uvicorn.Server):
 
 
 class _Connection(H11Protocol):
-    """Ends when no request comes, or its head trickles in, or the answer is not taken.
+    """A connection with a timeout for idle clients, slow heads and answers that are not read.
 
-    uvicorn bounds only the silence after an answer: not that before the first request, and a
-    byte now and then is enough to be kept.
+    uvicorn limits only the idle time after an answer, not the time before the first request, and
+    a single byte now and then resets its timeout.
     """
 
     _patience: asyncio.TimerHandle | None = None

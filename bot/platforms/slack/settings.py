@@ -1,4 +1,4 @@
-"""Everything under `slack:` (no SDK is needed to read it)."""
+"""Defines the settings under `slack:` (no SDK)."""
 
 import base64
 import binascii
@@ -66,9 +66,9 @@ def _begins(secret: SecretStr | None, beginnings: tuple[str, ...]) -> bool:
 Workspace = Annotated[str, StringConstraints(pattern=r"^[TE][A-Z0-9]{2,20}$")]
 #: A channel, or a group conversation.
 Channel = Annotated[str, StringConstraints(pattern=r"^[CG][A-Z0-9]{2,20}$")]
-#: A person, whose id means something only together with a workspace.
+#: A user, whose id is unique only together with a workspace.
 User = Annotated[str, StringConstraints(pattern=r"^([TE][A-Z0-9]{2,20}:)?[UW][A-Z0-9]{2,20}$")]
-#: A slash command, as Slack allows them.
+#: A slash command in the form that Slack allows.
 Command = Annotated[str, StringConstraints(pattern=_COMMAND)]
 
 
@@ -155,17 +155,17 @@ class SlackSettings(Settings):
 
     @property
     def configured(self) -> bool:
-        """Whether the bot is to be on Slack at all."""
+        """True if Slack is configured."""
         return _given(self.bot_token) or self.client_id is not None
 
     @property
     def many_workspaces(self) -> bool:
-        """Whether workspaces install the bot themselves, each with a token of its own."""
+        """True if many workspaces install the bot, each with its own token."""
         return self.client_id is not None
 
     @property
     def authorize_url(self) -> str:
-        """Where a browser is sent to install the bot."""
+        """The address of Slack's page that installs the bot."""
         return self.api_url.removesuffix("api/") + "oauth/v2/authorize"
 
     @model_validator(mode="after")

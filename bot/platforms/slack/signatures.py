@@ -1,4 +1,4 @@
-"""Whether a request comes from Slack: each is signed, over the bytes as they were sent."""
+"""Verifies Slack's request signatures, which cover the raw bytes of the body."""
 
 import hashlib
 import hmac
@@ -6,24 +6,24 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-#: The headers of a request that `check` wants to see.
+#: The headers of a request that `check` reads.
 TIMESTAMP, SIGNATURE = "X-Slack-Request-Timestamp", "X-Slack-Signature"
 
-#: How old a request may be, or how far ahead: whoever got hold of one cannot use it for longer.
+#: Most seconds between a request's timestamp and our clock: limits the replay of a stolen request.
 MOST_SKEW_SECONDS = 5 * 60
 
-# Not `\d`, which takes the digits of every script.
+# Not `\d`, which matches the digits of every script.
 _TIMESTAMP = re.compile(r"[0-9]{1,15}")
 _SIGNATURE = re.compile(r"v0=[0-9a-f]{64}")
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why a request is not taken for one of Slack's.
+    """The reason for which a request is refused.
 
     Attributes:
-        reason: The kind, in a word.
-        text: For the log: what to do about it; nothing of the request is in it.
+        reason: The kind of the refusal, in one word.
+        text: The log message with the remedy; contains nothing from the request.
     """
 
     reason: str
@@ -38,18 +38,18 @@ def check(
     secret: str,
     now: float,
 ) -> Refusal | None:
-    """Return why a request is refused; `None` when Slack sent it, and not long ago.
+    """Return the reason for which a request is refused; `None` for a recent request from Slack.
 
     Args:
-        timestamps: Every value of the header `TIMESTAMP`.
-        signatures: Every value of the header `SIGNATURE`.
-        body: As it was sent, byte by byte.
-        secret: What only Slack and we know.
-        now: In seconds since 1970.
+        timestamps: All values of the header `TIMESTAMP`.
+        signatures: All values of the header `SIGNATURE`.
+        body: The raw bytes of the body.
+        secret: The signing secret.
+        now: The time in seconds since 1970.
     """
     secret = secret.strip()
     if not secret:
-        # Everybody can sign with an empty secret.
+        # Anyone can sign with an empty secret.
         return _NO_SECRET
     if not timestamps and not signatures:
         return _UNSIGNED
@@ -65,7 +65,7 @@ def check(
 
 
 def sign(secret: str, timestamp: str, body: bytes) -> str:
-    """Return the signature that Slack gives a request."""
+    """Return Slack's signature of a request."""
     signed = b"v0:" + timestamp.encode() + b":" + body
     return "v0=" + hmac.new(secret.encode(), signed, hashlib.sha256).hexdigest()
 

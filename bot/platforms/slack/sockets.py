@@ -1,4 +1,4 @@
-"""Socket Mode: the bot opens the connections, and needs no public address."""
+"""Connects to Slack over Socket Mode, which needs no public address."""
 
 import asyncio
 import logging
@@ -19,7 +19,7 @@ from bot.platforms.slack.settings import SlackSettings
 
 log = logging.getLogger(__name__)
 
-#: How often it is looked whether a connection still stands.
+#: Interval of the connection checks, in seconds.
 PING_SECONDS = 10.0
 
 WHERE = (
@@ -38,16 +38,16 @@ _WRONG = frozenset(
 
 
 def app_client(settings: SlackSettings, session: aiohttp.ClientSession) -> AsyncWebClient:
-    """Return a client for what belongs to no workspace."""
+    """Return a client for requests that belong to no workspace."""
     return AsyncWebClient(base_url=settings.api_url, session=session, retry_handlers=[])
 
 
 async def ask_for_connection(settings: SlackSettings, session: aiohttp.ClientSession) -> None:
-    """See whether Slack would open a connection.
+    """Check that Slack would open a connection.
 
     Raises:
-        ConfigError: It never would; the text says what to do.
-        PlatformUnreachableError: Not now.
+        ConfigError: Slack refuses connections permanently; the text gives the remedy.
+        PlatformUnreachableError: Slack cannot open a connection now.
     """
     assert settings.app_token is not None, "Socket Mode has been checked to have one."
     token = settings.app_token.get_secret_value().strip()
@@ -72,7 +72,7 @@ async def connected(
     *,
     ping_seconds: float = PING_SECONDS,
 ) -> AsyncIterator[SocketModeClient]:
-    """Hear over connections that are opened again and again, for as long as the block lasts."""
+    """Receive events until the end of the block; a lost connection is opened again."""
     assert settings.app_token is not None, "Socket Mode has been checked to have one."
     handler = AsyncSocketModeHandler(
         app,
@@ -98,16 +98,16 @@ async def watch(
     *,
     seconds: float,
 ) -> None:
-    """See to it that a bot which Slack lets hear nothing any more does not go on as if it did.
+    """Check the connection until cancelled; fail when Slack refuses to open another.
 
     Args:
-        client: Has the connection.
+        client: The client with the connection.
         settings: Everything under `slack:`.
-        session: The connections to the Web API.
-        seconds: How often it is asked why there is no connection.
+        session: The HTTP session for the Web API.
+        seconds: Interval of the checks.
 
     Raises:
-        ConfigError: Slack opens no connection any more; the text says what to do.
+        ConfigError: Slack opens no connection any more; the text gives the remedy.
     """
     said = ""
     while True:
@@ -127,9 +127,10 @@ async def watch(
 
 
 def _use_addresses_once(client: SocketModeClient) -> None:
-    """Have a new address asked for at each attempt to connect.
+    """Make the client request a new address for each attempt to connect.
 
-    Slack takes an address once, for half a minute; the SDK would try one that failed for ever.
+    Slack accepts an address once and within half a minute. The SDK would retry a failed address
+    forever.
     """
 
     async def used(*_: object) -> None:

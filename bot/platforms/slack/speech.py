@@ -1,7 +1,7 @@
-"""What people say on Slack, as they meant it: without Slack's own markup (pure).
+"""Converts Slack's message markup to plain text and classifies messages (pure).
 
-Slack escapes `&`, `<` and `>` in what people type, and puts what it recognises between `<` and `>`:
-see "Formatting text for app surfaces" in its documentation.
+Slack escapes `&`, `<` and `>` in typed text, and puts recognised parts between `<` and `>`: see
+"Formatting text for app surfaces" in its documentation.
 """
 
 import re
@@ -11,54 +11,55 @@ from bot.platforms.short_answers import short_answer
 from bot.values import Json
 
 _MARKUP = re.compile(r"<([^<>\n]*)>")
-#: Messages that somebody said, beside those without a subtype.
+#: The subtypes of messages by users, with "" for no subtype.
 _SAID = frozenset({"", "file_share", "thread_broadcast", "me_message"})
-#: Slack itself, which writes to bots like a person: that they were removed from a channel, say.
+#: Slack's own account, which writes to bots like a user, for instance after a removal from a
+#: channel.
 _SLACKBOT = "USLACKBOT"
 _ALL_THERE = frozenset({"here", "channel", "everyone"})
-#: The parts of an attachment that somebody wrote.
+#: The fields of an attachment with written text.
 _WRITTEN = ("pretext", "author_name", "title", "text", "footer")
 _COMMAND = re.compile(r"[/!]\w|subagents?\b", re.IGNORECASE)
 
 
 def was_said_by_a_person(event: Json) -> bool:
-    """Whether somebody said this: no bot, not Slack itself, no change of something older."""
+    """Return True for a new message by a user: no bot, not Slack itself, no edit or deletion."""
     said = str(event.get("subtype") or "") in _SAID and not event.get("hidden")
     somebody = str(event.get("user") or "") not in {"", _SLACKBOT}
     return said and somebody and not event.get("bot_id")
 
 
 def mentions(text: str, account: str) -> bool:
-    """Whether a text, as Slack gives it, mentions somebody."""
+    """Return True if a text with Slack's markup mentions an account."""
     return re.search(rf"<@{re.escape(account)}(\|[^<>]*)?>", text) is not None
 
 
 def is_for_us(text: str) -> bool:
-    """Whether a text is a command that nobody else is called by."""
+    """Return True if a text is a command with a name of this bot."""
     return re.match(r"\s*!(subagents?|retinue)\b", text, re.IGNORECASE) is not None
 
 
 def waits_for_nothing(spoken_text: str) -> bool:
-    """Whether what was said to us has no place in the line of messages: a command, a yes or no."""
+    """Return True for commands and one-word answers, which do not wait for earlier messages."""
     return bool(_COMMAND.match(spoken_text) or short_answer(spoken_text))
 
 
 def begins_with_another(text: str, me: str) -> bool:
-    """Whether a text, as Slack gives it, is addressed to somebody else."""
+    """Return True if a text with Slack's markup begins with a mention of another account."""
     match = re.match(r"\s*<@([UW][A-Z0-9]+)", text)
     return match is not None and match[1] != me
 
 
 def spoken(text: str, me: str) -> str:
-    """Return what somebody says to us, less that they say it to us.
+    """Return a message as plain text, without mentions of the bot at its beginning and end.
 
     Args:
-        text: As Slack gives it.
+        text: The text with Slack's markup.
         me: The bot's account.
     """
     name = rf"<@{re.escape(me)}(?:\|[^<>]*)?>"
     text = re.sub(rf"\A\s*(?:{name}[\s,:]*)+", "", text)
-    # Looking for `\Z` in the pattern would take seconds for a text full of names or white space.
+    # A `\Z` in the pattern would take seconds for a text full of mentions or white space.
     text = re.sub(
         rf"(?:{name}\s*)+", lambda names: "" if names.end() == len(text) else names[0], text
     )
@@ -67,7 +68,7 @@ def spoken(text: str, me: str) -> str:
 
 
 def quoted_in(event: Json, me: str) -> tuple[Quoted, ...]:
-    """Return what came with a message and was written by others: shared messages, link previews."""
+    """Return the content of a message by other authors: shared messages, link previews."""
     found = []
     for each in event.get("attachments") or ():
         shared = each.get("is_share") or each.get("is_msg_unfurl")
@@ -84,7 +85,7 @@ def quoted_in(event: Json, me: str) -> tuple[Quoted, ...]:
 
 
 def _meant(markup: str) -> str:
-    """Return what people saw in the place of some markup, still escaped."""
+    """Return the visible text of a piece of markup, still escaped."""
     target, _, label = markup.partition("|")
     if target.startswith("@"):
         return f"@{label.removeprefix('@') or target[1:]}"
@@ -97,7 +98,7 @@ def _meant(markup: str) -> str:
 
 
 def _of_slack(target: str, label: str) -> str:
-    """Return what people saw of a special mention, a group or a date."""
+    """Return the visible text of a special mention, a group or a date."""
     kind, _, rest = target.partition("^")
     if kind in _ALL_THERE:
         return f"@{kind}"

@@ -1,4 +1,4 @@
-"""What a thread shows while the bot is at work: "is thinking…", and Slack's own Stop button."""
+"""Sets the status of threads while the bot works: "is thinking…" and Slack's own Stop button."""
 
 import asyncio
 import logging
@@ -17,9 +17,9 @@ from bot.values import Place
 
 log = logging.getLogger(__name__)
 
-#: Slack takes the line away after two minutes.
+#: Interval at which the line is set again, in seconds: Slack removes it after two minutes.
 REFRESH_SECONDS = 90.0
-#: The longest that it is shown, whoever forgot to end it.
+#: Longest display of the line, in seconds, even if the work is never ended.
 AT_MOST_SECONDS = 3_600.0
 
 PROCESSING, SUSPENDED, ACTIVE = "processing", "suspended", "active"
@@ -29,17 +29,17 @@ _Key = tuple[str, str, str]
 
 @dataclass(eq=False, slots=True)
 class _Thread:
-    """One thread.
+    """The status of one thread.
 
     Attributes:
-        place: The thread, no message in it.
-        working: How many answers are being given there.
-        questions: Those that wait for an answer, by id, each with its alarm clock.
-        text: The line as we last set it; `None` when it is not known.
-        session: The state of its session, likewise.
-        alarm: Rings when the line has to be set again.
-        refreshed: How often that was.
-        users: How many are telling Slack about it, or are going to.
+        place: The thread, without a message.
+        working: The number of replies in progress.
+        questions: The timers of the open questions, by id.
+        text: The line as last set; `None` if unknown.
+        session: The state of the session as last set; `None` if unknown.
+        alarm: The timer for the next refresh of the line.
+        refreshed: The number of refreshes so far.
+        users: The number of updates to Slack that are running or scheduled.
     """
 
     place: Place
@@ -62,7 +62,7 @@ class _Thread:
 
     @property
     def after(self) -> str:
-        """The state of the session once nobody works there."""
+        """The state of the session after the last reply in progress."""
         return SUSPENDED if self.questions else ACTIVE
 
     @property
@@ -71,13 +71,13 @@ class _Thread:
 
 
 class Status:
-    """Shows in threads that the bot is at work. Nothing here ever fails: it is only shown.
+    """Shows in threads that the bot is working. Errors of Slack are only logged.
 
     Args:
-        sender: Takes it to Slack.
-        abilities: Know where that works.
-        tasks: Owns what goes on in the background.
-        refresh_seconds: How often the line is set again.
+        sender: Makes the requests to Slack.
+        abilities: Know the features that a workspace supports.
+        tasks: Owns the background tasks.
+        refresh_seconds: Interval at which the line is set again.
     """
 
     def __init__(
@@ -97,9 +97,9 @@ class Status:
     # -- what goes on ----------------------------------------------------------------------------
 
     async def heard(self, place: Place) -> bool:
-        """Show at once that a message was heard; return whether that can be seen.
+        """Show at once that a message was received; return True if the thread shows the line.
 
-        It is not shown again: the one who answers does that, maybe in another process.
+        The line is not refreshed: the process that answers does so, which may be another process.
         """
         if not place.thread:
             return False
@@ -108,11 +108,11 @@ class Status:
             return bool(thread.working) or await self._set_text(thread, THINKING)
 
     def works(self, place: Place) -> bool:
-        """Return True if places of this kind show such a line, as far as it is known."""
+        """Return True for a thread, unless places of its kind are known to refuse the line."""
         return bool(place.thread) and self._abilities.has(Ability.STATUS, place)
 
     def begin(self, place: Place) -> None:
-        """Show that an answer is being given, until `end` or `leave`."""
+        """Show that a reply is in progress, until `end` or `leave`."""
         if not place.thread:
             return
         thread = self._of(place)
@@ -121,11 +121,11 @@ class Status:
         self._tell(thread)
 
     def end(self, place: Place, *, session: str = "") -> None:
-        """Show that the answer is given.
+        """Show that a reply is complete.
 
         Args:
-            place: Where.
-            session: The state of the session that Slack has been told along with the answer.
+            place: The place of the reply.
+            session: The state of the session that was sent with the reply; empty for none.
         """
         thread = self._threads.get(_key(place))
         if thread is None or not thread.working:
@@ -135,14 +135,14 @@ class Status:
         self._tell(thread)
 
     def leave(self, place: Place) -> None:
-        """Show nothing more of an answer that somebody else goes on with."""
+        """Stop updating the status of a reply that another process will continue."""
         thread = self._threads.get(_key(place))
         if thread is not None and thread.working:
             thread.working -= 1
             self._forget(thread)
 
     def after(self, place: Place) -> str:
-        """Return the state of the session for when one answer is given there."""
+        """Return the state of the session after the end of one reply in progress."""
         thread = self._threads.get(_key(place))
         if thread is None:
             return ACTIVE
@@ -151,7 +151,7 @@ class Status:
     # -- questions -------------------------------------------------------------------------------
 
     def asked(self, place: Place, question_id: str, seconds: float) -> None:
-        """Show that a question waits for its answer, for so long."""
+        """Show that a question is open, for at most `seconds`."""
         if not place.thread:
             return
         thread = self._of(place)
@@ -160,11 +160,11 @@ class Status:
         self._tell(thread)
 
     def answered(self, question_id: str, place: Place | None = None) -> None:
-        """Show that a question waits no more.
+        """Show that a question is closed.
 
         Args:
-            question_id: Which.
-            place: Where it was asked, maybe by another process.
+            question_id: The id of the question.
+            place: The place of the question, which another process may have asked.
         """
         found = [thread for thread in self._threads.values() if question_id in thread.questions]
         if not found and place is not None and place.thread:
@@ -176,7 +176,7 @@ class Status:
             self._tell(thread)
 
     def close(self) -> None:
-        """Set nothing again from now on."""
+        """Cancel all timers."""
         for thread in self._threads.values():
             for alarm in (thread.alarm, *thread.questions.values()):
                 if alarm is not None:
@@ -185,7 +185,7 @@ class Status:
     # -- at the start ----------------------------------------------------------------------------
 
     async def clear_open(self, places: Iterable[Place]) -> None:
-        """Take away what a process that died has left in threads, one after the other."""
+        """Clear the status that a crashed process left in threads, at the rate of edits."""
         budget = Budget(EDITS_PER_MINUTE)
         for place in {_key(place): place for place in places if place.thread}.values():
             await budget.turn()
@@ -220,7 +220,7 @@ class Status:
 
     @asynccontextmanager
     async def _using(self, thread: _Thread) -> AsyncIterator[None]:
-        """Let nobody else tell Slack about a thread meanwhile, and forget it if nothing is left."""
+        """Lock a thread during an update, then remove its state if the thread is idle."""
         thread.users += 1
         try:
             async with thread.lock:
@@ -234,7 +234,7 @@ class Status:
         self._tasks.start(self._sync(thread), name="show what goes on in a thread")
 
     async def _sync(self, thread: _Thread) -> None:
-        """Let the thread show what it should by now: of several calls the first does it all."""
+        """Send the current status of a thread; later calls find nothing left to send."""
         thread.users -= 1
         async with self._using(thread):
             if thread.text != thread.wanted_text:
@@ -265,7 +265,7 @@ class Status:
         )
 
     async def _try(self, ability: Ability, place: Place, request: Request) -> bool:
-        """Make a request unless it is known to be in vain; return whether it worked."""
+        """Make a request unless its feature is known to be refused; return True on success."""
         if not self._abilities.has(ability, place):
             return False
         try:

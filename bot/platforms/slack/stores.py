@@ -1,4 +1,4 @@
-"""What Bolt's way of installing an app keeps, in our database: installations, done and begun."""
+"""Implements Bolt's stores for installations and OAuth states on our database."""
 
 import logging
 import uuid
@@ -19,15 +19,15 @@ log = logging.getLogger(__name__)
 
 
 class InstallsForBolt(AsyncInstallationStore):
-    """Our installations as Bolt stores them and asks for them: of the bot, never of a person.
+    """Adapts our installations to Bolt's interface; stores bot tokens only, no user tokens.
 
-    The SDK's own store for SQLAlchemy is not used. It begins and commits by itself, which only our
-    database does; its columns are too short for tokens that are encrypted; each installation adds
-    a row; and it finds a workspace of an organisation only together with the organisation, which
-    places do not know.
+    The SDK's own store for SQLAlchemy is unsuitable. It begins and commits transactions itself,
+    which only our database does. Its columns are too short for encrypted tokens. Each installation
+    adds a row. It finds a workspace of an organisation only together with the organisation, which
+    places do not contain.
 
     Args:
-        installs: Ours.
+        installs: Our installations.
     """
 
     def __init__(self, installs: Installs) -> None:
@@ -35,14 +35,14 @@ class InstallsForBolt(AsyncInstallationStore):
 
     @property
     def logger(self) -> logging.Logger:
-        """Where the SDK writes its log."""
+        """The logger that the SDK uses."""
         return log
 
     async def async_save(self, installation: Installation) -> None:
         """Store an installation in place of an older one.
 
         Raises:
-            BoltError: There is no token for a bot in it.
+            BoltError: The installation contains no bot token.
         """
         workspace = workspace_of(installation)
         if not workspace or not installation.bot_token or not installation.bot_user_id:
@@ -63,7 +63,7 @@ class InstallsForBolt(AsyncInstallationStore):
         team_id: str | None,
         is_enterprise_install: bool | None = False,
     ) -> Bot | None:
-        """Return who the bot is in a workspace or an organisation; `None` where it is not."""
+        """Return the bot of a workspace or an organisation; `None` without an installation."""
         workspace = (None if is_enterprise_install else team_id) or enterprise_id or ""
         installed = await self._installs.installed(workspace)
         if installed is None:
@@ -79,20 +79,20 @@ class InstallsForBolt(AsyncInstallationStore):
         )
 
     async def async_delete_bot(self, *, enterprise_id: str | None, team_id: str | None) -> None:
-        """Forget a workspace, or an organisation, whose token is no longer good."""
+        """Delete a workspace, or an organisation, whose token is no longer valid."""
         await self._installs.remove(team_id or enterprise_id or "")
 
     async def async_delete_all(self, *, enterprise_id: str | None, team_id: str | None) -> None:
-        """Do the same: there is nothing else."""
+        """Delete the bot's installation, since nothing else is stored."""
         await self.async_delete_bot(enterprise_id=enterprise_id, team_id=team_id)
 
 
 class States(AsyncOAuthStateStore):
-    """Installations that have begun. Each is finished once, and in time.
+    """Stores the OAuth states of pending installations, each valid once and for a limited time.
 
     Args:
-        database: Keeps them: any process may finish what another one has begun.
-        seconds: How long one may take.
+        database: Stores the states, so that any process can finish an installation.
+        seconds: The lifetime of a state.
         now: The time.
     """
 
@@ -103,11 +103,11 @@ class States(AsyncOAuthStateStore):
 
     @property
     def logger(self) -> logging.Logger:
-        """Where the SDK writes its log."""
+        """The logger that the SDK uses."""
         return log
 
     async def async_issue(self, *_: object, **__: object) -> str:
-        """Begin an installation, and return the name that goes to Slack and back."""
+        """Begin an installation and return its state, which Slack returns with the code."""
         state, now = str(uuid.uuid4()), self._now()
         async with self._database.transaction() as tx:
             await slack_installs.forget_states(tx, now - self._lasts)
@@ -115,13 +115,13 @@ class States(AsyncOAuthStateStore):
         return state
 
     async def async_consume(self, state: str) -> bool:
-        """Finish an installation; return whether it had begun, and was not finished, or too old."""
+        """Consume a state; return True if it was issued, is unused and has not expired."""
         async with self._database.transaction() as tx:
             return await slack_installs.consume_state(tx, state, self._now() - self._lasts)
 
 
 def workspace_of(installation: Installation) -> str:
-    """Return what was installed: a workspace (T…) or an organisation (E…)."""
+    """Return the id of an installation: a workspace (T…) or an organisation (E…)."""
     if installation.is_enterprise_install:
         return installation.enterprise_id or ""
     return installation.team_id or ""

@@ -1,6 +1,6 @@
-"""What the bot says on Slack, in words: harmless whatever is in it (pure).
+"""Builds the texts of Slack messages, escaped for Slack (pure).
 
-`for_slack` is the last step of everything that is not our own: see `docs/decisions/0010`.
+`for_slack` is the last step for every text that is not our own: see `docs/decisions/0010`.
 """
 
 import re
@@ -22,13 +22,13 @@ from bot.platforms.wording import (
 from bot.run_texts import StatusText, counted, status_text
 from bot.values import short
 
-#: What one message takes. Slack says 12,000, and 13,200 for all blocks of a message together.
+#: Most characters in one message. Slack's limit is 12,000, and 13,200 for all blocks of a message.
 MOST_CHARACTERS = 10_000
-#: What a section takes is 3,000.
+#: Most characters in a section. Slack's limit is 3,000.
 MOST_IN_SECTION = 2_900
-#: What fits on a button or into a menu.
+#: Most characters on a button or in a menu's option.
 MOST_ON_BUTTON = 75
-#: What an edit takes as plain text.
+#: Most characters in an edit with plain text.
 MOST_IN_EDIT = 4_000
 
 EMPTY = "_(There is no text.)_"
@@ -40,8 +40,8 @@ NO_THREAD = "I cannot write in the thread any more where this belongs, so I say 
 THINKING = "is thinking…"
 HEARD = "eyes"
 
-#: What a model thinks is shown by the core for as long as it is the newest thing: it is replaced
-#: by what comes next, and so cannot be part of a stream.
+#: The last thought of a model. The core shows a thought only until the next text replaces it, so
+#: that a thought cannot be part of a stream.
 _THOUGHT = re.compile(r"(?:\A|\n\n)💭[^\n]*\Z")
 _ENTITY_CUT = re.compile(r"&[a-z]{0,3}\Z")
 _ACCOUNT = re.compile(r"[UW][A-Z0-9]+")
@@ -51,23 +51,23 @@ _ACCOUNT = re.compile(r"[UW][A-Z0-9]+")
 
 
 def harmless(text: str, *, links: bool = True, growing: bool = False) -> str:
-    """Return Markdown as Slack may show it, whole.
+    """Return the whole Markdown, escaped for Slack.
 
     Args:
         text: Markdown.
-        links: Labels may stand for addresses; `False` where every address has to be seen.
+        links: Labels may hide addresses; `False` if every address has to be visible.
         growing: More of the text follows.
     """
     return for_slack(text, limit=2 * len(text) + LIMIT, links=links, growing=growing)
 
 
 def mrkdwn(text: str) -> str:
-    """Return Markdown in Slack's older dialect, which is all that some blocks understand."""
+    """Return Markdown converted to `mrkdwn`, the only markup that some blocks support."""
     return for_slack(text, limit=2 * len(text) + LIMIT, older=True)
 
 
 def inline(text: str, limit: int) -> str:
-    """Return text for the middle of a line: harmless, at most `limit` characters as it is sent."""
+    """Return text for use within a line: escaped, then at most `limit` characters."""
     line = in_slack_line(one_line(text, limit).replace("`", "'"))
     if len(line) <= limit:
         return line
@@ -81,17 +81,17 @@ def code(text: str, limit: int) -> str:
 
 
 def mention(account: str) -> str:
-    """Return our own words that ping a person, or nobody when that is no account of a person."""
+    """Return a mention that pings a user; empty if the account is not a user's."""
     return f"<@{account}>" if _ACCOUNT.fullmatch(account) else ""
 
 
 def written_out(markdown: str) -> str:
-    """Return harmless Markdown for a file, where nothing is markup: as it was before escaping."""
+    """Return escaped Markdown without its escapes, for a file that is not rendered."""
     return markdown.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
 
 
 def whole_words(text: str) -> str:
-    """Return a text that grows without its last word, which may be half of a secret."""
+    """Return a growing text without its last word, which may be half of a secret."""
     end = len(text)
     while end and not (text[end - 1].isspace() or east_asian_width(text[end - 1]) in "WF"):
         end -= 1
@@ -99,16 +99,13 @@ def whole_words(text: str) -> str:
 
 
 def settled(text: str) -> str:
-    """Return the part of a growing text that what follows is not going to change.
-
-    What the model thinks is left off.
-    """
+    """Return the part of a growing text that later text will not change, without thoughts."""
     said = _THOUGHT.sub("", text)
     return said if said != text else whole_words(text)
 
 
 def newest(markdown: str) -> str:
-    """Return harmless Markdown that grows, as one message: its end, when it is too long."""
+    """Return growing, escaped Markdown as one message; only its end if it is too long."""
     parts = split(markdown, MOST_CHARACTERS)
     if len(parts) > 1:
         return f"…\n{split(markdown, MOST_CHARACTERS // 3)[-1]}"
@@ -116,12 +113,12 @@ def newest(markdown: str) -> str:
 
 
 def paper_of(markdown: str, *, name: str, empty: str = EMPTY) -> Paper:
-    """Return harmless Markdown in messages.
+    """Return escaped Markdown split into messages.
 
     Args:
         markdown: The text.
-        name: Of the file that it becomes when it is very long.
-        empty: What stands there when the text is blank.
+        name: The name of the file that replaces a very long text.
+        empty: The replacement of a blank text.
     """
     parts = split(markdown, MOST_CHARACTERS) or [empty]
     return Paper(tuple(parts), written_out(f"{markdown}\n"), name)
@@ -131,7 +128,7 @@ def paper_of(markdown: str, *, name: str, empty: str = EMPTY) -> Paper:
 
 
 def card_text(card: RunCard) -> str:
-    """Return what a run card says, in mrkdwn, far below what a section takes."""
+    """Return the text of a run card, in mrkdwn, far below the limit of a section."""
     return "\n".join(_card_lines(card))
 
 
@@ -158,12 +155,12 @@ def _facts(card: RunCard) -> Iterator[str]:
 
 
 def name_of(card: RunCard) -> str:
-    """Return what its owner calls a run."""
+    """Return the label of a run, or else its agent or its id."""
     return inline(card.label, 120) or inline(card.agent, 120) or short(card.run_id)
 
 
 def card_notice(card: RunCard) -> str:
-    """Return what a notification says about a run."""
+    """Return the notification of a run card."""
     return f"{name_of(card)}: {_status(card).words}"
 
 
@@ -181,9 +178,9 @@ def title_of(announcement: Announcement) -> str:
 
 
 def tail_of(announcement: Announcement) -> str:
-    """Return the quiet lines below an announcement; empty for none.
+    """Return the small lines below an announcement; empty for none.
 
-    Who stopped a run is named and not mentioned: on Slack a mention pings.
+    The user who stopped a run is named but not mentioned, since a mention pings on Slack.
     """
     stopper = announcement.stopped_by
     lines = [f"Stopped by @{inline(stopper.name, 60)}."] if stopper else []
@@ -193,11 +190,11 @@ def tail_of(announcement: Announcement) -> str:
 
 
 def question_tail(confirmation: Confirmation, expires: int) -> str:
-    """Return how and until when a question can be answered: Slack shows the reader's own time.
+    """Return the line about the form and the deadline of an answer, in the reader's local time.
 
     Args:
         confirmation: The question.
-        expires: When it ends, in seconds since 1970.
+        expires: The deadline, in seconds since 1970.
     """
     when = f"<!date^{expires}^{{date_short_pretty}} {{time}}|{_minutes(confirmation)} from now>"
     if confirmation.open_ended:
@@ -206,11 +203,11 @@ def question_tail(confirmation: Confirmation, expires: int) -> str:
 
 
 def question_twin(confirmation: Confirmation, asked: str) -> str:
-    """Return a question for where its buttons are not: in notifications, for screen readers.
+    """Return a question as text without buttons, for notifications and screen readers.
 
     Args:
         confirmation: The question.
-        asked: Its text, harmless already.
+        asked: The text of the question, already escaped.
     """
     choices = confirmation.choices[:MOST_TO_PICK]
     if confirmation.open_ended:
@@ -225,7 +222,7 @@ def question_twin(confirmation: Confirmation, asked: str) -> str:
 
 
 def choice_label(choice: Choice) -> str:
-    """Return what stands on a button, as it is sent."""
+    """Return the escaped label of a choice's button."""
     return inline(choice.label, LONGEST_LABEL) or choice.key
 
 

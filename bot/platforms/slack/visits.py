@@ -1,4 +1,4 @@
-"""Whoever reaches the bot on Slack: let in, heard once, and answered for themselves alone."""
+"""Handles interactions on Slack: access, de-duplication, and private answers."""
 
 import asyncio
 import logging
@@ -23,19 +23,20 @@ log = logging.getLogger(__name__)
 Result = TypeVar("Result")
 
 
-#: Slack waits 3 seconds for an acknowledgement, the way there and back included.
+#: Timeout for the handling of a payload, in seconds: Slack waits 3 seconds for an acknowledgement,
+#: including the network.
 ACK_SECONDS = 2.0
 WHERE_SECONDS = 0.9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Desk:
-    """What everything that hears on Slack works with.
+    """The shared dependencies of the handlers on Slack.
 
     Attributes:
-        tasks: Owns what goes on after Slack was told that it was delivered.
-        ack_seconds: How long Slack waits until it is told so.
-        where_seconds: How much of that it may take to find out in which workspace something is.
+        tasks: Owns the work that continues after the acknowledgement.
+        ack_seconds: Timeout before a payload is acknowledged.
+        where_seconds: Timeout for the lookup of a payload's workspace, a part of `ack_seconds`.
     """
 
     ears: Ears
@@ -48,24 +49,24 @@ class Desk:
     where_seconds: float = WHERE_SECONDS
 
     async def for_a_while(self, work: Coroutine[Any, Any, Result], name: str) -> Result | None:
-        """Do something; return what it returns, or `None` when Slack would wait no longer.
+        """Return the result of some work, or `None` after `ack_seconds`.
 
-        It goes on all the same.
+        After the timeout the work continues in the background.
         """
         task = self.tasks.start(work, name=name)
         done, _ = await asyncio.wait({task}, timeout=self.ack_seconds)
         return task.result() if done else None
 
     async def where(self, body: Json) -> tuple[str, Installed] | None:
-        """Return in which workspace the bot is that a payload came to; `None` when in none.
+        """Return the workspace of a payload and the bot's identity there; `None` if unknown.
 
         Raises:
-            DeliveryError: That cannot be told now.
+            DeliveryError: The installation cannot be looked up now.
         """
         return await self.clients.find(workspaces_of(body))
 
     async def attend(self, body: Json, handle: "Handle") -> None:
-        """Let somebody in and handle what they did; whatever goes wrong is logged and said."""
+        """Check access and handle an interaction once; errors are logged and sent to the user."""
         event_id = f"interaction:{body.get('trigger_id', '')}"
         if not self.reception.first(event_id):
             log.info("The %s was delivered again", event_id)
@@ -86,7 +87,7 @@ class Desk:
                     await visit.say(TROUBLE)
 
     async def _visit_of(self, body: Json, event_id: str) -> "Visit | None":
-        """Return what somebody did as a visit; `None` when they may not, which they are told."""
+        """Return an interaction as a visit; `None` if access is denied, after a notice."""
         found = await self.where(body)
         if found is None:
             log.warning("The %s came from a workspace where the bot is not", event_id)
@@ -104,7 +105,7 @@ class Desk:
         return visit
 
     async def outcome(self, asked: Awaitable[Result], what: str) -> Result | CommandReply:
-        """Return what the core says, or what is to be said when it could not be asked."""
+        """Return the result of a call to the core; an error becomes a failed `CommandReply`."""
         try:
             return await asked
         except BotError as error:
@@ -116,12 +117,12 @@ class Desk:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Visit:
-    """A click, a form or a slash command of somebody who may.
+    """A click, a form or a slash command of an admitted user.
 
     Attributes:
-        event_id: The same for every delivery of it.
-        place: Where; without a channel in the Home tab.
-        asker: Whom answers are for.
+        event_id: The id of the interaction, the same for every delivery.
+        place: The place; without a channel in the Home tab.
+        asker: The recipient of answers.
     """
 
     desk: Desk
@@ -131,7 +132,7 @@ class Visit:
     asker: Asker
 
     async def hear(self, text: str) -> CommandReply | None:
-        """Take this as if it had been said in words."""
+        """Pass a text to the core as if the user had typed it as a message."""
         incoming = Incoming(
             event_id=self.event_id,
             user=self.person.identity,
@@ -142,13 +143,13 @@ class Visit:
         return await self.desk.outcome(self.desk.ears.hear(incoming), self.event_id)
 
     async def carry_out(self, text: str) -> None:
-        """Carry out a command, and answer so that only the asker sees it."""
+        """Carry out a command and answer the user in private."""
         reply = await self.hear(text)
-        if reply is not None:  # else another process carries it out
+        if reply is not None:  # else another process carries out the command
             await self.desk.outlet.answers.give(self.asker, reply)
 
     async def say(self, text: str) -> None:
-        """Say something to the asker alone."""
+        """Send a text to the user in private."""
         await self.desk.outlet.answers.say(self.asker, text)
 
 
@@ -156,7 +157,7 @@ Handle = Callable[[Visit], Awaitable[None]]
 
 
 def _spot_of(body: Json) -> tuple[str, str]:
-    """Return the channel and the thread where somebody clicked or typed; empty for none."""
+    """Return the channel and the thread of an interaction; empty for none."""
     container: Json = body.get("container") or {}
     message: Json = body.get("message") or {}
     channel: Json = body.get("channel") or {}

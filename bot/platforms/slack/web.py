@@ -1,6 +1,6 @@
-"""The HTTP transport: Slack posts what happens to an address of ours, and we trust no one else.
+"""Serves the HTTP transport: Slack posts its payloads, and all other senders are refused.
 
-A request is measured, timed and its signature checked before anything looks into it.
+The size, the duration and the signature of a request are checked before its content is parsed.
 """
 
 import asyncio
@@ -35,11 +35,11 @@ EVENTS_PATH = "/slack/events"
 INSTALL_PATH, REDIRECT_PATH = "/slack/install", "/slack/oauth_redirect"
 HEALTH_PATH = "/health"
 
-# The signature covers the body only: nothing else that a request says goes further than needed.
+# The signature covers the body only, so no other headers than these are passed on.
 _PASSED_ON = ("content-type", "x-slack-retry-num", "x-slack-retry-reason")
 _CLOSE = {"Connection": "close"}
 
-# What the SDK stumbles with over bodies that are not as Slack writes them.
+# The exceptions of the SDK for malformed bodies.
 _ODD = (ValueError, TypeError, AttributeError, LookupError, RecursionError)
 
 
@@ -53,18 +53,19 @@ async def listening(
     now: Callable[[], float] = time.time,
     limits: WebLimits | None = None,
 ) -> AsyncIterator[str]:
-    """Serve Slack's requests for as long as the block lasts; gives the address http://host:port.
+    """Serve Slack's requests until the end of the block; yields the address http://host:port.
 
     Args:
-        app: Takes events, commands and interactions; it must not check signatures itself.
-        settings: Where to listen.
-        secret: Gives the signing secret; asked for each request, so that a new one counts at once.
-        oauth: Installs the bot in workspaces; its two pages are there when it is given.
+        app: Handles events, commands and interactions; it must not check signatures itself.
+        settings: Contain the address to listen at.
+        secret: Returns the signing secret; called for each request, so that a new secret takes
+            effect at once.
+        oauth: Installs the bot in workspaces; its two pages are served if it is given.
         now: The time, in seconds since 1970.
-        limits: What requests may take.
+        limits: The limits of requests.
 
     Raises:
-        ConfigError: There is no signing secret, or nothing can listen there.
+        ConfigError: The signing secret is missing, or the address is not available.
     """
     if not secret().strip():
         raise ConfigError(f"{HTTP_NEEDS_SIGNATURES}.")
@@ -99,7 +100,7 @@ def _page(
 ) -> Callable[[Request], Awaitable[Response]]:
     async def page(request: Request) -> Response:
         if request.method != "GET":
-            # A HEAD would come this far, and use up the state or the code of an installation.
+            # Starlette routes HEAD here too, which would consume an installation's state or code.
             raise HTTPException(HTTPStatus.METHOD_NOT_ALLOWED, headers={"Allow": "GET"})
         return to_starlette_response(await show(to_async_bolt_request(request, b"")))
 
@@ -107,7 +108,7 @@ def _page(
 
 
 class _Door:
-    """Lets Slack's requests in to the app, and nobody else's."""
+    """Passes Slack's requests to the app and refuses all others."""
 
     def __init__(
         self,
@@ -134,7 +135,7 @@ class _Door:
         except ClientDisconnect:
             return Response(status_code=HTTPStatus.BAD_REQUEST)
         except asyncio.CancelledError:
-            # Only the server cancels, when its time is up; it would log what is raised as a fault.
+            # Only the server cancels, after its grace period; it would log an exception as a fault.
             return Response(status_code=HTTPStatus.SERVICE_UNAVAILABLE, headers=_CLOSE)
 
     async def _read(self, request: Request) -> bytes:
@@ -193,7 +194,7 @@ class _Door:
     async def _dispatch(self, request: Request, body: bytes) -> BoltResponse:
         headers = {name: request.headers.get(name, "") for name in _PASSED_ON}
         try:
-            # Bolt passes errors of our own handlers to `on_error`: these are about the body.
+            # Bolt passes errors of our handlers to `on_error`, so these errors concern the body.
             return await self._app.async_dispatch(
                 AsyncBoltRequest(
                     body=body.decode(), headers={name: v for name, v in headers.items() if v}
