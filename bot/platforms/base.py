@@ -189,7 +189,7 @@ class Delivered:
 
 
 class ReplyStream(Protocol):
-    """One reply that grows while the model writes it."""
+    """A reply that is updated while the model generates it."""
 
     def update(self, text: str) -> None:
         """Show the whole text so far; the newest text wins, at the platform's rate. Never waits."""

@@ -59,7 +59,7 @@ async def _remarks(
             yield remark
 
 
-# --- the bot in its one workspace ---------------------------------------------------------------
+# --- single-workspace token ---------------------------------------------------------------------
 
 
 async def _bot(settings: SlackSettings, session: aiohttp.ClientSession) -> AsyncIterator[Remark]:
@@ -109,7 +109,7 @@ def _granted(answer: AsyncSlackResponse) -> Remark:
     )
 
 
-# --- the app that many workspaces install -------------------------------------------------------
+# --- app credentials for many workspaces --------------------------------------------------------
 
 
 async def _client(settings: SlackSettings, session: aiohttp.ClientSession) -> Remark:
@@ -131,7 +131,7 @@ async def _client(settings: SlackSettings, session: aiohttp.ClientSession) -> Re
     )
 
 
-# --- the way from Slack to the bot --------------------------------------------------------------
+# --- transport ----------------------------------------------------------------------------------
 
 
 async def _connection(settings: SlackSettings, session: aiohttp.ClientSession) -> Remark:
@@ -158,7 +158,7 @@ def _requests(settings: SlackSettings) -> Iterator[Remark]:
     )
 
 
-# --- what goes wrong ----------------------------------------------------------------------------
+# --- errors -------------------------------------------------------------------------------------
 
 _CHECK = "Check this computer's connection to the internet, and `slack.api_url`."
 _BASIC_INFORMATION = "from the page Basic Information of api.slack.com/apps"

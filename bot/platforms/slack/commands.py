@@ -21,7 +21,7 @@ IN_A_THREAD = (
 )
 WHICH = "Which run?"
 NO_RUN = "You have no runs."
-#: The answers to an action for which no run can be chosen.
+#: The answer to each action if the user has no suitable run.
 NO_RUNS = {
     "stop": "None of your runs is going on: there is nothing to stop.",
     "send": "None of your runs is going on, so none can be told anything.",

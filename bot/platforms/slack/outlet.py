@@ -160,7 +160,7 @@ class SlackOutlet:
             grow_seconds=tempo.grow_seconds,
         )
 
-    # -- that something goes on ------------------------------------------------------------------
+    # -- acknowledgements and status -------------------------------------------------------------
 
     async def acknowledge(self, place: Place) -> None:
         """Show at once that the message was received. Never raises."""
@@ -231,7 +231,7 @@ class SlackOutlet:
         """Show or update a run card; the newest state wins, at Slack's rate. Never waits."""
         self._board.show(card, begun)
 
-    # -- things that are said once ---------------------------------------------------------------
+    # -- announcements, questions and notices ----------------------------------------------------
 
     async def announce(self, announcement: Announcement) -> Delivered:
         """Send an announcement to its place, else to its owner directly; ping only the owner.

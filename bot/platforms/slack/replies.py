@@ -1,4 +1,4 @@
-"""Shows a reply while it grows: as a stream if Slack supports it, else as an edited message."""
+"""Shows a reply during its generation: as a stream if Slack supports it, else by edits."""
 
 import asyncio
 import logging

@@ -94,7 +94,7 @@ class Status:
         self._refresh_seconds = refresh_seconds
         self._threads: dict[_Key, _Thread] = {}
 
-    # -- what goes on ----------------------------------------------------------------------------
+    # -- replies in progress ---------------------------------------------------------------------
 
     async def heard(self, place: Place) -> bool:
         """Show at once that a message was received; return True if the thread shows the line.
@@ -182,7 +182,7 @@ class Status:
                 if alarm is not None:
                     alarm.cancel()
 
-    # -- at the start ----------------------------------------------------------------------------
+    # -- start-up --------------------------------------------------------------------------------
 
     async def clear_open(self, places: Iterable[Place]) -> None:
         """Clear the status that a crashed process left in threads, at the rate of edits."""
@@ -193,7 +193,7 @@ class Status:
             thread.text, thread.session = THINKING, PROCESSING
             self._tell(thread)
 
-    # -- telling Slack ---------------------------------------------------------------------------
+    # -- updates to Slack ------------------------------------------------------------------------
 
     def _of(self, place: Place) -> _Thread:
         return self._threads.setdefault(_key(place), _Thread(replace(place, message="")))

@@ -168,7 +168,7 @@ def _status(card: RunCard) -> StatusText:
     return status_text(card.status, inline(card.stopped_by, 60), degraded=card.degraded)
 
 
-# --- what is said about runs ----------------------------------------------------------------------
+# --- announcements and questions ------------------------------------------------------------------
 
 
 def title_of(announcement: Announcement) -> str:
