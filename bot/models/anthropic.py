@@ -31,7 +31,7 @@ class AnthropicModel:
     @classmethod
     @asynccontextmanager
     async def open(cls, settings: AnthropicSettings) -> AsyncIterator["AnthropicModel"]:
-        """Open the provider; the SDK itself is imported by `warm`, or with the first question."""
+        """Open the provider; its SDK is imported by `warm` or by the first question."""
         model = cls(settings)
         try:
             yield model
@@ -40,7 +40,7 @@ class AnthropicModel:
                 await sdk.client.close()
 
     async def warm(self) -> None:
-        """Import the SDK now, in a thread, so that the first question does not wait for it."""
+        """Import the SDK in a thread, so that the first question does not wait for the import."""
         await self._sdk.get()
 
     async def ask(self, question: Question, on_text: OnText | None = None) -> Answer:
@@ -69,8 +69,8 @@ class AnthropicModel:
         seconds = self._settings.timeout_seconds
         try:
             async with asyncio.timeout(seconds):
-                # The raw response spares the SDK's models: their blocks would be turned back into
-                # JSON here anyway, and must be sent back just as they came.
+                # The raw response skips the SDK's models: their blocks would be converted back to
+                # JSON here anyway, and must be sent back unchanged.
                 response = await sdk.create_raw(**request_for(question))
         except TimeoutError as error:
             raise failures.silent(NAME, seconds) from error
@@ -81,7 +81,7 @@ class AnthropicModel:
     ) -> Answer:
         growing = Growing(on_text)
         request = request_for(question, self._thinking(question.model))
-        # Raw events, since the SDK's own accumulation fails on a tool input that is no JSON.
+        # Raw events: the SDK's own accumulation fails on a tool input that is invalid JSON.
         stream = await sdk.client.messages.create(
             **request, stream=True, timeout=sdk.stream_timeout
         )
@@ -97,7 +97,10 @@ class AnthropicModel:
         return answer
 
     def _thinking(self, model: str) -> Json | None:
-        """Return what to ask for, so that a stream shows something while Claude thinks."""
+        """Return the `thinking` parameter of a streamed request; `None` to omit the parameter.
+
+        Summaries of the thoughts give the stream something to show while Claude thinks.
+        """
         if self._settings.thinking == "off" or not re.search(r"claude-[a-z]+-5(-|$)", model):
             return None
         if self._settings.thinking == "between_tools" and "sonnet-5-5" in model:

@@ -1,4 +1,4 @@
-"""The client of the Anthropic API, as everything that asks Claude opens it."""
+"""Settings and client of the Anthropic API, shared by all code that calls Claude."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -44,19 +44,19 @@ class AnthropicSettings(Settings):
 
     @property
     def configured(self) -> bool:
-        """Whether there is a key."""
+        """True if an API key is set."""
         return self.api_key is not None and bool(self.api_key.get_secret_value().strip())
 
 
 @dataclass(frozen=True, slots=True)
 class Sdk:
-    """The SDK, imported, with its client.
+    """The imported SDK with an open client.
 
     Attributes:
-        create_raw: `messages.create`, answering with the response as it came.
-        idle_seconds: How long a stream may be silent.
-        read_timeout: What the connection raises when nothing arrives, once it stands.
-        troubles: Every kind of error that the SDK and the connection below it raise.
+        create_raw: `messages.create`, returning the raw response.
+        idle_seconds: Longest silence of a stream.
+        read_timeout: The exception raised when an open connection receives nothing in time.
+        troubles: All exception types that the SDK and its connection raise.
     """
 
     client: "anthropic.AsyncAnthropic"
@@ -68,12 +68,12 @@ class Sdk:
     troubles: tuple[type[Exception], ...]
 
     def failure(self, error: Exception, model: str, *, images: bool = False) -> ModelError:
-        """Return what one of the troubles means for the person who asked.
+        """Return the error for the user that corresponds to one of `troubles`.
 
         Args:
-            error: What was raised.
-            model: Which was asked.
-            images: Whether there were images in the request.
+            error: The exception raised.
+            model: The requested model.
+            images: Whether the request contained images.
         """
         if any(isinstance(each, self.read_timeout) for each in (error, error.__cause__)):
             return failures.silent(NAME, self.idle_seconds)
@@ -92,10 +92,10 @@ class Sdk:
 
 
 def open_sdk(settings: AnthropicSettings) -> Sdk:
-    """Import the SDK and open its client; it takes long, and whoever opens it closes it.
+    """Import the SDK, which is slow, and open its client; the caller closes the client.
 
     Raises:
-        ModelError: There is no key.
+        ModelError: No API key is set.
     """
     key = settings.api_key
     if key is None or not settings.configured:
@@ -126,6 +126,6 @@ def open_sdk(settings: AnthropicSettings) -> Sdk:
         idle_seconds=settings.idle_timeout_seconds,
         read_timeout=httpx2.ReadTimeout,
         status_error=anthropic.APIStatusError,
-        # What breaks in the middle of a stream comes through as the connection raised it.
+        # The SDK does not wrap connection errors that occur in the middle of a stream.
         troubles=(anthropic.AnthropicError, httpx2.HTTPError, aiohttp.ClientError),
     )

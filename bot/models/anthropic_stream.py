@@ -1,4 +1,4 @@
-"""A streamed message of the Anthropic Messages API, put together from its events."""
+"""Assembles a streamed message of the Anthropic Messages API from its events."""
 
 from dataclasses import replace
 from functools import partial
@@ -18,10 +18,10 @@ LONGEST_THOUGHT = 200
 
 
 class Arriving:
-    """A streamed message, put together from its events.
+    """Assembles a streamed message from its events.
 
     Attributes:
-        complete: Whether the last event has come.
+        complete: Whether the last event has arrived.
     """
 
     def __init__(self) -> None:
@@ -33,13 +33,13 @@ class Arriving:
 
     @property
     def document(self) -> Json:
-        """The message so far, as a request without streaming would have brought it."""
+        """The message so far, in the format of a response without streaming."""
         return self._document
 
     def usage(self, question: Question) -> Usage | None:
-        """Return the usage of the message so far; `None` before it began.
+        """Return the usage of the message so far; `None` before the message began.
 
-        The provider counts the output at the end: until then it is estimated, rather too high.
+        The provider counts the output at the end. Until then it is estimated on the high side.
         """
         if not self._begun:
             return None
@@ -51,11 +51,11 @@ class Arriving:
 
     @property
     def shown(self) -> str:
-        """What a person may see of it: the text, or until there is one a line of thought."""
+        """The text for the user: the answer so far, or before it the newest line of thought."""
         return text_of(self._blocks) or self._thought()
 
     def _thought(self) -> str:
-        """Return the newest line of the thoughts: a sign of life, and never a message long."""
+        """Return the end of the newest line of the thoughts, as a short progress indicator."""
         thoughts = [block["thinking"] for block in self._blocks if block.get("thinking")]
         lines = thoughts[-1].strip().splitlines() if thoughts else []
         if not lines:
@@ -67,7 +67,7 @@ class Arriving:
         """Add one event.
 
         Raises:
-            ValueError: The event does not fit what came before.
+            ValueError: The event does not fit the earlier events.
         """
         try:
             self._take(event)
@@ -112,6 +112,6 @@ class Arriving:
             self._blocks[index]["input"] = raw if arguments is None else arguments
 
     def _count(self, usage: Json) -> None:
-        """Take over the counts, which are totals; what an event leaves out stays as it was."""
+        """Update the counts, which are totals; counts missing from the event stay unchanged."""
         counts = {key: value for key, value in usage.items() if value is not None}
         self._document["usage"].update(counts)

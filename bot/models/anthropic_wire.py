@@ -1,4 +1,4 @@
-"""The words of the Anthropic Messages API: a question as its request, its blocks as an answer."""
+"""Maps questions to requests of the Anthropic Messages API, and its messages to answers."""
 
 import re
 from collections.abc import Callable
@@ -33,22 +33,23 @@ _STOPS = {
 
 THOUGHTS = frozenset({"thinking", "redacted_thinking"})
 
-#: What reading a document of the wrong shape raises.
+#: Exceptions raised by a malformed response.
 NOT_AS_PROMISED = (LookupError, TypeError, AttributeError)
 
-#: After these the last call may be incomplete, and none is made.
-#: The generation of models whose effort can be set.
+#: The generation of models that accept an effort.
 _TAKES_EFFORT = re.compile(r"claude-[a-z]+-5(-|$)")
 
+#: Stop reasons that can leave the last tool call incomplete; no call of the answer is made.
 _CUT = frozenset({StopReason.MAX_TOKENS, StopReason.REFUSAL, StopReason.CONTEXT_FULL})
 
 
 def request_for(question: Question, thinking: Json | None = None) -> Json:
-    """Return the body of the request that puts `question`.
+    """Return the request body for `question`.
 
-    Four cache breakpoints, which is the most there may be: the system prompt; the end of the stored
-    history, which the next turn reads; the end of the previous step's request, since a lookup from
-    the last block sees only 20 blocks back; and the last block, set by the top-level field.
+    The body has four cache breakpoints, the most that the API allows: the system prompt; the end of
+    the stored history, which the next turn reads; the end of the previous step's request, since a
+    cache lookup from the last block covers only 20 blocks; and the last block, set by the top-level
+    field.
     """
     request: Json = {
         "model": question.model,
@@ -90,7 +91,7 @@ def _messages(question: Question) -> list[Json]:
             case ToolResults():
                 written.append({"role": "user", "content": _results(message)})
             case Answer():
-                # An answer of which nothing is left to send would be refused.
+                # The API refuses an empty answer.
                 if content := _content(message, question.model):
                     written.append({"role": "assistant", "content": content})
         if number in cached and written:
@@ -112,7 +113,7 @@ def _said(message: UserMessage) -> str | list[Json]:
     text = message.text if message.text.strip() else ""
     if not message.images:
         return text or "(empty)"
-    # Images first: the model reads what is said about them better after it has seen them.
+    # Images first: the model understands a text about images better after it has seen them.
     blocks: list[Json] = [
         {
             "type": "image",
@@ -150,15 +151,15 @@ def _content(answer: Answer, model: str) -> list[Json]:
 
 
 def _undated(model: str) -> str:
-    """Return a model's name without its date: an alias is answered with the dated name."""
+    """Return a model's name without its date suffix: responses to an alias carry the dated name."""
     return re.sub(r"-\d{8}$", "", model)
 
 
 def answer_from(document: Json, question: Question) -> Answer:
-    """Return the answer that a message of the API holds.
+    """Return the answer contained in a message of the API.
 
     Raises:
-        ValueError: The document is no message.
+        ValueError: The document is not a message.
     """
     try:
         return _answer(document, question)
@@ -181,14 +182,14 @@ def _answer(document: Json, question: Question) -> Answer:
         stop=stop,
         usage=usage_of(document.get("usage") or {}, blocks, partial(estimated_input, question)),
         model=str(document.get("model") or question.model),
-        # A call that is not made gets no result, and a call without one is refused.
+        # A skipped call gets no result, and the API refuses a call without a result.
         native=_native(blocks) if len(calls) == len(wanted) else None,
         thought=any(block["type"] in THOUGHTS for block in blocks),
     )
 
 
 def _readable(block: Json) -> Any:
-    """Return a block that can be sent back; arguments that cannot are text."""
+    """Return a block that can be sent back; invalid arguments are converted to text."""
     if block["type"] != "tool_use":
         return encodable(block)
     given = block.get("input")
@@ -206,7 +207,7 @@ def _call(block: Json) -> ToolCall:
 
 
 def _native(blocks: list[Json]) -> list[Json] | None:
-    """Return the blocks to send back unchanged, or `None` when text and calls say it all."""
+    """Return the blocks to send back as they came, or `None` if all are text and tool calls."""
     if all(block["type"] in {"text", "tool_use"} for block in blocks):
         return None
     return [
@@ -219,7 +220,7 @@ def _native(blocks: list[Json]) -> list[Json] | None:
 
 
 def text_of(blocks: list[Json]) -> str:
-    """Return the text of all blocks: one paragraph each where something stood between them."""
+    """Return the text of all blocks, with a paragraph break where other blocks separate them."""
     text = ""
     between = False
     for block in blocks:
@@ -232,13 +233,13 @@ def text_of(blocks: list[Json]) -> str:
 
 
 def _explanation(document: Json) -> str:
-    """Return what the provider says about a refusal."""
+    """Return the provider's explanation of a refusal; empty without one."""
     details = document.get("stop_details")
     return str(details.get("explanation") or "") if isinstance(details, dict) else ""
 
 
 def usage_of(given: Json, blocks: list[Json], input_estimate: Callable[[], int]) -> Usage:
-    """Return the tokens as counted; what is missing is estimated, rather too high."""
+    """Return the token counts; missing counts are estimated on the high side."""
     read, write = given.get("cache_read_input_tokens"), given.get("cache_creation_input_tokens")
     counted_in, counted_out = given.get("input_tokens"), given.get("output_tokens")
     if counted_in is None:

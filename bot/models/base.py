@@ -1,4 +1,4 @@
-"""The port to language models: every provider is an adapter that passes one contract suite."""
+"""The port to language models; every provider is an adapter that passes the contract tests."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -7,8 +7,8 @@ from typing import Protocol
 from bot.agent.messages import Answer, Message, Usage
 from bot.values import Json
 
-#: Whoever cuts a question off at the end of its time lets the waiting for a busy provider end so
-#: much earlier: a request that was never sent is not charged, and the reason is told.
+#: Margin, in seconds, by which waiting for a busy provider ends before the deadline that cancels
+#: the question: an unsent request is not charged, and the caller gets the reason.
 ASIDE_SECONDS = 0.1
 
 
@@ -17,7 +17,7 @@ class ToolDescription:
     """A tool as a model sees it.
 
     Attributes:
-        schema: The JSON Schema of its arguments, an object.
+        schema: The JSON Schema of the arguments, an object.
     """
 
     name: str
@@ -31,20 +31,20 @@ class Question:
 
     Attributes:
         model: The provider's name of the model.
-        prompt: The system prompt; the same within a conversation, so that it can be cached.
-        tools: All tools of the agent, also when they may not be used, since a history with calls is
-            refused without them.
-        tools_allowed: `False` for the last step at a limit: the model must answer in words.
-        max_tokens: The most output tokens.
-        effort: How hard to think: `low`, `medium`, `high`, `xhigh` or `max`, where the model can be
-            told; `None` for its usual.
-        history: How many of the messages, from the first, later turns of the conversation begin
-            with as well, so that they are worth caching.
-        person: An opaque hash of the person, for the provider's abuse detection; never a name.
-        seconds: How long the work may wait for a busy provider; `None` if it names no limit.
-        background: A run asks, not a user's turn: users' turns go first.
+        prompt: The system prompt; constant within a conversation, so that it can be cached.
+        tools: All tools of the agent, also when tool calls are not allowed: providers refuse a
+            history with tool calls without them.
+        tools_allowed: `False` for the last step at a limit: the model must answer with text.
+        max_tokens: The output token limit.
+        effort: The reasoning effort: `low`, `medium`, `high`, `xhigh` or `max`, for models that
+            accept one; `None` for the model's default.
+        history: Number of messages, from the first, that later turns of the conversation repeat,
+            so that caching them pays off.
+        person: An opaque hash of the user, for the provider's abuse detection; never a name.
+        seconds: Longest wait for a busy provider; `None` for the default.
+        background: Whether a run asks, not a user's turn: users' turns have priority.
         on_wait: Called before each wait for a busy provider.
-        on_lost: Called for each request that came to no answer and may be charged all the same.
+        on_lost: Called for each request that got no answer but may still be charged.
     """
 
     model: str
@@ -62,18 +62,18 @@ class Question:
     on_lost: "OnLost | None" = None
 
 
-#: Called with the whole text of the answer so far, again and again: the newest call wins. A retry
-#: after a broken stream starts over with a shorter text.
+#: Called repeatedly with the whole text of the answer so far; each text replaces the previous one.
+#: A retry after a broken stream starts over with a shorter text.
 OnText = Callable[[str], None]
 
 
-#: Called with the reason, a sentence, and the seconds of a wait that begins now; infinite where
-#: nobody knows how long it takes.
+#: Called with the reason, a sentence, and the seconds of a wait that begins now; infinite if the
+#: length is unknown.
 OnWait = Callable[[str, float], None]
 
 
-#: Called with a request as it was sent and what it may have cost: what the provider reported, and
-#: an estimate of the rest.
+#: Called with the request as sent and the usage that may be charged: the counts that the provider
+#: reported, and an estimate of the rest.
 OnLost = Callable[[Question, Usage], None]
 
 
@@ -83,15 +83,15 @@ class Model(Protocol):
     provider: str
 
     async def ask(self, question: Question, on_text: OnText | None = None) -> Answer:
-        """Return the model's answer; stream it to `on_text` when that is given.
+        """Return the model's answer; stream its text to `on_text` if given.
 
-        Cancelling the task that waits here closes the connection, so the provider stops working.
-        A request that may be charged although no answer came is reported to `question.on_lost`.
+        Cancelling the waiting task closes the connection, so the provider stops generating.
+        A request that may be charged without an answer is reported to `question.on_lost`.
 
         Raises:
-            ModelUnavailableError: Busy, down or out of reach; asking again may help.
+            ModelUnavailableError: The provider is busy, down or unreachable; a retry may help.
             ModelRefusedError: The account or the model is refused; another model may answer.
-            ContextTooLongError: The messages do not fit the model.
-            ModelError: Anything else; asking again will not help.
+            ContextTooLongError: The messages do not fit the model's context.
+            ModelError: Any other error; a retry will not help.
         """
         ...

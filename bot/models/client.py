@@ -1,4 +1,4 @@
-"""What the adapters around an SDK share: opening it late, its numbers, streaming at a calm pace."""
+"""Helpers of the adapters around an SDK: lazy opening, limits, throttled streaming, charges."""
 
 import asyncio
 import time
@@ -12,7 +12,8 @@ from bot.models.base import OnText, Question
 
 CONNECT_SECONDS = 10.0
 
-#: A run's steps are seconds apart; a new TLS handshake for each costs more than the call.
+#: Keep-alive of idle connections. A run's steps are seconds apart, and a TLS handshake for each
+#: would cost more than the request.
 KEPT_CONNECTION_SECONDS = 60.0
 
 MAX_CONNECTIONS = 1000
@@ -21,9 +22,9 @@ T = TypeVar("T")
 
 
 class Lazy(Generic[T]):
-    """Something slow to open: opened once, in a thread, when it is first needed.
+    """Opens a slow resource once, in a thread, on first use.
 
-    The SDKs take more than a second to import; the loop must not stand still for so long.
+    The SDKs take more than a second to import, which would block the event loop.
     """
 
     def __init__(self, opener: Callable[[], T]) -> None:
@@ -33,11 +34,11 @@ class Lazy(Generic[T]):
 
     @property
     def opened(self) -> T | None:
-        """What was opened, or `None` when nobody needed it yet."""
+        """The opened resource, or `None` before its first use."""
         return self._value
 
     async def get(self) -> T:
-        """Return it, opened."""
+        """Return the resource; open it on the first call."""
         if self._value is None:
             async with self._opening:
                 if self._value is None:
@@ -46,7 +47,7 @@ class Lazy(Generic[T]):
 
 
 class Growing:
-    """Hands a growing text on, at most every 50 ms: every call may redraw a whole message."""
+    """Throttles updates of a growing text to one per 50 ms: each may redraw a whole message."""
 
     def __init__(self, on_text: OnText, *, seconds: float = 0.05) -> None:
         self._on_text = on_text
@@ -56,11 +57,11 @@ class Growing:
 
     @property
     def due(self) -> bool:
-        """Whether it is time to say the text again."""
+        """True if the next update may be sent now."""
         return time.monotonic() >= self._next
 
     def say(self, text: str) -> None:
-        """Hand on the whole text so far, unless it is empty or known already."""
+        """Send the whole text so far, unless it is empty or unchanged."""
         if text and text != self._said:
             self._said = text
             self._next = time.monotonic() + self._seconds
@@ -68,18 +69,18 @@ class Growing:
 
 
 def estimated_input(question: Question) -> int:
-    """Return the input tokens of a question, rather too high, where the provider counts none."""
+    """Return an estimate of a question's input tokens, on the high side."""
     tools = sum(len(tool.description) + len(str(tool.schema)) for tool in question.tools)
     return estimate_tokens(question.prompt) + estimate_tokens(question.messages) + tools // 3
 
 
 @contextmanager
 def charging(question: Question, so_far: Callable[[], Usage | None]) -> Iterator[None]:
-    """Report a request that comes to no answer and may be charged: see ADR 21.
+    """Report a request that fails or is cancelled but may still be charged (ADR 21).
 
     Args:
-        question: What is asked.
-        so_far: Returns what the answer has cost so far; `None` before it began.
+        question: The question of the request.
+        so_far: Returns the usage of the answer so far; `None` before the answer began.
     """
     try:
         yield

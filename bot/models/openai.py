@@ -1,4 +1,4 @@
-"""OpenAI, and every server that speaks Chat Completions: Ollama, vLLM, and others."""
+"""OpenAI and all servers with the Chat Completions API, such as Ollama and vLLM."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -60,28 +60,28 @@ class OpenAISettings(Settings):
 
     @property
     def configured(self) -> bool:
-        """Whether there is something to talk to."""
+        """True if a key or a server address is set."""
         return bool(self.base_url or self.key)
 
     @property
     def key(self) -> str:
-        """The key, or nothing."""
+        """The key without surrounding spaces; empty if none is set."""
         return self.api_key.get_secret_value().strip() if self.api_key is not None else ""
 
     @property
     def official(self) -> bool:
-        """Whether it is OpenAI itself that is asked."""
+        """True if requests go to OpenAI itself, not to a compatible server."""
         return not self.base_url or "//api.openai.com" in self.base_url
 
 
 @dataclass(frozen=True, slots=True)
 class _Sdk:
-    """The SDK, imported, with its client.
+    """The imported SDK with an open client.
 
     Attributes:
-        create_raw: `chat.completions.create`, answering with the response as it came.
-        read_timeout: What the connection raises when nothing arrives, once it stands.
-        troubles: Every kind of error that the SDK and the connection below it raise.
+        create_raw: `chat.completions.create`, returning the raw response.
+        read_timeout: The exception raised when an open connection receives nothing in time.
+        troubles: All exception types that the SDK and its connection raise.
     """
 
     client: "openai.AsyncOpenAI"
@@ -107,7 +107,7 @@ class OpenAIModel:
     @classmethod
     @asynccontextmanager
     async def open(cls, settings: OpenAISettings) -> AsyncIterator["OpenAIModel"]:
-        """Open the provider; the SDK itself is imported by `warm`, or with the first question."""
+        """Open the provider; its SDK is imported by `warm` or by the first question."""
         model = cls(settings)
         try:
             yield model
@@ -116,7 +116,7 @@ class OpenAIModel:
                 await sdk.client.close()
 
     async def warm(self) -> None:
-        """Import the SDK now, in a thread, so that the first question does not wait for it."""
+        """Import the SDK in a thread, so that the first question does not wait for the import."""
         await self._sdk.get()
 
     async def ask(self, question: Question, on_text: OnText | None = None) -> Answer:
@@ -184,7 +184,7 @@ class OpenAIModel:
             return failures.silent(self.name, self._settings.idle_timeout_seconds)
         if isinstance(error, sdk.connection_error) or not isinstance(error, sdk.api_error):
             return failures.unreachable(self.name, error.__cause__ or error)
-        status, wait = 200, None  # as it was when the error came inside a stream
+        status, wait = 200, None  # the status when the error came inside a stream
         if isinstance(error, sdk.status_error):
             status, wait = error.status_code, failures.retry_after(error.response.headers)
         return failures.Failure(
@@ -209,7 +209,7 @@ class OpenAIModel:
         import openai  # noqa: PLC0415
 
         client = openai.AsyncOpenAI(
-            # The SDK wants one even where the server does not.
+            # The SDK requires a key even if the server does not.
             api_key=self._settings.key or "none",
             base_url=self._settings.base_url or None,
             max_retries=0,

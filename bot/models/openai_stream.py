@@ -1,4 +1,4 @@
-"""A streamed completion of the Chat Completions API, put together from its events."""
+"""Assembles a streamed completion of the Chat Completions API from its chunks."""
 
 from typing import TYPE_CHECKING
 
@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
 
 class Arriving:
-    """A streamed completion, put together from its chunks.
+    """Assembles a streamed completion from its chunks.
 
     Attributes:
-        complete: Whether the server said why it stopped.
+        complete: Whether the server has sent a finish reason.
     """
 
     def __init__(self) -> None:
@@ -41,12 +41,12 @@ class Arriving:
         }
 
     def usage(self, question: Question) -> Usage | None:
-        """Return the usage of the completion so far; `None` before it began."""
+        """Return the usage of the completion so far; `None` before the completion began."""
         return usage_of(self._usage, question, self._message) if self._begun else None
 
     @property
     def document(self) -> Json:
-        """The completion so far, as a request without streaming would have brought it."""
+        """The completion so far, in the format of a response without streaming."""
         choice = {"message": self._message, "finish_reason": self._finish}
         return {"choices": [choice], "model": self._model, "usage": self._usage}
 
@@ -54,7 +54,7 @@ class Arriving:
         """Add one chunk.
 
         Raises:
-            ValueError: The chunk is none.
+            ValueError: The chunk is malformed.
         """
         try:
             self._take(chunk)

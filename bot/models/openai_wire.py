@@ -1,4 +1,4 @@
-"""The words of the Chat Completions API: a question as its request, its choice as an answer."""
+"""Maps questions to requests of the Chat Completions API, and its completions to answers."""
 
 import json
 import re
@@ -19,7 +19,7 @@ from bot.models.base import Question
 from bot.models.client import estimated_input
 from bot.values import Json
 
-#: What reading a document of the wrong shape raises.
+#: Exceptions raised by a malformed response.
 NOT_AS_PROMISED = (LookupError, TypeError, AttributeError)
 
 _STOPS = {
@@ -29,13 +29,13 @@ _STOPS = {
     "content_filter": StopReason.REFUSAL,
 }
 
-#: After these the last call may be incomplete, and none is made.
+#: Stop reasons that can leave the last tool call incomplete; no call of the answer is made.
 _CUT = frozenset({StopReason.MAX_TOKENS, StopReason.REFUSAL})
 
-#: OpenAI's own models that reason; other servers may refuse the field.
+#: OpenAI models that accept `reasoning_effort`; other servers may refuse the field.
 _REASONS = re.compile(r"(gpt-[5-9]|o\d)")
 
-#: Efforts of other providers that not every model of OpenAI has.
+#: Efforts that some OpenAI models lack, and the effort sent instead.
 _AT_MOST = {"xhigh": "high", "max": "high"}
 
 _TEXT_CALL = re.compile(
@@ -45,13 +45,13 @@ _NAME = re.compile(r'"(?:name|tool)"\s*:\s*"([^"]+)"')
 
 
 def request_for(question: Question, *, official: bool, temperature: float | None = None) -> Json:
-    """Return the body of the request that puts `question`.
+    """Return the request body for `question`.
 
     Args:
-        question: What to ask.
-        official: Whether OpenAI itself is asked, whose newer models take other names for two
-            fields than the servers that speak its dialect.
-        temperature: Sent when given.
+        question: The question.
+        official: Whether the request goes to OpenAI itself, whose newer models use other names for
+            two fields than compatible servers.
+        temperature: The sampling temperature; `None` to omit the field.
     """
     request: Json = {
         "model": question.model,
@@ -110,7 +110,7 @@ def _written(message: Message) -> list[Json]:
 
 
 def _said(message: UserMessage) -> str | list[Json]:
-    # Servers of text models know no other form than the plain text.
+    # Servers of text-only models accept only a plain string.
     if not message.images:
         return message.text
     parts: list[Json] = [
@@ -124,21 +124,21 @@ def _said(message: UserMessage) -> str | list[Json]:
 
 
 def _written_call(call: ToolCall) -> Json:
-    # A malformed call goes back without arguments: servers parse the history again.
+    # A malformed call is sent back without arguments, since servers parse the history again.
     function = {"name": call.name, "arguments": json.dumps(call.arguments)}
     return {"id": call.id, "type": "function", "function": function}
 
 
 def answer_from(document: Json, question: Question, *, text_calls: bool = False) -> Answer:
-    """Return the answer that a completion holds.
+    """Return the answer contained in a completion.
 
     Args:
         document: The completion.
-        question: What was asked.
-        text_calls: Whether calls may stand in the text.
+        question: The question of the request.
+        text_calls: Whether to parse tool calls written in the text.
 
     Raises:
-        ValueError: The document is no completion.
+        ValueError: The document is not a completion.
     """
     try:
         return _answer(document, question, text_calls=text_calls)
@@ -166,7 +166,7 @@ def _answer(document: Json, question: Question, *, text_calls: bool) -> Answer:
         stop=stop,
         usage=usage_of(document.get("usage"), question, message),
         model=str(document.get("model") or question.model),
-        # The field has one of these names, by server; OpenAI itself sends none.
+        # The name of the field depends on the server; OpenAI itself sends neither.
         thought=bool(message.get("reasoning_content") or message.get("reasoning")),
     )
 
@@ -177,7 +177,7 @@ def _call(given: Json) -> ToolCall:
 
 
 def _parsed(name: str, raw: str | Json, call_id: str) -> ToolCall:
-    """Return the call; arguments come as text, and from some servers as an object."""
+    """Return the tool call; some servers send the arguments as an object instead of text."""
     arguments = arguments_in(raw)
     if arguments is None:
         return ToolCall(encodable(call_id), encodable(name), malformed=spelled(raw))
@@ -189,10 +189,10 @@ def _new_id() -> str:
 
 
 def calls_in(text: str) -> tuple[str, tuple[ToolCall, ...]]:
-    """Return the text without the calls written in it, and these calls.
+    """Return the text without the tool calls written in it, and these calls.
 
-    A call is a fenced block ```` ```tool_call ```` or a `<tool_call>` element around an object
-    with `name` and `arguments`, as many small models write it.
+    A call is a fenced block ```` ```tool_call ```` or a `<tool_call>` element that contains an
+    object with `name` and `arguments`; many small models write calls like this.
     """
     calls: list[ToolCall] = []
 
@@ -221,7 +221,7 @@ def _text_call(raw: str, name: str) -> ToolCall:
 
 
 def usage_of(given: Json | None, question: Question, message: Json) -> Usage:
-    """Return the tokens as counted; a server that counts none gets an estimate, rather too high."""
+    """Return the token counts of the server, or without them an estimate on the high side."""
     if not given or given.get("prompt_tokens") is None:
         return Usage(estimated_input(question), estimate_tokens(str(message)))
     details = given.get("prompt_tokens_details") or {}
