@@ -1,4 +1,4 @@
-"""A demo behind the model port: a few rules instead of a language model, and no key needed."""
+"""A demo model that answers by a few rules, without a language model and without a key."""
 
 import asyncio
 import html
@@ -41,7 +41,7 @@ class OfflineSettings(Settings):
 
 
 class OfflineModel:
-    """Rules that act as a model: they see the prompt, the messages and the tools, nothing else."""
+    """Answers by rules, which get the prompt, the messages and the tools like a language model."""
 
     provider = "offline"
 
@@ -49,7 +49,7 @@ class OfflineModel:
         self._pace_seconds = pace_seconds
 
     async def ask(self, question: Question, on_text: OnText | None = None) -> Answer:
-        """Return what the rules make of the question; see `bot.models.base.Model`."""
+        """Return the rules' answer to the question; see `bot.models.base.Model`."""
         move = decide(question)
         await self._speak(move, on_text)
         tools = {tool.name: tool for tool in question.tools}
@@ -68,7 +68,7 @@ class OfflineModel:
         )
 
     async def _speak(self, move: Move, on_text: OnText | None) -> None:
-        """Take the time of a step, and let the text grow meanwhile."""
+        """Wait for the duration of a step and stream the text meanwhile."""
         text, seconds = move.text, self._pace_seconds * move.paces
         if on_text is None or not text:
             await asyncio.sleep(seconds)
@@ -80,7 +80,7 @@ class OfflineModel:
 
 
 def decide(question: Question) -> Move:
-    """Return what the rules of the main agent, or of a run, make of a question."""
+    """Return the answer to a question by the rules of the main agent or of a run."""
     tools = frozenset(tool.name for tool in question.tools)
     messages = question.messages
     if "You are a subagent" in question.prompt:
@@ -94,17 +94,17 @@ def decide(question: Question) -> Move:
 
 
 def newest_words(messages: Sequence[Message]) -> str:
-    """Return what the person said last, without the situation and the files before it."""
+    """Return the text of the last user message, without the situation and the files before it."""
     return _apart(messages)[1].rpartition("</situation>")[2].strip()
 
 
 def file_names(messages: Sequence[Message]) -> list[str]:
-    """Return the names of the files that came with what the person said last."""
+    """Return the names of the files in the last user message."""
     return [html.unescape(name) for name in _FILE.findall(_apart(messages)[0])]
 
 
 def _apart(messages: Sequence[Message]) -> tuple[str, str]:
-    """Return the files and the words of what the person said last."""
+    """Return the files and the text of the last user message."""
     texts = [message.text for message in messages if isinstance(message, UserMessage)]
     files, end, words = (texts[-1] if texts else "").rpartition("</user_file>")
     return files + end, words

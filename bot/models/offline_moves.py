@@ -1,4 +1,4 @@
-"""What the offline demo can do in one answer: say something, or wish for tool calls."""
+"""The answers of the offline demo: a text, and the tool calls that it wants to make."""
 
 import html
 import json
@@ -18,7 +18,7 @@ _RESULT = re.compile(r"<subagent_result[^>]*>\s*(.*?)\s*</subagent_result>", re.
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """A tool call that the demo wants to make, with the arguments it has for it."""
+    """A tool call that the demo wants to make, with the arguments known so far."""
 
     tool: str
     arguments: Json = field(default_factory=dict)
@@ -26,10 +26,10 @@ class Wish:
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """One answer: its words, and its wishes; without wishes it is the final reply.
+    """One answer of the demo: a text and wishes. An answer without wishes is the final reply.
 
     Attributes:
-        paces: How long it takes, in paces of the demo.
+        paces: Duration of the answer, in units of `OfflineSettings.pace_seconds`.
     """
 
     text: str
@@ -38,12 +38,12 @@ class Move:
 
 
 def final(text: str) -> Move:
-    """Return the final reply, signed, so that nobody takes the demo for a real model."""
+    """Return the final reply with a signature that tells the demo from a language model."""
     return Move(f"{text}\n\n{SIGNATURE}")
 
 
 def with_files(names: Sequence[str], move: Move) -> Move:
-    """Return the answer with a word about the files that were seen."""
+    """Return the answer with the names of the files in front of the text."""
     if not names:
         return move
     seen = "1 file" if len(names) == 1 else f"{len(names)} files"
@@ -51,7 +51,7 @@ def with_files(names: Sequence[str], move: Move) -> Move:
 
 
 def call_for(wish: Wish, tool: ToolDescription, number: int) -> ToolCall:
-    """Return the call of a tool by its schema: known arguments only, and none missing."""
+    """Return a valid call of the tool: only arguments of its schema, and all required ones."""
     properties: Mapping[str, Json] = tool.schema.get("properties", {})
     arguments = {name: value for name, value in wish.arguments.items() if name in properties}
     spare = next((value for value in wish.arguments.values() if isinstance(value, str)), "")
@@ -62,7 +62,7 @@ def call_for(wish: Wish, tool: ToolDescription, number: int) -> ToolCall:
 
 
 def _filling(schema: Json, spare: str) -> object:
-    """Return something for an argument that no rule knows."""
+    """Return a placeholder for a required argument that no rule provides."""
     if "enum" in schema:
         return schema["enum"][0]
     fillings: dict[str, object] = {
@@ -76,7 +76,7 @@ def _filling(schema: Json, spare: str) -> object:
 
 
 def calls_so_far(messages: Iterable[Message]) -> int:
-    """Return the number of the last call; trimming the history does not change it."""
+    """Return the number in the newest call's id, which trimming the history does not change."""
     ids = [call.id for message in messages if isinstance(message, Answer) for call in message.calls]
     return max((int(match[1]) for id_ in ids if (match := _CALL_ID.match(id_))), default=0)
 
@@ -87,7 +87,7 @@ _NOT_THE_THING = frozenset(
 
 
 def label_of(task: str) -> str:
-    """Return a few words that tell a task from another: what it is about, not what to do."""
+    """Return a short label for a task: its first words, without leading verbs and articles."""
     words = re.findall(r"[\w’'-]+", task)
     while len(words) > 1 and words[0].lower() in _NOT_THE_THING:
         words.pop(0)
@@ -95,7 +95,7 @@ def label_of(task: str) -> str:
 
 
 def findings(text: str) -> str:
-    """Return what subagents found, out of the tags and the warning that stand before it."""
+    """Return the results of subagents, without the tags and the warning around each."""
     bodies = []
     for wrapped in _RESULT.findall(text):
         warning, _, body = wrapped.partition("\n\n")
@@ -104,7 +104,7 @@ def findings(text: str) -> str:
 
 
 def fields_of(text: str) -> Json:
-    """Return the JSON object that a tool answered with, or nothing."""
+    """Return the JSON object in a tool's result; empty if the result is none."""
     try:
         given = json.loads(text)
     except ValueError:

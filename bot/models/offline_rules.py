@@ -1,4 +1,4 @@
-"""The main agent of the offline demo: a table of rules, tried from the top."""
+"""The main agent of the offline demo: a table of rules, tried in order."""
 
 import html
 import re
@@ -24,9 +24,9 @@ _FOR_WORKERS = ("note_search", "current_time")
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """When the words fit the pattern, the tool is wished for as the function says.
+    """Maps texts that match a pattern to wishes for a tool.
 
-    The function gets what the pattern's groups hold, and the names of the tools there are.
+    The function gets the pattern's named groups and the names of the available tools.
     """
 
     pattern: re.Pattern[str]
@@ -35,7 +35,7 @@ class Rule:
 
 
 def move(words: str, tools: frozenset[str]) -> Move:
-    """Return what to do about a person's words, with these tools."""
+    """Return the answer to a user's text, given the available tools."""
     if "<subagent_result" in words:
         return final(f"Your runs have ended. They report:\n\n{findings(words)}")
     for rule in RULES:
@@ -48,7 +48,7 @@ def move(words: str, tools: frozenset[str]) -> Move:
 
 
 def reply(calls: Sequence[ToolCall], results: Sequence[ToolResult]) -> Move:
-    """Return what to say about the results of the calls."""
+    """Return the final reply about the results of the calls."""
     known = {call.id: call for call in calls}
     lines = []
     for result in results:
@@ -58,7 +58,7 @@ def reply(calls: Sequence[ToolCall], results: Sequence[ToolResult]) -> Move:
     return final("\n".join(lines if len(lines) == 1 else [f"- {line}" for line in lines]))
 
 
-# -- what is wished for --------------------------------------------------------------------------
+# -- wishes --------------------------------------------------------------------------------------
 
 
 def _spawn(said: dict[str, str], _: frozenset[str]) -> list[Wish]:
@@ -69,7 +69,7 @@ def _spawn(said: dict[str, str], _: frozenset[str]) -> list[Wish]:
 
 
 def _tasks(text: str) -> list[str]:
-    """Return the things to do in a sentence: `research tea and coffee` holds two."""
+    """Return the tasks in a sentence, at most five: `research tea and coffee` contains two."""
     several = [part for part in re.split(r"\s*[;\n]\s*", text.strip(" .!?")) if part]
     verb, _, rest = text.strip(" .!?").partition(" ")
     if len(several) > 1 or verb.lower() not in _VERBS:
@@ -91,7 +91,7 @@ def _delegate(said: dict[str, str], tools: frozenset[str]) -> list[Wish]:
 
 
 def _one(tool: str, **names: str) -> Callable[[dict[str, str], frozenset[str]], list[Wish]]:
-    """Return a function that wishes for one call, its arguments taken from the named groups."""
+    """Return a function that wishes for one call with arguments from the named groups."""
     return lambda said, _: [Wish(tool, {name: said[group] for name, group in names.items()})]
 
 
@@ -99,7 +99,7 @@ def _time(said: dict[str, str], _: frozenset[str]) -> list[Wish]:
     return [Wish("current_time", {"zone": said["zone"]} if said["zone"] else {})]
 
 
-# -- what is said about results ------------------------------------------------------------------
+# -- texts about results -------------------------------------------------------------------------
 
 
 def _spawned(call: ToolCall, text: str) -> str:
@@ -210,7 +210,7 @@ RULES = (
         _spawn,
     ),
     Rule(_pattern(rf"{_START}in the background[,:]?\s+(?P<what>.+)"), "sessions_spawn", _spawn),
-    # In the first line alone: a text that is piped in may hold these words too.
+    # Only in the first line: a text that is piped in may contain these words too.
     Rule(
         _pattern(
             rf"{_START}(?P<verb>[^\n]+?),?[^\S\n]+in the background,?\s+(?!please\b|and\b|then\b)"

@@ -1,4 +1,4 @@
-"""A subagent of the offline demo: a few steps with whatever tools it has, and a report."""
+"""A subagent of the offline demo: a few steps with the tools that it has, and a report."""
 
 import re
 from collections import Counter
@@ -10,13 +10,13 @@ from bot.models.offline_moves import Move, Wish, calls_so_far, final, label_of
 _FROM_PERSON = re.compile(r"A message from the user:\n(.+?)(?=\n\n|\Z)", re.DOTALL)
 _LONGEST_QUOTE = 160
 
-#: How often a run that may see all notes looks through them, and for how many paces each time: long
-#: enough for its user to write to it or to stop it. A delegated task has few tools, and is quick.
+#: Number of `note_list` steps of a run, and the paces of each: long enough for the user to message
+#: or stop the run. A delegated task has few tools and ends quickly.
 LOOKS = 7
 PACES = 10
 
-#: The steps of a run, in order: what is said, and what is wished for. Steps whose tool is not there
-#: are left out.
+#: The steps of a run, in order: the text, and the wish by task. Steps whose tool is missing are
+#: skipped.
 STEPS: tuple[tuple[str, Callable[[str], Wish]], ...] = (
     (
         "I read the task.",
@@ -55,7 +55,7 @@ STEPS: tuple[tuple[str, Callable[[str], Wish]], ...] = (
 
 
 def move(messages: Sequence[Message], tools: frozenset[str], *, tools_allowed: bool) -> Move:
-    """Return a run's next step, or its report when all steps are taken."""
+    """Return a run's next step, or its report after the last step."""
     task = task_of(messages)
     steps = [(text, wish) for text, make in STEPS if (wish := make(task)).tool in tools]
     taken = calls_so_far(messages)
@@ -69,13 +69,13 @@ def move(messages: Sequence[Message], tools: frozenset[str], *, tools_allowed: b
 
 
 def task_of(messages: Sequence[Message]) -> str:
-    """Return the task in a run's first message, which may begin with its context."""
+    """Return the task from a run's first message, without the context before it."""
     first = next((m.text for m in messages if isinstance(m, UserMessage)), "")
     return first.rpartition("Task:\n")[2].strip() or "nothing in particular"
 
 
 def _heard(messages: Sequence[Message]) -> list[str]:
-    """Return what the person sent to the run in these messages."""
+    """Return the user's messages to the run, shortened to a line each."""
     heard: list[str] = []
     for message in messages:
         match message:
@@ -105,7 +105,7 @@ def _report(task: str, messages: Sequence[Message], *, finished: bool) -> str:
 
 
 def _findings(messages: Sequence[Message]) -> list[str]:
-    """Return what the tools said that find something out."""
+    """Return a line for each result of `note_search` and `current_time`."""
     told = {
         result.call_id: result.text
         for message in messages
