@@ -1,4 +1,4 @@
-"""Which models there are, which one answers whom, and which ones may be asked for."""
+"""Selects and opens models: the main agent's, the runs', and the others that are allowed."""
 
 import logging
 import time
@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 
 Provider = Literal["anthropic", "openai", "offline"]
 PROVIDERS: tuple[Provider, ...] = get_args(Provider)
-#: Families of Claude that agent files name; a gateway's names for their models hold them too.
+#: Claude families that agent files may name; a gateway's model names contain them too.
 FAMILIES = frozenset({"haiku", "opus", "sonnet"})
 
 
@@ -82,33 +82,33 @@ class ModelSettings(Settings):
 
     @property
     def chosen(self) -> Provider:
-        """The provider that answers when nobody asks for another."""
+        """The default provider: the configured one, or for `auto` the first that is set up."""
         if self.provider != "auto":
             return self.provider
         return next(name for name in PROVIDERS if self.set_up(name))
 
     @property
     def main(self) -> Choice:
-        """What answers for the main agent."""
+        """The model of the main agent."""
         return Choice(self.chosen, self._of(self.chosen)[0])
 
     @property
     def subagent(self) -> Choice:
-        """What answers for runs that ask for nothing else."""
+        """The default model of runs."""
         return Choice(self.chosen, self._of(self.chosen)[1])
 
     @property
     def choices(self) -> tuple[Choice, ...]:
-        """Every model that may be asked for."""
+        """All models that a user or an agent may choose."""
         return tuple(dict.fromkeys((self.main, self.subagent, *self._allowed())))
 
     @property
     def fallback_choices(self) -> tuple[Choice, ...]:
-        """The models that answer for others, in order."""
+        """The fallback models, in order."""
         return tuple(dict.fromkeys(self._parsed(text) for text in self.fallbacks))
 
     def set_up(self, provider: Provider) -> bool:
-        """Return whether a provider has what it needs to be asked."""
+        """Return True if the provider has the settings that requests need."""
         return {
             "anthropic": self.anthropic.configured,
             "openai": self.openai.configured,
@@ -116,10 +116,10 @@ class ModelSettings(Settings):
         }[provider]
 
     def choose(self, provider: str | None, model: str | None, default: Choice) -> Choice:
-        """Return the model that was asked for, by its name, a part of it, or its provider.
+        """Return the allowed model that matches the provider and the model's name or family.
 
         Raises:
-            BadRequestError: It is none that may be asked for; the text lists those that may.
+            BadRequestError: No allowed model matches; the text lists the allowed models.
         """
         if not provider and not model:
             return default
@@ -138,13 +138,13 @@ class ModelSettings(Settings):
         return fitting[0]
 
     def of_agent(self, provider: str | None, model: str | None) -> tuple[Choice, bool]:
-        """Return what answers for an agent whose file names these, and whether it is that model.
+        """Return the model for an agent's file, and True if the file's own model was allowed.
 
-        Files are written for other places too: where their model may not be asked for, runs have
-        the usual one, or the first of the provider that is named.
+        Agent files are shared between installations. If the file's model is not allowed, the
+        default model of runs is used, or the first allowed model of the provider that it names.
 
         Raises:
-            BadRequestError: Nothing of this provider may be asked for.
+            BadRequestError: No model of this provider is allowed.
         """
         try:
             return self.choose(provider, model, self.subagent), True
@@ -152,7 +152,7 @@ class ModelSettings(Settings):
             return self.choose(provider, None, self.subagent), False
 
     def describe(self) -> list[str]:
-        """Return what `check` says about the models, a line each."""
+        """Return the lines about the models that `check` prints."""
         lines = [f"main agent: {self.main}", f"runs: {self.subagent}"]
         others = [str(choice) for choice in self.choices[len({self.main, self.subagent}) :]]
         if others:
@@ -170,7 +170,7 @@ class ModelSettings(Settings):
         return lines
 
     def _of(self, provider: Provider) -> tuple[str, str]:
-        """Return a provider's main model and its model for runs."""
+        """Return a provider's main model and its model of runs."""
         given = {
             "anthropic": (self.anthropic.main_model, self.anthropic.subagent_model),
             "openai": (self.openai.main_model, self.openai.subagent_model),
@@ -183,7 +183,7 @@ class ModelSettings(Settings):
         return [self._parsed(text) for text in self.allowed]
 
     def _parsed(self, text: str) -> Choice:
-        # Some servers' own names hold a slash: only a provider's name counts as one.
+        # Some servers' model names contain a slash: only a known provider's name is a prefix.
         head, _, rest = text.strip().partition("/")
         if rest and head in PROVIDERS:
             return Choice(head, rest)
@@ -212,11 +212,11 @@ class Models:
     async def open(
         cls, settings: ModelSettings, *, now: Callable[[], float] = time.monotonic
     ) -> AsyncIterator["Models"]:
-        """Open every provider that is set up; their SDKs are imported when first needed.
+        """Open every configured provider; the SDKs are imported on first use.
 
         Args:
-            settings: Which there are.
-            now: A clock that nobody sets, in seconds.
+            settings: The configuration of the models.
+            now: A monotonic clock, in seconds.
         """
         async with AsyncExitStack() as stack:
             slow: dict[Provider, AnthropicModel | OpenAIModel] = {}
@@ -236,20 +236,20 @@ class Models:
             yield cls(settings, providers, slow, patience, now)
 
     async def warm(self) -> None:
-        """Import what the first answer needs, in a thread."""
+        """Import the default provider's SDK in a thread, before the first question."""
         if model := self._slow.get(self._settings.chosen):
             await model.warm()
 
     def main(self) -> Choice:
-        """Return what answers for the main agent."""
+        """Return the model of the main agent."""
         return self._settings.main
 
     def subagent(self) -> Choice:
-        """Return what answers for runs that ask for nothing else."""
+        """Return the default model of runs."""
         return self._settings.subagent
 
     def of(self, choice: Choice) -> Model:
-        """Return what to ask for a choice: its provider, and others where there are fallbacks."""
+        """Return the `Model` for a choice: its provider, wrapped with the configured fallbacks."""
         provider = self._providers[choice.provider]
         others = [each for each in self._settings.fallback_choices if each != choice]
         if not others:
@@ -261,10 +261,10 @@ class Models:
         return FallbackModel(candidates[0], candidates[1:], self._fallbacks)
 
     def for_main(self, chosen: str) -> tuple[Model, str]:
-        """Return the model of the main agent and its name.
+        """Return the `Model` of the main agent and the model's name.
 
         Args:
-            chosen: The model that was chosen in the conversation; empty for none.
+            chosen: The model chosen in the conversation; empty for the default.
         """
         choice = self.choose(None, self.kept(chosen), self.main())
         return self.of(choice), choice.model
@@ -272,39 +272,39 @@ class Models:
     def choose_for_run(
         self, provider: str | None, model: str | None, definition: AgentDefinition
     ) -> tuple[str, str]:
-        """Return provider and model of a run: as asked for, as its agent says, or the default.
+        """Return provider and model of a run: as requested, from its agent's file, or the default.
 
         Raises:
-            BadRequestError: It is none that may be asked for; the text lists those that may.
+            BadRequestError: No allowed model matches; the text lists the allowed models.
         """
         default = self.of_agent(definition.provider, definition.model)
         choice = self.choose(provider, model, default)
         return choice.provider, choice.model
 
     def of_run(self, provider: str, model: str) -> Model:
-        """Return the model for the provider and the model name of a run's row."""
+        """Return the `Model` for the provider and the model name of a run's row."""
         found = next((name for name in PROVIDERS if name == provider), self.main().provider)
         return self.of(Choice(found, model))
 
     def patience(self, provider: Provider) -> Patience:
-        """Return what asks a provider again, for requests beside the questions of agents."""
+        """Return a provider's retry handler, for requests other than agents' questions."""
         if provider not in self._patience:
             self._patience[provider] = Patience(self._settings.retry, provider.title())
         return self._patience[provider]
 
     def choose(self, provider: str | None, model: str | None, default: Choice) -> Choice:
-        """Return the model that was asked for, by its name, a part of it, or its provider.
+        """Return the allowed model that matches the provider and the model's name or family.
 
         Raises:
-            BadRequestError: It is none that may be asked for; the text lists those that may.
+            BadRequestError: No allowed model matches; the text lists the allowed models.
         """
         return self._settings.choose(provider, model, default)
 
     def of_agent(self, provider: str | None, model: str | None) -> Choice:
-        """Return what answers for an agent whose file names these, or something else that may.
+        """Return the model for an agent's file, or an allowed one in its place.
 
         Raises:
-            BadRequestError: Nothing of this provider may be asked for.
+            BadRequestError: No model of this provider is allowed.
         """
         choice, as_named = self._settings.of_agent(provider, model)
         if not as_named:
@@ -312,31 +312,31 @@ class Models:
         return choice
 
     def named(self, name: str) -> str:
-        """Return the model that a name means, as `provider/model`; the main agent's for none.
+        """Return the allowed model with this name, as `provider/model`; the main agent's if empty.
 
         Raises:
-            BadRequestError: It is none that may be asked for; the text lists those that may.
+            BadRequestError: No allowed model matches; the text lists the allowed models.
         """
         return str(self.choose(None, name or None, self.main()))
 
     def kept(self, name: str) -> str:
-        """Return what was chosen once, or the main agent's if it may no longer be asked for."""
+        """Return the stored choice, or the main agent's model if that choice is not allowed now."""
         try:
             return self.named(name)
         except BadRequestError:
             return str(self.main())
 
     def names(self) -> list[str]:
-        """Return all that may be asked for, the main agent's first."""
+        """Return the names of all allowed models, the main agent's first."""
         return [str(choice) for choice in self._settings.choices]
 
     def describe(self) -> list[str]:
-        """Return what `check` says about the models, a line each."""
+        """Return the lines about the models that `check` prints."""
         return self._settings.describe()
 
 
 def _is_called(choice: Choice, model: str | None) -> bool:
-    """Return whether a model goes by this name: whole, with its provider, or its family's name."""
+    """Return True if `model` is empty or names the choice: in full, with provider, or by family."""
     if not model or model in {choice.model, str(choice), *choice.model.split("-")[1:2]}:
         return True
     family = model.lower()

@@ -1,6 +1,6 @@
-"""Whether the providers accept their keys and know the models of the configuration.
+"""Checks that the providers accept their keys and have the configured models.
 
-Providers are asked for the description of a model, which costs no tokens.
+Each check requests the description of a model, which costs no tokens.
 """
 
 import asyncio
@@ -14,9 +14,9 @@ from bot.models.catalog import Choice, ModelSettings
 from bot.platforms.remarks import Remark
 
 PATIENCE_SECONDS = 10.0
-#: Answers are short; a gateway's page of HTML may not be.
+#: Most bytes read of a response: descriptions are short, but a gateway's HTML page may be long.
 MOST_BYTES = 100_000
-#: What the providers call a model that they do not have.
+#: The providers' error codes for an unknown model.
 _NO_MODEL = frozenset({"not_found_error", "model_not_found"})
 
 
@@ -28,7 +28,7 @@ class _Provider:
 
 
 async def look(settings: ModelSettings) -> list[Remark]:
-    """Return a line about each model that may be asked; they are looked at at once."""
+    """Return a remark about each allowed model; the models are checked concurrently."""
     if settings.chosen == "offline":
         return [Remark(None, "the offline demo answers: no key is set.")]
     timeout = aiohttp.ClientTimeout(total=PATIENCE_SECONDS)
@@ -80,7 +80,7 @@ def _told(provider: _Provider, choice: Choice, status: int, body: str) -> Remark
             f"`{provider.setting}` and in `models.allowed`."
         )
         return Remark(good=False, text=text)
-    # Servers that speak like OpenAI need not describe their models.
+    # Servers compatible with OpenAI may lack the endpoint that describes a model.
     text = (
         f"{choice}: {provider.address} does not say whether it has this model (status {status}); "
         "`python -m bot doctor --online` asks it a question."

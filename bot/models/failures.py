@@ -1,4 +1,4 @@
-"""What a failed request to a provider means for the person who asked."""
+"""Maps failed requests to providers to errors with a text for the user."""
 
 import logging
 import math
@@ -19,9 +19,9 @@ from bot.values import utc_now
 
 log = logging.getLogger(__name__)
 
-#: Providers ask for as long as until their next day begins.
+#: Longest requested wait that is accepted: a provider's daily limit resets at its next day.
 LONGEST_WAIT_SECONDS = 86_400.0
-#: Characters of what a provider said that are logged.
+#: Characters of a provider's error text that are logged.
 LONGEST_NOTE = 600
 _THROTTLED = frozenset({429, 503, 529})
 _THROTTLED_KINDS = ("overloaded", "ratelimit")
@@ -29,8 +29,9 @@ _THROTTLED_KINDS = ("overloaded", "ratelimit")
 _BUSY = frozenset({408, 409, 425, 429})
 _BUSY_KINDS = ("overloaded", "ratelimit", "apierror", "timeout", "servererror", "unavailable")
 _SPENT_KINDS = ("billing", "spend_limit", "insufficient_quota", "organization_on_hold")
-#: How servers refuse a request for what is in it; only these few by a code of their own.
+#: Statuses that refuse the content of a request.
 _REFUSALS = frozenset({400, 415, 422})
+#: Statuses that some servers send for refused content; they have other meanings as well.
 _REFUSALS_OF_SOME = frozenset({404, 500, 501})
 _TOO_LONG = (
     "prompt is too long",
@@ -44,17 +45,17 @@ _TOO_LONG = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
-    """What a provider said when it did not answer.
+    """An error response of a provider.
 
     Attributes:
-        provider: The provider's name as people write it.
+        provider: The provider's display name.
         setting: The config group of the provider, such as `models.anthropic`.
-        model: The model that was asked.
+        model: The requested model.
         status: The HTTP status; 200 for an error inside a stream.
-        kind: The provider's own words for the kind of error: type and code.
-        text: What the provider said; it goes to the log only.
-        retry_after_seconds: The least time to wait, if the provider named one.
-        images: Whether there were images in the request.
+        kind: The provider's error type and error code.
+        text: The provider's error text; it is logged and not shown to users.
+        retry_after_seconds: The shortest time to wait, if the provider named one.
+        images: Whether the request contained images.
     """
 
     provider: str
@@ -67,7 +68,7 @@ class Failure:
     images: bool = False
 
     def error(self) -> ModelError:
-        """Return the error to raise; what the provider said is logged, or its note."""
+        """Return the error to raise; the provider's text is logged, or added as a note if busy."""
         error = self._error()
         said = f"{self.provider} answered {self.status} {self.kind} for {self.model}: {self.text}"
         if isinstance(error, ModelUnavailableError):
@@ -98,7 +99,7 @@ class Failure:
 
     @property
     def _spent(self) -> bool:
-        # Not by the words of the text alone: rate limits, too, point to the billing page.
+        # The text alone is not enough: errors about rate limits mention the billing page too.
         return (
             self.status == 402
             or any(word in self.kind for word in _SPENT_KINDS)
@@ -119,7 +120,7 @@ class Failure:
 
     @property
     def _about_images(self) -> bool:
-        # Many servers of text models say only that the request is wrong.
+        # Many servers of text-only models report just an invalid request.
         if not self.images or self._too_long:
             return False
         named = "image" in self.text.lower()
@@ -152,7 +153,7 @@ class Failure:
 
 
 def resting(provider: str, seconds: float) -> ModelUnavailableError:
-    """Return the error for a provider that has asked for a pause, not over yet."""
+    """Return the error for a provider whose requested pause is not over."""
     return ModelUnavailableError(
         f"{provider} is busy at the moment. Try again {_when(seconds)}.",
         retry_after_seconds=seconds,
@@ -160,14 +161,14 @@ def resting(provider: str, seconds: float) -> ModelUnavailableError:
 
 
 def crowded(provider: str) -> ModelUnavailableError:
-    """Return the error for a request that had no turn: the provider takes few at once now."""
+    """Return the error for a request held back by the provider's concurrency limit."""
     return ModelUnavailableError(
         f"{provider} takes few requests at the moment. Try again in a minute."
     )
 
 
 def _noted(error: ModelUnavailableError, note: str) -> ModelUnavailableError:
-    """Return the error with what the log says of it beside its text."""
+    """Add a note for the log to the error and return the error."""
     error.add_note(note[:LONGEST_NOTE])
     return error
 
@@ -188,32 +189,35 @@ def unreachable(provider: str, cause: object) -> ModelUnavailableError:
 
 
 def silent(provider: str, seconds: float) -> ModelUnavailableError:
-    """Return the error for an answer that did not come in time."""
+    """Return the error for an answer that timed out."""
     text = f"{provider} did not answer in time. Try again in a minute."
     return _noted(ModelUnavailableError(text, charged=True), f"nothing came for {seconds:g} s")
 
 
 def cut_off(provider: str) -> ModelUnavailableError:
-    """Return the error for a stream that ended before the answer did."""
+    """Return the error for a stream that ended before the answer was complete."""
     error = ModelUnavailableError(f"{provider} broke off its answer. Try again.", charged=True)
     return _noted(error, "the stream ended before the answer was complete")
 
 
 def unreadable(provider: str, cause: object) -> ModelUnavailableError:
-    """Return the error for an answer that is not what the provider promises to send."""
+    """Return the error for a malformed answer."""
     text = f"{provider} sent an answer that cannot be read. Try again."
     return _noted(ModelUnavailableError(text, charged=True), repr(cause))
 
 
 def nested(provider: str) -> ModelError:
-    """Return the error for an answer that is nested beyond reading: it would be paid again."""
+    """Return the error for an answer nested too deeply to parse.
+
+    The error is final, since a retry would be charged again.
+    """
     log.warning("%s sent an answer that is nested too deeply to be read", provider)
     text = f"{provider} sent an answer that is nested too deeply. Ask in other words."
     return ModelError(text, charged=True)
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
-    """Return the seconds that response headers ask to wait, at most a day."""
+    """Return the wait in seconds that the response headers request, at most a day."""
     seconds = _number(headers.get("retry-after-ms"), 1000)
     if seconds is None:
         seconds = _number(headers.get("retry-after"), 1)

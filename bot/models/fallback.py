@@ -1,4 +1,4 @@
-"""Other models that answer while the one that was asked for cannot."""
+"""Asks fallback models while the requested model is unavailable."""
 
 import asyncio
 import logging
@@ -13,9 +13,9 @@ from bot.models.retrying import UNLIMITED_SECONDS
 
 log = logging.getLogger(__name__)
 
-#: How long a model that was not available is not asked first.
+#: How long an unavailable model is moved to the end of the order.
 DOWN_SECONDS = 60.0
-#: Between two rounds through all models, at least.
+#: Shortest pause between two rounds through all models, in seconds.
 LEAST_WAIT = 1.0
 
 
@@ -24,10 +24,10 @@ class Candidate:
     """A model that may answer.
 
     Attributes:
-        name: Its `provider/model`, for people.
-        model: What the provider calls it.
-        ask: Its provider.
-        down_until: By the clock of `Fallbacks`.
+        name: The `provider/model` shown to users.
+        model: The provider's name of the model.
+        ask: The provider.
+        down_until: End of the time at the end of the order, by the clock of `Fallbacks`.
     """
 
     name: str
@@ -38,12 +38,12 @@ class Candidate:
 
 @dataclass(slots=True)
 class Fallbacks:
-    """The models that may answer for others, in order, and which of all models are down.
+    """Shared state of all fallback models: the candidates and their availability.
 
     Attributes:
-        seconds: How long a model is waited for while there is another one.
-        now: A clock that nobody sets, in seconds.
-        sleep: Waits by that clock.
+        seconds: Longest wait for a busy model before the next one is asked.
+        now: A monotonic clock, in seconds.
+        sleep: Sleeps by that clock.
     """
 
     seconds: float
@@ -52,20 +52,20 @@ class Fallbacks:
     candidates: dict[str, Candidate] = field(default_factory=dict)
 
     def add(self, name: str, model: str, ask: Model) -> Candidate:
-        """Return the candidate of this name, the same each time."""
+        """Return the candidate with this name; create it on the first call."""
         return self.candidates.setdefault(name, Candidate(name, model, ask))
 
 
 class FallbackModel:
-    """Asks one model, and others in their order while it is busy, down or refused.
+    """Asks a model, and fallbacks in order while the model is busy, down or refused.
 
-    Each candidate is given `Fallbacks.seconds` in turn. When all have been tried in vain, the
-    next round begins after the shortest pause that one of them asked for, while there is time.
-    An error about the question itself counts only from the model that is asked for.
+    Each candidate may wait `Fallbacks.seconds`. When all have failed, the next round begins after
+    the shortest pause that one of them requested, until the question's deadline. An error about
+    the question itself is raised only if it comes from the requested model.
 
     Args:
-        first: What is asked for.
-        others: What answers in its place, in order.
+        first: The requested model.
+        others: The fallbacks, in order.
     """
 
     def __init__(self, first: Candidate, others: Sequence[Candidate], fallbacks: Fallbacks) -> None:
@@ -92,7 +92,7 @@ class FallbackModel:
                     errors[candidate.name] = error
             if self._first.name in errors:
                 told = errors[self._first.name]
-            # The same question may be answered later at no further cost.
+            # Only models that did not charge for the question are asked again.
             passing = {
                 name: error.retry_after_seconds or 0.0
                 for name, error in errors.items()
@@ -108,7 +108,11 @@ class FallbackModel:
             await self._fallbacks.sleep(wait)
 
     def _take(self, candidate: Candidate, error: ModelError) -> None:
-        """Take note of an error; raise it where it is about the question, not about the model."""
+        """Log an error and mark an unavailable candidate as down.
+
+        Raises:
+            ModelError: The requested model's error, if it is about the question itself.
+        """
         unavailable = isinstance(error, ModelUnavailableError | ModelRefusedError)
         if candidate is self._first and not unavailable:
             raise error
@@ -119,7 +123,7 @@ class FallbackModel:
             candidate.down_until = now + DOWN_SECONDS
 
     def _in_order(self, out: set[str]) -> list[Candidate]:
-        """Return the candidates that are not out, those that were down a moment ago last."""
+        """Return the candidates that are not in `out`, those marked as down last."""
         now = self._fallbacks.now()
         found = [each for each in (self._first, *self._others) if each.name not in out]
         return sorted(found, key=lambda each: each.down_until > now)

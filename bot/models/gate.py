@@ -1,21 +1,21 @@
-"""How many requests go to one provider at once: as many as it bears, users' turns first."""
+"""Adaptive concurrency limit of the requests to one provider; users' turns have priority."""
 
 import asyncio
 from collections import deque
 
-#: Requests at once to a provider that never refused any, and after however many refusals.
+#: Concurrent requests to a provider that has refused none, and the lower bound after refusals.
 MOST = 1000
 LEAST = 4
 
 
 class Gate:
-    """Limits the requests to one provider that go at once, as far as the provider has refused any.
+    """Limits the concurrent requests to one provider after the provider has refused some.
 
-    The limit halves when the provider refuses and grows by one with every answer. Requests of
-    background runs never hold up those of users' turns: a turn waits only for other turns.
+    The limit halves with each refusal and grows by one with each answer. Requests of background
+    runs never delay those of users' turns: a turn waits only for other turns.
 
     Args:
-        least: So many requests go at once in any case.
+        least: The lower bound of the limit.
     """
 
     def __init__(self, least: int = LEAST) -> None:
@@ -27,7 +27,7 @@ class Gate:
 
     @property
     def limit(self) -> int:
-        """How many requests may go at once now."""
+        """The current limit of concurrent requests."""
         return self._limit
 
     def is_full(self, *, background: bool) -> bool:
@@ -36,10 +36,10 @@ class Gate:
         return waiting or not self._has_room(background=background)
 
     async def enter(self, *, background: bool) -> int:
-        """Wait for room; return the number that `refused` takes.
+        """Wait until the request may start; return the number to pass to `refused`.
 
         Args:
-            background: Whether the request is one of a run, not of a user's turn.
+            background: Whether the request belongs to a run, not to a user's turn.
         """
         queue = self._waiting[background]
         if not self.is_full(background=background):
@@ -51,26 +51,27 @@ class Gate:
             await place
         except asyncio.CancelledError:
             if not place.cancelled():
-                # Let in a moment before.
+                # The request was admitted just before the cancellation.
                 self.leave(background=background)
             raise
         return self._refusals
 
     def leave(self, *, background: bool) -> None:
-        """Give the room of a request back, whatever came of it."""
+        """Release the slot of a request, whatever its outcome."""
         self._going[background] -= 1
         self._let_in()
 
     def answered(self) -> None:
-        """Take note that the provider answered."""
+        """Raise the limit by one after an answer."""
         self._limit = min(MOST, self._limit + 1)
         self._let_in()
 
     def refused(self, number: int) -> None:
-        """Take note that the provider refused a request because there were too many.
+        """Halve the limit, or the number of current requests if lower, after a refused request.
 
         Args:
-            number: From `enter`: of all requests that were under way together one counts.
+            number: The number from `enter`. Of all requests with the same number, only the first
+                refusal counts.
         """
         if number != self._refusals:
             return
@@ -86,7 +87,7 @@ class Gate:
             queue = self._waiting[background]
             while queue and self._has_room(background=background):
                 place = queue.popleft()
-                # Else its owner was cancelled meanwhile.
+                # A future that is done belongs to a cancelled request.
                 if not place.done():
                     self._going[background] += 1
                     place.set_result(None)

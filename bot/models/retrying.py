@@ -1,4 +1,4 @@
-"""Asking a provider again while it is busy, within the time that the work has."""
+"""Retries requests to a busy provider until the deadline of the work."""
 
 import asyncio
 import logging
@@ -21,10 +21,10 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-#: How long a question waits that names no limit of its own.
+#: Longest wait of a question without a limit of its own.
 UNLIMITED_SECONDS = 180.0
-#: A model is asked again after so long at the latest, also where its provider asks for a day: an
-#: admin may have raised the limit meanwhile.
+#: Longest pause before a model is asked again, even if its provider requests a day: an admin may
+#: have raised the limit meanwhile.
 LONGEST_REST = 600.0
 
 
@@ -57,14 +57,14 @@ class RetrySettings(Settings):
 
 
 class Patience:
-    """Asks one provider, again while it is busy.
+    """Retries requests to one provider while the provider is busy.
 
-    A pause that the provider asks for holds for everybody who asks the same model.
+    A pause that the provider requests applies to all requests to the same model.
 
     Args:
-        provider: As people write it.
-        now: A clock that nobody sets, in seconds.
-        sleep: Waits by that clock.
+        provider: The provider's display name.
+        now: A monotonic clock, in seconds.
+        sleep: Sleeps by that clock.
     """
 
     def __init__(
@@ -92,19 +92,19 @@ class Patience:
         background: bool = False,
         on_wait: OnWait | None = None,
     ) -> T:
-        """Return what comes of asking.
+        """Return the result of the first successful attempt.
 
         Args:
-            ask: Asks once.
-            name: Of the model that is asked.
-            seconds: How long the work may wait before the last attempt begins.
+            ask: Makes one attempt.
+            name: The name of the model.
+            seconds: Longest time until the last attempt begins; `None` for the default.
             background: Whether a run asks, not a user's turn.
             on_wait: Called before each wait.
 
         Raises:
-            ModelUnavailableError: The provider is busy and the time does not last for a further
-                attempt, or too many attempts were made that may be charged.
-            ModelError: Whatever else an attempt raised.
+            ModelUnavailableError: The provider is busy and the time left is too short for another
+                attempt, or the limit of attempts that may be charged is reached.
+            ModelError: Any other error of an attempt.
         """
         limit = UNLIMITED_SECONDS if seconds is None else seconds
         until = self._now() + min(limit, self._settings.total_seconds)
@@ -119,7 +119,7 @@ class Patience:
             try:
                 number = await self._enter(until, background=background, on_wait=on_wait)
                 if self._rests.get(name, 0.0) > self._now():
-                    # Others were told to wait while this one stood at the gate.
+                    # The provider requested a pause while this request waited at the gate.
                     self.gate.leave(background=background)
                     continue
                 answer = await self._once(ask, number, background=background)
@@ -142,7 +142,10 @@ class Patience:
                 return answer
 
     def _note_failure(self, name: str, error: ModelUnavailableError) -> None:
-        """Log the first failure of a model: hundreds of runs may wait for the same one."""
+        """Log a model's first failure as a warning and later ones as debug messages.
+
+        Hundreds of runs may wait for the same model.
+        """
         details = "; ".join(getattr(error, "__notes__", ()))
         level = logging.DEBUG if name in self._down else logging.WARNING
         log.log(level, "%s does not answer, it is asked again: %s (%s)", name, error, details)
@@ -151,13 +154,16 @@ class Patience:
     def _wait(
         self, failed: int, rest: float, left: float, error: ModelUnavailableError | None
     ) -> float:
-        """Return the seconds to wait now; raise where there is no time for it.
+        """Return the seconds to wait before the next attempt.
 
         Args:
-            failed: How many attempts there were.
-            rest: How long the model is to be left alone yet.
-            left: The time that there is.
-            error: What the last attempt raised.
+            failed: Number of failed attempts.
+            rest: Seconds left of the pause that the provider requested.
+            left: Seconds until the deadline.
+            error: The error of the last attempt.
+
+        Raises:
+            ModelUnavailableError: The time left is too short for another attempt.
         """
         settings = self._settings
         if rest > max(left, 0.0):
@@ -169,13 +175,17 @@ class Patience:
         jitter = random.uniform(0, settings.wait_jitter_seconds)  # noqa: S311
         backoff = 0.0
         if failed > 0:
-            # Doubled at most so often: no number is infinite.
+            # The exponent is capped, since a large one raises OverflowError.
             backoff = settings.wait_initial_seconds * 2.0 ** min(failed - 1, 30)
             backoff = min(backoff, settings.wait_max_seconds, left / 2)
         return max(0.0, min(max(rest, backoff) + jitter, max(rest, left)))
 
     async def _enter(self, until: float, *, background: bool, on_wait: OnWait | None) -> int:
-        """Wait for room at the gate; return the number of the request."""
+        """Wait for a slot of the gate and return the request's number.
+
+        Raises:
+            ModelUnavailableError: The deadline passed before a slot was free.
+        """
         if on_wait is not None and self.gate.is_full(background=background):
             on_wait(str(failures.crowded(self._provider)), math.inf)
         try:
@@ -200,10 +210,10 @@ class Patience:
 
 
 class RetryingModel:
-    """A model around a model: asks again while the provider is busy, within bounds.
+    """Wraps a model and retries its questions while the provider is busy, within limits.
 
-    Only a question to which nothing came of is repeated: an answer that arrived broken was not
-    acted on. A streamed text starts over.
+    A retry repeats no side effects, since no tool call of an incomplete answer is made. A streamed
+    text starts over.
     """
 
     def __init__(self, model: Model, patience: Patience) -> None:
