@@ -1,4 +1,4 @@
-"""How a run looks on the terminal: a line or two, and its tool calls below (pure)."""
+"""Formats run cards for the terminal: one or two lines, and the tool calls below (pure)."""
 
 from rich.text import Text
 
@@ -8,7 +8,7 @@ from bot.platforms.wording import nested
 from bot.run_texts import StatusText, counted, status_text
 from bot.values import RunStatus, short
 
-#: The lines that tool calls take, where there is room.
+#: Most lines for the tool calls of a run.
 STEP_LINES = 7
 
 
@@ -16,12 +16,12 @@ _COLOURS = {"⚪": "bright_black", "🔵": "cyan", "🟢": "green", "🔴": "red
 
 
 def status_of(card: RunCard) -> StatusText:
-    """Return how the state of a run is shown, on one line."""
+    """Return the icon and the words for a run's status, on one line."""
     return status_text(card.status, one_line(card.stopped_by, 60), degraded=card.degraded)
 
 
 def clock(seconds: float) -> str:
-    """Return a length of time as a stop watch shows it: `0:42`, `1:02:03`."""
+    """Return a duration in the format of a stopwatch: `0:42`, `1:02:03`."""
     minutes, rest = divmod(int(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
@@ -33,7 +33,7 @@ def name_of(card: RunCard) -> str:
 
 
 def facts_of(card: RunCard, elapsed: float) -> list[str]:
-    """Return what there is to say in numbers: time, tool, tool calls, tokens."""
+    """Return the facts of a card: elapsed time, current tool, tool calls, tokens."""
     facts = [clock(elapsed)]
     if card.tool and not card.status.final:
         facts.append(one_line(card.tool, limit=40))
@@ -45,7 +45,7 @@ def facts_of(card: RunCard, elapsed: float) -> list[str]:
 
 
 def progress_text(card: RunCard) -> str:
-    """Return the progress line (features P1), empty when there is nothing to say."""
+    """Return the progress line (features P1), empty if the run has reported nothing."""
     content = card.line or ("" if card.steps else card.tool)
     return f"↳ Subagent: {one_line(content)}" if content else ""
 
@@ -60,13 +60,13 @@ def progress_colour(card: RunCard) -> str:
 
 
 def step_lines(card: RunCard, most: int = STEP_LINES) -> list[str]:
-    """Return the tool calls of a run, a line each, at most so many (features P3)."""
+    """Return at most `most` lines for the tool calls of a run (features P3)."""
     steps = [(one_line(step.tool, limit=40), step.state) for step in card.steps]
     return [f"  {line}" for line in nested(steps, earlier=card.earlier_steps, most=most)]
 
 
 def live_lines(card: RunCard, elapsed: float, *, steps: int = STEP_LINES) -> list[Text]:
-    """Return the lines of a run that is going, `steps` at most for its tool calls."""
+    """Return the lines of a running or queued run, with at most `steps` for its tool calls."""
     status = status_of(card)
     head = Text.assemble(
         (f"{status.icon} ", _COLOURS.get(status.icon, "yellow")),
@@ -77,7 +77,7 @@ def live_lines(card: RunCard, elapsed: float, *, steps: int = STEP_LINES) -> lis
 
 
 def ended_lines(card: RunCard) -> list[Text]:
-    """Return the lines that stay when a run has ended (features P2)."""
+    """Return the lines that stay on the screen after a run has ended (features P2)."""
     status = status_of(card)
     head = Text.assemble(
         (f"{status.icon} Subagent {status.words}", _COLOURS.get(status.icon, "yellow")),

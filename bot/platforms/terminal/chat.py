@@ -1,4 +1,4 @@
-"""A chat at a real terminal, from the welcome to the last words."""
+"""An interactive chat at a terminal, from the welcome to the farewell."""
 
 import asyncio
 
@@ -13,12 +13,12 @@ from bot.values import Identity
 
 
 class Chat:
-    """One sitting at the terminal.
+    """One interactive session at the terminal.
 
     Args:
-        ears: Who hears what is said.
-        room: What is going on.
-        on_present: Called when a person takes the prompt.
+        ears: Receives the user's messages and commands.
+        room: The state of the terminal.
+        on_present: Called when a user becomes active at the prompt.
     """
 
     def __init__(
@@ -39,7 +39,7 @@ class Chat:
         self._listener = Listener(ears, room, self._screen, on_present)
 
     async def run(self, user: Identity, model_name: str) -> None:
-        """Talk until the person leaves; lines that were sent before that are still heard."""
+        """Run the chat until the user leaves; lines sent earlier are still handled."""
         screen = self._screen
         try:
             async with screen.opened():

@@ -1,4 +1,4 @@
-"""Completes what a person types at the terminal: commands, run ids, questions and names."""
+"""Completes the user's input at the terminal: commands, actions, run ids and question ids."""
 
 from collections.abc import AsyncGenerator, Iterable
 
@@ -37,7 +37,7 @@ ACTIONS = {
     "agents": "who can do the work, with what, within which limits",
 }
 
-#: The actions that are about one run.
+#: The actions that take the id of a run.
 ABOUT_A_RUN = frozenset({"stop", "resume", "log", "info", "send"})
 
 
@@ -49,13 +49,13 @@ class CommandCompleter(Completer):
         self._ears = ears
 
     def get_completions(self, document: Document, event: CompleteEvent) -> Iterable[Completion]:
-        """Give nothing: run ids have to be waited for."""
+        """Return no completions: run ids are only available asynchronously."""
         return ()
 
     async def get_completions_async(
         self, document: Document, complete_event: CompleteEvent
     ) -> AsyncGenerator[Completion, None]:
-        """Give what fits the word before the cursor."""
+        """Yield the completions of the word before the cursor."""
         line = document.text_before_cursor
         if not line.startswith("/"):
             return

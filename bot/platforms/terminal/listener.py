@@ -1,4 +1,4 @@
-"""What a typed line means: the terminal's own commands, an answer to a question, or a message."""
+"""Interprets typed lines: the terminal's own commands, answers to questions, and messages."""
 
 import logging
 import uuid
@@ -16,20 +16,23 @@ from bot.values import Identity
 
 log = logging.getLogger(__name__)
 
-#: Called when a person takes the prompt: what waits for them can be delivered now.
+#: Called when a user becomes active at the prompt, to deliver the user's pending announcements.
 OnPresent = Callable[[Identity], Awaitable[None]]
 
 TROUBLE = "Something went wrong on our side; the log has the details. Please try again."
 
 
 class Listener:
-    """Takes lines for the person at the prompt, one after the other.
+    """Handles the lines of the active user in order.
 
     Args:
-        ears: Who hears messages and commands.
-        room: What is going on.
-        surface: Where replies to commands are shown.
-        on_present: Called when a person takes the prompt.
+        ears: Receives messages and commands.
+        room: The state of the terminal.
+        surface: Shows the replies to commands.
+        on_present: Called when a user becomes active at the prompt.
+
+    Attributes:
+        left: Whether the user has left with `/quit` or `/exit`.
     """
 
     def __init__(self, ears: Ears, room: Room, surface: Surface, on_present: OnPresent) -> None:
@@ -40,7 +43,7 @@ class Listener:
         self.left = False
 
     async def arrive(self, user: Identity) -> None:
-        """Let a person take the prompt, and deliver what waits for them."""
+        """Make a user active at the prompt; deliver pending announcements and open questions."""
         self._room.enter(user, self._surface)
         try:
             await self._on_present(user)
@@ -50,7 +53,7 @@ class Listener:
             await self._surface.show(question)
 
     async def take(self, line: str) -> bool:
-        """Act on one line; return whether it was a message, whose reply comes later."""
+        """Handle one line; return True if it was a message, whose reply follows separately."""
         text = line.strip()
         if not text:
             return False
@@ -59,7 +62,7 @@ class Listener:
         return reply is None
 
     async def stop_turn(self) -> None:
-        """Stop the turn under way, whatever line is being worked on."""
+        """Stop the current turn, even while a line is being handled."""
         await self._show(await self._guarded(self._stop()))
 
     async def _show(self, reply: CommandReply | None) -> None:
@@ -125,7 +128,7 @@ class Listener:
         confirmation_id = fitting[0].id if fitting else number
         reply = await self._ears.answer(self._user, confirmation_id, choice=word)
         if fitting or not reply.refused:
-            # One of somebody else, which this person may not answer, goes on waiting for them.
+            # A refused answer to another user's question leaves that question open.
             self._room.drop_question(confirmation_id)
         return reply
 

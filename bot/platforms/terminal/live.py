@@ -1,4 +1,4 @@
-"""The live region above the prompt: the growing answer, the runs, what is waited for (pure)."""
+"""Renders the live region above the prompt: growing answers, runs, open questions (pure)."""
 
 from rich.console import Group
 from rich.text import Text
@@ -11,12 +11,12 @@ from bot.platforms.terminal.texts import number_of, words_for
 from bot.platforms.terminal.view import to_ansi
 from bot.values import Identity, RunStatus
 
-#: Only the end of a growing answer is drawn: no more than this fits the region anyway.
+#: Characters drawn of a growing answer, from its end: the region has no space for more.
 TAIL_CHARACTERS = 2000
 
 
 def live_region(room: Room, user: Identity, *, width: int, height: int) -> str:
-    """Return everything that moves for one person, in at most `height` lines."""
+    """Return the live region of one user: at most `height` lines, or more if that is tiny."""
     below = [*_card_lines(room, user, (height - 2) // 2), *_status_lines(room, user)]
     lines = _lines_of(below, width)
     answers = [line for reply in room.replies_of(user) for line in reply.drawn]
@@ -25,13 +25,13 @@ def live_region(room: Room, user: Identity, *, width: int, height: int) -> str:
 
 
 def answer_lines(text: str, width: int) -> tuple[str, ...]:
-    """Return the end of a growing answer, laid out: a tenth of a second for a dense one."""
+    """Return the rendered lines of a growing answer's end; dense text takes 0.1 s to render."""
     laid_out = to_ansi(SafeMarkdown(for_terminal(tail_of(text))), width)
     return tuple(laid_out.rstrip("\n").split("\n"))
 
 
 def tail_of(text: str, limit: int = TAIL_CHARACTERS) -> str:
-    """Return the end of a Markdown text, from the start of a line; an open fence is opened anew."""
+    """Return the end of a Markdown text, from the start of a line; an open fence is reopened."""
     if len(text) <= limit:
         return text
     start = len(text) - limit
@@ -42,7 +42,7 @@ def tail_of(text: str, limit: int = TAIL_CHARACTERS) -> str:
 
 def _card_lines(room: Room, user: Identity, most: int) -> list[Text]:
     going = room.cards_of(user)
-    # Two lines for each card come first; its tool calls get an equal share of what is left.
+    # Each card gets two lines; the remaining lines are shared equally among the tool calls.
     spare = max(0, most - 2 * len(going)) // max(1, len(going))
     cards = [_lines_of_card(live, room.now(), min(spare, STEP_LINES)) for live in going]
     shown: list[Text] = []

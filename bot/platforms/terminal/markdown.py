@@ -1,4 +1,4 @@
-"""Markdown on the terminal: nothing of the text is lost, and no link hides where it goes."""
+"""Renders Markdown on the terminal without losing text; every link shows its address."""
 
 from collections.abc import Iterator, Sequence
 from typing import ClassVar
@@ -11,7 +11,7 @@ from rich.table import Table
 
 
 class _WholeTable(TableElement):
-    """A table whose cells are folded; rich would cut long words with an ellipsis."""
+    """Wraps long words in table cells; rich cuts them with an ellipsis by default."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         for part in super().__rich_console__(console, options):
@@ -22,10 +22,10 @@ class _WholeTable(TableElement):
 
 
 class SafeMarkdown(Markdown):
-    """Markdown from a model or a person, already cleaned of escape sequences.
+    """Renders Markdown from a model or a user, already cleaned of escape sequences.
 
-    HTML stays visible text (rich would drop `List<int>`), link definitions stay (they would vanish
-    when nothing refers to them), images become links, and every link shows its address, once.
+    HTML stays visible text (rich would drop `List<int>`). Link definitions stay visible (unused
+    ones would vanish). Images become links. Every link shows its address once.
     """
 
     elements: ClassVar[dict[str, type[MarkdownElement]]] = {
@@ -45,7 +45,7 @@ class SafeMarkdown(Markdown):
 
 
 def _plain_links(tokens: Sequence[Token]) -> Iterator[Token]:
-    """Leave out the `!` of images, and the link around a text that is the address itself."""
+    """Yield the tokens without the `!` of images and without links whose text is the address."""
     whole = False
     for at, token in enumerate(tokens):
         follows = tokens[at + 1] if at + 1 < len(tokens) else None

@@ -1,4 +1,4 @@
-"""One message: its answer goes to standard output, all else beside it, and then it is over."""
+"""Sends a single message: the answer goes to one stream, states and notes to another."""
 
 import asyncio
 import json
@@ -21,13 +21,13 @@ class Output:
     """The surface of one message.
 
     Args:
-        answers: Where the answer and the results of its runs go.
-        notes: Where states, notes and failures go.
-        as_json: Keep the answer for `document`, and write nothing of it.
-        results_only: A run does the work: its result is the answer.
+        answers: The stream for the answer and the results of its runs.
+        notes: The stream for states, notes and failures.
+        as_json: Whether to store the answer for `document` instead of writing it.
+        results_only: Whether a run does the work, so that its result is the answer.
 
     Attributes:
-        failed: The message, or a run that it began, failed.
+        failed: Whether the message or a run that it started failed.
     """
 
     can_ask = False
@@ -46,7 +46,7 @@ class Output:
 
     @property
     def document(self) -> Json:
-        """The answer and the runs, for a program."""
+        """The answer and the runs as a JSON object."""
         runs = [
             {
                 "id": card.run_id,
@@ -62,7 +62,7 @@ class Output:
         return {"answer": said, "runs": runs, "failed": self.failed}
 
     def show(self, said: Said, as_shown: Callable[[], None] | None = None) -> asyncio.Future[None]:
-        """Write something where it belongs."""
+        """Write an item to the stream of its kind; see `Surface.show`."""
         match said:
             case Answer(text, failed):
                 return self._answer(text, said, as_shown, failed=failed)
@@ -77,17 +77,17 @@ class Output:
                 return self._notes.show(said, as_shown)
 
     def card_moved(self, card: RunCard, before: RunStatus | None) -> None:
-        """Write one line for each new state of a run."""
+        """Write a line for each new status of a run and record runs that have ended."""
         if card.status.final and not card.awaited:
             self._ended[card.run_id] = card
             self.failed |= card.status is not RunStatus.COMPLETED
         self._notes.card_moved(card, before)
 
     def moved(self) -> None:
-        """Do nothing: what is written stays."""
+        """Do nothing, since written text is not redrawn."""
 
     def person_changed(self, user: Identity) -> None:
-        """Do nothing: there is one user."""
+        """Do nothing, since the user is always the same."""
 
     def _answer(
         self, text: str, said: Said, as_shown: Callable[[], None] | None, *, failed: bool
@@ -114,11 +114,11 @@ class OneMessage:
     Args:
         text: The message.
         name: The user's name.
-        agent: The agent that does it as a run; empty for the main agent.
-        as_json: Write one JSON object in place of the answer.
-        on_present: Called when the user is there.
-        answers: Where the answer goes.
-        notes: Where everything else goes.
+        agent: The agent that handles the message as a run; empty for the main agent.
+        as_json: Whether to write one JSON object instead of the answer.
+        on_present: Called when the user becomes active, before the message is sent.
+        answers: The stream for the answer.
+        notes: The stream for all other output.
     """
 
     platform = PLATFORM
@@ -145,11 +145,11 @@ class OneMessage:
 
     @property
     def failed(self) -> bool:
-        """Whether the message, or a run that it began, failed."""
+        """True if the message or a run that it started failed."""
         return self._output.failed
 
     async def run(self, ears: Ears, *, settle_seconds: float = 2.0) -> None:
-        """Send the message, and wait for its answer and the results of its runs."""
+        """Send the message and wait for its answer and the results of its runs."""
         listener = Listener(ears, self._room, self._output, self._on_present)
         try:
             await listener.arrive(self._user)

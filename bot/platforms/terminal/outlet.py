@@ -1,4 +1,4 @@
-"""Says things at the terminal, to the person at the prompt only."""
+"""Shows messages at the terminal, only to the user at the prompt."""
 
 import logging
 import uuid
@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 
 
 class TerminalReply:
-    """One reply: it grows in the live region, and its final text stays above it."""
+    """A reply that grows in the live region; its final text is printed above."""
 
     def __init__(self, room: Room, reply: OpenReply, message_id: str) -> None:
         self._room = room
@@ -33,15 +33,15 @@ class TerminalReply:
         self._message_id = message_id
 
     def update(self, text: str) -> None:
-        """Show the whole text so far; drawn with the next frame."""
+        """Show the whole text so far in the next frame."""
         self._reply.text = text
         self._room.stir()
 
     async def finish(self, text: str, *, failed: bool = False) -> Delivered:
-        """Show the final text, whole.
+        """Print the complete final text and close the reply.
 
         Raises:
-            NotPresentError: Its owner is not at the prompt.
+            NotPresentError: The owner is not at the prompt.
         """
         try:
             surface = self._room.surface_for(self._reply.owner)
@@ -51,7 +51,7 @@ class TerminalReply:
         return Delivered((self._message_id,))
 
     async def abandon(self) -> None:
-        """Take it off the screen: the turn will be resumed."""
+        """Remove the reply from the screen; the turn will be resumed."""
         self._close()
 
     def _close(self) -> None:
@@ -71,7 +71,7 @@ class TerminalOutlet:
         self._room.hear(place)
 
     async def answered(self, place: Place) -> None:
-        """Do nothing: the reply itself shows it."""
+        """Do nothing, since the reply replaces the indicator."""
 
     def open_reply(
         self,
@@ -81,30 +81,30 @@ class TerminalOutlet:
         *,
         begun: OnBegun = not_kept,
     ) -> TerminalReply:
-        """Begin a reply; one that is gone on with is shown anew, since paper cannot be edited."""
+        """Open a reply; a resumed one is printed again, since printed text cannot be edited."""
         reply = self._room.open_reply(owner, place)
         return TerminalReply(self._room, reply, message_id or str(uuid.uuid4()))
 
     async def announce(self, announcement: Announcement) -> Delivered:
-        """Show an announcement above the prompt.
+        """Print an announcement above the prompt.
 
         Raises:
-            NotPresentError: Its owner is not at the prompt.
+            NotPresentError: The owner is not at the prompt.
         """
         await self._room.surface_for(announcement.owner).show(announcement)
         self._room.announced(run_id_in(announcement.key))
         return Delivered((announcement.key,))
 
     def show_card(self, card: RunCard, *, begun: OnBegun = not_kept) -> None:
-        """Show or move a run card."""
+        """Show or update a run card."""
         self._room.move_card(card)
 
     async def ask(self, confirmation: Confirmation) -> str:
-        """Show a question above the prompt.
+        """Print a question above the prompt.
 
         Raises:
-            NotPresentError: Its owner is not at the prompt.
-            DeliveryError: Nobody can answer here, since this is a pipe.
+            NotPresentError: The owner is not at the prompt.
+            DeliveryError: The surface is a pipe, where no user can answer.
         """
         surface = self._room.surface_for(confirmation.owner)
         if not surface.can_ask:
@@ -114,16 +114,16 @@ class TerminalOutlet:
         return ""
 
     async def settle(self, question: Confirmation, settlement: Settlement) -> None:
-        """Let a question wait no more; where nobody answered it, say so to its owner."""
+        """Close a question; notify its owner if it was settled without an answer."""
         if self._room.drop_question(question.id) and settlement.by is None:
             await self.tell(question.place, question.owner, unanswered(question, settlement))
 
     async def history(self, place: Place, after: datetime | str, limit: int) -> list[PastMessage]:
-        """Return nothing: the terminal keeps no messages."""
+        """Return an empty list, since the terminal stores no messages."""
         return []
 
     async def tell(self, place: Place, user: Identity, text: str) -> None:
-        """Say a short thing to one person, if they are at the prompt."""
+        """Show a short note to a user who is at the prompt; otherwise drop it."""
         try:
             await self._room.surface_for(user).show(Note(text))
         except DeliveryError as error:

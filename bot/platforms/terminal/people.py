@@ -1,4 +1,4 @@
-"""Who sits at a terminal: names, and the identities and places they stand for."""
+"""Maps user names at the terminal to identities and places."""
 
 import re
 
@@ -7,17 +7,17 @@ from bot.values import Identity, Place
 
 PLATFORM = "terminal"
 
-#: Who you are when you do not say.
+#: The name of a user who gives none.
 DEFAULT_NAME = "me"
 
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 
 
 def identity_of(name: str) -> Identity:
-    """Return the identity behind a name.
+    """Return the identity of a name.
 
     Raises:
-        BadRequestError: It is no name.
+        BadRequestError: The name is invalid.
     """
     if not _NAME.fullmatch(name):
         raise BadRequestError(
@@ -27,5 +27,5 @@ def identity_of(name: str) -> Identity:
 
 
 def place_of(user: Identity) -> Place:
-    """Return the place where a person talks: one for each, which nobody else reads."""
+    """Return the place of a user's conversation; each user has a private one."""
     return Place(PLATFORM, channel=user.account)

@@ -1,4 +1,4 @@
-"""A pipe in place of a person: lines in, plain text out."""
+"""Input and output through a pipe: lines in, plain text out."""
 
 import asyncio
 import codecs
@@ -18,10 +18,10 @@ from bot.values import Identity, RunStatus
 
 
 class Pipe:
-    """The surface where nobody sits: everything is a line of text, and nobody can be asked.
+    """The surface of a pipe: writes everything as plain text and asks no questions.
 
     Args:
-        out: Where the text goes.
+        out: The output stream.
     """
 
     can_ask = False
@@ -30,12 +30,12 @@ class Pipe:
         self._out = out
 
     def show(self, said: Said, as_shown: Callable[[], None] | None = None) -> asyncio.Future[None]:
-        """Write something at once."""
+        """Write an item immediately; see `Surface.show`."""
         done = asyncio.get_running_loop().create_future()
         try:
             print(plain_text(said), file=self._out, flush=True)
         except (OSError, ValueError):
-            # Whoever read us has gone, as in `… | head -1`.
+            # The reading process has closed the pipe, as in `… | head -1`.
             error = DeliveryError("Nobody reads what is written here any more.", permanent=True)
             done.set_exception(error)
             done.exception()
@@ -46,19 +46,19 @@ class Pipe:
         return done
 
     def card_moved(self, card: RunCard, before: RunStatus | None) -> None:
-        """Write one line for each new state of a run."""
+        """Write a line for each new status of a run."""
         if card.status is not before:
             self.show(card)
 
     def moved(self) -> None:
-        """Do nothing: what is written stays."""
+        """Do nothing, since written text is not redrawn."""
 
     def person_changed(self, user: Identity) -> None:
-        """Do nothing: nothing here belongs to one person."""
+        """Do nothing, since a pipe has no state per user."""
 
 
 def plain_text(said: Said) -> str:
-    """Return something as plain text: Markdown as it was written (pure)."""
+    """Return an item as plain text, with Markdown left unrendered (pure)."""
     match said:
         case Answer(text) | Note(text) | Typed(_, text):
             return for_terminal(text)
@@ -93,11 +93,11 @@ def _announcement(said: Announcement) -> str:
 
 
 async def everything_was_said(room: Room, *, settle_seconds: float) -> None:
-    """Wait until no reply is due, no run is going, and the runs that ended are announced.
+    """Wait until all replies and runs have ended and the ended runs are announced.
 
-    Of a run that is silent nothing is announced either, and nothing tells it from others: what was
-    not announced is given `settle_seconds` of silence and no more; an announcement that comes
-    later is kept for the person's next chat.
+    Silent runs are never announced, and nothing here tells them from others. So the wait for
+    announcements ends after `settle_seconds` without activity; a later announcement is stored for
+    the user's next chat.
     """
     while True:
         await room.until(lambda: not _under_way(room))
@@ -120,7 +120,7 @@ def _under_way(room: Room) -> bool:
 
 
 async def lines_of(stream: TextIO) -> AsyncIterator[str]:
-    """Give the lines of a pipe or a file as they come, without holding up the event loop."""
+    """Yield the lines of a pipe or a file as they arrive, without blocking the event loop."""
     descriptor = stream.fileno()
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
     rest, chunk = "", b"more"
@@ -135,16 +135,16 @@ async def lines_of(stream: TextIO) -> AsyncIterator[str]:
 
 
 async def _readable(descriptor: int) -> None:
-    """Wait until something can be read."""
+    """Wait until the descriptor is readable."""
     loop = asyncio.get_running_loop()
     readable = asyncio.Event()
     try:
         loop.add_reader(descriptor, readable.set)
     except PermissionError:
-        # The kernel does not watch plain files: they can always be read.
+        # The kernel cannot watch plain files, which are always readable.
         return
     try:
         await readable.wait()
     finally:
-        # It would be called without end while a line is worked on.
+        # Otherwise the loop would call the reader continuously while a line is handled.
         loop.remove_reader(descriptor)

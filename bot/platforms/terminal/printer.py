@@ -1,4 +1,4 @@
-"""Prints above the prompt, one thing after the other, without touching the line being typed."""
+"""Prints items above the prompt, in order, without disturbing the input line."""
 
 import asyncio
 import logging
@@ -22,23 +22,23 @@ class _Item:
     as_shown: Callable[[], None] | None
 
     def settle(self, error: DeliveryError | None = None) -> None:
-        """Tell who waits for it, if they still do."""
+        """Complete the future of the item, with `error` if given, unless it is done."""
         if self.done.done():
             return
         if error is None:
             self.done.set_result(None)
         else:
             self.done.set_exception(error)
-            # Who does not wait for it must not be warned about an error that nobody looked at.
+            # Mark the exception as retrieved: asyncio would log it if no caller awaits the future.
             self.done.exception()
 
 
 class Printer:
-    """A queue of things to print.
+    """Prints a queue of items.
 
     Args:
-        before_redraw: Called when something is about to be printed: what it replaces in the live
-            region must be gone when that is drawn again.
+        before_redraw: Called just before an item is printed, to remove the content that the item
+            replaces from the live region before the region is redrawn.
     """
 
     def __init__(self, before_redraw: Callable[[], None]) -> None:
@@ -46,17 +46,17 @@ class Printer:
         self._items: asyncio.Queue[_Item | None] = asyncio.Queue()
 
     def put(self, said: Said, as_shown: Callable[[], None] | None = None) -> asyncio.Future[None]:
-        """Print something after what is there already; see `Surface.show`."""
+        """Queue an item for printing; see `Surface.show`."""
         item = _Item(said, asyncio.get_running_loop().create_future(), as_shown)
         self._items.put_nowait(item)
         return item.done
 
     def end(self) -> None:
-        """Let `run` return when everything is printed."""
+        """Make `run` return once the queue is empty."""
         self._items.put_nowait(None)
 
     async def run(self) -> None:
-        """Print until `end`; what cannot be printed any more is refused."""
+        """Print items until `end`; fail the items that are left in the queue."""
         try:
             while (item := await self._items.get()) is not None:
                 await self._deliver(item)
@@ -81,7 +81,7 @@ class Printer:
     async def _print(self, item: _Item) -> None:
         output = get_app_session().output
         width = output.get_size().columns
-        # A long answer takes up to half a second to lay out, and typing must not wait for it.
+        # Rendering a long answer takes up to 0.5 s and must not block typing.
         text = await asyncio.to_thread(lambda: to_ansi(renderable(item.said), width))
         async with in_terminal():
             if item.as_shown is not None:
@@ -93,7 +93,7 @@ class Printer:
 
 
 async def lay_out(text: str, width: int) -> tuple[str, ...]:
-    """Return the end of a growing answer as lines; none when they cannot be made of it."""
+    """Return the rendered lines of a growing answer's end; empty if rendering fails."""
     try:
         return await asyncio.to_thread(answer_lines, text, width)
     except Exception:

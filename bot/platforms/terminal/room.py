@@ -1,4 +1,4 @@
-"""What is going on at one terminal, and for whom: each person sees only their own."""
+"""State of one terminal: the active user, and each user's replies, runs and questions."""
 
 import asyncio
 import time
@@ -14,12 +14,13 @@ from bot.values import Identity, Place
 
 @dataclass(slots=True)
 class OpenReply:
-    """A reply that grows.
+    """A reply in progress.
 
     Attributes:
-        text: All of it so far.
-        drawn_text: The text that was laid out last.
-        drawn: The last lines of that, with their colours.
+        since: Start of its turn, in seconds of the room's clock.
+        text: The whole text so far.
+        drawn_text: The text that was rendered last.
+        drawn: The last rendered lines of `drawn_text`, with colours.
     """
 
     owner: Identity
@@ -32,7 +33,7 @@ class OpenReply:
 
 @dataclass(frozen=True, slots=True)
 class LiveCard:
-    """A run's newest state and when it came, in seconds of the room's clock."""
+    """The newest card of a run and the time it arrived, in seconds of the room's clock."""
 
     card: RunCard
     since: float
@@ -40,23 +41,25 @@ class LiveCard:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A confirmation that waits for its answer until a moment of the room's clock."""
+    """An open confirmation and its deadline, in seconds of the room's clock."""
 
     confirmation: Confirmation
     until: float
 
 
 class Room:
-    """Who is at this terminal, and what is going on for whom.
+    """Stores the active user and the replies, runs and questions of all users.
+
+    Every user sees only their own.
 
     Args:
-        monotonic: A clock in seconds that never goes back.
+        monotonic: A monotonic clock, in seconds.
 
     Attributes:
-        present: The person at the prompt; `None` before the chat and after it.
-        thinking: When each place's newest message was heard, while nothing of its reply is there.
-        closed: How many replies of each person have ended.
-        unannounced: The runs that have ended and of which nothing was announced.
+        present: The user at the prompt; `None` before and after the chat.
+        thinking: Time of the newest message by channel, until its reply is opened.
+        closed: Number of ended replies by user.
+        unannounced: Ids of the ended runs without an announcement.
     """
 
     def __init__(self, *, monotonic: Callable[[], float] = time.monotonic) -> None:
@@ -72,10 +75,10 @@ class Room:
         self._ended: set[str] = set()
         self._stirred = asyncio.Event()
 
-    # --- who is there ---------------------------------------------------------------------------
+    # --- the active user ------------------------------------------------------------------------
 
     def enter(self, user: Identity, surface: Surface) -> None:
-        """Let a person take the prompt; what ended while they were away is shown to them now."""
+        """Make a user active; show the user's runs that ended during their absence."""
         self.present, self._surface = user, surface
         surface.person_changed(user)
         for live in [live for live in self.cards.values() if live.card.owner == user]:
@@ -85,15 +88,15 @@ class Room:
         self.stir()
 
     def leave(self) -> None:
-        """Know that nobody is there any more."""
+        """Clear the active user and the surface."""
         self.present, self._surface = None, None
         self.stir()
 
     def surface_for(self, owner: Identity) -> Surface:
-        """Return what this person looks at.
+        """Return the surface that this user sees.
 
         Raises:
-            NotPresentError: They are not at the prompt.
+            NotPresentError: The user is not at the prompt.
         """
         if self._surface is None or owner != self.present:
             raise NotPresentError(
@@ -104,17 +107,17 @@ class Room:
     # --- replies --------------------------------------------------------------------------------
 
     def hear(self, place: Place) -> None:
-        """Know that a message was heard and that its reply is being made."""
+        """Record that a message was received whose reply is in preparation."""
         self.thinking[place.channel] = self.now()
         self.stir()
 
     def forget(self, place: Place) -> None:
-        """Know that the newest message in a place brings no reply."""
+        """Record that the newest message of a place gets no reply."""
         if self.thinking.pop(place.channel, None) is not None:
             self.stir()
 
     def open_reply(self, owner: Identity, place: Place) -> OpenReply:
-        """Begin a reply."""
+        """Open a reply and return it."""
         since = self.thinking.pop(place.channel, self.now())
         reply = OpenReply(owner, place, since)
         self.replies.append(reply)
@@ -122,31 +125,31 @@ class Room:
         return reply
 
     def close_reply(self, reply: OpenReply) -> None:
-        """End a reply, shown or not; closing it again changes nothing."""
+        """Close a reply, whether shown or not; a second call has no effect."""
         if reply in self.replies:
             self.replies.remove(reply)
             self.closed[reply.owner] += 1
             self.stir()
 
     def replies_of(self, user: Identity) -> list[OpenReply]:
-        """Return the replies that grow for one person."""
+        """Return the open replies of one user."""
         return [reply for reply in self.replies if reply.owner == user]
 
     def next_reply(self) -> Callable[[], Awaitable[None]]:
-        """Return what waits for the end of the next reply to the person who is there now."""
+        """Return a function that waits for the end of the active user's next reply."""
         user = self.present
         assert user is not None, "Nobody is at the prompt."
         number = self.closed[user] + len(self.replies_of(user)) + 1
         return lambda: self.until(lambda: self.closed[user] >= number)
 
     def busy(self, user: Identity) -> bool:
-        """Whether a turn of this person is under way."""
+        """Return True while a turn of this user is in progress."""
         return user.account in self.thinking or bool(self.replies_of(user))
 
     # --- runs -----------------------------------------------------------------------------------
 
     def move_card(self, card: RunCard) -> None:
-        """Take a run's newest state; what comes after its end is too late and is passed over."""
+        """Store a run's newest card and show it; cards after the run's end are ignored."""
         if card.run_id in self._ended:
             return
         if card.status.final:
@@ -162,36 +165,36 @@ class Room:
         self.stir()
 
     def announced(self, run_id: str) -> None:
-        """Know that the result of a run was announced."""
+        """Record that the result of a run was announced."""
         self.unannounced.discard(run_id)
         self.stir()
 
     def cards_of(self, user: Identity) -> list[LiveCard]:
-        """Return the cards of one person's runs, oldest first."""
+        """Return the cards of one user's runs, oldest first."""
         return [live for live in self.cards.values() if live.card.owner == user]
 
     @property
     def going(self) -> list[RunCard]:
-        """The runs of everyone that have not ended."""
+        """The cards of all users' runs that have not ended."""
         return [live.card for live in self.cards.values() if not live.card.status.final]
 
     # --- questions ------------------------------------------------------------------------------
 
     def add_question(self, confirmation: Confirmation) -> None:
-        """Remember a question that was shown."""
+        """Store a question that was shown."""
         until = self.now() + confirmation.expires_in_seconds
         self._questions[confirmation.id] = Question(confirmation, until)
 
     def drop_question(self, confirmation_id: str) -> bool:
-        """Forget a question that waits no more; return whether it was still known."""
+        """Remove a closed question; return True if it was stored."""
         return self._questions.pop(confirmation_id, None) is not None
 
     def questions_of(self, user: Identity, word: str = "") -> list[Confirmation]:
-        """Return what this person is still asked, oldest first.
+        """Return the open questions of one user, oldest first.
 
         Args:
-            user: The person.
-            word: Only what can be answered with this: the key of a choice; empty for all.
+            user: The user.
+            word: The key of a choice that the questions must offer; empty for all questions.
         """
         now = self.now()
         self._questions = {key: item for key, item in self._questions.items() if item.until > now}
@@ -202,13 +205,13 @@ class Room:
     # --- waiting --------------------------------------------------------------------------------
 
     def stir(self) -> None:
-        """Tell everyone who waits, and the surface, that something has changed."""
+        """Notify the waiting tasks and the surface of a change."""
         self._stirred.set()
         if self._surface is not None:
             self._surface.moved()
 
     async def until(self, condition: Callable[[], bool]) -> None:
-        """Wait until something about this room holds."""
+        """Wait until the condition is true; it is checked after each change."""
         while not condition():
             self._stirred.clear()
             await self._stirred.wait()

@@ -1,4 +1,4 @@
-"""A real terminal: what is said scrolls up, what moves stays above the line being typed."""
+"""The interactive terminal: output scrolls up, the live region stays above the input line."""
 
 import asyncio
 import logging
@@ -27,22 +27,22 @@ from bot.platforms.terminal.surface import Said, Typed
 from bot.platforms.terminal.texts import prompt_of
 from bot.values import Identity, RunStatus
 
-#: At most ten frames a second, and at most a fifth of the time spent on drawing.
+#: At most ten frames per second, and at most a fifth of the time spent on drawing.
 FRAME_SECONDS = 0.1
 FRAME_SHARE = 4
 
-#: Elapsed times tick this often.
+#: Interval at which elapsed times are redrawn.
 TICK_SECONDS = 1.0
 
 
 class Screen:
-    """The surface for a person at a terminal.
+    """The surface for a user at an interactive terminal.
 
     Args:
-        room: What is going on.
+        room: The state of the terminal.
         completer: Completes commands and run ids.
-        on_line: Called with every line that the person sends.
-        on_interrupt: Called when they press Ctrl-C.
+        on_line: Called with every line that the user sends.
+        on_interrupt: Called when the user presses Ctrl-C.
     """
 
     can_ask = True
@@ -68,32 +68,32 @@ class Screen:
     # --- the surface ----------------------------------------------------------------------------
 
     def show(self, said: Said, as_shown: Callable[[], None] | None = None) -> asyncio.Future[None]:
-        """Print something above the prompt, after what is being printed."""
+        """Queue an item for printing above the prompt; see `Surface.show`."""
         return self._printer.put(said, as_shown)
 
     def card_moved(self, card: RunCard, before: RunStatus | None) -> None:
-        """Draw the card with the next frame; print it when the run has ended."""
+        """Redraw the card with the next frame; print it if the run has ended."""
         if card.status.final:
             self.show(card)
         self.moved()
 
     def moved(self) -> None:
-        """Draw the live region anew with the next frame."""
+        """Redraw the live region with the next frame."""
         self._dirty.set()
 
     def person_changed(self, user: Identity) -> None:
-        """Give everyone a history of their own: what one typed is not for the next to recall."""
+        """Switch to the user's own input history, so that users cannot recall others' lines."""
         if self._session is not None:
             buffer = self._session.default_buffer
             buffer.history = self._histories.setdefault(user, InMemoryHistory())
             buffer.reset()
         self.moved()
 
-    # --- its life -------------------------------------------------------------------------------
+    # --- lifecycle ------------------------------------------------------------------------------
 
     @asynccontextmanager
     async def opened(self) -> AsyncIterator[None]:
-        """Print and draw while the block runs; what is still to be printed then comes first."""
+        """Print and draw while the block runs; print all queued items before returning."""
         with patch_stdout(), _logs_above_prompt():
             self._session = self._open_session()
             async with asyncio.TaskGroup() as tasks:
@@ -104,19 +104,19 @@ class Screen:
                 self._printer.end()
 
     async def prompt(self) -> None:
-        """Let the person type until they leave."""
+        """Read input until the user leaves."""
         session = self._opened_session
         with suppress(EOFError):
             await session.prompt_async(self._above_and_prompt, set_exception_handler=False)
 
     def end(self) -> None:
-        """Let `prompt` return."""
+        """Make `prompt` return."""
         app = self._opened_session.app
         if app.is_running and not app.is_done:
             app.exit(result="")
 
     def clear_line(self) -> bool:
-        """Drop the line being typed; return whether there was one."""
+        """Clear the input line; return True if it had text."""
         session = self._opened_session
         had_text = bool(session.default_buffer.text)
         session.default_buffer.reset()
@@ -155,7 +155,7 @@ class Screen:
         return keys
 
     def _accept(self, buffer: Buffer) -> bool:
-        """Take a line and go on: the prompt stays, so that nothing printed can come between."""
+        """Send a line and keep the prompt open, so that no output appears between two prompts."""
         if buffer.text.strip() and self._room.present is not None:
             self.show(Typed(self._room.present, buffer.text))
             self._on_line(buffer.text)
@@ -177,7 +177,7 @@ class Screen:
             await asyncio.sleep(max(FRAME_SECONDS, cost * FRAME_SHARE))
 
     async def _lay_out_answers(self) -> None:
-        """Lay out the growing answers that have grown."""
+        """Render the open replies whose text has changed."""
         width = self._opened_session.output.get_size().columns
         for reply in self._room.replies_of(self._room.present) if self._room.present else []:
             text = reply.text
@@ -194,7 +194,7 @@ class Screen:
         size = self._opened_session.output.get_size()
         region = ""
         if user is not None:
-            # Half of the window is left to what was said before.
+            # Half of the window remains for earlier output.
             height = max(3, size.rows // 2)
             region = live_region(self._room, user, width=size.columns, height=height)
         self._live = to_formatted_text(ANSI(f"{region}\n")) if region else []
@@ -209,22 +209,22 @@ _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 @dataclass(frozen=True, slots=True)
 class WithoutColours:
-    """A stream that takes colours out of what is written, which the patched one would garble."""
+    """A stream that removes colours, which prompt_toolkit's patched stream would garble."""
 
     stream: TextIO
 
     def write(self, text: str) -> int:
-        """Write a text without its colours."""
+        """Write the text without colour codes."""
         return self.stream.write(_COLOUR.sub("", text))
 
     def flush(self) -> None:
-        """Hand on what was written."""
+        """Flush the underlying stream."""
         self.stream.flush()
 
 
 @contextmanager
 def _logs_above_prompt() -> Iterator[None]:
-    """Send log lines for the terminal through the patched stream: they would tear up the prompt."""
+    """Redirect log output from the terminal to the patched stream, to protect the prompt."""
     error_stream = sys.__stderr__
     moved = [
         handler

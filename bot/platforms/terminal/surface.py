@@ -1,4 +1,4 @@
-"""What can be shown, and what a person looks at."""
+"""The items that the terminal can show, and the port to its output: a screen or a pipe."""
 
 import asyncio
 from collections.abc import Callable
@@ -11,10 +11,10 @@ from bot.values import Identity, RunStatus
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A reply, whole.
+    """A complete reply.
 
     Attributes:
-        failed: The turn failed, and the text says why.
+        failed: Whether the turn failed; the text then gives the reason.
     """
 
     text: str
@@ -23,52 +23,54 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """A short thing said to the person, in Markdown."""
+    """A short note to the user, in Markdown."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Typed:
-    """What a person typed, shown above once it was sent."""
+    """A line that the user sent, shown above the prompt."""
 
     user: Identity
     text: str
 
 
-#: Everything that can be shown for good. A `RunCard` among these is that of a run that ended.
+#: All items that can be printed permanently. A `RunCard` is printed when its run has ended, on a
+#: pipe at each new status.
 Said = Answer | Note | Typed | Announcement | CommandReply | Confirmation | RunCard
 
 
 class Surface(Protocol):
-    """What the person looks at: a screen, or a pipe.
+    """The output that the user sees: a screen or a pipe.
 
     Attributes:
-        can_ask: Whether somebody is there to answer a question.
+        can_ask: Whether a user can answer questions here.
     """
 
     can_ask: bool
 
     def show(self, said: Said, as_shown: Callable[[], None] | None = None) -> asyncio.Future[None]:
-        """Show something for good; what is returned is done when it can be read.
+        """Print an item permanently.
 
         Args:
-            said: What to show.
-            as_shown: Called in the moment it appears, before anything is drawn again.
+            said: The item.
+            as_shown: Called when the item appears, before the live region is redrawn.
 
         Returns:
-            A future that ends in a `DeliveryError` when it cannot be shown any more.
+            A future that is done when the item is visible; it raises a `DeliveryError` if the item
+            cannot be shown.
         """
         ...
 
     def card_moved(self, card: RunCard, before: RunStatus | None) -> None:
-        """Show a card's newest state; `before` is the state shown so far, `None` for a new card."""
+        """Show a run's newest card; `before` is the status shown so far, `None` for a new card."""
         ...
 
     def moved(self) -> None:
-        """Know that something in the room has changed."""
+        """Handle a change of the room's state."""
         ...
 
     def person_changed(self, user: Identity) -> None:
-        """Know who is at the prompt from now on."""
+        """Handle a change of the user at the prompt."""
         ...

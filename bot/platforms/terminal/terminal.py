@@ -1,4 +1,4 @@
-"""The terminal platform: one person at a time, at a prompt or through a pipe."""
+"""The terminal platform: one user at a time, at a prompt or through a pipe."""
 
 import os
 import sys
@@ -18,19 +18,20 @@ class Terminal:
     """The terminal as a platform: its outlet, and the intake that runs the chat.
 
     Args:
-        model_name: What the welcome calls the model.
-        on_present: Called when a person takes the prompt: what waits for them is delivered now.
-        name: Who sits there.
-        stdin: Where lines come from when this is a pipe.
-        stdout: Where text goes when this is a pipe.
-        interactive: Whether a person sits there; found out when not given.
-        settle_seconds: How long a pipe waits in silence for announcements that may not come.
+        model_name: The model's name in the welcome.
+        on_present: Called when a user becomes active, to deliver pending announcements.
+        name: The user's name.
+        stdin: The input of a pipe.
+        stdout: The output of a pipe.
+        interactive: Whether a user sits at the terminal; detected if not given.
+        settle_seconds: How long a pipe waits without activity for announcements that may never
+            come.
 
     Attributes:
-        interactive: Whether a person sits there.
+        interactive: Whether a user sits at the terminal.
 
     Raises:
-        BadRequestError: The name is none.
+        BadRequestError: The name is invalid.
     """
 
     platform = PLATFORM
@@ -62,11 +63,11 @@ class Terminal:
         return self
 
     async def run(self, ears: Ears) -> None:
-        """Talk until the person leaves, or until the pipe ends and everything was said."""
+        """Run until the user leaves, or until the pipe ends and its replies and runs are done."""
         if not self.interactive:
             await self._run_pipe(ears)
             return
-        # Drawing takes a quarter of a second to import, which only a chat needs.
+        # The drawing libraries take 0.25 s to import, and only an interactive chat needs them.
         from bot.platforms.terminal.chat import Chat  # noqa: PLC0415
 
         chat = Chat(ears, self._room, self._on_present)

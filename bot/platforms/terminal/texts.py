@@ -1,4 +1,4 @@
-"""What the terminal says in its own words, and how it names things (pure)."""
+"""The terminal's own texts, labels and hints (pure)."""
 
 import re
 
@@ -26,7 +26,7 @@ _RUN_ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{
 
 
 def welcome(user: Identity, model_name: str) -> str:
-    """Return what a person reads first, in Markdown."""
+    """Return the welcome text, in Markdown."""
     return f"""**Retinue** · you are **{user.account}**, talking with {model_name}. Try:
 
 - What can you do?
@@ -37,7 +37,7 @@ def welcome(user: Identity, model_name: str) -> str:
 
 
 def farewell(runs: int, *, answering: bool) -> str:
-    """Return the last words; empty when nothing is going on."""
+    """Return the note about unfinished runs and answers; empty if there are none."""
     going = [counted(runs, "run")] if runs else []
     going += ["an answer"] if answering else []
     if not going:
@@ -50,18 +50,18 @@ def farewell(runs: int, *, answering: bool) -> str:
 
 
 def prompt_of(user: Identity) -> str:
-    """Return what stands before the line being typed: who you are, unless you did not say."""
+    """Return the prompt, with the user's name unless it is the default."""
     return "> " if user.account == DEFAULT_NAME else f"{user.account}> "
 
 
 def run_id_in(key: str) -> str:
-    """Return the id of the run that an announcement is about; empty when it is about none."""
+    """Return the run's id from an announcement's key; empty if the key contains none."""
     found = _RUN_ID.search(key)
     return found.group() if found else ""
 
 
 def title_of(announcement: Announcement) -> str:
-    """Return the heading of an announcement, on one line; a run's says so and carries its id."""
+    """Return the one-line title of an announcement; a run's includes the run's short id."""
     title = one_line(announcement.title)
     run_id = run_id_in(announcement.key)
     if not run_id:
@@ -71,24 +71,24 @@ def title_of(announcement: Announcement) -> str:
 
 
 def footer_of(announcement: Announcement) -> str:
-    """Return the quiet lines below an announcement; empty for none."""
+    """Return the footer of an announcement; empty for none."""
     stopper = announcement.stopped_by
     lines = [f"Stopped by @{one_line(stopper.name, 60)}."] if stopper else []
     return "\n".join(line for line in (*lines, announcement.footer) if line)
 
 
 def number_of(question: Confirmation) -> str:
-    """Return the part of a question's id that people type: its end, since ids begin with a time."""
+    """Return the part of a question's id that users type: the end, since ids begin with a time."""
     return question.id[-6:]
 
 
 def label_of(choice: Choice) -> str:
-    """Return what a person reads of a choice, on one line."""
+    """Return the label of a choice, on one line."""
     return one_line(choice.label, LONGEST_LABEL) or choice.key
 
 
 def choice_lines(confirmation: Confirmation) -> list[tuple[Choice, str]]:
-    """Return what may be picked, and how it is shown; nothing where `yes` and `no` say it all."""
+    """Return the choices with their display lines; empty for a plain yes-or-no question."""
     if confirmation.choices == (YES, NO):
         return []
     choices = confirmation.choices[:MOST_TO_PICK]
@@ -96,7 +96,7 @@ def choice_lines(confirmation: Confirmation) -> list[tuple[Choice, str]]:
 
 
 def words_for(confirmation: Confirmation) -> str:
-    """Return which words answer a question."""
+    """Return the list of words that answer a question."""
     keys = [each.key for each in confirmation.choices[:MOST_TO_PICK]]
     if not confirmation.open_ended:
         return one_of(keys)
@@ -105,7 +105,7 @@ def words_for(confirmation: Confirmation) -> str:
 
 
 def answer_hint(confirmation: Confirmation) -> str:
-    """Return how a question can be answered, and until when."""
+    """Return the hint below a question: the accepted answers and the time left."""
     minutes = max(1, round(confirmation.expires_in_seconds / 60))
     type_that = f"Type {words_for(confirmation)}"
     if confirmation.open_ended:
@@ -116,16 +116,16 @@ def answer_hint(confirmation: Confirmation) -> str:
 
 
 def unanswered(question: Confirmation, settlement: Settlement) -> str:
-    """Return that a question waits no more, in Markdown."""
+    """Return the note about a question that was settled without an answer, in Markdown."""
     return f"Question {number_of(question)}: {settlement.chosen}"
 
 
 def which_question(questions: list[Confirmation], word: str) -> str:
-    """Return what to type when several questions are open, in Markdown."""
+    """Return the error for an ambiguous answer to several open questions, in Markdown."""
     choices = ", ".join(f"`/{word} {number_of(question)}`" for question in questions)
     return f"{len(questions)} questions wait for you: say which with {choices}."
 
 
 def not_offered(question: Confirmation, word: str) -> str:
-    """Return what to type instead of a word that does not answer a question."""
+    """Return the error for a word that is not a choice of the question."""
     return f"Question {number_of(question)} cannot be answered with {word}: {answer_hint(question)}"

@@ -1,4 +1,4 @@
-"""What stays on the screen, as rich renderables (pure)."""
+"""Converts printed items to rich renderables (pure)."""
 
 import io
 
@@ -23,14 +23,14 @@ from bot.platforms.terminal.texts import (
 )
 from bot.values import short
 
-#: A longer result is cut in its panel; the run's log has all of it.
+#: Most lines of a result in its panel; the run's log contains the whole result.
 PANEL_LINES = 200
 
 _STYLES = {Weight.GOOD: "green", Weight.BAD: "red", Weight.PLAIN: ""}
 
 
 def renderable(said: Said) -> RenderableType:
-    """Return how something looks for good."""
+    """Return the renderable of a printed item."""
     match said:
         case Answer(text) | Note(text):
             return Group(_markdown(text), "")
@@ -47,7 +47,7 @@ def renderable(said: Said) -> RenderableType:
 
 
 def to_ansi(shown: RenderableType, width: int) -> str:
-    """Return a renderable as text with colours, in lines of at most `width` columns."""
+    """Return a renderable as text with colour codes, in lines of at most `width` columns."""
     out = io.StringIO()
     console = Console(
         file=out,
@@ -63,7 +63,7 @@ def to_ansi(shown: RenderableType, width: int) -> str:
 
 
 class _Cut:
-    """A renderable of which only the first lines are shown, and a notice below."""
+    """Shows the first lines of a renderable and a notice about the rest."""
 
     def __init__(self, whole: RenderableType, lines: int, notice: str) -> None:
         self._whole = whole
