@@ -1,4 +1,4 @@
-"""Replies to commands and other short things, said as ordinary messages that ping nobody."""
+"""Sends replies to commands and notices as ordinary messages without pings."""
 
 import logging
 from dataclasses import dataclass
@@ -19,24 +19,24 @@ SENT_PRIVATELY = "I sent it to you in a direct message."
 
 
 def with_more(reply: CommandReply) -> str:
-    """Return what a command answers, and how the next page is asked for."""
+    """Return the text of a reply, with the command for the next page if there is one."""
     return f"{reply.text}\n\nMore: `{reply.more}`" if reply.more else reply.text
 
 
 async def paper_for(text: str) -> Paper:
-    """Return an answer as Discord takes it: harmless, in messages, or else in a file."""
+    """Return an answer as harmless Markdown, split into messages or put in a file if too long."""
     return paper_of(await made_harmless(text), name="answer.md")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asker:
-    """Whom an answer is for, and where they asked.
+    """The recipient of an answer, and the channel and message that it answers.
 
     Attributes:
-        key: What is said under it again is a repetition.
+        key: The idempotency key of the answer.
         channel: The channel or thread.
-        message: What they said there; empty for none.
-        shared: Others can read there.
+        message: The id of the user's message there; empty for none.
+        shared: Whether other users can read the channel.
     """
 
     key: str
@@ -47,16 +47,17 @@ class Asker:
 
 
 async def answer(sender: Sender, asker: Asker, text: str, *, private: bool = False) -> None:
-    """Say something where it was asked, or in a direct message: whichever takes it.
+    """Send an answer to the asker's channel or, if that is refused, as a direct message.
 
     Args:
-        sender: Sends it.
-        asker: Whom it is for.
+        sender: Sends the answer.
+        asker: The recipient.
         text: Markdown, not yet cleaned.
-        private: Nobody else may read it; a shared place is only told what came of it.
+        private: Whether only the asker may read the answer. It then goes to a direct message, and a
+            shared channel only gets a notice about that.
 
     Raises:
-        DeliveryError: It did not get through.
+        DeliveryError: The answer was not delivered.
     """
     if private and asker.shared:
         try:

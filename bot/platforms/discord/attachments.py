@@ -1,4 +1,4 @@
-"""Files that people attach on Discord."""
+"""Files that users attach on Discord."""
 
 from collections.abc import Iterable
 
@@ -13,20 +13,20 @@ HOSTS = frozenset({"cdn.discordapp.com", "media.discordapp.net"})
 
 
 def store(api_url: str) -> Store:
-    """Return where Discord keeps files.
+    """Return the file store of Discord.
 
     Args:
-        api_url: Where its REST API is; a stand-in for it may hold files too.
+        api_url: The address of the REST API; another address than Discord's may serve files too.
     """
     return Store(name="Discord", hosts=HOSTS, stand_in="" if api_url == API_URL else api_url)
 
 
 def attached(attachments: Iterable[discord.Attachment], api_url: str) -> tuple[Attached, ...]:
-    """Return files that came with a message; none of them is fetched yet.
+    """Return the files of a message, not yet downloaded.
 
     Args:
-        attachments: What Discord tells of them.
-        api_url: Where Discord's REST API is.
+        attachments: Discord's descriptions of the files.
+        api_url: The address of Discord's REST API.
     """
     return tuple(_attached(each, store(api_url)) for each in attachments)
 

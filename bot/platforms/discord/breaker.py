@@ -1,6 +1,6 @@
-"""Stops our requests long before Discord bans this address for the ones that it refuses.
+"""Circuit breaker that stops our requests before Discord bans this address.
 
-Discord bans an address for 10,000 refused requests in 10 minutes, whatever they were for.
+Discord bans an address after 10,000 refused requests of any kind within 10 minutes.
 """
 
 import logging
@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 WINDOW_SECONDS = 600.0
 OPENS_AT = 1_000
 CLOSES_AT = OPENS_AT // 2
-#: What Discord counts.
+#: Statuses that Discord counts towards the ban.
 REFUSED = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.TOO_MANY_REQUESTS})
 TOO_MANY = (
     "Discord has refused so many of my requests lately that I send none for some minutes, before "
@@ -28,10 +28,10 @@ TOO_MANY = (
 
 
 class Breaker:
-    """Counts the answers that refuse, and refuses to ask while there are too many.
+    """Counts refused requests and blocks further ones while there are too many.
 
     Args:
-        monotonic: A clock in seconds that never goes back.
+        monotonic: A monotonic clock, in seconds.
     """
 
     def __init__(self, *, monotonic: Callable[[], float] = time.monotonic) -> None:
@@ -41,7 +41,7 @@ class Breaker:
 
     @property
     def open(self) -> bool:
-        """Whether nothing may be asked now."""
+        """True while no request may be sent; closes the breaker when few refusals are left."""
         horizon = self._now() - WINDOW_SECONDS
         while self._refused and self._refused[0] <= horizon:
             self._refused.popleft()
@@ -51,20 +51,20 @@ class Breaker:
         return self._open
 
     def check(self) -> None:
-        """Let a request pass.
+        """Allow a request while the breaker is closed.
 
         Raises:
-            DeliveryError: Too many were refused; this one was not sent.
+            DeliveryError: Too many requests were refused, so this one must not be sent.
         """
         if self.open:
             raise DeliveryError(TOO_MANY)
 
     def count(self, status: int, scope: str = "") -> None:
-        """Take note of an answer.
+        """Count a response if it is a refusal; open the breaker after too many.
 
         Args:
-            status: Its status.
-            scope: What a rate limit is on; Discord does not count those that bots share.
+            status: The status of the response.
+            scope: The scope of a rate limit; Discord does not count limits shared by bots.
         """
         if status not in REFUSED or scope == "shared":
             return
@@ -80,7 +80,7 @@ class Breaker:
             )
 
     def trace(self) -> aiohttp.TraceConfig:
-        """Return what makes a session of aiohttp count and refuse; the gateway is let through."""
+        """Return an aiohttp trace that counts and blocks requests, except those to the gateway."""
         config = aiohttp.TraceConfig()
         config.on_request_start.append(self._asked)
         config.on_request_end.append(self._answered)

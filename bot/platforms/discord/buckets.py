@@ -1,8 +1,8 @@
-"""Rate limit buckets that take the place of discord.py's, which wait and refuse too much.
+"""Rate limit buckets that replace discord.py's, which wait and refuse too much.
 
-What `discord.http.Ratelimit` of discord.py 2.7.1 does to a bucket of minutes, such as 50 threads in
-300 s: with `max_ratelimit_timeout` it refuses every request until the window is nearly over,
-although tokens are left; without it, the request that takes the last token returns minutes late.
+`discord.http.Ratelimit` of discord.py 2.7.1 mishandles a bucket of minutes, such as 50 threads in
+300 s. With `max_ratelimit_timeout` it refuses every request until the window is nearly over,
+although tokens are left. Without it, the request that takes the last token returns minutes late.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ import aiohttp
 import discord
 from discord.http import HTTPClient
 
-#: With more buckets than this, those that were not used for so many seconds are dropped.
+#: With more buckets than `MOST_BUCKETS`, those unused for `UNUSED_SECONDS` are dropped.
 MOST_BUCKETS = 256
 UNUSED_SECONDS = 300.0
 
@@ -23,13 +23,13 @@ def _loop_time() -> float:
 
 
 class Bucket:
-    """The requests that Discord takes for one route and channel in a window of time.
+    """Rate limit of the requests for one route and channel within a time window.
 
-    Requests pass in the order in which they came.
+    Requests are sent in the order of their arrival.
 
     Args:
-        longest_seconds: Requests that would wait longer are refused, and so are not sent.
-        now: A clock in seconds that never goes back.
+        longest_seconds: Longest wait; requests that would wait longer are refused and not sent.
+        now: A monotonic clock, in seconds.
     """
 
     def __init__(self, longest_seconds: float, *, now: Callable[[], float] = _loop_time) -> None:
@@ -38,7 +38,7 @@ class Bucket:
         self._now = now
         self._used = now()
         self._outgoing = 0
-        #: The end of the window; `None` while Discord has not told it.
+        #: The end of the window; `None` until Discord has sent it.
         self._ends: float | None = None
         self._queue = asyncio.Lock()
         self._changed = asyncio.Event()
@@ -68,10 +68,10 @@ class Bucket:
         return True
 
     async def _wait(self) -> None:
-        """Wait until a request under way ends, or the window does.
+        """Wait until a request in flight or the window ends.
 
         Raises:
-            discord.RateLimited: The window lasts too long.
+            discord.RateLimited: The window ends too late.
         """
         left = None if self._ends is None else self._ends - self._now()
         if left is not None and left > self._longest:
@@ -82,26 +82,26 @@ class Bucket:
                 await self._changed.wait()
 
     def update(self, response: aiohttp.ClientResponse, *, use_clock: bool = False) -> None:
-        """Take over what an answer says about the window."""
+        """Update the window from the headers of a response."""
         headers = response.headers
         in_window = self._ends is not None and self._now() < self._ends
         self.limit = int(headers.get("X-Ratelimit-Limit", 1))
-        # Of the requests under way, this one is counted in it; the others may not be.
+        # The header counts this request; the other requests in flight may not be counted yet.
         left = int(headers.get("X-Ratelimit-Remaining", 0)) - (self._outgoing - 1)
         self.remaining = min(left, self.remaining) if in_window else left
         self._ends = self._now() + float(headers.get("X-Ratelimit-Reset-After") or 1.0)
         self._changed.set()
 
     def is_inactive(self) -> bool:
-        """Whether nobody uses it, so that it may be dropped."""
+        """Return True if the bucket has been unused for long enough to be dropped."""
         return not self._outgoing and self._now() - self._used >= UNUSED_SECONDS
 
 
 class _Reopening(asyncio.Event):
-    """The library's gate for the global rate limit, which opens again in any case.
+    """The library's event for the global rate limit, set again after a timeout in any case.
 
-    The library opens it after the wait of the request that met the limit. When that request was
-    cancelled meanwhile, every later request would wait for ever.
+    The library sets the event after the wait of the request that met the limit. If that request is
+    cancelled while it waits, every later request would wait forever.
     """
 
     def __init__(self, seconds: float) -> None:
@@ -115,11 +115,11 @@ class _Reopening(asyncio.Event):
 
 
 def use_buckets(http: HTTPClient, longest_seconds: float) -> None:
-    """Let a client that is logged in use our buckets.
+    """Replace the buckets of a logged-in client with ours.
 
     Args:
-        http: The client's.
-        longest_seconds: The longest wait for a bucket, and for the global rate limit.
+        http: The client's HTTP client.
+        longest_seconds: The longest wait for a bucket and for the global rate limit.
     """
     buckets: dict[str, Bucket] = {}
 
@@ -131,7 +131,7 @@ def use_buckets(http: HTTPClient, longest_seconds: float) -> None:
             buckets[key] = Bucket(longest_seconds)
         return buckets[key]
 
-    # The library puts buckets under a second name as soon as Discord tells the hash of a route.
+    # The library adds a second key for a bucket once Discord has sent the hash of its route.
     http._buckets = buckets  # type: ignore[assignment]  # noqa: SLF001
     http.get_ratelimit = bucket_of  # type: ignore[method-assign, assignment]
     http._global_over = _Reopening(longest_seconds + 1.0)  # noqa: SLF001

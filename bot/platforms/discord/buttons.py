@@ -1,4 +1,4 @@
-"""Buttons that outlive a restart: what is clicked stands in their ids, and nothing in memory."""
+"""Buttons that work after a restart: their ids contain the action and the run."""
 
 import logging
 import re
@@ -27,12 +27,12 @@ LONGEST_MESSAGE = 4_000
 
 Button = discord.ui.Button[discord.ui.View | discord.ui.LayoutView]
 DynamicButton = discord.ui.DynamicItem[Button]
-#: The library lets any client click; ours are all `Asked`.
+#: The library types the client of a click as any client; ours are all `Asked`.
 Clicked = discord.Interaction[Any]
 
 
 def register(client: RetinueClient) -> None:
-    """Let this client hear clicks, whoever sent the message with the button, and forms."""
+    """Register the handlers of button clicks and forms, for messages of any process."""
 
     async def on_interaction(interaction: Asked) -> None:
         await take_form(interaction)
@@ -58,12 +58,12 @@ class StopButton(DynamicButton, template=rf"run:stop:{_RUN}"):
         return cls(match["run"])
 
     async def callback(self, interaction: Clicked) -> None:
-        """Stop the run, if the core lets this person."""
+        """Stop the run if the core allows it for this user."""
         await carry_out(interaction, f"/subagents stop {self.run_id}")
 
 
 class ResumeButton(DynamicButton, template=rf"run:resume:{_RUN}"):
-    """Starts a run that continues one which did not complete."""
+    """Resumes a run that did not complete."""
 
     def __init__(self, run_id: str) -> None:
         super().__init__(
@@ -83,12 +83,12 @@ class ResumeButton(DynamicButton, template=rf"run:resume:{_RUN}"):
         return cls(match["run"])
 
     async def callback(self, interaction: Clicked) -> None:
-        """Resume the run, if the core lets this person."""
+        """Resume the run if the core allows it for this user."""
         await carry_out(interaction, f"/subagents resume {self.run_id}")
 
 
 class LogButton(DynamicButton, template=rf"run:log:{_RUN}:(?P<page>\d{{1,6}})"):
-    """Shows a page of a run's log; the first one, or more of it."""
+    """Shows the first or a later page of a run's log."""
 
     def __init__(self, run_id: str, page: int = 1) -> None:
         super().__init__(
@@ -108,7 +108,7 @@ class LogButton(DynamicButton, template=rf"run:log:{_RUN}:(?P<page>\d{{1,6}})"):
         return cls(match["run"], int(match["page"]))
 
     async def callback(self, interaction: Clicked) -> None:
-        """Show the page, with a button for the next."""
+        """Show the page with a button for the next page."""
         text = f"/subagents log {self.run_id} {self.page}"
         await carry_out(interaction, text, below=lambda reply: more_below(reply, self.run_id))
 
@@ -132,7 +132,7 @@ class SendButton(DynamicButton, template=_SEND):
         return cls(match["run"])
 
     async def callback(self, interaction: Clicked) -> None:
-        """Open the form; who may send is decided when it comes back."""
+        """Open the form; permission to send is checked when the form is submitted."""
 
         async def handle(visit: Visit) -> None:
             await visit.interaction.response.send_modal(SendForm(self.run_id))
@@ -141,10 +141,10 @@ class SendButton(DynamicButton, template=_SEND):
 
 
 class Unkept:
-    """A view or form that the library does not keep: whoever answers it is found by its ids."""
+    """A view or form that the library does not store; its ids lead to the handlers."""
 
     def is_finished(self) -> bool:
-        """Return that nothing in memory waits for clicks; the library then stores nothing."""
+        """Return True, so that the library does not store the view."""
         return True
 
 
@@ -178,11 +178,11 @@ class SendForm(Unkept, discord.ui.Modal):
 
 
 def more_below(reply: CommandReply, run: str) -> Row | None:
-    """Return the button for the next page of a log; `None` when there is none.
+    """Return the button for the next page of a log; `None` after the last page.
 
     Args:
-        reply: A page of it.
-        run: What the page was asked for with: a whole id is better than the short one in the reply.
+        reply: The current page.
+        run: The run as requested; a full id is used instead of the short one in the reply.
     """
     match = _NEXT_PAGE.fullmatch(reply.more)
     if match is None:
@@ -192,7 +192,7 @@ def more_below(reply: CommandReply, run: str) -> Row | None:
 
 
 async def take_form(interaction: Asked) -> None:
-    """Take a form that comes back, also when a process that is gone had opened it."""
+    """Handle a submitted form, also one that an earlier process opened."""
     if interaction.type is not discord.InteractionType.modal_submit:
         return
     data: Mapping[str, object] = dict(interaction.data or {})
@@ -204,7 +204,7 @@ async def take_form(interaction: Asked) -> None:
 
 
 def _written(part: object) -> str:
-    """Return the text in the one field of a form, however deep Discord wraps it."""
+    """Return the text in the only field of a form, at any depth of nesting."""
     if isinstance(part, list):
         return "".join(_written(each) for each in part)
     if not isinstance(part, Mapping):

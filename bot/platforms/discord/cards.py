@@ -1,4 +1,4 @@
-"""Run cards: one message for each run, which moves with it."""
+"""Run cards: one message per run, edited as the run proceeds."""
 
 import time
 from collections.abc import Callable
@@ -17,7 +17,7 @@ from bot.tasks import Tasks
 
 
 class CardView(Unkept, discord.ui.LayoutView):
-    """What a card looks like; nothing of it is kept, since the buttons' ids say it all."""
+    """The components of a card; the library does not store them, since the ids suffice."""
 
     def __init__(self, card: RunCard, text: str) -> None:
         super().__init__(timeout=None)
@@ -35,12 +35,12 @@ class CardView(Unkept, discord.ui.LayoutView):
 
 
 class Card:
-    """The message that shows one run.
+    """The card of one run.
 
     Args:
-        message: Where it is.
-        seconds: The least time between two edits.
-        now: The time in seconds since 1970.
+        message: The message that shows the card.
+        seconds: Shortest time between two edits.
+        now: A clock, in seconds since 1970.
     """
 
     def __init__(self, message: LiveMessage, *, seconds: float, now: Callable[[], float]) -> None:
@@ -52,18 +52,18 @@ class Card:
 
     @property
     def pace(self) -> Pace:
-        """When it may be edited again."""
+        """The pace of the edits."""
         return self._pace
 
     def expect(self, card: RunCard, begun: OnBegun) -> None:
-        """Hear of a state that is going to be drawn."""
+        """Set the callback for the message id before a new state is drawn."""
         self._message.begun = begun
 
     async def draw(self, card: RunCard) -> None:
-        """Show a state.
+        """Show a state of the run.
 
         Raises:
-            DeliveryError: Not now; or nowhere, if it is permanent.
+            DeliveryError: The message was not accepted; if permanent, a retry cannot help.
         """
         self._started = start_of(card, self._now(), self._started)
         text = card_text(card, self._started)
@@ -78,12 +78,12 @@ class Board(board.Board):
     """The cards of all runs on Discord.
 
     Args:
-        sender: Takes the messages.
-        threads: Where cards go.
-        tasks: Owns the edits.
-        seconds: The least time between two edits of one card.
-        pauses: How long to wait before each further attempt at the last edit.
-        now: The time in seconds since 1970.
+        sender: Sends and edits the messages.
+        threads: Opens the threads of the cards.
+        tasks: Owns the tasks of the edits.
+        seconds: Shortest time between two edits of one card.
+        pauses: Pauses before the retries of the last edit, in seconds.
+        now: A clock, in seconds since 1970.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""What `doctor` asks Discord, and what to click where the answer is wrong."""
+"""Discord checks of `doctor`, with instructions for fixing each problem."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -16,19 +16,19 @@ from bot.platforms.remarks import Remark
 from bot.values import Json
 
 PATIENCE_SECONDS = 10.0
-#: Of a longer list of servers only the first ones are looked at.
+#: Number of servers that are checked, from the start of the list.
 SERVERS_LOOKED_AT = 10
 
 
 async def look(
     settings: DiscordSettings, *, patience_seconds: float = PATIENCE_SECONDS
 ) -> list[Remark]:
-    """Ask Discord about this bot, for ten seconds at most."""
+    """Return remarks about the bot's set-up on Discord, after `patience_seconds` at most."""
     found: list[Remark] = []
     try:
         async with asyncio.timeout(patience_seconds), open_client(settings) as client:
             async for remark in _remarks(client):
-                found.append(remark)  # noqa: PERF401 - what was found before a failure counts
+                found.append(remark)  # noqa: PERF401 - remarks found before a failure must remain
     except TimeoutError:
         found.append(Remark(good=False, text=_no_answer(settings, patience_seconds)))
     except (ConfigError, PlatformUnreachableError) as error:
@@ -125,7 +125,7 @@ async def _commands(client: RetinueClient) -> AsyncIterator[Remark]:
     commands.register(client)
     for guild_id in client.settings.guilds[:SERVERS_LOOKED_AT] if where == "guilds" else ("",):
         place = f" in the server {guild_id}" if guild_id else ""
-        with suppress(discord.NotFound, discord.Forbidden):  # said already
+        with suppress(discord.NotFound, discord.Forbidden):  # reported by `_missing_servers`
             yield await _registered(client, guild_id, f"slash commands{place}:")
 
 

@@ -1,4 +1,4 @@
-"""The connection to Discord: who we are there, what we are told, and what ends it for good."""
+"""The connection to Discord: login, intents, gateway, reconnects and fatal errors."""
 
 import asyncio
 import logging
@@ -25,38 +25,39 @@ from bot.platforms.discord.settings import DiscordSettings
 
 log = logging.getLogger(__name__)
 
-#: The loggers of the library that tell of its connection.
+#: The library's loggers that report on its connection.
 _LIBRARIES = ("discord.client", "discord.shard")
 
 LOGIN_SECONDS = 30.0
 HANG_UP_SECONDS = 2.0
-#: A request that must wait longer for its turn fails instead: whoever asked tries again later.
+#: Longest wait of a request for a rate limit. Beyond it the request fails, and its caller retries.
 LONGEST_RATE_LIMIT_SECONDS = 30.0
 REMEMBERED_MESSAGES = 100
-#: Wait before a new session after an error of the library, doubled each time up to the longest:
-#: Discord allows 1,000 new sessions a day.
+#: Backoff before a new session after an error of the library, doubled each time up to the longest
+#: wait: Discord allows 1,000 new sessions a day.
 RECONNECT_SECONDS, LONGEST_RECONNECT_SECONDS = 1.0, 120.0
-#: A session that lasted longer than this ended for a reason of its own: the wait begins anew.
+#: A session that lasted longer than this resets the backoff.
 STABLE_SECONDS = 300.0
 
-#: Too slow, too early, too often: refusals that say nothing about the token.
+#: Temporary refusals (timeout, too early, too many requests), unrelated to the token.
 _LATER = frozenset({408, 425, 429})
 
 
 class RetinueClient(discord.Client):
-    """A bot account on Discord: speaks once it is logged in, hears while it listens.
+    """A bot account on Discord: sends after the login, receives events while it listens.
 
-    Intake, commands and buttons put their handlers here (`client.event`, `client.tree`,
-    `client.add_dynamic_items`) before it listens. `open_client` makes and closes it.
+    Intake, commands and buttons register their handlers here (`client.event`, `client.tree`,
+    `client.add_dynamic_items`) before the client listens. `open_client` opens and closes the
+    client.
 
     Attributes:
-        ears: Who hears; `None` while nobody does: events that come then are nobody's.
-        settings: Everything under `discord:`.
-        breaker: Keeps us from asking while Discord refuses too much.
-        reception: Who is let in, the same for messages, commands and clicks.
-        tree: The slash commands, which people may also install for themselves.
-        new_session: Called when Discord begins a session and did not resume one.
-        hears_content: Whether Discord gives us the text of messages that do not mention us.
+        ears: Receives the events; `None` while not listening, when events are ignored.
+        settings: The settings under `discord:`.
+        breaker: Blocks requests while Discord refuses too many.
+        reception: The access policy for messages, commands and clicks.
+        tree: The slash commands, which users may also install for their own account.
+        new_session: Called when Discord starts a new session instead of resuming one.
+        hears_content: Whether Discord sends the text of messages that do not mention the bot.
         reconnect_seconds: The first wait before a new session after an error of the library.
     """
 
@@ -93,20 +94,20 @@ class RetinueClient(discord.Client):
 
     @property
     def hears_content(self) -> bool:
-        """Whether Discord gives us the text of messages that do not mention us."""
+        """True if Discord sends the text of messages that do not mention the bot."""
         return self._wanted.message_content
 
     @property
     def hears(self) -> bool:
-        """Whether events arrive now, and the servers that Discord lists first are known."""
+        """True while events arrive, once Discord has sent the initial list of servers."""
         return self._listening and self._connected and self.is_ready()
 
     async def log_in(self) -> None:
-        """Make ourselves known with the token; from then on everything may be said.
+        """Log in with the token; afterwards messages can be sent.
 
         Raises:
             ConfigError: Discord refuses the token.
-            PlatformUnreachableError: Discord cannot be reached, or is out of order.
+            PlatformUnreachableError: Discord is unreachable or out of order.
         """
         token = self.settings.token
         try:
@@ -136,10 +137,10 @@ class RetinueClient(discord.Client):
     # -- listening -------------------------------------------------------------------------------
 
     async def listen(self, ears: Ears) -> None:
-        """Be connected to the gateway until cancelled; afterwards everything may still be said.
+        """Stay connected to the gateway until cancelled; messages can still be sent afterwards.
 
         Raises:
-            ConfigError: Discord will not have us; the text says why, and what to do.
+            ConfigError: Discord refuses the connection; the text gives the reason and the fix.
         """
         self.ears = ears
         self._listening = True
@@ -170,30 +171,35 @@ class RetinueClient(discord.Client):
                     wait = self.reconnect_seconds
                 await asyncio.sleep(wait)
                 wait = min(LONGEST_RECONNECT_SECONDS, wait * 2)
-            # Fresh queues and events: what is left in the old ones belongs to the connection lost.
+            # Reset queues and events: the content of the old ones belongs to the lost connection.
             await self.__aenter__()
 
     def _report_broken(self, error: Exception) -> None:
-        """Log an error that ended the library's gateway loop, once until we are connected again."""
+        """Log an error that ended the library's gateway loop, once until the next connection."""
         if isinstance(error, AttributeError) and (error.obj, error.name) == (None, "sequence"):
-            # The library resumes its last connection, also when there was none yet; it has logged
-            # why there is none.
+            # The library tries to resume its last connection even before the first one. It has
+            # already logged why the first one failed.
             return
         if self._connected or not self._broken:
             self._connected, self._broken = False, True
             log.warning("The connection to Discord broke; trying again.", exc_info=error)
 
     def _do_without_content(self, error: discord.PrivilegedIntentsRequired) -> None:
-        """Go on with what Discord allows, unless that was refused already."""
+        """Continue without the message-content intent.
+
+        Raises:
+            ConfigError: Discord has refused the remaining intents too.
+        """
         if not self.hears_content:
             raise ConfigError(portal.closed_for_good(4014, self._application_id)) from error
         self._wanted.message_content = False
         log.warning(portal.without_content(self._application_id))
 
     async def close(self) -> None:
-        """Close everything; while listening the gateway alone.
+        """Close the client; while listening, close only the gateway connection.
 
-        The library calls this when the gateway refuses us. What is under way must still be said.
+        The library calls this when the gateway refuses the bot. Messages in progress must still be
+        sent.
         """
         if self._listening:
             await self._hang_up()
@@ -201,7 +207,7 @@ class RetinueClient(discord.Client):
             await super().close()
 
     async def _hang_up(self) -> None:
-        """Close the connection to the gateway, if there is one."""
+        """Close the connection to the gateway, if open."""
         with suppress(TimeoutError):
             async with asyncio.timeout(HANG_UP_SECONDS):
                 await self._close_gateway()
@@ -214,15 +220,15 @@ class RetinueClient(discord.Client):
     def _application_id(self) -> int | str:
         return self.application_id or "your-application"
 
-    # -- what is logged --------------------------------------------------------------------------
+    # -- connection events -----------------------------------------------------------------------
 
     async def on_connect(self) -> None:
-        """Say who we are; the session is a new one."""
+        """Log the new session and call `new_session`."""
         self.new_session()
         self._said_connected(f"Connected to Discord as {self.user}.")
 
     async def on_resumed(self) -> None:
-        """Say that nothing was missed."""
+        """Log that the session was resumed without missed events."""
         self._said_connected("Connected to Discord again; nothing was missed.")
 
     def _said_connected(self, text: str) -> None:
@@ -232,18 +238,18 @@ class RetinueClient(discord.Client):
             logs.connected_again(*_LIBRARIES)
 
     async def on_disconnect(self) -> None:
-        """Say that we hear nothing now, once for every time that it happens."""
+        """Log a lost connection once."""
         if self._connected and self._listening:
             self._connected = False
             log.warning("The connection to Discord is lost; trying again.")
 
     async def on_error(self, event_method: str, /, *_: Any, **__: Any) -> None:
-        """Log what went wrong with one event; the next is another matter."""
+        """Log the error of one event handler; later events are still handled."""
         log.exception("Discord's event %s could not be handled", event_method)
 
 
 class ShardedClient(RetinueClient, discord.AutoShardedClient):
-    """The same, divided into shards, of which this process may serve a few."""
+    """A `RetinueClient` divided into shards, of which this process may serve a subset."""
 
     def __init__(self, settings: DiscordSettings, **options: Any) -> None:
         super().__init__(
@@ -261,11 +267,11 @@ class ShardedClient(RetinueClient, discord.AutoShardedClient):
 
 @asynccontextmanager
 async def open_client(settings: DiscordSettings) -> AsyncIterator[RetinueClient]:
-    """Log in, and close everything when the block ends.
+    """Log in; close the client when the block ends.
 
     Raises:
         ConfigError: Discord refuses the token.
-        PlatformUnreachableError: Discord cannot be reached, or is out of order.
+        PlatformUnreachableError: Discord is unreachable or out of order.
     """
     with addresses(settings):
         async with (
@@ -280,20 +286,20 @@ def _intents() -> discord.Intents:
 
 
 def _named(error: BaseException) -> str:
-    """Return what an error says, or at least its name."""
+    """Return the text of an error, or its class name if the text is empty."""
     return str(error) or type(error).__name__
 
 
-# -- what the library knows only once in a process -------------------------------------------------
+# -- process-wide state of the library -------------------------------------------------------------
 
-#: The addresses in use that are not Discord's own, the newest last.
+#: The addresses in use other than Discord's own, the newest last.
 _in_use: list[tuple[str, yarl.URL]] = []
 _usual = (Route.BASE, DiscordWebSocket.DEFAULT_GATEWAY)
 
 
 @contextmanager
 def addresses(settings: DiscordSettings) -> Iterator[None]:
-    """Let the library talk to the addresses of these settings while the block lasts."""
+    """Set the library's addresses to those of the settings while the block runs."""
     gateway = yarl.URL(settings.gateway_url) if settings.gateway_url else _usual[1]
     wanted = (settings.api_url, gateway)
     if wanted == _usual:
@@ -313,7 +319,7 @@ def _use(wanted: tuple[str, yarl.URL]) -> None:
 
 
 class _Brief(logs.OncePerChange):
-    """Drops all but the first attempt to connect, and what we say ourselves."""
+    """Drops repeated connection errors, and a warning that `doctor` gives itself."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         if "interaction endpoint URL" in str(record.msg):

@@ -1,4 +1,4 @@
-"""The slash commands: what people pick becomes the same text command that others type."""
+"""The slash commands; each is translated into the equivalent text command."""
 
 import asyncio
 import logging
@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 
 MOST_CHOICES = 25
 LONGEST_CHOICE = 100
-#: Discord waits 3 seconds for the choices, the way there and back included.
+#: Discord waits 3 seconds for the choices, including both network trips.
 CHOICES_SECONDS = 2.0
 CHANGED = "This command has changed since Discord was loaded. Press Ctrl+R, then pick it again."
 
@@ -39,14 +39,14 @@ Minutes = app_commands.Range[int, 1, 10_080]
 
 
 def register(client: RetinueClient) -> None:
-    """Give this client its slash commands."""
+    """Register the slash commands with the client."""
     client.tree.add_command(Subagents())
     client.tree.add_command(Retinue())
     client.tree.error(on_error)
 
 
 async def choose_run(interaction: Asked, typed: str) -> list[app_commands.Choice[str]]:
-    """Return the user's own runs that fit the command and what they typed, newest first."""
+    """Return the user's runs that fit the command and the typed text, newest first."""
     visit = visit_of(interaction)
     if not isinstance(visit, Visit):
         return []
@@ -65,7 +65,7 @@ async def choose_run(interaction: Asked, typed: str) -> list[app_commands.Choice
 
 
 class Subagents(app_commands.Group, name="subagents", description="Work that goes on for you"):
-    """What people do with their runs."""
+    """Slash commands for a user's runs."""
 
     @app_commands.command(name="list", description="Your runs: what goes on, and what ended lately")
     @app_commands.describe(everyone="The runs of everyone (admins only)")
@@ -95,7 +95,7 @@ class Subagents(app_commands.Group, name="subagents", description="Work that goe
     @app_commands.describe(run=_RUN)
     @app_commands.autocomplete(run=choose_run)
     async def info(self, interaction: Asked, run: RunHandle) -> None:
-        """Show how a run is doing."""
+        """Show the status and the numbers of a run."""
         await carry_out(interaction, f"/subagents info {_words(run)}")
 
     @app_commands.command(description="The whole result of a run, also one that did not arrive")
@@ -109,7 +109,7 @@ class Subagents(app_commands.Group, name="subagents", description="Work that goe
     @app_commands.describe(run=_RUN, message="What it should know")
     @app_commands.autocomplete(run=choose_run)
     async def send(self, interaction: Asked, run: RunHandle, message: Text) -> None:
-        """Tell a run something."""
+        """Send a message to a run."""
         await carry_out(interaction, f"/subagents send {_quoted(run)} {message}")
 
     @app_commands.command(description="Start a run in the background; the result comes here")
@@ -147,12 +147,12 @@ class Subagents(app_commands.Group, name="subagents", description="Work that goe
     @app_commands.describe(run=_RUN)
     @app_commands.autocomplete(run=choose_run)
     async def resume(self, interaction: Asked, run: RunHandle) -> None:
-        """Start a run that continues one which did not complete."""
+        """Resume a run that did not complete."""
         await carry_out(interaction, f"/subagents resume {_words(run)}")
 
     @app_commands.command(description="Your usage and limits")
     async def usage(self, interaction: Asked) -> None:
-        """Show what a person has used."""
+        """Show the usage and the limits of the user."""
         await carry_out(interaction, "/subagents usage")
 
     @app_commands.command(description="Who can do the work: their tools and limits")
@@ -171,16 +171,16 @@ class Subagents(app_commands.Group, name="subagents", description="Work that goe
     @app_commands.describe(run=_RUN)
     @app_commands.autocomplete(run=choose_run)
     async def dismiss(self, interaction: Asked, run: RunHandle) -> None:
-        """Do without a result."""
+        """Dismiss a result that could not be delivered."""
         await carry_out(interaction, f"/subagents dismiss {_words(run)}")
 
 
 class Retinue(app_commands.Group, name="retinue", description="Your talk with me in this place"):
-    """What people do with their conversation."""
+    """Slash commands for a user's conversation."""
 
     @app_commands.command(description="Start afresh: what was said here is set aside; runs go on")
     async def new(self, interaction: Asked) -> None:
-        """Begin a new conversation."""
+        """Start a new conversation."""
         await carry_out(interaction, "/retinue new")
 
     @app_commands.command(
@@ -201,7 +201,7 @@ class Retinue(app_commands.Group, name="retinue", description="Your talk with me
 
     @app_commands.command(description="Your usage and limits")
     async def usage(self, interaction: Asked) -> None:
-        """Show what a person has used."""
+        """Show the usage and the limits of the user."""
         await carry_out(interaction, "/subagents usage")
 
     @app_commands.command(description="What I can do, and how you ask for it")
@@ -211,12 +211,15 @@ class Retinue(app_commands.Group, name="retinue", description="Your talk with me
 
     @app_commands.command(description="Stop the answer that I am writing here; runs go on")
     async def stop(self, interaction: Asked) -> None:
-        """Stop the answer that is being written."""
+        """Stop the current answer."""
         await carry_out(interaction, "/retinue stop")
 
 
 async def on_error(interaction: Asked, error: app_commands.AppCommandError) -> None:
-    """Say that a command did not work; whatever a command itself does wrong is said before."""
+    """Log an error of the library's command handling and notify the user.
+
+    `carry_out` handles the errors of the commands themselves.
+    """
     gone = isinstance(error, app_commands.CommandNotFound | app_commands.CommandSignatureMismatch)
     if gone:
         log.warning("The command of interaction %s is not known: %s", interaction.id, error)
@@ -231,7 +234,7 @@ async def on_error(interaction: Asked, error: app_commands.AppCommandError) -> N
 
 
 def spawn_line(task: str, options: dict[str, str]) -> str:
-    """Return the text command that starts a run; options without a value are left out."""
+    """Return the text command that starts a run; options without a value are omitted."""
     chosen = "".join(f" --{name} {_quoted(value)}" for name, value in options.items() if value)
     return f"/subagents spawn{chosen} -- {task}"
 
@@ -241,7 +244,7 @@ def _words(text: str) -> str:
 
 
 def _quoted(text: str) -> str:
-    """Return one word or a quoted text, whatever quotation marks it has itself."""
+    """Return the text as one argument, quoted unless it is a single plain word."""
     line = _words(text)
     if line and not set(line) & set(" \"'") and not line.startswith("-"):
         return line

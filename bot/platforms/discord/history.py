@@ -1,4 +1,4 @@
-"""Messages that stand in a channel, direct message or thread of Discord."""
+"""Reads earlier messages of a channel, direct message or thread of Discord."""
 
 from datetime import datetime
 
@@ -20,12 +20,12 @@ from bot.values import Place
 
 
 class History:
-    """Reads places over a client that is logged in; it needs no gateway and no cache.
+    """Reads places through a logged-in client, without gateway and cache.
 
     Args:
-        client: Logged in.
-        sender: Makes requests of it.
-        api_url: Where files are fetched from.
+        client: A logged-in client.
+        sender: Makes the requests.
+        api_url: The address of the REST API, from which files may be fetched.
     """
 
     def __init__(self, client: discord.Client, sender: Sender, api_url: str) -> None:
@@ -34,10 +34,10 @@ class History:
         self._api_url = api_url
 
     async def read(self, place: Place, after: datetime | str, limit: int) -> list[PastMessage]:
-        """Return the newest messages after a moment, oldest first.
+        """Return the newest messages after a time or a message id, oldest first.
 
         Raises:
-            DeliveryError: They cannot be read.
+            DeliveryError: The messages cannot be read.
         """
         channel = place.thread or place.channel
         found = await self._sender.newest(channel, limit, after=after, guild=place.workspace)
