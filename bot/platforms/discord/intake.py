@@ -1,4 +1,4 @@
-"""Hears what people say on Discord: which messages are meant for the bot, and what they say."""
+"""Receives Discord messages, selects those for the bot and passes them to the core."""
 
 import logging
 import re
@@ -28,7 +28,7 @@ from bot.values import Place
 
 log = logging.getLogger(__name__)
 
-#: How long what was heard may still be worked on when nothing more is heard.
+#: Grace period for messages in progress after the gateway has closed.
 SETTLE_SECONDS = 5.0
 KNOWN_CHANNELS = 1_000
 
@@ -42,11 +42,11 @@ HIDDEN = (
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """A message as it was when it came: the library changes its own when people edit theirs.
+    """A snapshot of a message on arrival; the library updates its own objects on edits.
 
     Attributes:
-        addressed: It is for us without doubt.
-        hidden: Discord keeps the text from us.
+        addressed: Whether the message is certainly for the bot.
+        hidden: Whether Discord withholds the text.
     """
 
     message: discord.Message
@@ -59,16 +59,15 @@ class Said:
 
 
 class DiscordIntake:
-    """Listens to the gateway, and hands on what is meant for the bot.
+    """Listens to the gateway and passes messages for the bot to the core.
 
-    What changes afterwards changes nothing: an edited message stays as it was heard, a deleted one
-    is answered all the same.
+    Later changes have no effect: edits are ignored, and deleted messages are still answered.
 
     Args:
-        client: Logged in; its commands and buttons are registered already.
-        tasks: Owns what is worked on while the gateway goes on.
-        catch_up: Makes what reads messages that were missed; nothing does if `None`.
-        pauses: How long to wait before each further attempt at handing on what was said.
+        client: A logged-in client with its commands and buttons registered.
+        tasks: Owns the tasks that handle messages.
+        catch_up: Opens the catch-up of missed messages; `None` to skip it.
+        pauses: Pauses before the retries of passing a message on, in seconds.
     """
 
     platform = PLATFORM
@@ -93,7 +92,7 @@ class DiscordIntake:
         """Listen until cancelled.
 
         Raises:
-            ConfigError: Discord will not have us; the text says why, and what to do.
+            ConfigError: Discord refuses the connection; the text gives the reason and the fix.
         """
         self._client.event(self.on_message)
         beside = [self._tasks.start(registration.sync(self._client), name="register commands")]
@@ -109,7 +108,7 @@ class DiscordIntake:
             await self._client.reception.settle(SETTLE_SECONDS)
 
     async def on_message(self, message: discord.Message) -> None:
-        """Take a message if it may be meant for the bot; never waits, so that order is kept."""
+        """Queue a message that may be for the bot. Never waits, so that the order is preserved."""
         ears, me = self._client.ears, self._client.user
         if ears is None or me is None or not was_said_by_a_person(message):
             return
@@ -148,7 +147,11 @@ class DiscordIntake:
     async def _reply(
         self, message: discord.Message, text: str, *, private: bool = False, first: bool = False
     ) -> None:
-        """Answer a message; `first` is said before the answer, which Discord would else drop."""
+        """Reply to a message.
+
+        A notice before the answer has `first` set and thus a key of its own: with the same key,
+        Discord would drop the answer as a repetition.
+        """
         asker = Asker(
             key=f"waiting {message.id}" if first else f"message {message.id}",
             account=str(message.author.id),
@@ -162,7 +165,7 @@ class DiscordIntake:
             log.warning("The reply to message %s is lost: %s", message.id, error)
 
     async def _hand_on(self, said: Said) -> CommandReply | None:
-        """Hand a message on; while the database is out of reach, again."""
+        """Pass a message to the core; retry while the database is unreachable."""
 
         async def waits(number: int, error: DatabaseUnreachableError) -> None:
             if number == 0 and said.addressed:
@@ -173,12 +176,12 @@ class DiscordIntake:
         except DatabaseUnreachableError as error:
             if said.addressed:
                 return CommandReply(text=GIVEN_UP.format(reason=error), failed=True)
-            # What is read after a gap finds it as something new.
+            # Lets the next catch-up receive the message as a new one.
             self._client.reception.forget(("message", said.message.id))
             return None
 
     async def _answer(self, said: Said) -> CommandReply | None:
-        """Hand a message on; return what is to be said at once, if anything."""
+        """Pass a message to the core; return the immediate reply, if any."""
         message, reception = said.message, self._client.reception
         person, spot = person_of(message.author), await self._spot_of(message)
         if refusal := reception.refusal(person, spot):
@@ -219,7 +222,7 @@ class DiscordIntake:
             log.warning("Whether message %s is for us is unknown: %s", said.message.id, error)
             return False
 
-    # -- where -----------------------------------------------------------------------------------
+    # -- places ----------------------------------------------------------------------------------
 
     async def _spot_of(self, message: discord.Message) -> Spot:
         guild_id = message.guild.id if message.guild else getattr(message.channel, "guild_id", None)
@@ -229,7 +232,7 @@ class DiscordIntake:
         return spot_of(channel, guild_id)
 
     async def _fetch(self, channel: discord.PartialMessageable) -> object:
-        """Return a channel that Discord has not told us about, a thread that slept for instance."""
+        """Return a channel that the library does not know yet, such as an archived thread."""
         if channel.id not in self._fetched:
             try:
                 self._fetched[channel.id] = await self._client.fetch_channel(channel.id)
@@ -242,26 +245,26 @@ class DiscordIntake:
 
     def _place_of(self, message: discord.Message, spot: Spot) -> Place:
         if opens_thread(self._client.settings, message.channel):
-            # The thread that is opened for a message has its id.
+            # A thread that is opened for a message has the message's id.
             spot = Spot(guild=spot.guild, channel=spot.channel, thread=str(message.id))
         return place_of(spot, str(message.id))
 
-    # -- what ------------------------------------------------------------------------------------
+    # -- content ---------------------------------------------------------------------------------
 
     def _is_hidden(self, message: discord.Message) -> bool:
-        """Whether Discord keeps the text from us: it is only shown where we are mentioned."""
+        """Return True if Discord withholds the text, since the bot is not mentioned."""
         seen = message.guild is None or self._client.hears_content
         return not (seen or message.content or self._client.user in message.mentions)
 
 
 def was_said_by_a_person(message: discord.Message) -> bool:
-    """Whether somebody said this: no bot, no webhook, not Discord itself."""
+    """Return True if a user wrote the message: not a bot, a webhook or Discord itself."""
     said = message.type in {discord.MessageType.default, discord.MessageType.reply}
     return said and not message.author.bot and message.webhook_id is None
 
 
 def is_addressed(message: discord.Message, me: int) -> bool:
-    """Whether a message is for us: a direct message, or one that mentions or answers us."""
+    """Return True for a direct message, a mention of the bot, or a reply to the bot."""
     if message.guild is None and isinstance(message.channel, discord.DMChannel):
         return True
     if any(user.id == me for user in message.mentions):
@@ -271,14 +274,17 @@ def is_addressed(message: discord.Message, me: int) -> bool:
 
 
 def may_go_on(message: discord.Message) -> bool:
-    """Whether a message without a mention may go on with a talk: in a thread, to nobody else."""
+    """Return True if a message without a mention may continue a conversation.
+
+    Such a message is in a thread and addresses no other user.
+    """
     in_a_thread = isinstance(message.channel, discord.Thread | discord.PartialMessageable)
     to_another = re.match(r"\s*<@!?\d+>", message.content) or _answered(message) is not None
     return in_a_thread and not to_another
 
 
 def text_of(message: discord.Message, me: discord.ClientUser | None) -> str:
-    """Return what a message says to us, less that it says so."""
+    """Return the message text without mentions of the bot."""
     names = [f"<@{me.id}>", f"<@!{me.id}>"] if me else []
     if message.guild is not None and (role := message.guild.self_role) is not None:
         names.append(f"<@&{role.id}>")
@@ -286,7 +292,7 @@ def text_of(message: discord.Message, me: discord.ClientUser | None) -> str:
 
 
 def without_names(text: str, names: list[str], own: str) -> str:
-    """Return a text without our names at its ends; elsewhere our own name is put for them."""
+    """Return a text without `names` at its ends; names elsewhere become `@own`."""
     if not names:
         return text.strip()
     name = "|".join(map(re.escape, names))
@@ -296,10 +302,10 @@ def without_names(text: str, names: list[str], own: str) -> str:
 
 
 def quoted_in(message: discord.Message, me: int, *, whole: bool = False) -> tuple[Quoted, ...]:
-    """Return what came with a message and was written by others: forwards, and what it replies to.
+    """Return the quotes of a message: forwarded messages, and the message that it replies to.
 
-    What the bot or the user wrote is in the conversation already; `whole` quotes it all the same,
-    for a message without words of its own.
+    A replied-to message of the bot or the author is omitted, since the conversation contains it
+    already. `whole` includes it, for a message without text of its own.
     """
     found = [Quoted("forwarded", each.content) for each in message.message_snapshots]
     replied_to = message.reference.resolved if message.reference else None
@@ -313,7 +319,7 @@ def quoted_in(message: discord.Message, me: int, *, whole: bool = False) -> tupl
 
 
 def _answered(message: discord.Message) -> int | None:
-    """Return whose message this one answers."""
+    """Return the id of the replied-to message's author; `None` if unknown or not a reply."""
     if message.type is not discord.MessageType.reply or message.reference is None:
         return None
     resolved = message.reference.resolved
@@ -321,25 +327,25 @@ def _answered(message: discord.Message) -> int | None:
 
 
 def reply_to_of(message: discord.Message) -> str:
-    """Return the id of the message that this one answers; empty for none."""
+    """Return the id of the replied-to message; empty for none."""
     if message.type is not discord.MessageType.reply or message.reference is None:
         return ""
     return str(message.reference.message_id or "")
 
 
 def files_of(message: discord.Message) -> list[discord.Attachment]:
-    """Return the files of a message, and of those that it forwards."""
+    """Return the files of a message and of its forwarded messages."""
     forwarded = [file for each in message.message_snapshots for file in each.attachments]
     return [*message.attachments, *forwarded]
 
 
 def opens_thread(settings: DiscordSettings, channel: object) -> bool:
-    """Return whether a message there is answered in a thread of its own."""
+    """Return True if a message in the channel is answered in a thread of its own."""
     return settings.threads and isinstance(channel, discord.TextChannel) and _lets(channel)
 
 
 def _lets(channel: discord.TextChannel) -> bool:
-    """Whether we may open a thread there, as far as we know."""
+    """Return True if the bot may open threads in the channel or its permissions are unknown."""
     me: discord.Member | None = channel.guild.me
     if me is None:
         return True

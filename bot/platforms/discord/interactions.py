@@ -1,4 +1,4 @@
-"""Commands, clicks and forms: let in, acknowledged in time, and answered for the asker alone."""
+"""Admits commands, clicks and forms, acknowledges them in time and answers only the asker."""
 
 import asyncio
 import io
@@ -25,14 +25,14 @@ from bot.values import Identity, Place
 log = logging.getLogger(__name__)
 
 ALREADY_ACKNOWLEDGED = 40060
-#: With these Discord says that an interaction can no longer be answered: not acknowledged within
-#: 3 seconds, or older than 15 minutes.
+#: Error codes of an interaction that can no longer be answered: not acknowledged within 3 seconds,
+#: or older than 15 minutes.
 EXPIRED = frozenset({10062, 10015, 50027})
 
-#: Longest wait for the core before Discord is told that an answer follows: it waits 3 seconds.
+#: Longest wait for the core before the acknowledgement; Discord waits 3 seconds for that.
 STORED_SECONDS = 1.0
 
-#: What an answer may fail with; the breaker and the network are among it.
+#: Exceptions of an answer that was not sent, including those of the breaker and the network.
 UNSENT = (discord.DiscordException, aiohttp.ClientError, OSError, DeliveryError)
 
 Asked = discord.Interaction[RetinueClient]
@@ -40,14 +40,14 @@ Asked = discord.Interaction[RetinueClient]
 
 @dataclass(slots=True)
 class Visit:
-    """An interaction of somebody who may.
+    """An interaction of an admitted user.
 
     Attributes:
-        interaction: A command, a click, or a form that was sent.
-        ears: Who hears.
-        admin: A role makes this person an admin there.
-        expired: Discord shows nothing more that is for this person alone.
-        shared: Another process, or a first attempt of ours, has acknowledged it.
+        interaction: A command, a click or a submitted form.
+        ears: Receives the command or the answer.
+        admin: Whether a role makes the user an admin in this place.
+        expired: Whether Discord no longer accepts answers that only the user sees.
+        shared: Whether another process, or an earlier attempt, has acknowledged the interaction.
     """
 
     interaction: Asked
@@ -59,7 +59,7 @@ class Visit:
     shared: bool = False
 
     async def hear(self, text: str) -> CommandReply | None:
-        """Take this as if it had been said in words."""
+        """Pass a text command of this interaction to the core and return its reply."""
         return await self.ears.hear(
             Incoming(
                 event_id=f"interaction:{self.interaction.id}",
@@ -73,12 +73,12 @@ class Visit:
 
 
 Handle = Callable[[Visit], Awaitable[None]]
-#: Makes the buttons that stand below an answer.
+#: Returns the buttons below an answer.
 Below = Callable[[CommandReply], discord.ui.View | None]
 
 
 async def attend(interaction: Asked, handle: Handle) -> None:
-    """Let somebody in and handle what they did; whatever goes wrong is logged and said."""
+    """Admit the user and handle the interaction; log errors and notify the user of them."""
     reception = interaction.client.reception
     if not reception.first(("interaction", interaction.id)):
         log.info("The interaction %s was delivered again", interaction.id)
@@ -99,7 +99,7 @@ async def attend(interaction: Asked, handle: Handle) -> None:
 
 
 def visit_of(interaction: Asked) -> Visit | Refusal | None:
-    """Return an interaction as a visit, or why that person may not; `None` while nobody hears."""
+    """Return the visit, or the refusal if the user is not admitted; `None` while not listening."""
     client = interaction.client
     if client.ears is None:
         log.info("The interaction %s came while nobody hears", interaction.id)
@@ -115,13 +115,13 @@ def visit_of(interaction: Asked) -> Visit | Refusal | None:
 
 
 def person_of(user: discord.abc.User) -> Person:
-    """Return somebody with the roles that they have in the server where they are."""
+    """Return a user's account and roles in the server of the event."""
     roles = user.roles if isinstance(user, discord.Member) else []
     return Person(account=str(user.id), roles=frozenset(str(role.id) for role in roles))
 
 
 def spot_of(channel: object, guild_id: int | None) -> Spot:
-    """Return where a channel or thread of Discord is."""
+    """Return the ids of server, category, channel and thread for a channel or thread."""
     guild = str(guild_id or "")
     if isinstance(channel, discord.Thread):
         parent = channel.parent
@@ -136,12 +136,12 @@ def spot_of(channel: object, guild_id: int | None) -> Spot:
 
 
 async def carry_out(interaction: Asked, text: str, *, below: Below | None = None) -> None:
-    """Carry out a command, and answer so that only the asker sees it.
+    """Run a command and show the answer only to the asker.
 
     Args:
-        interaction: Where it comes from.
-        text: The command as it is typed, such as `/subagents stop 1a2b`.
-        below: Makes the buttons that stand below the answer.
+        interaction: The interaction that runs the command.
+        text: The text command, such as `/subagents stop 1a2b`.
+        below: Returns the buttons below the answer.
     """
 
     async def handle(visit: Visit) -> None:
@@ -158,10 +158,10 @@ async def carry_out(interaction: Asked, text: str, *, below: Below | None = None
 async def heard(
     visit: Visit, asked: Coroutine[Any, Any, CommandReply | None], *, thinking: bool
 ) -> CommandReply | None:
-    """Return the reply of the core, and acknowledge the visit once it is stored.
+    """Return the core's reply; acknowledge the visit after it is stored or `STORED_SECONDS`.
 
-    Discord sends an interaction once. If the process dies before anything is stored, nothing was
-    acknowledged, and Discord tells the user that it failed.
+    Discord sends an interaction once. If the process dies before the interaction is stored, the
+    acknowledgement is missing and Discord shows the user an error.
     """
     async with asyncio.TaskGroup() as group:
         hearing = group.create_task(asked, name="hear an interaction")
@@ -171,12 +171,12 @@ async def heard(
 
 
 async def acknowledge(visit: Visit, *, thinking: bool) -> None:
-    """Tell Discord within its 3 seconds that an answer follows; when that fails, it follows anyway.
+    """Acknowledge an interaction within Discord's 3 seconds; failures are logged.
 
     Args:
-        visit: What is acknowledged.
-        thinking: Whether the person sees that something is being done; otherwise the message
-            that was clicked is going to change.
+        visit: The interaction.
+        thinking: Whether the user sees a progress indicator; `False` if the clicked message will
+            change instead.
     """
     if visit.interaction.is_expired():
         visit.expired = True
@@ -194,15 +194,15 @@ async def acknowledge(visit: Visit, *, thinking: bool) -> None:
 async def outcome(
     asked: Awaitable[CommandReply | None], what: str, *, patient: bool = False
 ) -> CommandReply | None:
-    """Return what the core says, or what is to be said when it could not be asked.
+    """Return the core's reply, or a reply with the error.
 
     Args:
-        asked: The core's answer.
-        what: What it was asked with, for the log.
-        patient: Whoever calls it tries again while the database is out of reach.
+        asked: Awaits the core's reply.
+        what: The interaction or message, for the log.
+        patient: Whether the caller retries while the database is unreachable.
 
     Raises:
-        DatabaseUnreachableError: It is, and the caller is patient.
+        DatabaseUnreachableError: The database is unreachable and the caller is `patient`.
     """
     try:
         return await asked
@@ -216,12 +216,12 @@ async def outcome(
 
 
 async def show(visit: Visit, reply: CommandReply, *, below: Below | None = None) -> None:
-    """Show an answer to its asker; when Discord no longer does, by a message instead.
+    """Show an answer to the asker; send it as a message if the interaction has expired.
 
     Args:
-        visit: What is answered.
+        visit: The interaction.
         reply: The answer.
-        below: Makes the buttons that stand below it.
+        below: Returns the buttons below the answer.
     """
     view = below(reply) if below else None
     text = answers.with_more(reply) if view is None else reply.text
@@ -230,7 +230,7 @@ async def show(visit: Visit, reply: CommandReply, *, below: Below | None = None)
 
 
 async def _follow_up(visit: Visit, text: str, view: discord.ui.View | None) -> bool:
-    """Show a text below the interaction; return whether Discord still does that."""
+    """Show a text as a follow-up; return False if the interaction has expired."""
     try:
         await _show_all(visit.interaction, text, view)
     except discord.HTTPException as error:
@@ -242,7 +242,7 @@ async def _follow_up(visit: Visit, text: str, view: discord.ui.View | None) -> b
 
 
 async def _show_all(interaction: Asked, text: str, view: discord.ui.View | None) -> None:
-    # Discord knows no repetition among these: a text whose fate is unknown is not sent again.
+    # Discord does not de-duplicate follow-ups, so a text of unknown fate is not sent again.
     paper = await answers.paper_for(text)
     first, *rest = paper.parts
     await _show_one(interaction, first, view=None if rest else view)
@@ -277,10 +277,10 @@ async def _show_one(
 
 
 async def _show_elsewhere(visit: Visit, text: str, *, private: bool) -> None:
-    """Say it by a message.
+    """Send the answer as a message.
 
     Raises:
-        DeliveryError: It did not get through.
+        DeliveryError: The message was not delivered.
     """
     interaction = visit.interaction
     asker = Asker(
@@ -293,10 +293,11 @@ async def _show_elsewhere(visit: Visit, text: str, *, private: bool) -> None:
 
 
 async def say_at_once(interaction: Asked, text: str) -> None:
-    """Answer in one go, acknowledged or not.
+    """Answer with a single message, whether or not the interaction was acknowledged.
 
     Raises:
-        discord.DiscordException, aiohttp.ClientError, OSError, DeliveryError: It is lost.
+        discord.DiscordException, aiohttp.ClientError, OSError, DeliveryError: The answer was not
+            sent.
     """
     if interaction.response.is_done():
         await _show_one(interaction, text)

@@ -1,4 +1,4 @@
-"""A message that changes while work goes on: edited, or posted anew where that cannot be."""
+"""A message that is updated while work proceeds: edited, or posted again if that fails."""
 
 import logging
 from dataclasses import replace
@@ -12,24 +12,24 @@ from bot.values import Place
 
 log = logging.getLogger(__name__)
 
-#: With these a message cannot be edited although it is there.
+#: Error codes of a message that exists but cannot be edited.
 STILL_THERE = frozenset({TOO_MANY_EDITS, ARCHIVED})
 
 
 class LiveMessage:
-    """One message in the thread of a place, or in its channel where there is no thread.
+    """A message in the thread of a place, or in its channel if no thread is usable.
 
     Args:
-        sender: Takes it.
-        threads: Makes the thread if need be.
-        place: Where it belongs.
-        key: The same whenever this message is meant, after a crash too.
-        message_id: Of the message as it was left before; empty for none.
-        replies: In a channel it is a reply to the message of the place.
+        sender: Sends and edits the message.
+        threads: Opens the thread if needed.
+        place: The place of the message.
+        key: The idempotency key of the message; the same after a crash.
+        message_id: The id of the message from before a restart; empty for none.
+        replies: Whether the message is a reply to the place's message, if sent to its channel.
 
     Attributes:
-        message_id: Empty until it is there.
-        begun: Told the id whenever a message is posted.
+        message_id: The id of the message; empty until it is posted.
+        begun: Called with the id of each message that is posted.
     """
 
     def __init__(
@@ -53,10 +53,10 @@ class LiveMessage:
         self._channel = ""
 
     async def channel(self) -> str:
-        """Return the channel or thread where it is, or is going to be.
+        """Return the channel or thread of the message, also before it is posted.
 
         Raises:
-            DeliveryError: There is none now.
+            DeliveryError: The thread cannot be opened now.
         """
         if not self._channel:
             place = self._place
@@ -64,19 +64,19 @@ class LiveMessage:
         return self._channel
 
     async def text(self) -> str:
-        """Return the text that it shows.
+        """Return the text of the message.
 
         Raises:
-            DeliveryError: It cannot be read.
+            DeliveryError: The message cannot be read.
         """
         return await self._sender.text_of(await self.channel(), self.message_id)
 
     async def show(self, draft: Draft) -> None:
-        """Let it be like this from now on.
+        """Update the message to the draft; post it if it does not exist or cannot be edited.
 
         Raises:
-            RefusedError: Not in this channel or thread.
-            DeliveryError: Not now.
+            RefusedError: Discord refuses the message in this channel or thread.
+            DeliveryError: The request failed for now.
         """
         refused = await self._edit(draft) if self.message_id else None
         if refused is None and self.message_id:
@@ -87,7 +87,7 @@ class LiveMessage:
             await self._remove(old)
 
     async def _edit(self, draft: Draft) -> RefusedError | None:
-        """Edit it, or return why that can no longer be done."""
+        """Edit the message; return the refusal if it can no longer be edited."""
         place, refused = self._place, None
         for channel in dict.fromkeys(filter(None, (self._channel, place.thread, place.channel))):
             try:

@@ -1,4 +1,4 @@
-"""Hands on what was said on Discord while the bot was not connected."""
+"""Passes messages to the core that users sent on Discord while the bot was not connected."""
 
 import logging
 from collections.abc import Sequence
@@ -24,14 +24,14 @@ _LATEST = datetime.max.replace(tzinfo=UTC)
 
 
 class DiscordListening:
-    """The connection to the gateway, for catching up.
+    """The gateway connection as the catch-up of missed messages uses it.
 
     Args:
-        client: Listens.
-        ears: Take what was missed.
+        client: The listening client.
+        ears: Receives the missed messages.
 
     Attributes:
-        listener: Names the shards that this process hears.
+        listener: A name for the shards that this process serves.
     """
 
     def __init__(self, client: RetinueClient, ears: Ears) -> None:
@@ -42,17 +42,17 @@ class DiscordListening:
         self.listener = f"discord:{shards}" if shards else "discord"
 
     async def connected(self) -> bool:
-        """Return whether the gateway has sent what there is, and sends what happens."""
+        """Return True if the gateway has sent the list of servers and is sending events."""
         return self._client.hears
 
     def with_news(self, places: Sequence[Place], since: datetime) -> list[Place]:
-        """Return the places where something was said since, the latest first."""
+        """Return the places with messages since that time, the latest first."""
         found = [(newest, place) for place in places if (newest := self._newest(place)) >= since]
         found.sort(key=lambda each: each[0], reverse=True)
         return [place for _, place in found]
 
     def _newest(self, place: Place) -> datetime:
-        """Return when something was said last; the latest time of all where that is not known."""
+        """Return the time of the newest message; the maximum for an unknown channel."""
         channel = self._client.get_channel(int(place.thread or place.channel))
         if channel is None:
             return _LATEST
@@ -62,13 +62,13 @@ class DiscordListening:
         return discord.utils.snowflake_time(newest)
 
     async def hear_missed(self, message: PastMessage) -> bool:
-        """Hand on a message that is for the bot, unless it was heard already.
+        """Pass a message for the bot to the core, unless it was received already.
 
         Returns:
-            Whether it has a turn; `False` for a command, and for what is refused or empty.
+            True if the message has a turn; False for commands, refused and empty messages.
 
         Raises:
-            BotError: It is not stored.
+            BotError: The message was not stored.
         """
         reception, place = self._client.reception, message.place
         key = ("message", int(place.message))
@@ -108,7 +108,7 @@ class DiscordListening:
         return reply is None
 
     async def _person(self, account: str, place: Place) -> Person:
-        """Return somebody with their roles, which Discord does not send along with old messages."""
+        """Return the author with their roles, which old messages of Discord do not include."""
         settings = self._client.settings
         guild = self._client.get_guild(int(place.workspace)) if place.workspace else None
         if guild is None or not (settings.roles or settings.admin_roles):

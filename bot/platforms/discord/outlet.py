@@ -1,4 +1,4 @@
-"""Says things on Discord: in their place, or else in a direct message."""
+"""Sends messages to their place on Discord or, if that is refused, as direct messages."""
 
 import asyncio
 import logging
@@ -60,15 +60,15 @@ NOWHERE = "I can write neither where this belongs nor in a direct message."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tempo:
-    """How fast things go; a test is faster than Discord.
+    """Intervals and timeouts; tests use shorter ones.
 
     Attributes:
-        edit_seconds: The least time between two edits of one message.
-        typing_seconds: How often it is shown that the bot is typing.
-        typing_at_most_seconds: The longest that one reply shows it.
-        open_seconds: What a thread may take to open before its channel is used instead.
-        pauses: How long to wait before each repetition of a request that got no answer.
-        last_pauses: The same for the last state of a card.
+        edit_seconds: Shortest time between two edits of one message.
+        typing_seconds: Interval at which the typing indicator is sent.
+        typing_at_most_seconds: Longest time that one reply shows the typing indicator.
+        open_seconds: Time for opening a thread before its channel is used instead.
+        pauses: Pauses before the retries of a request without a response, in seconds.
+        last_pauses: Pauses before the retries of a card's last edit, in seconds.
     """
 
     edit_seconds: float
@@ -81,12 +81,12 @@ class Tempo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Route:
-    """A way to a person.
+    """A delivery route to a user.
 
     Attributes:
-        reply_to: The message in that channel that is answered.
-        ping: Whom to ping, so that they see it.
-        note: Why it comes this way.
+        reply_to: The message in the channel to reply to; empty for none.
+        ping: The account to ping; empty for none.
+        note: The reason for a direct message instead of the usual place.
     """
 
     channel: str
@@ -96,7 +96,7 @@ class _Route:
 
     @property
     def head(self) -> str:
-        """Our own words in front of everything."""
+        """The prefix of the message: the ping and the note."""
         return texts.mention(self.ping) + self.note
 
 
@@ -104,14 +104,14 @@ _Say = Callable[[_Route], Awaitable[tuple[str, ...]]]
 
 
 class DiscordOutlet:
-    """Discord's outlet. It needs a login only: no gateway, and nothing that one has told.
+    """Discord's outlet. It needs only a login: no gateway connection and no cached events.
 
     Args:
-        client: Logged in.
-        settings: Everything under `discord:`.
-        tasks: Owns what goes on in the background.
-        tempo: How fast things go; as configured, unless it is given.
-        now: The time in seconds since 1970.
+        client: A logged-in client.
+        settings: The settings under `discord:`.
+        tasks: Owns the background tasks.
+        tempo: Intervals and timeouts; by default those of the settings.
+        now: A clock, in seconds since 1970.
     """
 
     platform = PLATFORM
@@ -149,7 +149,7 @@ class DiscordOutlet:
         )
 
     async def acknowledge(self, place: Place) -> None:
-        """Show at once that the message was heard. Never raises."""
+        """Show immediately that the message was received. Never raises."""
         try:
             async with asyncio.timeout(HEARD_SECONDS), asyncio.TaskGroup() as group:
                 group.create_task(self._tried(self._seen.put(place, partial(self._look, place))))
@@ -158,7 +158,7 @@ class DiscordOutlet:
             log.info("Discord was not told in time that a message was heard")
 
     async def answered(self, place: Place) -> None:
-        """Show no more that the message was heard: it is answered. Never raises."""
+        """Remove the sign of receipt from an answered message. Never raises."""
         await self._seen.take(place, partial(self._look, place, away=True))
 
     async def _look(self, place: Place, *, away: bool = False) -> bool:
@@ -186,20 +186,20 @@ class DiscordOutlet:
         *,
         begun: OnBegun = not_kept,
     ) -> DiscordReply:
-        """Begin a reply, or go on with the one whose id is given."""
+        """Open a reply, or resume the one with the given message id."""
         return DiscordReply(self._means, place, owner, message_id=message_id, begun=begun)
 
     def show_card(self, card: RunCard, *, begun: OnBegun = not_kept) -> None:
-        """Show or move a run card; the newest state wins, at Discord's pace. Never waits."""
+        """Show or update a run card; only the newest state is sent, rate-limited. Never waits."""
         self._board.show(card, begun)
 
     async def announce(self, announcement: Announcement) -> Delivered:
-        """Say something new in its place, else to its owner alone, pinging only its owner.
+        """Send an announcement to its place, or else to its owner; ping only the owner.
 
-        When neither takes it, the channel around a public thread is told that there is something.
+        If Discord refuses both, the parent channel of a public thread gets a notice.
 
         Raises:
-            DeliveryError: It did not get through.
+            DeliveryError: The announcement was not delivered.
         """
         markdown = await _aside(texts.announcement_text, announcement, announcement.text)
 
@@ -217,9 +217,9 @@ class DiscordOutlet:
             raise
 
     async def _hint(self, announcement: Announcement) -> None:
-        """Tell the owner that something is kept, where the readers of the thread's channel see it.
+        """Notify the owner in the thread's parent channel that a result is stored.
 
-        Nothing is said around a thread that may be private. Never raises.
+        Threads that may be private get no notice. Never raises.
         """
         place, owner = announcement.place, announcement.owner
         if not place.thread or not can_read(around(place), place):
@@ -232,13 +232,13 @@ class DiscordOutlet:
             log.info("The channel of %s is not told: %s", announcement.key, error)
 
     async def ask(self, confirmation: Confirmation) -> str:
-        """Ask the owner a question, or go on with the message that shows it already.
+        """Ask the owner a question, unless a message shows it already.
 
         Returns:
-            The id of that message.
+            The id of the message.
 
         Raises:
-            DeliveryError: There is no one to ask; the answer is then no.
+            DeliveryError: The question was not delivered; if permanent, the answer is no.
         """
         if confirmation.message_id:
             return confirmation.message_id
@@ -254,14 +254,14 @@ class DiscordOutlet:
         return (await self._reach(confirmation.place, confirmation.owner, say))[-1]
 
     async def settle(self, question: Confirmation, settlement: Settlement) -> None:
-        """Show that a question waits no more, and why; one that is not found stays as it is."""
+        """Mark a question as settled, with the reason; a question that is not found is skipped."""
         place = question.place
         for channel in dict.fromkeys((place.thread, place.channel)):
             if channel and await settle_there(self._sender, channel, question.id, settlement):
                 return
 
     async def tell(self, place: Place, user: Identity, text: str) -> None:
-        """Say a short thing to one person, in the place: Discord has no private corner there.
+        """Send a short text for one user to the place, visible to all: Discord has no private area.
 
         Never raises.
         """
@@ -279,7 +279,7 @@ class DiscordOutlet:
             log.info("Not told in %s: %s", place.channel, error)
 
     async def history(self, place: Place, after: datetime | str, limit: int) -> list[PastMessage]:
-        """Return the newest messages of a place after a moment, oldest first."""
+        """Return the newest messages of a place after a time or a message id, oldest first."""
         return await self._history.read(place, after, limit)
 
     async def _say(
@@ -299,10 +299,10 @@ class DiscordOutlet:
         return (first, *rest)
 
     async def _reach(self, place: Place, owner: Identity, say: _Say) -> tuple[str, ...]:
-        """Say something where it belongs, or else to that person alone; never to more readers.
+        """Send something to its place or else to the user alone, never to more readers.
 
         Raises:
-            DeliveryError: Not now; or nowhere, if it is permanent.
+            DeliveryError: The delivery failed for now; if permanent, no route is left.
         """
         in_thread = await self._threads.ready(place)
         for find in (self._thread if in_thread else self._channel, self._direct):
@@ -335,5 +335,5 @@ class DiscordOutlet:
 
 
 async def _aside(work: Callable[[T], str], subject: T, text: str) -> str:
-    """Do what takes long with a long text in a thread."""
+    """Return the result of `work`, run in a worker thread if the text is long."""
     return await asyncio.to_thread(work, subject) if len(text) > LARGE else work(subject)

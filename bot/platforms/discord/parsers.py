@@ -1,4 +1,4 @@
-"""Keeps one malformed gateway event from ending the connection that it came on."""
+"""Keeps a malformed gateway event from ending its connection."""
 
 import logging
 from collections.abc import Callable, MutableMapping
@@ -9,14 +9,14 @@ log = logging.getLogger(__name__)
 
 Parser = Callable[[Any], None]
 
-#: Without these there is no session: a new one is begun instead.
+#: Events that a session needs: if one is malformed, a new session starts.
 ESSENTIAL = frozenset({"READY"})
 
 
 def skip_malformed(parsers: MutableMapping[str, Parser]) -> None:
-    """Replace discord.py's parsers, by event name, with ones that skip what they cannot parse.
+    """Replace discord.py's parsers, by event name, with parsers that skip malformed events.
 
-    discord.py lets the error of a parser end its whole gateway loop.
+    In discord.py, an error of a parser ends the whole gateway loop.
     """
     logged: set[tuple[str, type[Exception]]] = set()
     for name, parse in parsers.items():
@@ -27,9 +27,9 @@ def skip_malformed(parsers: MutableMapping[str, Parser]) -> None:
 def _parse(name: str, parse: Parser, logged: set[tuple[str, type[Exception]]], data: Any) -> None:
     try:
         parse(data)
-    except Exception as error:  # noqa: BLE001 - it says what is wrong with the event
+    except Exception as error:  # noqa: BLE001 - any error means a malformed event
         kind = (name, type(error))
         level = logging.DEBUG if kind in logged else logging.WARNING
         logged.add(kind)
-        # Its text is not logged: it may quote what people wrote.
+        # The error's text is not logged, since it may quote users' messages.
         log.log(level, "Skipped a malformed Discord event %s (%s)", name, type(error).__name__)

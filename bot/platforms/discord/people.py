@@ -1,4 +1,4 @@
-"""Who somebody on Discord is, where they are, and whether they may talk with the bot (no SDK)."""
+"""Identities, places and access checks on Discord (no SDK)."""
 
 import time
 from collections.abc import Callable
@@ -22,12 +22,12 @@ ROLES_UNKNOWN = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spot:
-    """Where something was said or clicked; ids that do not apply are empty.
+    """The location of a message or click; ids that do not apply are empty.
 
     Attributes:
-        guild: Empty in direct messages and group chats.
-        channel: The channel that a thread belongs to, or where there is no thread.
-        category: What the channel is filed under.
+        guild: The server; empty in direct messages and group chats.
+        channel: The channel, for a thread its parent channel.
+        category: The category of the channel.
     """
 
     guild: str = ""
@@ -38,14 +38,14 @@ class Spot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Person:
-    """Somebody's account, and the roles that they have where they are."""
+    """A user's account and roles in the server of the event."""
 
     account: str
     roles: frozenset[str] = frozenset()
 
 
 def identity_of(account: int | str) -> Identity:
-    """Return whose account it is: the same person in every server and in direct messages."""
+    """Return the identity of an account: the same in every server and in direct messages."""
     return Identity(PLATFORM, "", str(account))
 
 
@@ -53,14 +53,14 @@ def place_of(spot: Spot, message: str = "") -> Place:
     """Return the route of an answer.
 
     Args:
-        spot: Where to answer.
-        message: What to answer to; empty for none.
+        spot: The location of the answer.
+        message: The message to answer; empty for none.
     """
     return Place(PLATFORM, spot.guild, spot.channel, spot.thread, message)
 
 
 def refusal_of(settings: DiscordSettings, person: Person, spot: Spot) -> Refusal | None:
-    """Return why this person may not talk with the bot there; `None` when they may."""
+    """Return the refusal for a user in a location; `None` if the user is admitted."""
     if not spot.guild:
         if not settings.direct_messages:
             return Refusal(NO_DIRECT_MESSAGES)
@@ -78,11 +78,11 @@ def refusal_of(settings: DiscordSettings, person: Person, spot: Spot) -> Refusal
 
 
 class Reception(Attendance):
-    """Decides who is let in, the same for messages, commands and clicks.
+    """Applies the access policy to messages, commands and clicks.
 
     Args:
-        settings: Who may, and where.
-        monotonic: A clock in seconds that never goes back.
+        settings: The settings with the allowed servers, channels, roles and users.
+        monotonic: A monotonic clock, in seconds.
     """
 
     def __init__(
@@ -92,9 +92,9 @@ class Reception(Attendance):
         self._settings = settings
 
     def refusal(self, person: Person, spot: Spot) -> Refusal | None:
-        """Return why this person may not talk with the bot there; `None` when they may."""
+        """Return the refusal for a user in a location; `None` if the user is admitted."""
         return refusal_of(self._settings, person, spot)
 
     def is_admin(self, person: Person) -> bool:
-        """Whether a role makes this person an admin where they are."""
+        """Return True if a role makes the user an admin in the server of the event."""
         return bool(person.roles & set(self._settings.admin_roles))

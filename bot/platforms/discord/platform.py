@@ -1,4 +1,4 @@
-"""Discord as a platform: opened once, closed once."""
+"""Opens and closes Discord as a platform."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -14,13 +14,13 @@ from bot.platforms.discord.outlet import DiscordOutlet
 from bot.platforms.discord.settings import DiscordSettings
 from bot.tasks import Tasks
 
-#: How long the last edits may take once nothing more is said.
+#: Grace period for the last edits at shutdown.
 LAST_WORDS_SECONDS = 2.0
 
 
 @dataclass(frozen=True, slots=True)
 class Discord:
-    """What speaks on Discord, and what hears there."""
+    """The outlet and the intake of Discord."""
 
     outlet: DiscordOutlet
     intake: DiscordIntake
@@ -28,15 +28,15 @@ class Discord:
 
 @asynccontextmanager
 async def open_discord(settings: DiscordSettings, *, hears: bool) -> AsyncIterator[Discord]:
-    """Log in to Discord, and leave it when the block ends.
+    """Log in to Discord; close the connection when the block ends.
 
     Args:
-        settings: Everything under `discord:`.
-        hears: Whether the intake is going to run. Speaking needs no connection to the gateway.
+        settings: The settings under `discord:`.
+        hears: Whether the intake will run. Sending needs no connection to the gateway.
 
     Raises:
         ConfigError: Discord refuses the token.
-        PlatformUnreachableError: Discord cannot be reached, or is out of order.
+        PlatformUnreachableError: Discord is unreachable or out of order.
     """
     async with open_client(settings) as client:
         tasks = Tasks()

@@ -1,4 +1,4 @@
-"""What is set in Discord's developer portal: where it is clicked, and what goes wrong without."""
+"""Instructions for Discord's developer portal, and the problems that wrong settings cause."""
 
 from typing import NamedTuple
 
@@ -9,9 +9,9 @@ class Permission(NamedTuple):
     """A permission that the bot needs in a server.
 
     Attributes:
-        name: As Discord's settings call it.
-        bit: Its place in the permission integer.
-        use: What it is for.
+        name: The name in Discord's settings.
+        bit: The bit in the permission integer.
+        use: The purpose of the permission.
     """
 
     name: str
@@ -41,7 +41,7 @@ def page(application_id: int | str, name: str) -> str:
 
 
 def invite_url(application_id: int | str) -> str:
-    """Return the address where somebody adds the bot to a server, with just what it needs."""
+    """Return the address for adding the bot to a server with exactly the needed permissions."""
     return (
         f"https://discord.com/oauth2/authorize?client_id={application_id}"
         f"&scope=bot+applications.commands&permissions={PERMISSION_INTEGER}"
@@ -49,7 +49,7 @@ def invite_url(application_id: int | str) -> str:
 
 
 def without_content(application_id: int | str) -> str:
-    """Return what does not work without the message-content intent, and what to click."""
+    """Return the notice about a missing message-content intent: its effect and the fix."""
     return (
         "Discord gives this bot the text of messages only where it is mentioned and in direct "
         "messages: in threads it does not hear what is said without a mention. To change that, "
@@ -65,12 +65,12 @@ TOKEN_REFUSED = (
 )
 
 
-#: Close codes after which the gateway takes no further connection with this configuration.
+#: Close codes after which the gateway accepts no further connection with this configuration.
 FATAL = frozenset({4004, 4010, 4011, 4012, 4013, 4014})
 
 
 def closed_for_good(code: int, application_id: int | str) -> str:
-    """Return why Discord's gateway will not have us, by its close code, and what to do."""
+    """Return the reason for a fatal close code of the gateway, and the fix."""
     match code:
         case 4004:
             return TOKEN_REFUSED
