@@ -238,7 +238,7 @@ class DiscordOutlet:
             The id of the message.
 
         Raises:
-            DeliveryError: The question was not delivered; if permanent, the answer is no.
+            DeliveryError: The question was not delivered; the answer is then no.
         """
         if confirmation.message_id:
             return confirmation.message_id

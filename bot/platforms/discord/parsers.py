@@ -1,4 +1,4 @@
-"""Keeps a malformed gateway event from ending its connection."""
+"""Skips malformed gateway events, which would otherwise end the connection."""
 
 import logging
 from collections.abc import Callable, MutableMapping

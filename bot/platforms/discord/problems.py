@@ -1,4 +1,4 @@
-"""What goes wrong with requests to Discord, told apart by what can be done about it."""
+"""Maps errors of Discord requests to delivery errors: temporary, permanent or of unknown fate."""
 
 import logging
 from http import HTTPStatus
@@ -32,10 +32,10 @@ REFUSED = {
 
 
 class RefusedError(DeliveryError):
-    """Discord does not take this message in this place; trying again cannot help.
+    """Discord refuses this message in this place; a retry cannot help.
 
     Attributes:
-        code: What Discord calls the reason.
+        code: Discord's error code.
     """
 
     def __init__(self, text: str, code: int = 0) -> None:
@@ -44,7 +44,7 @@ class RefusedError(DeliveryError):
 
 
 def problem_of(error: Exception) -> DeliveryError:
-    """Return what an error means for a message that was to be sent."""
+    """Return the delivery error for an exception of a request."""
     match error:
         case discord.HTTPException():
             return _answered_with(error)

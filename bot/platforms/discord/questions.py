@@ -1,4 +1,4 @@
-"""Questions with a button for each choice: answered by a click or in words, and then settled."""
+"""Questions with a button for each choice, answered by a click or a message and then settled."""
 
 import logging
 import re
@@ -24,11 +24,11 @@ from bot.platforms.wording import MOST_TO_PICK, decision
 
 log = logging.getLogger(__name__)
 
-#: The most characters in a message made of components.
+#: Most characters in a message made of components.
 MOST_TEXT = 4_000
-#: What is shown of an answer that somebody wrote.
+#: Most characters shown of a written answer.
 MOST_OF_ANSWER = 100
-#: How many messages are looked through for a question that was answered in words.
+#: Number of messages that are searched for a settled question.
 LOOKED_THROUGH = 100
 
 _STYLES = {
@@ -36,7 +36,7 @@ _STYLES = {
     Weight.BAD: discord.ButtonStyle.danger,
     Weight.PLAIN: discord.ButtonStyle.secondary,
 }
-#: How a question can be answered, and until when: no longer true once it was.
+#: Patterns of the hint below a question, which is removed once the question is answered.
 _TAILS = "|".join(
     re.escape(question_tail(0, open_ended=open_ended)).replace(":0:", r":\d+:")
     for open_ended in (False, True)
@@ -45,12 +45,12 @@ _ENDS = re.compile(rf"\n?(?:{_TAILS})\Z")
 
 
 def register(client: RetinueClient) -> None:
-    """Let this client hear answers, whoever asked."""
+    """Register the handler of answer buttons, for questions of any process."""
     client.add_dynamic_items(AnswerButton)
 
 
 class AnswerButton(DynamicButton, template=r"ask:(?P<key>[a-z0-9]{1,8}):(?P<id>[\w-]{1,80})"):
-    """Answers a question that waits for its owner."""
+    """Answers an open question."""
 
     def __init__(self, confirmation_id: str, choice: Choice) -> None:
         label = choice_label(choice)
@@ -72,7 +72,7 @@ class AnswerButton(DynamicButton, template=r"ask:(?P<key>[a-z0-9]{1,8}):(?P<id>[
         return cls(match["id"], Choice(match["key"], label or ""))
 
     async def callback(self, interaction: Clicked) -> None:
-        """Take the answer; the question then says who gave it, and cannot be answered again."""
+        """Pass the answer to the core; replace the buttons with the answer and its author."""
         await attend(interaction, self._answer)
 
     async def _answer(self, visit: Visit) -> None:
@@ -92,7 +92,7 @@ class AnswerButton(DynamicButton, template=r"ask:(?P<key>[a-z0-9]{1,8}):(?P<id>[
         interaction, question = visit.interaction, visit.interaction.message
         assert question is not None, "Only messages have buttons."
         note = _note(visit.user.account, self.label, self.key)
-        # Not by the interaction: that may have expired while the answer was acted upon.
+        # Not through the interaction, which may have expired while the answer was processed.
         sender = Sender(interaction.client)
         await _settle(sender, str(interaction.channel_id), question, note)
 
@@ -104,7 +104,7 @@ def row_for(confirmation: Confirmation) -> Row:
 
 
 class Settled(Unkept, discord.ui.LayoutView):
-    """A question that was answered: its words, and by whom."""
+    """A settled question: its text and a note about the answer."""
 
     def __init__(self, question: discord.Message, note: str) -> None:
         super().__init__(timeout=None)
@@ -121,20 +121,20 @@ class Settled(Unkept, discord.ui.LayoutView):
 async def settle_in_words(
     sender: Sender, answer: discord.Message, *, asked: str, said: str
 ) -> None:
-    """Settle a question that was answered by a message, if it is among the newest there.
+    """Settle a question that was answered by a message, if it is among the newest messages.
 
     Args:
-        sender: Finds it by the ids of its buttons, and edits it.
-        answer: The message.
+        sender: Reads the messages and edits the question.
+        answer: The message with the answer.
         asked: The id of the confirmation.
-        said: What was answered.
+        said: The text of the answer.
     """
     by = identity_of(answer.author.id)
     await settle_there(sender, str(answer.channel.id), asked, Settlement(said, by))
 
 
 async def settle_there(sender: Sender, channel: str, asked: str, settlement: Settlement) -> bool:
-    """Settle a question if it is among the newest messages of a channel; return whether it is."""
+    """Settle a question among the newest messages of a channel; return True if it was found."""
     try:
         newest = await sender.newest(channel, LOOKED_THROUGH)
     except DeliveryError as error:
@@ -147,7 +147,7 @@ async def settle_there(sender: Sender, channel: str, asked: str, settlement: Set
 
 
 def _asks(message: discord.Message, confirmation_id: str) -> bool:
-    """Whether a message has the buttons of a question."""
+    """Return True if the message has the buttons of the question."""
     rows = [each for each in message.components if isinstance(each, discord.ActionRow)]
     ids = [each.custom_id or "" for row in rows for each in row.children]
     return any(each.startswith("ask:") and each.endswith(f":{confirmation_id}") for each in ids)
@@ -164,7 +164,7 @@ def _note(account: str, label: str, key: str = "") -> str:
 
 
 async def _settle(sender: Sender, channel: str, question: discord.Message, note: str) -> None:
-    """Take the buttons off a question, and say who answered it."""
+    """Replace the buttons of a question with a note about the answer."""
     if question.flags.components_v2:
         draft = Draft(view=Settled(question, note))
     else:

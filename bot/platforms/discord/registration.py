@@ -1,4 +1,4 @@
-"""Telling Discord which slash commands there are, only when that has changed."""
+"""Registers the slash commands with Discord if they have changed."""
 
 import logging
 from collections.abc import Mapping, Sequence
@@ -12,16 +12,16 @@ from bot.values import Json
 
 log = logging.getLogger(__name__)
 
-#: What Discord adds by itself, or has replaced by `contexts`.
+#: Fields that Discord adds itself or has replaced by `contexts`.
 _ADDED = frozenset(
     {"id", "application_id", "guild_id", "version", "dm_permission", "default_permission"}
 )
-#: What Discord keeps of commands for all servers only.
+#: Fields that Discord stores only for commands in all servers.
 _GLOBAL_ONLY = frozenset({"contexts", "integration_types"})
 
 
 async def sync(client: RetinueClient) -> None:
-    """Register the commands where the settings say, and nowhere else. Never raises."""
+    """Register the commands in the configured scope and remove them elsewhere. Never raises."""
     settings = client.settings
     if settings.commands == "off":
         return
@@ -57,7 +57,7 @@ async def _try(client: RetinueClient, guild: str, wanted: list[Json]) -> None:
 
 
 async def _arrange(client: RetinueClient, guild: str, wanted: list[Json]) -> bool:
-    """Let our commands be these and leave all others; return whether something had to change."""
+    """Replace our commands and leave all others unchanged; return True if anything changed."""
     application = client.application_id or 0
     registered: list[Json] = [
         dict(command)
@@ -80,7 +80,7 @@ async def _arrange(client: RetinueClient, guild: str, wanted: list[Json]) -> boo
 
 
 def comparable(commands: Sequence[Json], *, guild: bool = False) -> list[Json]:
-    """Return commands in a form that is the same for what we send and what Discord returns."""
+    """Return commands normalised, so that sent and registered commands can be compared."""
     without = _ADDED | (_GLOBAL_ONLY if guild else frozenset())
     forms = [_form({"type": 1, **command}, without) for command in commands]
     return sorted(forms, key=lambda form: (form["type"], form["name"]))
@@ -99,7 +99,7 @@ def _form(part: Mapping[str, object], without: frozenset[str]) -> Json:
 
 
 def _items(items: Sequence[object], without: frozenset[str]) -> list[object]:
-    """Return the parts of a command in their order; numbers have none."""
+    """Return the normalised items in order; integers are sorted, as their order is irrelevant."""
     if all(isinstance(item, int) for item in items):
         return sorted(items, key=str)
     return [_form(item, without) if isinstance(item, Mapping) else item for item in items]

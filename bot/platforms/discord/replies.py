@@ -1,4 +1,4 @@
-"""A reply that grows in one message while the model writes it, and ends in as many as it takes."""
+"""A reply that grows in one message while the model writes; long ones end in several messages."""
 
 import asyncio
 import logging
@@ -20,22 +20,22 @@ from bot.values import Identity, Place
 
 log = logging.getLogger(__name__)
 
-#: Discord shows for ten seconds that somebody is typing.
+#: Interval of the typing indicator, which Discord shows for ten seconds.
 TYPING_SECONDS = 8.0
 TYPING_AT_MOST_SECONDS = 1_800.0
-#: How long an edit under way may take when a reply is left to somebody else.
+#: Grace period for an edit in flight when a reply is abandoned for another process.
 LEAVE_SECONDS = 1.0
 FILE_NAME = "answer.md"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Means:
-    """What replies are given with.
+    """Shared dependencies and intervals of all replies.
 
     Attributes:
-        edit_seconds: The least time between two edits of one message.
-        typing_seconds: How often it is shown that the bot is typing.
-        typing_at_most_seconds: The longest that a reply shows it, should nobody end it.
+        edit_seconds: Shortest time between two edits of one message.
+        typing_seconds: Interval at which the typing indicator is sent.
+        typing_at_most_seconds: Longest time that a reply shows the typing indicator.
     """
 
     sender: Sender
@@ -48,10 +48,10 @@ class Means:
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """What the first message is to show.
+    """A state of the first message of a reply.
 
     Attributes:
-        text: Markdown as the model wrote it, or the final part, which is harmless already.
+        text: Markdown from the model; if `final`, harmless Markdown that fits one message.
     """
 
     text: str
@@ -59,7 +59,7 @@ class _Step:
 
 
 class DiscordReply:
-    """One reply."""
+    """A reply on Discord."""
 
     def __init__(
         self, means: Means, place: Place, owner: Identity, *, message_id: str, begun: OnBegun
@@ -88,15 +88,15 @@ class DiscordReply:
         self._typing = means.tasks.start(self._type(), name="type")
 
     def update(self, text: str) -> None:
-        """Show the whole text so far; the newest wins, at Discord's pace. Never waits."""
+        """Show the whole text so far; only the newest text is sent, rate-limited. Never waits."""
         if not self._refused:
             self._paced.put(_Step(text))
 
     async def finish(self, text: str, *, failed: bool = False) -> Delivered:
-        """Show the final text, whole, in as many messages as it takes.
+        """Show the complete final text, in several messages or a file if needed.
 
         Raises:
-            DeliveryError: It did not get through.
+            DeliveryError: The text was not delivered.
         """
         try:
             return await self._say(await made_harmless(text))
@@ -104,7 +104,7 @@ class DiscordReply:
             self._typing.cancel()
 
     async def abandon(self) -> None:
-        """Leave what is shown as it is: the turn will be resumed, here or elsewhere."""
+        """Stop updating the reply: the turn will be resumed, in this process or another."""
         self._typing.cancel()
         await self._paced.close(seconds=LEAVE_SECONDS)
 
@@ -134,7 +134,7 @@ class DiscordReply:
             log.error("A reply could not be moved", exc_info=error)
             return
         log.info("A reply was not moved: %s", error)
-        # What is refused once is refused again; only the final text is worth another attempt.
+        # A refused update would be refused again; only the final text is worth another attempt.
         self._refused = error.permanent
 
     async def _type(self) -> None:

@@ -1,4 +1,4 @@
-"""Messages on their way to Discord: sent, edited, deleted; what goes wrong is told apart."""
+"""Makes requests to Discord: sends, edits, reads and deletes messages; maps errors."""
 
 import asyncio
 import hashlib
@@ -33,9 +33,9 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-#: Discord does not let us point at the message that is answered: it is said without.
+#: Error codes of a refused reply reference; the message is then sent without the reference.
 NO_REFERENCE = frozenset({160002, 50035, UNKNOWN_MESSAGE})
-#: From then on Discord limits the edits of a message much more.
+#: Age of a message from which Discord limits its edits much more strictly.
 OLD = timedelta(hours=1)
 
 REQUEST_SECONDS = 45.0
@@ -44,14 +44,14 @@ PAUSES = (1.0, 2.0)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draft:
-    """A message to be sent or edited.
+    """The content of a message to send or edit.
 
     Attributes:
-        text: Harmless Markdown of at most 2,000 characters; empty when the view says it all.
+        text: Harmless Markdown of at most 2,000 characters; empty if the view is the message.
         view: Buttons below the text, or the whole message.
         file: Name and content of a file.
-        reply_to: The message in the same channel that it answers.
-        ping: The one account that it pings, where our own words mention it.
+        reply_to: The message in the same channel to reply to; empty for none.
+        ping: The only account to ping, if the text mentions it; empty for none.
     """
 
     text: str = ""
@@ -62,15 +62,15 @@ class Draft:
 
 
 class Sender:
-    """Sends messages over a client that is logged in; it needs no gateway and no cache.
+    """Makes requests through a logged-in client, without gateway and cache.
 
-    What is sent again under the same key within minutes is the same message, so that a request
-    whose fate is unknown can be repeated.
+    Sending is idempotent: Discord drops a message with the same key within minutes, so that a
+    request of unknown fate can be repeated.
 
     Args:
-        client: Logged in.
-        pauses: How long to wait before each repetition of a request that got no answer.
-        seconds: The most that one request may take.
+        client: A logged-in client.
+        pauses: Pauses before the retries of a request without a response, in seconds.
+        seconds: Timeout of one request.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class Sender:
         self._client = client
         self._pauses = pauses
         self._seconds = seconds
-        #: Messages to one channel are sent one after another, so that they keep their order.
+        #: Messages to one channel are sent one at a time, to preserve their order.
         self._posting = Queues()
 
     async def post(self, channel: str, draft: Draft, *, key: str, exact: bool = False) -> str:
@@ -92,12 +92,12 @@ class Sender:
         Args:
             channel: The channel or thread.
             draft: The message.
-            key: Whatever is sent under it again, in the same channel, is a repetition.
-            exact: Change what an earlier attempt left, should it say something else.
+            key: The idempotency key of the message within the channel.
+            exact: Whether to edit the message if an earlier attempt sent another text.
 
         Raises:
-            RefusedError: Not here.
-            DeliveryError: Not now.
+            RefusedError: Discord refuses the message in this channel.
+            DeliveryError: The request failed for now.
         """
         try:
             data = await self._post(channel, draft, key)
@@ -130,10 +130,10 @@ class Sender:
         view: discord.ui.View | None = None,
         exact: bool = False,
     ) -> tuple[str, ...]:
-        """Send all of a paper but its first part: as messages, or in a file if these are too many.
+        """Send all parts of a paper but the first, as messages or in a file if there are too many.
 
         Raises:
-            DeliveryError: Some of it was not taken.
+            DeliveryError: A part was not delivered.
         """
         if paper.long:
             draft = Draft(text=IN_FILE, file=(paper.name, paper.whole), view=view)
@@ -149,11 +149,11 @@ class Sender:
         return tuple(ids)
 
     async def edit(self, channel: str, message_id: str, draft: Draft) -> None:
-        """Change a message of ours.
+        """Edit a message of the bot.
 
         Raises:
-            RefusedError: It is gone, or too old to be edited so often.
-            DeliveryError: Not now.
+            RefusedError: The message does not exist, or is too old for so many edits.
+            DeliveryError: The request failed for now.
         """
         target, number = _number(channel), _number(message_id)
 
@@ -164,7 +164,7 @@ class Sender:
         try:
             await self._ask(edit)
         except DeliveryError as error:
-            # The library tells no reason when Discord's answer is to wait for long.
+            # The library gives no error code when Discord demands a long wait.
             if isinstance(error.__cause__, discord.RateLimited) and _is_old(number):
                 raise RefusedError(BUSY, TOO_MANY_EDITS) from error
             raise
@@ -176,12 +176,12 @@ class Sender:
 
         Args:
             channel: The channel or thread.
-            most: How many.
-            after: A time or the id of a message; older ones are not returned.
-            guild: The server; empty for direct messages, or where it does not matter.
+            most: Most messages to return.
+            after: A time or the id of a message; older messages are not returned.
+            guild: The server; empty for direct messages, or if irrelevant to the caller.
 
         Raises:
-            DeliveryError: They cannot be read.
+            DeliveryError: The messages cannot be read.
         """
         there = self._client.get_partial_messageable(
             _number(channel), guild_id=_number(guild) if guild else None
@@ -192,35 +192,35 @@ class Sender:
             since = discord.Object(_number(after))
 
         async def read() -> list[discord.Message]:
-            # With `after` alone the library would return the oldest.
+            # With `after` alone the library would return the oldest messages.
             found = there.history(limit=most, after=since, oldest_first=False)
             return [each async for each in found]
 
         return await self._ask(read)
 
     async def text_of(self, channel: str, message_id: str) -> str:
-        """Return the text that a message of ours shows.
+        """Return the text of a message of the bot, including its components.
 
         Raises:
-            DeliveryError: It cannot be read.
+            DeliveryError: The message cannot be read.
         """
         target, number = _number(channel), _number(message_id)
         return _shown(await self._ask(lambda: self._client.http.get_message(target, number)))
 
     async def delete(self, channel: str, message_id: str) -> None:
-        """Delete a message of ours.
+        """Delete a message of the bot.
 
         Raises:
-            DeliveryError: It is still there, or was gone already.
+            DeliveryError: The message was not deleted, or did not exist.
         """
         target, number = _number(channel), _number(message_id)
         await self._ask(lambda: self._client.http.delete_message(target, number))
 
     async def react(self, channel: str, message_id: str, emoji: str, *, away: bool = False) -> None:
-        """Put an emoji below a message, or take our own away.
+        """Add a reaction to a message, or remove the bot's own if `away`.
 
         Raises:
-            DeliveryError: It could not be done.
+            DeliveryError: The request failed.
         """
         target, number = _number(channel), _number(message_id)
         http = self._client.http
@@ -228,20 +228,20 @@ class Sender:
         await self._ask(lambda: change(target, number, emoji))
 
     async def type(self, channel: str) -> None:
-        """Show for ten seconds that the bot is typing.
+        """Show the typing indicator for ten seconds.
 
         Raises:
-            DeliveryError: It could not be done.
+            DeliveryError: The request failed.
         """
         target = _number(channel)
         await self._ask(lambda: self._client.http.send_typing(target))
 
     async def begin_thread(self, channel: str, message_id: str, name: str) -> None:
-        """Make a thread of a message; it has the id of the message.
+        """Open a thread for a message; the thread gets the message's id.
 
         Raises:
-            RefusedError: There is no message, or the bot may not.
-            DeliveryError: Not now.
+            RefusedError: The message does not exist, or the bot lacks a permission.
+            DeliveryError: The request failed for now.
         """
         target, number = _number(channel), _number(message_id)
         await self._ask(
@@ -251,10 +251,10 @@ class Sender:
         )
 
     async def has_channel(self, channel: str) -> bool:
-        """Return whether there is a channel or thread with this id that the bot may see.
+        """Return True if a channel or thread with this id exists and the bot may see it.
 
         Raises:
-            DeliveryError: That cannot be told now.
+            DeliveryError: The request failed for now.
         """
         target = _number(channel)
         try:
@@ -264,18 +264,21 @@ class Sender:
         return True
 
     async def direct_channel(self, account: str) -> str:
-        """Return the channel of direct messages with a person.
+        """Return the channel of direct messages with a user.
 
         Raises:
-            RefusedError: There is no such person.
-            DeliveryError: Not now.
+            RefusedError: The user does not exist.
+            DeliveryError: The request failed for now.
         """
         number = _number(account)
         data = await self._ask(lambda: self._client.http.start_private_message(number))
         return str(data["id"])
 
     async def _ask(self, request: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """Make a request; one that got no answer is made again, since that changes nothing."""
+        """Make a request; retry it if no response arrived, since all requests are idempotent.
+
+        A request that timed out is not retried.
+        """
         for pause in self._pauses:
             try:
                 return await self._ask_once(request)
@@ -296,12 +299,12 @@ class Sender:
 
 
 async def made_harmless(text: str) -> str:
-    """Return Markdown as Discord may show it; a long one takes no time from others."""
+    """Return harmless Markdown; a long text is processed in a worker thread."""
     return await asyncio.to_thread(harmless, text) if len(text) > LARGE else harmless(text)
 
 
 def nonce_of(key: str, channel: str) -> str:
-    """Return the mark under which Discord takes a message of this key once, 24 characters."""
+    """Return the nonce of 24 characters by which Discord drops repetitions of a message."""
     return hashlib.blake2s(f"{key} in {channel}".encode(), digest_size=12).hexdigest()
 
 
@@ -311,7 +314,7 @@ def _parameters(
     nonce: str | None = None,
     reference: discord.MessageReference | None = None,
 ) -> MultipartParameters:
-    """Return a draft as it goes over the wire: only the one person is pinged, nothing embedded."""
+    """Return the request parameters of a draft, which pings at most one user and embeds nothing."""
     missing = discord.utils.MISSING
     return handle_message_parameters(
         content=draft.text or missing,
@@ -348,17 +351,17 @@ def _shown(message: Mapping[str, Any]) -> str:
 
 
 def _texts_in(components: list[Any]) -> str:
-    """Return all text displays, those inside other components included."""
+    """Return the text of all text displays, including nested ones."""
     return "".join(
         str(each.get("content", "")) + _texts_in(each.get("components", [])) for each in components
     )
 
 
 def _number(snowflake: str) -> int:
-    """Return an id as the library takes it.
+    """Return an id as a number.
 
     Raises:
-        RefusedError: It is none.
+        RefusedError: The text is not an id.
     """
     if not (snowflake.isascii() and snowflake.isdigit()):
         raise RefusedError(NO_PLACE, UNKNOWN_CHANNEL)

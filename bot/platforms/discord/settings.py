@@ -1,4 +1,4 @@
-"""Everything under `discord:` (no SDK is needed to read it)."""
+"""The settings under `discord:`; reading them needs no SDK."""
 
 import re
 from typing import Annotated, Literal, Self
@@ -22,7 +22,7 @@ def _read_id(value: object) -> str:
     return text
 
 
-#: An id as Discord gives it. YAML reads it as a number unless it is quoted; both will do.
+#: A Discord id. YAML parses an unquoted id as a number; numbers and texts are accepted.
 Snowflake = Annotated[str, BeforeValidator(_read_id), StringConstraints(pattern=_SNOWFLAKE)]
 
 
@@ -57,7 +57,7 @@ class DiscordSettings(Settings):
     direct_messages: bool = Field(default=True, description="Whether direct messages are answered.")
     commands: Annotated[
         Literal["global", "guilds", "off"],
-        # What YAML takes `off` for.
+        # YAML parses an unquoted `off` as False.
         BeforeValidator(lambda value: "off" if value is False else value),
     ] = Field(
         "global",
@@ -85,7 +85,7 @@ class DiscordSettings(Settings):
 
     @property
     def configured(self) -> bool:
-        """Whether the bot is to be on Discord at all."""
+        """True if a token is set, which enables Discord."""
         return self.token is not None and bool(self.token.get_secret_value().strip())
 
     @model_validator(mode="after")

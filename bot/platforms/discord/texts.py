@@ -1,4 +1,4 @@
-"""What the bot says on Discord, in words: cards, announcements, questions (pure)."""
+"""Formats texts for Discord: cards, announcements, questions (pure)."""
 
 import re
 from collections.abc import Iterator
@@ -12,11 +12,11 @@ from bot.platforms.wording import LONGEST_LABEL, nested, stop_watch
 from bot.run_texts import counted, status_text
 from bot.values import RunStatus, Stopper, short
 
-#: What fits into one message.
+#: Most characters in one message.
 MOST_CHARACTERS = 2_000
-#: What is seen of a text that grows beyond one message: the last two pieces of this length.
+#: Characters per piece of a growing text that exceeds one message; its last two pieces are shown.
 PIECE = 900
-#: How far the start of a run may seem to move before the card says so.
+#: Largest deviation of a run's computed start that leaves the card unchanged.
 DRIFT_SECONDS = 5
 THREAD_NAME_CHARACTERS = 90
 
@@ -34,7 +34,7 @@ _MENTION = re.compile(r"<@[!&]?\d+>")
 
 
 def colour_of(status: RunStatus, *, degraded: bool = False) -> int:
-    """Return the colour beside a run in this state."""
+    """Return the accent colour of the card of a run with this status."""
     match status:
         case RunStatus.COMPLETED if degraded:
             return YELLOW
@@ -54,19 +54,19 @@ def colour_of(status: RunStatus, *, degraded: bool = False) -> int:
 
 
 def harmless(text: str, *, links: bool = True) -> str:
-    """Return Markdown as Discord may show it, whole.
+    """Return harmless Markdown for Discord, without truncation.
 
     Args:
         text: Markdown.
-        links: Labels may stand for addresses; `False` where every address has to be seen.
+        links: Whether links may have labels; `False` shows every address.
     """
     return for_discord(text, limit=2 * len(text) + LIMIT, links=links)
 
 
 def inline(text: str, limit: int) -> str:
-    """Return text as it is to be read in the middle of a line, at most `3 * limit` characters.
+    """Return text for use within a line, at most `3 * limit` characters.
 
-    Nothing in it formats or hides anything; make what it becomes part of `harmless`.
+    Formatting and hiding are disabled. Pass the text that contains the result to `harmless`.
     """
     line = one_line(text, limit).replace("`", "'")
     return _SPECIAL.sub(_escaped, in_discord_line(line))
@@ -78,13 +78,13 @@ def _escaped(match: re.Match[str]) -> str:
 
 
 def code(text: str, limit: int) -> str:
-    """Return text as inline code; make what it becomes part of `harmless`."""
+    """Return text as inline code. Pass the text that contains the result to `harmless`."""
     inside = one_line(text, limit).replace("`", "'")
     return f"`{inside}`" if inside else ""
 
 
 def newest(markdown: str) -> str:
-    """Return harmless Markdown that grows, as one message: its end, when it is too long."""
+    """Return growing harmless Markdown as one message, shortened to its end if too long."""
     parts = split(markdown, MOST_CHARACTERS)
     if len(parts) > 1:
         return "\n".join(["…", *split(markdown, PIECE)[-2:]])
@@ -94,14 +94,14 @@ def newest(markdown: str) -> str:
 def paper_of(
     markdown: str, *, name: str, head: str = "", tail: str = "", empty: str = EMPTY
 ) -> Paper:
-    """Return harmless Markdown in messages.
+    """Return harmless Markdown split into messages.
 
     Args:
         markdown: The text.
-        name: Of the file that it becomes when it is very long.
-        head: Our own words before it, at most 1,000 characters, in the first message only.
-        tail: Our own words after it, at most 1,000 characters, in the last message.
-        empty: What stands there when the text is blank.
+        name: The name of the file for a very long text.
+        head: A prefix of the first message, at most 1,000 characters.
+        tail: A suffix of the last message, at most 1,000 characters.
+        empty: The text of the message if `markdown` is blank.
     """
     parts = split(markdown, MOST_CHARACTERS - len(head)) or [empty]
     parts[0] = head + parts[0]
@@ -113,7 +113,7 @@ def paper_of(
 
 
 def mention(account: str) -> str:
-    """Return our own words that ping a person, or nobody."""
+    """Return a mention that pings the account; empty without an account."""
     return f"<@{account}> " if account else ""
 
 
@@ -121,11 +121,11 @@ def mention(account: str) -> str:
 
 
 def card_text(card: RunCard, started: int) -> str:
-    """Return what a run card says, far below the limits of a message.
+    """Return the text of a run card, far below the length limit of a message.
 
     Args:
         card: The state of the run.
-        started: The second since 1970 from which Discord counts the time of a run that is going.
+        started: Start of a running run in seconds since 1970; Discord shows the time since then.
     """
     return harmless("\n".join(_card_lines(card, started)))
 
@@ -157,30 +157,30 @@ def _facts(card: RunCard, started: int) -> Iterator[str]:
 
 
 def start_of(card: RunCard, now: float, before: int = 0) -> int:
-    """Return the second since which a run has been going; `before`, unless that is clearly wrong.
+    """Return the start of a run in seconds since 1970, or `before` if the two nearly agree.
 
-    A start that moved by a second with every look would be an edit with every look.
+    A start that shifted by a second at every update would cause an edit at every update.
     """
     started = int(now - card.elapsed_seconds)
     return before if abs(started - before) <= DRIFT_SECONDS else started
 
 
-# --- what is said about runs ----------------------------------------------------------------------
+# --- announcements, questions and threads ---------------------------------------------------------
 
 
 def announcement_text(announcement: Announcement) -> str:
-    """Return title and text of an announcement, harmless."""
+    """Return title and text of an announcement as harmless Markdown."""
     title = inline(announcement.title, 200)
     heading = f"**{title}**\n" if title else ""
     return harmless(f"{heading}{announcement.text.strip()}")
 
 
 def announcement_tail(announcement: Announcement, *, shared: bool) -> str:
-    """Return the quiet lines below an announcement.
+    """Return the small print below an announcement.
 
     Args:
-        announcement: What is announced.
-        shared: Others read it too: an admin of this platform is mentioned, not named.
+        announcement: The announcement.
+        shared: Whether others can read it; a stopper on Discord is then mentioned, not named.
     """
     footer = inline(announcement.footer, 200)
     stopper = announcement.stopped_by
@@ -198,16 +198,16 @@ def _stopped(stopper: Stopper, *, shared: bool) -> str:
 
 
 def question_text(confirmation: Confirmation) -> str:
-    """Return a question, harmless; nothing in it is hidden from the one who is to answer."""
+    """Return a question as harmless Markdown, with spoilers disabled and all addresses visible."""
     return harmless(confirmation.text.replace("||", "| |"), links=False)
 
 
 def question_tail(expires: int, *, open_ended: bool = False) -> str:
-    """Return how a question can be answered, and until when.
+    """Return the hint below a question: the ways to answer and the deadline.
 
     Args:
-        expires: When it ends, in seconds since 1970.
-        open_ended: A message is an answer as well.
+        expires: The deadline, in seconds since 1970.
+        open_ended: Whether a message is accepted as an answer.
     """
     ends = f"The question ends <t:{expires}:R>"
     if open_ended:
@@ -216,11 +216,11 @@ def question_tail(expires: int, *, open_ended: bool = False) -> str:
 
 
 def choice_label(choice: Choice) -> str:
-    """Return what stands on a button."""
+    """Return the label of a choice's button."""
     label = harmless(one_line(choice.label, LONGEST_LABEL))
     return one_line(label, LONGEST_LABEL) or choice.key
 
 
 def thread_name(said: str) -> str:
-    """Return the name of a thread, after the message that it begins with."""
+    """Return the name of a thread, taken from the message that starts the thread."""
     return one_line(harmless(_MENTION.sub(" ", said)), THREAD_NAME_CHARACTERS) or THREAD_NAME

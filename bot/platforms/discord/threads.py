@@ -1,4 +1,4 @@
-"""The threads that mentions open: made when they are first needed, once."""
+"""Opens the threads for mentions, once each, on first use."""
 
 import asyncio
 import logging
@@ -15,27 +15,29 @@ from bot.values import Place
 
 log = logging.getLogger(__name__)
 
-#: How many threads are remembered; the oldest are forgotten first.
+#: Size of the cache of threads; the oldest entries are evicted first.
 REMEMBERED = 10_000
-#: With these it may be there all the same: made by another process, or left without its message.
+#: Error codes after which the thread may still exist: opened by another process, or left after its
+#: message was deleted.
 MAY_BE_THERE = frozenset({THREAD_EXISTS, UNKNOWN_MESSAGE})
-#: What takes longer to open is answered in the channel; so long it is looked for as well.
+#: Timeout for opening a thread, and for the lookup that follows a timeout. Afterwards the channel
+#: is used.
 OPEN_SECONDS = 5.0
 
 
 class Threads:
-    """Makes the thread of a place that was heard before its thread was there.
+    """Opens the thread of a place whose message arrived before the thread existed.
 
-    Such a place names a thread that has the id of the message that it begins with. When Discord
-    does not open it in time, the channel is used instead, for all that this process still says in
-    that place: answers, cards and announcements stay together and in order. The place keeps the
-    name of its thread, and with it its conversation.
+    Such a place contains the id of its thread in advance: the id of the message that starts the
+    thread. If Discord does not open the thread in time, this process sends all further output of
+    the place to the channel, so that answers, cards and announcements stay together and in order.
+    The place still has its thread's id, and with it its conversation.
 
     Args:
-        client: Remembers messages, after which threads are named.
-        sender: Asks for them.
-        tasks: Owns the requests.
-        open_seconds: The time for opening a thread, and for looking for it afterwards.
+        client: Caches the messages from which threads get their names.
+        sender: Makes the requests.
+        tasks: Owns the tasks of the requests.
+        open_seconds: Timeout for opening a thread, and for the lookup afterwards.
     """
 
     def __init__(
@@ -54,10 +56,10 @@ class Threads:
         self._under_way: dict[str, asyncio.Task[bool | DeliveryError]] = {}
 
     async def ready(self, place: Place) -> bool:
-        """Return whether the thread of a place may be written to; make it if it is yet to be made.
+        """Open the thread of a place if necessary; return True if the thread is usable.
 
         Raises:
-            DeliveryError: It cannot be made now, and Discord did not ask to wait for long.
+            DeliveryError: The thread cannot be opened now; a retry is possible soon.
         """
         if place.thread != place.message or not place.thread:
             return bool(place.thread)
@@ -69,7 +71,7 @@ class Threads:
             task = self._tasks.start(making, name=f"make thread {place.thread}")
             self._under_way[place.thread] = task
             task.add_done_callback(lambda _: self._under_way.pop(place.thread, None))
-        # Whoever waits for it may give up; the others need it all the same.
+        # One waiting caller may be cancelled while others still need the thread.
         made = await asyncio.shield(task)
         if isinstance(made, DeliveryError):
             raise made
@@ -96,7 +98,7 @@ class Threads:
         return usable
 
     async def _exists(self, place: Place) -> bool:
-        """Return whether the thread is there although Discord did not say so in time."""
+        """Return True if the thread exists although Discord did not confirm it in time."""
         try:
             async with asyncio.timeout(self._open_seconds):
                 there = await self._sender.has_channel(place.thread)
