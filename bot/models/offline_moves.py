@@ -38,7 +38,7 @@ class Move:
 
 
 def final(text: str) -> Move:
-    """Return the final reply with a signature that tells the demo from a language model."""
+    """Return the final reply with a signature that identifies the demo."""
     return Move(f"{text}\n\n{SIGNATURE}")
 
 

@@ -95,9 +95,9 @@ def _announcement(said: Announcement) -> str:
 async def everything_was_said(room: Room, *, settle_seconds: float) -> None:
     """Wait until all replies and runs have ended and the ended runs are announced.
 
-    Silent runs are never announced, and nothing here tells them from others. So the wait for
-    announcements ends after `settle_seconds` without activity; a later announcement is stored for
-    the user's next chat.
+    Silent runs are never announced and cannot be distinguished here. So the wait for announcements
+    ends after `settle_seconds` without activity; a later announcement is stored for the user's next
+    chat.
     """
     while True:
         await room.until(lambda: not _under_way(room))
