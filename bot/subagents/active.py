@@ -1,4 +1,4 @@
-"""The runs at work in this process."""
+"""The runs that are being executed in this process."""
 
 import asyncio
 from collections.abc import Collection, Sequence
@@ -13,7 +13,7 @@ from db.database import Database
 
 
 class Why(StrEnum):
-    """Why this process cancels a run's task."""
+    """Reasons for cancelling the task of a run."""
 
     STOPPED = "stopped"
     DRAINING = "draining"
@@ -21,14 +21,14 @@ class Why(StrEnum):
 
 @dataclass(slots=True)
 class ActiveRun:
-    """One run at work here.
+    """One run that is being executed here.
 
     Attributes:
-        why: Set before the task is cancelled; a cancellation without it came from outside.
+        why: Set before the task is cancelled; without a reason, the cancellation came from outside.
         mail: Whether a message may be waiting.
-        clocks: Its clock, and those of whoever waits for it: they stand still while it waits for
-            its person.
-        private: A message to it holds private material.
+        clocks: The run's clock, and the clocks of everything that waits for the run. All of them
+            are paused while the run waits for its owner.
+        private: Whether a message to the run holds private material.
     """
 
     task: asyncio.Task[None]
@@ -40,20 +40,20 @@ class ActiveRun:
 
     @property
     def idle(self) -> bool:
-        """Whether it does nothing but wait for its person, or for a run that does."""
+        """True if the run only waits for its owner, or for a nested run that does."""
         return bool(self.clocks) and self.clocks[0].stands_still
 
     @property
     def awaited(self) -> bool:
-        """Whether a turn or another run waits for its result."""
+        """True if a turn or another run waits for the result."""
         return len(self.clocks) > 1
 
     def stir(self) -> None:
-        """Let it look whether its person has answered."""
+        """Wake the run to re-check for an answer."""
         self._stirred.set()
 
     async def stirs(self, seconds: float) -> None:
-        """Wait until it is to look again, at most so long."""
+        """Wait for the next wake-up, at most `seconds`."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._stirred.wait()
@@ -62,18 +62,18 @@ class ActiveRun:
 
 @dataclass(slots=True)
 class ActiveRuns:
-    """All runs at work in this process.
+    """All runs that are being executed in this process.
 
     Attributes:
-        by_id: Those that can be stopped.
-        ending: The tasks of those whose end is being told and stored, and which run it is.
+        by_id: The runs that can be stopped.
+        ending: Tasks that publish and store the end of a run, with the run's id.
     """
 
     by_id: dict[str, ActiveRun] = field(default_factory=dict)
     ending: dict[asyncio.Task[None], str] = field(default_factory=dict)
 
     def enter(self, run_id: str) -> ActiveRun:
-        """Enter the current task as the one that works on a run."""
+        """Register the current task as the one that executes a run."""
         task = asyncio.current_task()
         if task is None:
             raise RuntimeError("a run is worked on in a task")
@@ -81,25 +81,25 @@ class ActiveRuns:
         return active
 
     def leave(self, run_id: str, active: ActiveRun) -> None:
-        """Take a run out again: what is left of its task is its end."""
+        """Remove a run from those that can be stopped; its task now only stores the end."""
         if self.by_id.get(run_id) is active:
             del self.by_id[run_id]
         self.ending[active.task] = run_id
         active.task.add_done_callback(lambda task: self.ending.pop(task, None))
 
     def holds(self, run_id: str) -> bool:
-        """Whether a run is at work here, or its end is being stored."""
+        """Return True if a run is executed here, or its end is being stored."""
         return run_id in self.by_id or run_id in self.ending.values()
 
     def stop(self, run_id: str) -> bool:
-        """Cancel a run's model call and tools at once; `False` when it is not at work here."""
+        """Cancel a run's model call and tools at once; return False if it is not executed here."""
         return self._cancel(run_id, Why.STOPPED)
 
     def drain(self, run_ids: Collection[str] | None = None) -> Sequence[asyncio.Task[None]]:
-        """Cancel runs, to be resumed by another process, and return their tasks.
+        """Cancel runs so that another process resumes them, and return their tasks.
 
         Args:
-            run_ids: Those runs; all of them if `None`.
+            run_ids: The runs to cancel; `None` for all of them.
         """
         chosen = [each for each in self.by_id if run_ids is None or each in run_ids]
         tasks = [self.by_id[run_id].task for run_id in chosen]
@@ -117,19 +117,19 @@ class ActiveRuns:
         return True
 
     def stir(self, run_id: str) -> None:
-        """Let a run look whether its person has answered."""
+        """Wake a run to re-check for an answer."""
         if run_id in self.by_id:
             self.by_id[run_id].stir()
 
     def mail_for(self, run_id: str) -> None:
-        """Let a run look for messages before its next step."""
+        """Make a run read its messages before its next step."""
         if run_id in self.by_id:
             self.by_id[run_id].mail = True
 
 
 @dataclass(frozen=True, slots=True)
 class RunInbox:
-    """The `Inbox` of one run: it asks the database only when something may have arrived."""
+    """The `Inbox` of one run; queries the database only if a message may have arrived."""
 
     database: Database
     run_id: str
@@ -137,11 +137,11 @@ class RunInbox:
 
     @property
     def private(self) -> bool:
-        """True once private material has come with a message."""
+        """True once a message has brought private material."""
         return self.active.private
 
     async def take(self) -> Sequence[tuple[str, str]]:
-        """Return (id, text) of what has arrived and was not read."""
+        """Return (id, text) of the messages that have arrived and were not read."""
         if not self.active.mail:
             return ()
         self.active.mail = False

@@ -20,9 +20,9 @@ from db.runs import Run
 
 log = logging.getLogger(__name__)
 
-#: Poll interval for answers that another process takes.
+#: Poll interval for answers stored by another process.
 LOOK_SECONDS = 1.0
-#: Polls after which it is stored that the run is alive.
+#: Polls per heartbeat.
 LOOKS_TO_A_SIGN = 30
 ASK_SECONDS = 60.0
 
@@ -33,11 +33,11 @@ LOST = "the run has ended, or another process has it"
 class AnswerWaits:
     """Shows questions for one attempt at a run, and waits for their answers.
 
-    While it waits the run holds no slot, and the clocks stand still: its own, and those of whoever
-    waits for it.
+    While it waits, the run holds no slot, and the clocks are paused: its own, and those of
+    everything that waits for the run.
 
     Attributes:
-        most_questions: How often a run may call `ask_user`.
+        most_questions: The most calls of `ask_user` by a run.
     """
 
     run: Run
@@ -50,14 +50,14 @@ class AnswerWaits:
     most_questions: int = field(kw_only=True)
     now: Clock = field(kw_only=True)
     _asking: asyncio.Lock = field(init=False, default_factory=asyncio.Lock)
-    #: How an earlier attempt left the run, as long as it has no slot again.
+    #: The waiting status of an earlier attempt, until the run holds a slot again.
     _left_waiting: RunStatus | None = field(init=False)
 
     def __post_init__(self) -> None:
         self._left_waiting = self.run.status if self.run.status in WAITING else None
 
     async def resume(self) -> None:
-        """Go on where an earlier attempt waited: with a slot, when its person has answered since.
+        """Continue a wait of an earlier attempt: regain a slot if all questions have been answered.
 
         Raises:
             FencedError: Another process has taken the run over, or it has ended.
@@ -71,7 +71,7 @@ class AnswerWaits:
                 await self._regain_slot()
 
     async def _answered(self, question: RunQuestion, status: RunStatus) -> RunQuestion:
-        """Ask, unless it was answered before a crash, and return the question with its answer."""
+        """Ask, unless the question was answered before a crash, and return it with its answer."""
         async with self.database.transaction() as tx:
             await run_questions.put(tx, question, self.run.place, self.now())
             stored = await run_questions.get(tx, question.id)
@@ -83,10 +83,10 @@ class AnswerWaits:
         return asked
 
     async def _show(self, question: RunQuestion) -> bool:
-        """Show the question in the place of the run; where that cannot be, the answer is no.
+        """Show the question in the place of the run; if that fails, store a no as the answer.
 
         Returns:
-            Whether that is done; a person who is not there is asked when they are back.
+            False if the owner is not present: they are asked when they are back. Otherwise True.
         """
         left = (question.expires_at - self.now()).total_seconds()
         shown = confirmation_of(question, self.owner, self.run.place, expires_in_seconds=left)
@@ -111,10 +111,10 @@ class AnswerWaits:
 
     @asynccontextmanager
     async def _one_at_a_time(self) -> AsyncIterator[None]:
-        """Let the calls of one step ask one after the other: an answer to one may spare the next.
+        """Serialise the questions of one step: one answer may make the next question unnecessary.
 
         Raises:
-            LeftError: The database is out of reach, and whether the run waits is not known.
+            LeftError: The database is unreachable, so it is unknown whether the run waits.
         """
         async with self._asking:
             try:
@@ -133,10 +133,9 @@ class AnswerWaits:
 
     @asynccontextmanager
     async def _waits(self, status: RunStatus) -> AsyncIterator[None]:
-        """Give the slot back while the block lasts, and go on when there is one again.
+        """Give the slot back while the block runs, and wait for a new one afterwards.
 
-        Whoever cancels the wait ends the run, or leaves it to another process: then nothing is
-        taken back.
+        A cancelled wait takes no slot back: the run ends, or is left to another process.
         """
         with self._pauses():
             await self._give_back(status)
@@ -175,7 +174,7 @@ class AnswerWaits:
         self._tell(status, RunStatus.RUNNING)
 
     async def _heard(self, asked: RunQuestion) -> RunQuestion:
-        """Show the question, and wait until it is answered or its time is over."""
+        """Show the question, and wait until it is answered or has expired."""
         looks, shown = 0, False
         while True:
             if not shown and self.now() < asked.expires_at:
@@ -194,7 +193,7 @@ class AnswerWaits:
             await self._pause(looks)
 
     async def _pause(self, looks: int) -> None:
-        """Wait until something may have happened, and now and then leave a sign of life."""
+        """Wait until woken or for one poll interval; write a heartbeat every so many polls."""
         if looks % LOOKS_TO_A_SIGN == 0:
             async with self.database.transaction() as tx:
                 if not await waiting.touch(tx, self.run.id, self.run.attempt, self.now()):

@@ -1,4 +1,4 @@
-"""What a run asks its person: for permissions, or for what only they know."""
+"""Asks the owner of a run for permissions and for information."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -20,11 +20,11 @@ from db.database import Transaction
 from db.run_questions import RunQuestion
 from skills.base import Effects, Tool, ToolContext
 
-#: No answer for so long is a no; a question is then gone on with on an assumption.
+#: Time to answer. Afterwards a permission is denied, and a question is answered by assumption.
 ANSWER_WITHIN = timedelta(minutes=10)
-#: After so many questions without an answer nobody is asked any more.
+#: After this many unanswered questions the run asks for no further permission.
 MOST_UNHEARD = 2
-#: Longer questions cannot be shown whole on every platform: the call is refused.
+#: Longest question in characters. Longer ones do not fit on every platform: the call is refused.
 MOST_SHOWN = 24_000
 TOO_LONG = (
     "{tool} was not called: its arguments are too long to be shown to the user whole. Shorten "
@@ -44,7 +44,7 @@ REFUSED = {
 
 
 class Asking(AnswerWaits):
-    """Asks for one attempt at a run: the `Gate` of its tools, and what `ask_user` does."""
+    """Asks for one attempt at a run: the `Gate` of its tools, and the handler of `ask_user`."""
 
     # -- for permissions ---------------------------------------------------------------------------
 
@@ -52,11 +52,11 @@ class Asking(AnswerWaits):
         """Ask one question about calls of a step, and wait.
 
         Returns:
-            For each call why it may not be made, or nothing for a yes.
+            For each call the reason for refusing it; empty if it is permitted.
 
         Raises:
             FencedError: Another process has taken the run over, or it has ended.
-            LeftError: The database is out of reach: the run is left to be resumed.
+            LeftError: The database is unreachable: the run is left to be resumed.
         """
         questions = {each.context.call_id: self._permit_question(each) for each in asked}
         shown = [each for each in questions.values() if len(each.text) <= MOST_SHOWN]
@@ -82,7 +82,7 @@ class Asking(AnswerWaits):
         )
 
     async def _permissions(self, questions: Sequence[RunQuestion]) -> dict[str, RunQuestion]:
-        """Return each question with its answer, which may have been given before."""
+        """Return each question with its answer, which an earlier attempt may have stored."""
         decided: dict[str, RunQuestion] = {}
         groups: dict[str, list[RunQuestion]] = {}
         new: list[RunQuestion] = []
@@ -122,7 +122,7 @@ class Asking(AnswerWaits):
         return replace(question, status="yes")
 
     async def _put(self, tx: Transaction, group: Sequence[RunQuestion]) -> None:
-        """Store the questions about some calls; the first is shown, with the text of all."""
+        """Store the questions about some calls; the first one is shown, with the text of all."""
         place, now = self.run.place, self.now()
         first, *others = group
         text = _text_of(self._who(), group) if others else first.text
@@ -134,7 +134,7 @@ class Asking(AnswerWaits):
     async def _decided(
         self, leader_id: str, members: Sequence[RunQuestion]
     ) -> dict[str, RunQuestion]:
-        """Wait for the answer to a question, and return that of each call which it is about."""
+        """Wait for the answer to a question, and return the answer for each call it covers."""
         async with self.database.snapshot() as tx:
             leader = await run_questions.get(tx, leader_id)
         if leader is None:
@@ -146,11 +146,11 @@ class Asking(AnswerWaits):
         return {each.id: _like(each, answered) for each in members}
 
     async def begin(self, tool: Tool, call: ToolCall, context: ToolContext) -> str:
-        """Record that a permitted call begins; return why it must not be made, or nothing.
+        """Record that a permitted call begins; return the reason for refusing it, or an empty text.
 
         Raises:
             FencedError: Another process has taken the run over, or it has ended.
-            LeftError: The database is out of reach: the run is left to be resumed.
+            LeftError: The database is unreachable: the run is left to be resumed.
         """
         async with self._one_at_a_time(), self.database.transaction() as tx:
             run = await runs.hold(tx, self.run.id)
@@ -162,18 +162,18 @@ class Asking(AnswerWaits):
         return ""
 
     async def may_have_begun(self, call: ToolCall, context: ToolContext) -> bool:
-        """Whether an attempt that was interrupted may have made this call."""
+        """Return True if an interrupted attempt may have made this call."""
         async with self.database.snapshot() as tx:
             asked = await run_questions.get(tx, self._id(context.call_id))
         return asked is None or asked.used_at is not None
 
-    # -- for what only the person knows ------------------------------------------------------------
+    # -- for information --------------------------------------------------------------------------
 
     async def ask(self, call_id: str, question: str, options: Sequence[str]) -> str:
-        """Ask the person something, and wait; return what the model is told.
+        """Ask the owner a question, wait, and return the text for the model.
 
         Raises:
-            ToolError: The question cannot be asked; the text says why.
+            ToolError: The question cannot be asked; the text gives the reason.
             FencedError: Another process has taken the run over, or it has ended.
         """
         text = plain(question, limit=None).strip()
@@ -192,7 +192,7 @@ class Asking(AnswerWaits):
             await self._check_number(call_id)
             answered = await self._answered(asked, RunStatus.WAITING_INPUT)
             await self._regain_slot()
-        # An answer that the main agent passed on may hold private material: the inbox looks.
+        # An answer that the main agent passed on may hold private material: have the inbox check.
         self.active.mail = True
         match answered.status:
             case "yes":
@@ -216,7 +216,7 @@ class Asking(AnswerWaits):
     # -- asking ------------------------------------------------------------------------------------
 
     def _id(self, call_id: str) -> str:
-        """Return the id of the question of a call: the same when the call is made again."""
+        """Return the id of a call's question; the id is the same when the call is repeated."""
         return question_id(self.run.id, call_id)
 
     def _who(self) -> str:
@@ -241,14 +241,14 @@ def _like(question: RunQuestion, answered: RunQuestion) -> RunQuestion:
 
 
 def _together(questions: Sequence[RunQuestion]) -> list[list[RunQuestion]]:
-    """Return which questions are shown as one: all, unless that would be too long."""
+    """Group the questions that are shown as one: all of them, unless the text would be too long."""
     if sum(len(each.text) for each in questions) <= MOST_SHOWN:
         return [list(questions)] if questions else []
     return [[each] for each in questions]
 
 
 def _text_of(who: str, questions: Sequence[RunQuestion]) -> str:
-    """Return one question about several calls, each of them whole."""
+    """Return one question about several calls, with the full text of each."""
     asks = f"{who} asks: may it use "
     calls = [
         each.text.removeprefix(asks).replace("?\nIt takes your yes, since ", ": ", 1)
@@ -259,7 +259,7 @@ def _text_of(who: str, questions: Sequence[RunQuestion]) -> str:
 
 
 def _refusal(tool: str, asked: RunQuestion, answered: RunQuestion | None) -> str:
-    """Return why a call may not be made, or nothing."""
+    """Return the reason for refusing a call, or an empty text."""
     if answered is None:
         return TOO_LONG.format(tool=tool)
     if answered.status == "yes" and answered.fingerprint == asked.fingerprint:

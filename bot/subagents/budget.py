@@ -1,23 +1,23 @@
-"""Tokens: reserved before each model call, settled after it."""
+"""Token accounting: tokens are reserved before each model call and settled after it."""
 
 from bot.agent.messages import Usage
 
-#: The part of a budget that is set aside from the start for the last step, and the most that is set
-#: aside when there is much to report on.
+#: Share of a budget that is reserved for the last step from the start, and the largest share that
+#: is reserved when the report needs much input.
 LAST_STEP_SHARE = 0.2
 MOST_LAST_STEP_SHARE = 0.4
-#: Output tokens of a last report, at least.
+#: Smallest reserve of output tokens for the last report.
 REPORT_OUTPUT = 2_000
 LEAST_OUTPUT = 256
 LEAST_LAST_OUTPUT = 64
 
 
 class Budget:
-    """The token budget of one run, in weighted tokens, in and out together.
+    """The token budget of one run, in weighted tokens, input and output together.
 
-    Only the attempt that holds the run counts here, and every step stores the count, so it is the
-    same number that the next attempt begins with. Spending passes the budget by at most one call
-    and the requests that were repeated for it.
+    Only the attempt that holds the run counts here. Every step stores the count, so the next
+    attempt begins with the same number. Spending exceeds the budget by at most one call and the
+    requests that were repeated for it.
     """
 
     def __init__(self, total: int) -> None:
@@ -28,56 +28,56 @@ class Budget:
 
     @property
     def fraction(self) -> float:
-        """How much of what ordinary steps may use is used, 0 to 1 and a little beyond."""
+        """The used share of the tokens for ordinary steps: 0 to 1, more when overspent."""
         return self.spent / (self.total - self._aside)
 
     @property
     def left(self) -> int:
-        """What is left of the whole."""
+        """The tokens left of the whole budget."""
         return max(0, self.total - self.spent)
 
     def settle(self, usage: Usage) -> None:
-        """Count what a call cost."""
+        """Add the cost of a call."""
         self.spent += usage.weighted
 
     def set_aside(self, input_tokens: int) -> None:
-        """Keep enough for a last step with so much input, within bounds; never less than before."""
+        """Reserve tokens for a last step with this input, within bounds; never lower them."""
         wanted = min(input_tokens + REPORT_OUTPUT, self._most_aside)
         self._aside = max(self._aside, wanted)
 
     def allow(self, input_tokens: int, max_output: int) -> int | None:
-        """Return the most output tokens of an ordinary step; `None` when only the last is left."""
+        """Return the most output tokens of an ordinary step; `None` if only the last step fits."""
         room = self.left - self._aside - input_tokens
         return min(max_output, room) if room >= LEAST_OUTPUT else None
 
     def allow_last(self, max_output: int) -> tuple[int, int] | None:
-        """Return the most input and output tokens of the last step; `None` when none fits."""
+        """Return the most input and output tokens of the last step; `None` if none fits."""
         output = min(max_output, max(LEAST_LAST_OUTPUT, self.left // 3))
         room = self.left - output
         return (room, output) if room > 0 else None
 
     def reservation(self, input_tokens: int, max_output: int) -> int:
-        """Return what the next call may cost at most, within the budget."""
+        """Return the most tokens that the next call may cost, within the budget."""
         return min(self.left, input_tokens + max_output)
 
 
 class Unlimited:
-    """The meter of a turn: people are not cut off in the middle of an answer."""
+    """The meter of a turn, which has no limit: an answer to a user is never cut off."""
 
     fraction = 0.0
 
     def settle(self, usage: Usage) -> None:
-        """Count nothing here: the turn's row keeps the sum."""
+        """Count nothing; the row of the turn stores the sum."""
 
     def set_aside(self, input_tokens: int) -> None:
-        """Keep nothing."""
+        """Reserve nothing."""
 
     def allow(self, input_tokens: int, max_output: int) -> int | None:
-        """Allow what is asked for."""
+        """Allow `max_output` tokens."""
         return max_output
 
     def allow_last(self, max_output: int) -> tuple[int, int] | None:
-        """Allow what is asked for."""
+        """Allow `max_output` tokens."""
         return 10**9, max_output
 
     def reservation(self, input_tokens: int, max_output: int) -> int:

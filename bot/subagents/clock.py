@@ -5,18 +5,18 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-#: What is set aside at the end for the last step: so much of the whole, and no more than so long.
+#: Reserve for the last step: a share of the total time, and its upper bound in seconds.
 ASIDE_SHARE = 0.15
 ASIDE_SECONDS = 30.0
 
 
 class WorkClock:
-    """Counts the seconds a run works; what earlier attempts used is counted, pauses are not.
+    """Counts the working seconds of a run over all attempts; pauses do not count.
 
     Args:
         total: The seconds the run may use.
-        used: What earlier attempts used.
-        monotonic: A clock that nobody sets.
+        used: The seconds used by earlier attempts.
+        monotonic: A monotonic clock, in seconds.
     """
 
     def __init__(
@@ -36,12 +36,12 @@ class WorkClock:
         return now - self._began
 
     def cuts_off(self, limit: asyncio.Timeout) -> None:
-        """Move this limit along with the pauses: it is when the work is cut off."""
+        """Reschedule this timeout with every pause: it cuts the work off."""
         self._limit = limit
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """Let the clock stand still: the work waits for a person. Pauses may overlap."""
+        """Pause the clock while the work waits for a user. Pauses may overlap."""
         if self._holders == 0:
             self._stopped_at = self._monotonic()
             if self._limit is not None:
@@ -63,12 +63,12 @@ class WorkClock:
 
     @property
     def stands_still(self) -> bool:
-        """Whether the work waits for a person."""
+        """True while the work waits for a user."""
         return self._holders > 0
 
     @property
     def fraction(self) -> float:
-        """How much of the time before the last step is used."""
+        """The used share of the time before the last step."""
         return self.used() / (self.total - self._aside)
 
     def left(self) -> float:

@@ -1,4 +1,4 @@
-"""The one place where a run ends: status, result and announcement in one transaction."""
+"""Ends runs: stores status, result and announcement in one transaction."""
 
 import asyncio
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ from db.runs import Run
 
 
 class Endings:
-    """Ends runs. Whoever ends one first has ended it; every later end changes nothing."""
+    """Ends runs. The first end is stored; every later end changes nothing."""
 
     def __init__(
         self,
@@ -45,15 +45,15 @@ class Endings:
         self._now = now
 
     async def end(self, run: Run, outcome: Outcome, *, attempt: int | None) -> Run | None:
-        """Write the outcome, with its announcement, and let the next run in.
+        """Store the outcome with its announcement, and admit the next queued runs.
 
         Args:
             run: The run as it was last read.
-            outcome: What it came to.
-            attempt: Write only if this attempt still has the run; `None` in any case.
+            outcome: The outcome to store.
+            attempt: Store only if this attempt still holds the run; `None` to store in any case.
 
         Returns:
-            The run as it ended, or `None` if it had ended before.
+            The ended run, or `None` if it had ended before.
         """
         stopper = await self._stopper(run, outcome)
         if stopper is not None and not outcome.error:
@@ -73,7 +73,7 @@ class Endings:
             due = woken = False
             if over.mode == "async":
                 due, woken = await self._announce(tx, over, wrapped)
-            # A card from before a restart, which nobody here has moved yet.
+            # A card from before a restart, which this process has not updated yet.
             owner = await users.get(tx, over.user_id) if over.card_message_id else None
             promoted = await self._promote(tx)
         if owner is not None:
@@ -118,7 +118,7 @@ class Endings:
         """Put the announcement into the outbox.
 
         Returns:
-            Whether it is due now, and whether a turn waits that words held results.
+            Two flags: the announcement is due now; a turn was added to summarise held results.
         """
         unread = len(await run_messages.unread(tx, run.id))
         message_id = ""
@@ -154,7 +154,7 @@ class Endings:
         return not held, True
 
     async def _add_summary(self, tx: Transaction, run: Run, message_id: str) -> None:
-        """Let a turn of the main agent put what is held into words."""
+        """Add a turn of the main agent that summarises the held announcements."""
         user = await users.get(tx, run.user_id)
         if user is None:
             raise LookupError(f"run {run.id} belongs to nobody")
@@ -177,7 +177,7 @@ class Endings:
         )
 
     async def promote(self) -> None:
-        """Let waiting runs in, if slots are free: after a change of the caps, or a crash."""
+        """Admit queued runs to free slots, for instance after a change of the caps or a crash."""
         async with self._database.admission() as tx:
             promoted = await self._promote(tx)
         self._let_in(promoted)
@@ -185,7 +185,7 @@ class Endings:
     def _let_in(self, promoted: Sequence[Run]) -> None:
         for run in promoted:
             if run.status is RunStatus.RUNNING:
-                continue  # it waited for its person, and whoever works on it sees that it goes on
+                continue  # the run was waiting for its owner, and its worker polls the status
             known = {"run_id": run.id, "user_id": run.user_id}
             self._events.publish(
                 RunStatusChanged(old=RunStatus.QUEUED, new=RunStatus.ACCEPTED, **known)
@@ -211,7 +211,7 @@ class Endings:
 
 
 def admitted(run: Run) -> RunAdmitted:
-    """Return the event of a run that got a slot."""
+    """Return the event for a run that got a slot."""
     return RunAdmitted(run_id=run.id, mode=run.mode, platform=run.place.platform)
 
 

@@ -1,4 +1,4 @@
-"""What goes on in the runs that somebody waits for, told as events of their own."""
+"""Publishes events for delegated (synchronous) runs."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,14 +23,14 @@ RESULT_CHARACTERS = 300
 
 @dataclass(slots=True)
 class InnerRun:
-    """A run that is being waited for, and what it came to; no status while it goes on."""
+    """A run that a caller waits for, and its outcome; no status while the run is unfinished."""
 
     known: dict[str, str]
     status: RunStatus | None = None
     result: str = ""
 
     def over(self, status: RunStatus, result: str) -> None:
-        """Take what it came to."""
+        """Record the outcome."""
         self.status, self.result = status, one_line(result, RESULT_CHARACTERS)
 
 
@@ -38,7 +38,7 @@ class InnerRuns:
     """Publishes `sub_agent_start`, `_progress` and `_end` (features J6, E18).
 
     Args:
-        events: What the runs publish, and where this goes.
+        events: The bus on which the runs publish and this class publishes too.
     """
 
     def __init__(self, events: EventBus) -> None:
@@ -48,9 +48,9 @@ class InnerRuns:
 
     @contextmanager
     def told(self, run: Run, request: RunRequest, caller: Caller) -> Iterator[InnerRun]:
-        """Tell that a run is waited for, what it does meanwhile, and what it came to.
+        """Publish the start, the progress and the end of a run that a caller waits for.
 
-        Of one that is left to another process no end is told: whoever goes on with it does.
+        If the run is left to another process, that process publishes the end.
         """
         parent, call = caller.call_key or ("", "")
         known = {

@@ -1,4 +1,4 @@
-"""How much one person, and everyone together, may run: numbers, and the decision."""
+"""Caps on the runs of one user and of all users, and the admission decision."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -91,16 +91,16 @@ class SubagentSettings(Settings):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """What the tables say at the moment of the decision, inside its transaction.
+    """Usage from the tables at the moment of the decision, read in its transaction.
 
     Attributes:
-        started_in_window: Runs this person started within the rate window, refused ones excepted;
-            for a delegated task, tasks that were delegated.
-        oldest_in_window: When the first of these started.
-        running: Slots that this person's runs hold.
-        queued: This person's runs that wait for a slot.
-        running_global: Slots that everyone's runs hold.
-        queued_ahead: Runs of everyone that wait already.
+        started_in_window: Runs this user started within the rate window, without refused ones; for
+            a delegated task, the tasks that were delegated.
+        oldest_in_window: Start of the first of these.
+        running: Slots that this user's runs hold.
+        queued: This user's runs that wait for a slot.
+        running_global: Slots that the runs of all users hold.
+        queued_ahead: Runs of all users that are queued already.
     """
 
     started_in_window: int = 0
@@ -112,7 +112,7 @@ class Usage:
 
 
 class Admission(StrEnum):
-    """What becomes of a run that may exist."""
+    """The decision about a run that no cap refuses."""
 
     ADMITTED = "admitted"
     QUEUED = "queued"
@@ -121,17 +121,17 @@ class Admission(StrEnum):
 def decide(
     settings: SubagentSettings, usage: Usage, now: datetime, *, may_queue: bool
 ) -> Admission:
-    """Return whether one more run starts now or waits.
+    """Decide if one more run starts now or waits.
 
     Args:
         settings: The caps.
-        usage: What is going on.
+        usage: The current usage.
         now: The time of the decision.
-        may_queue: `False` for a delegated task, whose caller is waiting inside a turn.
+        may_queue: False for a delegated task, whose caller waits inside a turn.
 
     Raises:
-        LimitReachedError: A cap refuses it; the text says which, how much is used, and when to
-            try again.
+        LimitReachedError: A cap refuses the run; the text names the cap, the usage, and the time of
+            the next try.
     """
     rate = settings.spawn_rate_limit if may_queue else settings.delegation_rate_limit
     if usage.started_in_window >= rate.max_requests:
@@ -185,14 +185,14 @@ def _full(
 
 
 def clamp(asked: float | None, default: float, cap: float) -> tuple[float, bool]:
-    """Return the value to use and whether it is less than what was asked for."""
+    """Return the value to use, and True if it is less than the one asked for."""
     if asked is None:
         return default, False
     return min(asked, cap), asked > cap
 
 
 def spoken(seconds: float) -> str:
-    """Return a length of time as people say it: `45 s`, `12 min`, `1 h 5 min`."""
+    """Format a duration for users: `45 s`, `12 min`, `1 h 5 min`."""
     whole = round(seconds)
     if whole < 60:
         return f"{whole} s"

@@ -56,7 +56,7 @@ class SubagentManager:
 
     Attributes:
         settings: The caps on runs.
-        work: Works a run off in place: for a delegated task, whose caller waits.
+        work: Executes a run in place, for a delegated task whose caller waits.
     """
 
     database: Database
@@ -73,25 +73,25 @@ class SubagentManager:
 
     @property
     def longest_wait_seconds(self) -> float:
-        """How long a caller may wait for a delegated task: the run's own limits end it before.
+        """The longest wait for a delegated task; the run's own limits end it earlier.
 
-        Its time is `subagents.sync_timeout_seconds`, without what it waits for its person.
+        It is `subagents.sync_timeout_seconds` and an allowance for the waits for the owner.
         """
         return self.settings.sync_timeout_seconds + LONGEST_WAIT_SECONDS
 
     def agent_meant(self, name: object) -> str:
-        """Return the name of the agent that would take a run for which this one is asked."""
+        """Return the name of the agent that would execute a run requested for `name`."""
         return self.planner.agent_meant(name)
 
-    # -- letting in ------------------------------------------------------------------------------
+    # -- admission -------------------------------------------------------------------------------
 
     async def spawn(self, request: RunRequest, caller: Caller) -> Spawned:
-        """Let a background run in, or into the queue; its result will be announced.
+        """Admit or queue a background run; its result will be announced.
 
         Raises:
             LimitReachedError: A cap refuses it.
-            NotAllowedError: Subagents are off, or a run asks.
-            BadRequestError: The request makes no sense.
+            NotAllowedError: Subagents are off, or the caller is a run that may not start runs.
+            BadRequestError: The request is invalid.
         """
         spawned = await self._let_in(request, caller, mode="async")
         if spawned.new and spawned.position is None:
@@ -99,12 +99,12 @@ class SubagentManager:
         return spawned
 
     async def delegate(self, request: RunRequest, caller: Caller) -> str:
-        """Work a task off within the turn and return its wrapped result.
+        """Execute a task within the turn and return its wrapped result.
 
         Raises:
-            LimitReachedError: A cap refuses it; a delegated task never queues.
-            NotAllowedError: Subagents are off, or a run asks.
-            BadRequestError: The request makes no sense.
+            LimitReachedError: A cap refuses it; a delegated task is never queued.
+            NotAllowedError: Subagents are off, or the caller is a run that may not start runs.
+            BadRequestError: The request is invalid.
         """
         spawned = await self._let_in(request, caller, mode="sync")
         with self.inner.told(spawned.run, request, caller) as inner:
@@ -139,15 +139,15 @@ class SubagentManager:
         return spawned
 
     async def resume(self, handle: str, caller: Caller) -> Spawned:
-        """Start a new run that continues one which did not complete, with a budget of its own.
+        """Start a new run with a fresh budget that continues an uncompleted run.
 
-        It belongs to the owner of the other run and works in the same place. A run is continued
-        once: asked for again, the run that continues it is returned.
+        The new run belongs to the owner of the other run and works in the same place. A run is
+        continued once: a repeated request returns the run that continues it already.
 
         Raises:
-            NotFoundError: There is no such run, or it is someone else's.
-            AmbiguousError: Several fit the handle.
-            BadRequestError: It goes on, it completed, or too little of it is stored.
+            NotFoundError: No such run exists, or it belongs to another user.
+            AmbiguousError: Several runs match the handle.
+            BadRequestError: The run is unfinished or completed, or its steps are no longer stored.
             LimitReachedError: A cap refuses the new run.
             NotAllowedError: Subagents are off.
         """
@@ -176,7 +176,7 @@ class SubagentManager:
         return spawned
 
     def _guard(self, caller: Caller) -> None:
-        """Refuse a run that wants to start runs, though it should not even see the tool."""
+        """Refuse runs for a run that may not start any; such a run should not even see the tool."""
         if not self.settings.enabled:
             raise NotAllowedError("Subagents are switched off here (`subagents.enabled`).")
         if caller.depth >= self.settings.max_depth or (
@@ -186,10 +186,10 @@ class SubagentManager:
             raise NotAllowedError("A subagent cannot start subagents. Do the task yourself.")
 
     async def _keep_within_parent(self, tx: Transaction, plan: Plan, parent_id: str) -> None:
-        """Let a nested run have no tool that its parent lacks, and no more tokens than it has left.
+        """Restrict a nested run to its parent's tools and to the tokens that its parent has left.
 
         Raises:
-            NotFoundError: The parent is gone.
+            NotFoundError: The parent no longer exists or has ended.
         """
         parent = await runs.get(tx, parent_id)
         if parent is None or parent.status.final:
@@ -201,7 +201,7 @@ class SubagentManager:
             )
         blocked = {*plan.values["blocked_tools"], *parent.blocked_tools}
         plan.values["blocked_tools"] = sorted(blocked)
-        # What the parent may not do, nobody may do for it; nor see files that it does not.
+        # A nested run inherits its parent's restrictions on actions and on visible files.
         kept = plan.values["metadata"]
         rules = [*kept.get("permissions", ()), *parent.metadata.get("permissions", ())]
         apart = kept.get(OWN_WORKSPACE) or parent.metadata.get(OWN_WORKSPACE)
@@ -212,10 +212,10 @@ class SubagentManager:
             plan.values["metadata"][BUDGET_SOURCE] = "parent"
 
     async def _known(self, tx: Transaction, plan: Plan) -> Run | None:
-        """Return the run that this request is a repetition of, if it is one."""
+        """Return the run that an earlier, identical request created, or `None`."""
         known = await runs.get(tx, plan.values["id"])
         if known is None and plan.values["mode"] == "async":
-            # Two delegated tasks are worked off by two callers: they are never one run.
+            # Two delegated tasks are executed by two callers: they are never one run.
             known = await admission.identical_in_batch(tx, plan.values)
         return known
 
@@ -263,14 +263,14 @@ class SubagentManager:
             )
         )
 
-    # -- reaching and stopping -------------------------------------------------------------------
+    # -- messages and stopping -------------------------------------------------------------------
 
     async def send(self, handle: str, text: str, caller: Caller) -> str:
-        """Leave a message for a run: the answer to what it asked, or read at its next step.
+        """Store a message for a run: the answer to its open question, or input for its next step.
 
         Raises:
-            NotFoundError: There is no such run, or it is someone else's.
-            AmbiguousError: Several fit the handle.
+            NotFoundError: No such run exists, or it belongs to another user.
+            AmbiguousError: Several runs match the handle.
             BadRequestError: The message is empty or too long.
         """
         cleaned = plain(text, limit=None).strip()
@@ -285,7 +285,7 @@ class SubagentManager:
                 return f"“{run.label}” ({short(run.id)}) is over ({over}): it cannot read this."
             await commands.apply(tx, caller.command_id, self.now())
             if caller.private:
-                # What the message says may come from there.
+                # The message may repeat private material.
                 await runs.add_metadata(tx, current, {PRIVATE: True})
             answered = await self._answers(tx, current, cleaned, caller)
             if not answered:
@@ -299,27 +299,27 @@ class SubagentManager:
         return f"Queued for “{run.label}” ({short(run.id)}): it reads this at its next step."
 
     async def _answers(self, tx: Transaction, run: Run, text: str, caller: Caller) -> bool:
-        """Take a message as the answer that a run waits for, if it waits for one."""
+        """Answer the open question of a run with a message; return False if none is open."""
         waiting = await run_questions.open_of(tx, run.id, "input")
         return bool(waiting) and await run_questions.answer(
             tx,
             waiting[0].id,
             status="yes",
-            # What the main agent passes on is not what the person has pressed.
+            # A message that the main agent passes on is no answer given by the user directly.
             by=caller.user.key if caller.call_key is None else "",
             now=self.now(),
             text=waiting[0].meant_by(text),
         )
 
     async def stop(self, handle: str, caller: Caller) -> list[Run]:
-        """Stop a run, or `all` of one's own, and return the runs that were told to.
+        """Stop a run, or `all` runs of the caller, and return the runs that were stopped.
 
-        What has begun is cancelled at once in this process and within 2 s in another; what has
-        not is over when this returns.
+        A run that has begun is cancelled at once in this process and within 2 s in another. A run
+        that has not begun has ended when this returns.
 
         Raises:
-            NotFoundError: There is no such run, or it is someone else's.
-            AmbiguousError: Several fit the handle.
+            NotFoundError: No such run exists, or it belongs to another user.
+            AmbiguousError: Several runs match the handle.
         """
         if handle.strip().lower() == "all":
             scope = own_scope(caller)
@@ -329,7 +329,7 @@ class SubagentManager:
                 )
         else:
             wanted = [await self.records.find(handle, caller, action="stop")]
-        # With the last one the command is done: a crash before that leaves the rest to be stopped.
+        # The last stop completes the command: after an earlier crash the rest is stopped again.
         stopped = [await self._stop(run, caller, last=run is wanted[-1]) for run in wanted]
         return [run for run in stopped if run is not None]
 
@@ -347,7 +347,7 @@ class SubagentManager:
         return asked
 
     async def usage(self, caller: Caller) -> UsageReport:
-        """Return what a person has used of what they may use."""
+        """Return the user's usage and limits."""
         return await usage_of(caller, self.database, self.settings, self.now())
 
 

@@ -1,4 +1,4 @@
-"""From what was asked to the row of a run: checked, clamped, and told so (pure)."""
+"""Validates a run request and builds its database row (pure)."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -29,7 +29,7 @@ MAX_TASK = 20_000
 MAX_LABEL = 60
 MAX_STEPS = 50
 LEAST_MS = 1000
-#: The date at the end of the name under which a provider answers.
+#: The date at the end of the model name in a provider's response.
 _VERSION = re.compile(r"-\d{8}\Z|-\d{4}-\d\d-\d\d\Z")
 MAX_BOARD = (100, 200, 20_000)  # entries, characters of a key, characters of a value
 
@@ -41,11 +41,11 @@ Resolve = Callable[[Sequence[str]], frozenset[str]]
 
 @dataclass(slots=True)
 class Plan:
-    """The row of a run that may be let in.
+    """The row of a run that may be admitted.
 
     Attributes:
-        values: Its columns, but for status, number and times.
-        notes: What is not as it was asked for.
+        values: The columns of the row, without status, number and times.
+        notes: Deviations from the request, in sentences.
     """
 
     values: Json
@@ -66,7 +66,7 @@ class Planner:
         """Return the row for a request.
 
         Raises:
-            BadRequestError: It makes no sense; the text says what would.
+            BadRequestError: The request is invalid; the text gives the valid form.
         """
         task = plain(request.task, limit=None).strip()
         _check(task, request)
@@ -113,11 +113,11 @@ class Planner:
     def again(self, run: Run, run_id: str) -> Plan:
         """Return the row of a run that continues another one, with a time and budget of its own.
 
-        It may do what the other run may do, less what its agent's file has taken away since.
+        The new run has the rights of the other run, less those its agent's file no longer grants.
 
         Args:
-            run: The run that it continues.
-            run_id: Its id.
+            run: The run to continue.
+            run_id: The id of the new run.
         """
         definition, _ = find(self.agents, run.agent)
         plan, default = Plan({}), RunRequest(task=run.task)
@@ -163,10 +163,10 @@ class Planner:
         return plan
 
     def _model_again(self, run: Run, definition: AgentDefinition, plan: Plan) -> tuple[str, str]:
-        """Return provider and model of a continued run: what was asked for, else its agent's.
+        """Return provider and model of a continued run: the requested ones, else its agent's.
 
-        The row names the model that answered last, which may be a version of the one asked for, or
-        a fallback that took its place.
+        The row names the model that answered last, which may be a version of the requested one, or
+        a fallback that replaced it.
         """
         named, asked = run.metadata.get(ASKED_MODEL) or (None, None)
         try:
@@ -179,7 +179,7 @@ class Planner:
         return provider, model
 
     def agent_meant(self, name: object) -> str:
-        """Return the name of the agent that takes a run: `general` for an unknown one."""
+        """Return the name of the agent that executes a run: `general` for an unknown one."""
         definition, _ = find(self.agents, name if isinstance(name, str) else None)
         return definition.name
 
@@ -207,7 +207,7 @@ class Planner:
         return int(tokens)
 
     def _budget_source(self, request: RunRequest, definition: AgentDefinition) -> str:
-        """Return what set the budget of a run, for `wording.reason`; empty for its default."""
+        """Return the source of a run's budget, for `wording.reason`; empty for the default."""
         cap = self.settings.max_token_budget
         wanted = request.token_budget or definition.token_budget
         if wanted is None:
@@ -226,7 +226,7 @@ class Planner:
     def _allowed(
         self, request: RunRequest, definition: AgentDefinition, plan: Plan
     ) -> list[str] | None:
-        """Return what the run may use: what is asked for, within what its definition may have."""
+        """Return the requested tools, limited to those that the definition allows."""
         own = self._of_definition(definition)
         if request.allowed_tools is None:
             return None if own is None else sorted(own)
@@ -240,7 +240,7 @@ class Planner:
         return sorted(asked - reserved)
 
     def _of_definition(self, definition: AgentDefinition) -> frozenset[str] | None:
-        """Return what an agent may use, with all tools of the MCP servers that it names."""
+        """Return the tools that an agent may use, with all those of the MCP servers it names."""
         if definition.tools is None:
             return None
         servers = (f"mcp__{server}" for server in definition.mcp_servers)
@@ -248,9 +248,9 @@ class Planner:
 
 
 def _kept(request: RunRequest, definition: AgentDefinition, caller: Caller) -> Json:
-    """Return what a run keeps of its caller's rules and its agent's file, whatever becomes of it.
+    """Return the metadata with the rules of the caller and of the agent's file.
 
-    A run whose agent's file is gone when it begins may do no more than it could have done.
+    The rules are stored so that they still hold if the agent's file is gone when the run begins.
     """
     given = dict(request.permissions or {})
     try:
@@ -262,7 +262,7 @@ def _kept(request: RunRequest, definition: AgentDefinition, caller: Caller) -> J
         kept["permissions"] = rules
     if definition.workspace == "run":
         kept[OWN_WORKSPACE] = True
-    # Its task may pass on what stood in the prompt that it was written from.
+    # The task may pass on content of the prompt that it was written from.
     flags = {FOREIGN: caller.foreign, PRIVATE: caller.private}
     kept |= {name: True for name, is_set in flags.items() if is_set}
     return kept
@@ -303,7 +303,7 @@ def _check_board(board: dict[str, str]) -> None:
 
 
 def label_for(label: str, task: str) -> str:
-    """Return what people call the run: as given, or the first words of its task."""
+    """Return the label of a run: the given one, or the first words of its task."""
     given = one_line(label, MAX_LABEL)
     if given:
         return given

@@ -1,4 +1,4 @@
-"""How a run moves: from the agent's reports to events, and from events to run cards."""
+"""Publishes the progress of runs as events, and updates run cards from events."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -22,9 +22,9 @@ from db.runs import Run
 
 RESUMED = "Going on after an interruption."
 PAUSED = "Paused for a restart; continues by itself."
-#: How many tool calls a card shows.
+#: Tool calls shown on a card.
 STEPS_SHOWN = 6
-#: A delegated task that is over so soon, and calls no tool, needs no card.
+#: A delegated task that ends within this time and calls no tool needs no card.
 QUICK_SECONDS = 1.5
 
 
@@ -39,7 +39,7 @@ class RunReporter:
     def moved(
         self, *, part: str, content: str, tool: str, counters: Counters, call: str = ""
     ) -> None:
-        """Publish where the run is."""
+        """Publish the current state of the run."""
         self.events.publish(
             RunProgress(
                 run_id=self.run.id,
@@ -55,7 +55,7 @@ class RunReporter:
         )
 
     async def report(self, message: str) -> None:
-        """Publish what the run itself says about its progress."""
+        """Publish the run's own message about its progress."""
         self.events.publish(
             RunProgress(
                 run_id=self.run.id,
@@ -68,7 +68,7 @@ class RunReporter:
 
 
 def card_of(run: Run, owner: Identity) -> RunCard:
-    """Return the card of a run as its row tells it."""
+    """Return the card of a run, built from its row."""
     return RunCard(
         run_id=run.id,
         owner=owner,
@@ -88,13 +88,13 @@ def card_of(run: Run, owner: Identity) -> RunCard:
 
 @dataclass(slots=True)
 class Cards:
-    """Keeps the card of every run that this process spawned or works on.
+    """Holds the card of every run that this process spawned or executes.
 
-    That of a run which a turn waits for is held back until it calls a tool, or takes a while.
+    The card of a delegated task is held back until the run calls a tool or takes a while.
 
     Attributes:
         show: Shows a card in its place; the newest state wins. Never waits.
-        later: Calls something once, after so many seconds.
+        later: Calls a function once, after a number of seconds.
     """
 
     show: Callable[[RunCard], None]
@@ -104,7 +104,7 @@ class Cards:
     _paused: set[str] = field(default_factory=set)
 
     def track(self, run: Run, owner: Identity) -> None:
-        """Begin a card, unless there is one."""
+        """Create the card of a run, unless it exists."""
         if run.id in self._cards:
             return
         card = self._cards[run.id] = card_of(run, owner)
@@ -120,16 +120,16 @@ class Cards:
             self.show(self._cards[run_id])
 
     def watched(self, at_work: Sequence[str]) -> dict[str, RunCard]:
-        """Return the cards by run that are shown here while another process works on the run."""
+        """Return the cards, by run, that are shown here while another process executes the run."""
         return {run_id: card for run_id, card in self._cards.items() if run_id not in at_work}
 
     def refresh(self, card: RunCard, run: Run, *, stopped_by: str = "") -> None:
-        """Move a card to what the run's row says, unless it has moved since that was asked for.
+        """Update a card from the run's row, unless an event has changed the card since `watched`.
 
         Args:
             card: As `watched` returned it before the row was read.
-            run: The row, older than whatever moved the card meanwhile.
-            stopped_by: The shown name of the admin who stopped it; empty for its owner.
+            run: The row; events that changed the card since are newer.
+            stopped_by: The shown name of the admin who stopped the run; empty for its owner.
         """
         if self._cards.get(run.id) is not card:
             return
@@ -145,27 +145,27 @@ class Cards:
         self._keep(card, moved)
 
     def pause(self, run_ids: Iterable[str], why: str = PAUSED) -> None:
-        """Show that runs wait until a process takes them up again, and why."""
+        """Show that runs are paused until a process resumes them, and show the reason."""
         for run_id in run_ids:
             if run_id in self._cards:
                 self._paused.add(run_id)
                 self._keep(self._cards[run_id], replace(self._cards[run_id], line=why))
 
     def tools_at_work(self, run_id: str) -> list[str]:
-        """Return the tools whose calls by a run are under way."""
+        """Return the tools whose calls by a run are in progress."""
         card = self._cards.get(run_id)
         steps = card.steps if card else ()
         return [step.tool for step in steps if step.state is StepState.RUNNING]
 
     def handle(self, event: RunEvent) -> None:
-        """Move the card that an event is about."""
+        """Update the card of the run that an event belongs to."""
         card = self._cards.get(event.run_id)
         if card is None:
             return
         moved = _moved(card, event)
         if card.run_id in self._paused:
             if isinstance(event, RunProgress):
-                return  # reported before the run was left, and heard late
+                return  # published before the run was released, and handled late
             if isinstance(event, RunStarted | RunEnded):
                 self._paused.discard(card.run_id)
                 moved = replace(moved, line="") if isinstance(event, RunEnded) else moved
@@ -224,12 +224,12 @@ def _moved(card: RunCard, event: RunEvent) -> RunCard:
 
 
 def _lasting(line: str) -> str:
-    """Return the line of a card that has moved on: what it waited for is over."""
+    """Return the line of a card after progress: drop a line about a wait, which is over."""
     return "" if line.startswith(WAITING) else line
 
 
 def _steps(steps: tuple[CardStep, ...], event: RunProgress) -> tuple[CardStep, ...]:
-    """Return the newest tool calls after what has happened."""
+    """Return the newest tool calls, updated by an event."""
     match event.part:
         case "tool":
             return (*steps, CardStep(event.tool, StepState.RUNNING, event.call))[-STEPS_SHOWN:]
@@ -245,5 +245,5 @@ def _over(step: CardStep, state: StepState) -> CardStep:
 
 
 def _at_work(steps: Sequence[CardStep]) -> str:
-    """Return the tool that was called last of those which have not answered; empty for none."""
+    """Return the tool of the latest call that has no result yet; empty for none."""
     return next((s.tool for s in reversed(steps) if s.state is StepState.RUNNING), "")

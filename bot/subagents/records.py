@@ -1,4 +1,4 @@
-"""Finds runs that a request may reach, and describes them; admin access is audited."""
+"""Finds runs within the caller's access and describes them; audits access by admins."""
 
 import html
 from collections.abc import Sequence
@@ -29,14 +29,14 @@ REPORT_LINE = 2_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunDetails:
-    """All about one run.
+    """All details of one run.
 
     Attributes:
-        steps: Answers of the model so far.
-        asks: What it waits to hear from its person; empty when it does not wait.
-        position: Its place among its owner's waiting runs; `None` when it does not wait.
-        before: The run that it continues, or its id where that is not stored any more.
-        after: The run that continues it.
+        steps: The number of model answers so far.
+        asks: The open question to the owner; empty for none.
+        position: The position among the owner's queued runs; `None` for a run that is not queued.
+        before: The run that this one continues, or its id if that run is no longer stored.
+        after: The run that continues this one.
     """
 
     run: Run
@@ -60,22 +60,22 @@ class LogPage:
 
 @dataclass(frozen=True, slots=True)
 class Records:
-    """Finds runs and tells about them. A foreign run and a missing one answer alike."""
+    """Finds and describes runs. Gives the same answer for another user's run and a missing one."""
 
     database: Database
     now: Clock
 
     async def find(self, handle: str, caller: Caller, *, action: str) -> Run:
-        """Return the one run that a handle means.
+        """Return the one run that matches a handle.
 
         Args:
-            handle: A unique beginning of its id, its label, `#n`, or `last`.
-            caller: Who asks.
-            action: For the audit, when an admin reaches for another person's run.
+            handle: A unique beginning of the run's id, its label, `#n`, or `last`.
+            caller: The caller, whose access limits the search.
+            action: The action for the audit log, if an admin accesses another user's run.
 
         Raises:
-            NotFoundError: There is no such run, or it is someone else's.
-            AmbiguousError: Several fit; the text lists them.
+            NotFoundError: No such run exists, or it belongs to another user.
+            AmbiguousError: Several runs match; the text lists them.
         """
         typed = plain(handle).strip().strip("\"'“”`")
         async with self.database.snapshot() as tx:
@@ -114,10 +114,10 @@ class Records:
 
         Args:
             caller: Who asks.
-            everyone: The runs of all users; for commands of admins, audited.
+            everyone: True for the runs of all users; only for admin commands, and audited.
 
         Raises:
-            NotAllowedError: The runs of all users, and the caller is not an admin at a command.
+            NotAllowedError: The runs of all users, and the caller is not an admin using a command.
         """
         if everyone and not has_admin_powers(caller):
             raise NotAllowedError("Only admins can list everyone's runs.")
@@ -134,11 +134,11 @@ class Records:
         return active, ended
 
     async def info(self, handle: str, caller: Caller) -> RunDetails:
-        """Return all about one run.
+        """Return all details of one run.
 
         Raises:
-            NotFoundError: There is no such run, or it is someone else's.
-            AmbiguousError: Several fit.
+            NotFoundError: No such run exists, or it belongs to another user.
+            AmbiguousError: Several runs match.
         """
         run = await self.find(handle, caller, action="info")
         async with self.database.snapshot() as tx:
@@ -159,11 +159,11 @@ class Records:
     async def log(
         self, handle: str, caller: Caller, *, page: int = 1, per_page: int = 20
     ) -> LogPage:
-        """Return one page of what a run said and did; the last page for one beyond it.
+        """Return one page of a run's log; the last page for a number beyond it.
 
         Raises:
-            NotFoundError: There is no such run, or it is someone else's.
-            AmbiguousError: Several fit.
+            NotFoundError: No such run exists, or it belongs to another user.
+            AmbiguousError: Several runs match.
         """
         run = await self.find(handle, caller, action="log")
         async with self.database.snapshot() as tx:
@@ -187,7 +187,7 @@ class Records:
 
 
 async def _matching(tx: Transaction, typed: str, caller: Caller) -> list[Run]:
-    """Return the runs that a handle can mean: the caller's own, then all others in reach."""
+    """Return the runs that match a handle: the caller's own, else others the caller may access."""
     own, scope = own_scope(caller), scope_of(caller)
     found = await runs.find(tx, typed, user_id=own.owner, read_in=own.read_in, parent=caller.run_id)
     if not found and scope != own and typed.lower() != "last":
@@ -200,7 +200,7 @@ def _scope(caller: Caller) -> str:
 
 
 def _report(run: Run) -> list[str]:
-    """Return the whole report of a run, where the one who asked got a shorter one."""
+    """Return the lines of the full report, if the caller received a summary instead."""
     summary = summary_in(run.metadata)
     if not summary:
         return []
@@ -213,21 +213,21 @@ def _report(run: Run) -> list[str]:
 
 
 def ending_line(run: Run) -> str:
-    """Return how a run ended, as the last line of its log."""
+    """Return the outcome of a run, as the last line of its log."""
     words = status_text(run.status, degraded=run.degraded).words
     why = f". {one_line(run.error, LINE)}" if run.error else ""
     return f"ended: {words}{why}"
 
 
 def _lines(document: Json) -> list[str]:
-    """Return a message of the transcript in lines for people."""
+    """Return a message of the transcript as lines for users."""
     match from_json(document):
         case UserMessage(text):
             return [f"told: {one_line(text, LINE)}"]
         case ToolResults(results, note):
             told = [f"told: {one_line(note, LINE)}"] if note else []
             signs = [("✗" if result.failed else "←") for result in results]
-            # Models read results escaped; people read the characters themselves.
+            # Models read results escaped; users read the characters themselves.
             texts = [one_line(html.unescape(result.text), LINE) for result in results]
             return [f"{sign} {text}" for sign, text in zip(signs, texts, strict=True)] + told
         case Answer() as answer:

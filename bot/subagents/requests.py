@@ -1,4 +1,4 @@
-"""What is asked of the manager, and what it answers."""
+"""Requests to the manager, and its answers."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,37 +20,37 @@ __all__ = [
     "Spawned",
 ]
 
-#: Keys of a run's metadata: its task was written from a prompt with foreign content, or with
+#: Keys of a run's metadata: the task was written from a prompt with foreign content, or with
 #: private material.
 FOREIGN, PRIVATE = "foreign", "private"
-#: Key of a run's metadata: the turn that began the work which it belongs to.
+#: Key of a run's metadata: the turn that began the work to which the run belongs.
 ROOT = "root_id"
-#: Key of a run's metadata: the run that it continues.
+#: Key of a run's metadata: the run that this one continues.
 CONTINUES = "continues"
-#: Key of a run's metadata: it has a workspace of its own; the run whose that is, if not its own.
+#: Key of a run's metadata: the run has a workspace of its own, or works in that of the run named.
 OWN_WORKSPACE = "own_workspace"
-#: Key of a run's metadata: the provider and the model that were asked for, if any were.
+#: Key of a run's metadata: the requested provider and model, if any.
 ASKED_MODEL = "asked_model"
-#: Key of a run's metadata: what set its tokens (`request`, `agent`, `cap`, `parent`), if anything.
+#: Key of a run's metadata: the source of the token budget (`request`, `agent`, `cap`, `parent`).
 BUDGET_SOURCE = "budget_source"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:
-    """Who asks, where, and in which piece of work: an `Asker` of the access rule.
+    """The user, place and piece of work behind a request: an `Asker` of the access rule.
 
     Attributes:
-        typed: The user typed a command or pressed a button: only these have admin powers.
-        message_id: The message of the turn that asks; empty for a command.
-        batch_id: The turn: runs asked for in one turn share it.
-        call_key: (work, call) when a tool asks: asked again after a crash, it means the same run.
-        run_id: The run that asks; `None` for the main agent and for commands.
+        typed: Whether the user typed a command or pressed a button: only these have admin powers.
+        message_id: The message of the turn that makes the request; empty for a command.
+        batch_id: The turn; all runs requested in one turn share it.
+        call_key: (work, call) of a tool call. A call repeated after a crash maps to the same run.
+        run_id: The run that makes the request; `None` for the main agent and for commands.
         depth: 0 for the main agent and for commands.
         root_id: The turn that began this work, or the run that no turn began; empty for a command.
-        command_id: The stored command that asks: carried out again after a crash, it means the
-            same run and the same message; empty for none.
-        foreign: The prompt that asks holds content that neither the user nor the bot wrote.
-        private: The prompt that asks holds private material.
+        command_id: The stored command behind the request; empty for none. A command repeated after
+            a crash maps to the same run and the same message.
+        foreign: Whether the caller's prompt holds content that neither the user nor the bot wrote.
+        private: Whether the caller's prompt holds private material.
     """
 
     user: Identity
@@ -70,7 +70,7 @@ class Caller:
 
     @property
     def key(self) -> tuple[str, str] | None:
-        """What the ids of rows are derived from, so that asking twice makes one row."""
+        """The key from which row ids are derived, so that a repeated request creates one row."""
         return self.call_key or (("command", self.command_id) if self.command_id else None)
 
     @classmethod
@@ -80,7 +80,7 @@ class Caller:
 
     @classmethod
     def of(cls, context: ToolContext) -> "Caller":
-        """Return the caller for a tool call: a model, whatever the role of its user."""
+        """Return the caller for a tool call: a model, without the admin powers of its user."""
         return cls(
             user=context.user,
             role=context.role,
@@ -99,13 +99,13 @@ class Caller:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunRequest:
-    """A run that someone wants.
+    """The parameters of a requested run.
 
     Attributes:
-        allowed_tools: `None` for all that the agent may have, empty for none.
-        instructions: Appended below the fixed preamble, never in its place.
-        permissions: Rules of the caller for the run, as `read_rules` takes them: they take away.
-        given: The input that the task was made of, where the agent takes more than a task.
+        allowed_tools: `None` for all tools that the agent may have, empty for none.
+        instructions: Appended below the fixed preamble, never replacing it.
+        permissions: The caller's rules for the run, as `read_rules` takes them; they only restrict.
+        given: The input from which the task was built, if the agent takes more than a task.
     """
 
     task: str
@@ -128,12 +128,12 @@ class RunRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spawned:
-    """A run that was let in.
+    """A run that was admitted or queued.
 
     Attributes:
-        position: Its place among its owner's waiting runs; `None` when it may start.
-        notes: What is not as it was asked for (clamped, unknown agent), in sentences.
-        new: `False` when the very same run had been asked for already.
+        position: The position among the owner's queued runs; `None` if the run may start.
+        notes: Deviations from the request (clamped values, unknown agent), in sentences.
+        new: False if an identical request had created the run already.
     """
 
     run: Run

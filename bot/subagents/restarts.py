@@ -1,4 +1,4 @@
-"""After repeated crashes, interrupted work is resumed one piece at a time."""
+"""Resumes interrupted work one piece at a time after repeated crashes."""
 
 import asyncio
 from dataclasses import dataclass, field
@@ -8,10 +8,10 @@ from bot.tasks import Tasks
 from db import crashes
 from db.database import Transaction
 
-#: So many crashes within this time make the next start careful.
+#: Crashes within this period that make the next start resume one piece at a time.
 CRASHES = 2
 WITHIN = timedelta(minutes=10)
-#: Work that has been resumed for so long without a crash lets the next one start.
+#: Resumed work that runs for this long without a crash allows the next piece to start.
 TRIAL_SECONDS = 20.0
 
 
@@ -19,8 +19,8 @@ TRIAL_SECONDS = 20.0
 class Restarts:
     """Lets interrupted work of this process start, all at once or one piece at a time.
 
-    One at a time, the work that ends the process is the one that was started last: the crash
-    counts against that work and against no other.
+    When one piece starts at a time, the latest piece caused a crash of the process: the crash
+    counts against that piece only.
     """
 
     tasks: Tasks
@@ -28,17 +28,17 @@ class Restarts:
     _on_trial: str = ""
 
     async def must_wait(self, tx: Transaction, work_id: str) -> bool:
-        """Whether this interrupted work has to wait for its turn (`wait`) before it starts."""
+        """Return True if this interrupted work must `wait` for its turn before it starts."""
         return self._on_trial != work_id and await crashes.recent(tx, WITHIN) >= CRASHES
 
     async def wait(self, work_id: str) -> None:
-        """Wait until no other resumed work is on trial; then this one is."""
+        """Wait until no other resumed work is on trial, then put this work on trial."""
         await self._trial.acquire()
         self._on_trial = work_id
         self.tasks.later(TRIAL_SECONDS, lambda: self.passed(work_id), name=f"trial {work_id}")
 
     def passed(self, work_id: str) -> None:
-        """Let the next one start, if this work is on trial: it made a step, or it is over."""
+        """Let the next piece start, if this work is on trial: it made a step, or it has ended."""
         if self._on_trial == work_id:
             self._on_trial = ""
             self._trial.release()

@@ -26,10 +26,10 @@ from db import run_messages, run_questions, runs, steps
 from db.database import Transaction
 from db.runs import Run
 
-#: The part of a run's token budget that the carried transcript may take in its first prompt.
+#: The largest share of a run's token budget for the carried transcript in its first prompt.
 SHARE_OF_BUDGET = 1 / 3
 LEAST_TOKENS = 1_000
-#: Calls and runs that are listed, and the characters of each.
+#: The most calls and runs that are listed, and the most characters of each.
 MOST_CALLS, CALL_CHARACTERS = 60, 150
 RESULT_CHARACTERS = 4_000
 
@@ -51,17 +51,17 @@ STARTED = "Runs that the earlier run started. You cannot reach them:\n{runs}"
 
 
 def continuation_id(run_id: str) -> str:
-    """Return the id of the run that continues a run: there is one at most."""
+    """Return the id of the run that continues a run: at most one run does."""
     return derived_run_id(run_id, "resume")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Carried:
-    """What a run takes over from the run that it continues.
+    """The transcript that a run takes over from the run that it continues.
 
     Attributes:
-        foreign: It holds content that neither the user nor the bot wrote.
-        private: It holds private material.
+        foreign: Whether it holds content that neither the user nor the bot wrote.
+        private: Whether it holds private material.
     """
 
     messages: tuple[Message, ...]
@@ -75,10 +75,10 @@ class Carried:
 
 
 def check(run: Run) -> None:
-    """Refuse to continue a run that goes on or that completed.
+    """Refuse to continue an unfinished or completed run.
 
     Raises:
-        BadRequestError: The text says why, and what would work.
+        BadRequestError: The run cannot be continued; the text gives the reason and an alternative.
     """
     if run.status.resumable:
         return
@@ -95,10 +95,10 @@ def check(run: Run) -> None:
 
 
 async def carried(tx: Transaction, run: Run) -> Carried:
-    """Return what a run that continues this one takes over.
+    """Return the transcript that the continuation of a run takes over.
 
     Raises:
-        BadRequestError: Its steps are not stored any more, or the model refused the task.
+        BadRequestError: The steps are no longer stored, or the model refused the task.
     """
     rows = await steps.load(tx, run.id)
     if (rows and rows[0][0] != 0) or (not rows and run.tool_call_count):
@@ -116,7 +116,7 @@ async def carried(tx: Transaction, run: Run) -> Carried:
     before = await steps.carried(tx, run.id) or {"messages": []}
     messages = [*map(from_json, before["messages"]), *progress.messages]
     if messages and isinstance(messages[-1], Answer) and messages[-1].stop is StopReason.PAUSE:
-        # The provider's blocks of an unfinished answer can only be continued by themselves.
+        # The provider's blocks of an unfinished answer are valid only as an unchanged continuation.
         messages[-1] = replace(messages[-1], text=messages[-1].text or "…", native=None)
     if calls := progress.open_calls():
         messages.append(ToolResults(await _results(tx, run, progress, calls)))
@@ -139,7 +139,7 @@ async def carried(tx: Transaction, run: Run) -> Carried:
 async def _results(
     tx: Transaction, run: Run, progress: Progress, calls: Sequence[ToolCall]
 ) -> tuple[ToolResult, ...]:
-    """Return results for the calls of a run's last answer: stored ones, or what became of them."""
+    """Return results for the calls of a run's last answer: stored ones, or a note on each call."""
     kept = await _last_results(tx, run)
     results = []
     for index, call in enumerate(calls):
@@ -154,7 +154,7 @@ async def _results(
 
 
 async def _last_results(tx: Transaction, run: Run) -> dict[str, ToolResult]:
-    """Return the results that a run had got when it ended and that its model never read."""
+    """Return the results that a run had received when it ended and that its model never read."""
     last = [from_json(document) for document in (await runs.transcript(tx, run.id))[-1:]]
     return {
         result.call_id: result
@@ -165,7 +165,7 @@ async def _last_results(tx: Transaction, run: Run) -> dict[str, ToolResult]:
 
 
 def _line(run: Run) -> str:
-    """Return a nested run for the model, with its result if it has one."""
+    """Return the line about a nested run for the model, with its result if it has one."""
     words = status_text(run.status, degraded=run.degraded).words
     line = f"- {short(run.id)} “{run.label}”: {words}"
     if not run.result:
@@ -178,15 +178,15 @@ def _line(run: Run) -> str:
 def beginning(
     task: UserMessage, document: Json | None, *, budget: int, result_characters: int
 ) -> list[Message]:
-    """Return the messages with which a run begins: its task, and what it carries over.
+    """Return the first messages of a run: its task, and the carried transcript.
 
-    A transcript that would take too much of the budget loses its older part, but not the list of
-    the calls that were made in it.
+    A transcript that exceeds its share of the budget loses its older part, but keeps the list of
+    the calls in that part.
 
     Args:
         task: The first message.
-        document: What it carries over, as `Carried.document`; `None` for nothing.
-        budget: Its tokens.
+        document: The carried transcript, as `Carried.document`; `None` for none.
+        budget: The token budget of the run.
         result_characters: The most characters of a tool result.
     """
     if document is None:

@@ -1,10 +1,10 @@
-"""How long finished things are kept."""
+"""Retention periods of finished work and stored data."""
 
 from pydantic import Field
 
 from bot.values import Settings
 
-#: A century: further back than any clock here reaches.
+#: A century, which exceeds the age of any stored data.
 MOST_DAYS = 36_500
 
 

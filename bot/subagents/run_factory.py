@@ -1,4 +1,4 @@
-"""Makes what an attempt at a run works with: tools, prompt, budget, journal."""
+"""Builds the tools, prompt, budget and journal of an attempt at a run."""
 
 import hashlib
 from collections.abc import Awaitable, Callable, Sequence
@@ -38,15 +38,15 @@ LACKED = "It worked without these MCP servers, which were not connected: {server
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunFactory:
-    """Makes what an attempt at a run works with: toolbox, context, journal, messages, prompt.
+    """Builds the toolbox, context, journal, messages and prompt of an attempt at a run.
 
     Attributes:
-        permissions: What the configuration allows.
+        permissions: The rules of the configuration.
         tools_of: Returns the tools that a run may have.
         guide_of: Returns the prompt text about Agent Skills, from the names that an agent lists
             and the names of the run's tools.
-        servers_away: Returns the MCP servers that are not connected and whose tools a run may
-            use; waits for them after a start.
+        servers_away: Returns the unconnected MCP servers whose tools a run may use; waits for the
+            connections after a start.
     """
 
     database: Database
@@ -63,7 +63,7 @@ class RunFactory:
     now: Clock
 
     def toolbox(self, run: Run, asking: Asking) -> Toolbox:
-        """Return the tools of a run, within what it and all its callers may do."""
+        """Return the tools of a run, limited by its own rules and those of all its callers."""
         definition, _ = find(self.agents, run.agent)
         permissions = self.permissions
         for rules in (*callers_rules(run), definition.permissions):
@@ -79,7 +79,7 @@ class RunFactory:
         )
 
     def around(self, run: Run, owner: Identity, active: ActiveRun, asking: Asking) -> Surroundings:
-        """Return what surrounds one attempt at a run."""
+        """Return the surroundings of one attempt at a run."""
         clock = active.clocks[0]
         reporter = RunReporter(self.events, run, clock)
         return Surroundings(
@@ -110,7 +110,7 @@ class RunFactory:
         )
 
     def journal(self, run: Run, clock: WorkClock) -> StoredJournal:
-        """Return the steps of one attempt at a run."""
+        """Return the journal of one attempt at a run."""
         return StoredJournal(
             database=self.database,
             writer=self.writer,
@@ -122,11 +122,11 @@ class RunFactory:
         )
 
     async def beginning(self, run: Run, away: Sequence[str]) -> list[Message]:
-        """Return the messages with which a run begins: its task, and what it carries over.
+        """Return the first messages of a run: its task, and the carried transcript.
 
         Args:
             run: The run.
-            away: The MCP servers whose tools it lacks.
+            away: The MCP servers whose tools the run lacks.
         """
         carried = None
         if CONTINUES in run.metadata:
@@ -141,12 +141,12 @@ class RunFactory:
         return messages
 
     def lacking(self, run: Run, away: Sequence[str], progress: Progress) -> str:
-        """Return which MCP servers the work of a run lacked, for its owner; empty for none.
+        """Return a note for the owner on the MCP servers that the run lacked; empty for none.
 
         Args:
             run: The run.
-            away: The servers whose tools it did not have.
-            progress: What it did.
+            away: The servers whose tools the run did not have.
+            progress: The steps of the run.
         """
         definition, _ = find(self.agents, run.agent)
         called = [call.name for answer in progress.answers for call in answer.calls]
@@ -165,7 +165,7 @@ class RunFactory:
         return run_task(run.task, run.context, time=time)
 
     def config(self, run: Run, toolbox: Toolbox) -> AgentConfig:
-        """Return what makes the agent of a run what it is."""
+        """Return the configuration of a run's agent."""
         settings = self.agent_settings
         definition, _ = find(self.agents, run.agent)
         return AgentConfig(
@@ -188,16 +188,16 @@ class RunFactory:
 
 
 def callers_rules(run: Run) -> tuple[Rules, ...]:
-    """Return the rules of whoever asked for a run, and of whoever asked for them."""
+    """Return the rules of the run's caller and of all callers above it."""
     return tuple(read_rules(rules) for rules in run.metadata.get("permissions", ()))
 
 
 def own_workspace(run: Run) -> str:
-    """Return the run in whose workspace a run works: itself or the one it continues."""
+    """Return the id of the run whose workspace a run uses: itself or one it continues; or empty."""
     kept = run.metadata.get(OWN_WORKSPACE)
     return kept if isinstance(kept, str) else run.id if kept else ""
 
 
 def opaque(user_id: str) -> str:
-    """Return what a provider is told about who asks: the same for one person, and no name."""
+    """Return a stable pseudonym of a user for the provider."""
     return hashlib.sha256(f"retinue {user_id}".encode()).hexdigest()[:32]

@@ -1,4 +1,4 @@
-"""What happens inside a run, from claim to outcome."""
+"""Executes a run from claim to outcome."""
 
 import asyncio
 import logging
@@ -38,12 +38,12 @@ OUR_FAULT = "Something went wrong on our side; the log says more."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Runner:
-    """Works on runs: `work` is what the engine calls, again after a crash.
+    """Executes runs; the engine calls `work`, and repeats the call after a crash.
 
     Attributes:
-        turns: The turns at work here: a delegated task pauses the clock of the one that waits.
+        turns: The turns executed here: a delegated task pauses the clock of its waiting turn.
         model_of: Returns the model for the provider and the model name of a run's row.
-        ask_owner: Makes what one attempt at a run asks its owner with.
+        ask_owner: Creates the `Asking` with which one attempt at a run asks its owner.
     """
 
     database: Database
@@ -63,7 +63,7 @@ class Runner:
     now: Clock
 
     async def work(self, run_id: str) -> None:
-        """Do one attempt at a run, until it is over or cannot go on in this process."""
+        """Make one attempt at a run, until it has ended or this process cannot continue it."""
         try:
             claimed = await self._claim(run_id)
             if claimed is None:
@@ -96,14 +96,14 @@ class Runner:
             stopped = Outcome(status=RunStatus.CANCELLED, text=text, error=error)
             await self._end(run, self._measured(stopped, progress, clock))
             if active.why is not Why.STOPPED:
-                raise  # the turn that waited for this run was cancelled, and goes on to be
+                raise  # the cancellation of the turn that waited for this run continues
             return
         finally:
             self.active.leave(run.id, active)
         await self._end(run, outcome)
 
     def _clocks_waiting(self, run: Run) -> tuple[WorkClock, ...]:
-        """Return the clocks of the turn, or the runs, that wait for a delegated task."""
+        """Return the clocks of the turn or run that waits for a delegated task."""
         if run.mode != "sync":
             return ()
         waits = self.active.by_id.get(run.parent_run_id or "")
@@ -111,7 +111,7 @@ class Runner:
         return waits.clocks if waits else ()
 
     async def _claim(self, run_id: str) -> tuple[Run, Identity, bool] | None:
-        """Begin an attempt; return the run, its owner, and whether a message waits for it."""
+        """Begin an attempt; return the run, its owner, and True if a message waits for it."""
         run = owner = None
         mail: Sequence[tuple[str, str]] = ()
         async with self.database.transaction() as tx:
@@ -164,7 +164,7 @@ class Runner:
                 outcome = _outcome(result, clock)
                 spent = partial(progress.spend, Unlimited())
                 return await self.summaries.shorten(run, outcome, clock, spent=spent)
-        except Exception as error:  # noqa: BLE001 - logged where it is no known kind
+        except Exception as error:  # noqa: BLE001 - unknown kinds are logged
             late = limit.expired()
             return self._measured(
                 self._went_wrong(run, progress, error, late=late), progress, clock
@@ -186,10 +186,10 @@ class Runner:
         lacking = self.factory.lacking(run, away, progress)
         return replace(result, error=result.error or lacking)
 
-    # -- how it ends -----------------------------------------------------------------------------
+    # -- the end ---------------------------------------------------------------------------------
 
     async def _leave(self, run: Run, active: ActiveRun, progress: Progress) -> bool:
-        """Leave the run to another process, if that is why it was cancelled."""
+        """Leave the run to another process if its cancellation asks for it; return True then."""
         if active.why is Why.STOPPED or (active.why is None and run.mode == "sync"):
             return False
         if active.why is Why.DRAINING:
@@ -197,7 +197,7 @@ class Runner:
         return True
 
     async def _release(self, run: Run, usage: Usage) -> None:
-        """Release a run with what it has cost; a request that was cut off is in no step."""
+        """Release a run and store its cost; no step holds the cost of an interrupted request."""
         counts = {
             "input_tokens": usage.all_input,
             "output_tokens": usage.output,
@@ -208,7 +208,7 @@ class Runner:
             await runs.release(tx, run.id, run.attempt, self.now(), known)
 
     async def _end(self, run: Run, outcome: Outcome) -> None:
-        """Write the outcome, whatever happens to this task meanwhile."""
+        """Store the outcome, even if this task is cancelled meanwhile."""
         await self._shielded(self._write_end(run, outcome))
 
     async def _write_end(self, run: Run, outcome: Outcome) -> None:
@@ -224,11 +224,12 @@ class Runner:
         await asyncio.shield(self.tasks.start(work, name="end of a run"))
 
     async def stored_outcome(self, run: Run, otherwise: Outcome) -> Outcome:
-        """Return what earlier attempts came to: completed, where the final answer is stored.
+        """Return the outcome of earlier attempts: the final answer's, if one is stored.
 
         Args:
             run: The run.
-            otherwise: The outcome of a run without a final answer; its text is what is stored.
+            otherwise: The outcome of a run without a final answer; its text becomes the partial
+                text.
         """
         clock, progress = WorkClock(run.timeout_ms / 1000, run.seconds_used), Progress()
         entries = await self.factory.journal(run, clock).load()
@@ -239,7 +240,7 @@ class Runner:
         return _outcome(progress.result(), clock)
 
     def _went_wrong(self, run: Run, progress: Progress, error: Exception, *, late: bool) -> Outcome:
-        """Return the outcome; a database out of reach is none: the run is left resumable."""
+        """Return the outcome for an error; re-raise errors that leave the run resumable."""
         text = progress.partial_text()
         if late and isinstance(error, TimeoutError):
             return Outcome(status=RunStatus.TIMEOUT, text=text)
@@ -251,7 +252,7 @@ class Runner:
         return Outcome(status=RunStatus.FAILED, text=text, error=OUR_FAULT)
 
     def _measured(self, outcome: Outcome, progress: Progress, clock: WorkClock) -> Outcome:
-        """Fill in the counts, if this attempt got far enough to have any."""
+        """Add the counts, if this attempt has any."""
         outcome = replace(outcome, seconds_used=clock.used())
         if not (progress.answers or progress.usage.total):
             return outcome
@@ -267,7 +268,7 @@ class Runner:
 
 
 def _over_already(run: Run, clock: WorkClock) -> Outcome | None:
-    """Return the outcome of a run that may not go on; `None` for one that may."""
+    """Return the outcome of a run that must not continue; `None` if it may."""
     if run.cancel_requested_at is not None:
         return Outcome(status=RunStatus.CANCELLED)
     if run.crashes >= MAX_CRASHES:

@@ -1,4 +1,4 @@
-"""What runs ask, as platforms show it; and that it is shown when a question waits no more."""
+"""Renders questions of runs for platforms, and shows when a question is closed."""
 
 from collections.abc import Mapping
 
@@ -17,7 +17,7 @@ PERMIT = (
     Choice("no", "Deny", Weight.BAD),
 )
 SKIP = Choice("skip", "Skip")
-#: What is shown of an answer that somebody wrote.
+#: Longest part of a written answer shown in a message, in characters.
 MOST_OF_ANSWER = 100
 
 NO_ANSWER = "No answer came in time."
@@ -25,12 +25,12 @@ OVER = "The run is over: it no longer needs an answer."
 
 
 class Settling:
-    """Shows what became of a question, however it was answered, and also when nobody did.
+    """Shows the outcome of every closed question, answered or not.
 
     Args:
-        database: Has the questions.
-        outlets: Show it.
-        tasks: Own what goes on in the background.
+        database: Stores the questions.
+        outlets: Show the outcome.
+        tasks: Own the background tasks.
     """
 
     def __init__(self, database: Database, outlets: Mapping[str, Outlet], tasks: Tasks) -> None:
@@ -39,7 +39,7 @@ class Settling:
         self._tasks = tasks
 
     def on_settled(self, event: QuestionSettled) -> None:
-        """Show it in the background."""
+        """Show the outcome in the background."""
         work = self._settle(event.question_id)
         self._tasks.start(work, name=f"settle question {event.question_id}")
 
@@ -59,7 +59,7 @@ class Settling:
 
 
 def choices_of(question: RunQuestion) -> tuple[Choice, ...]:
-    """Return what may be picked as the answer to a question (pure)."""
+    """Return the choices for the answer to a question (pure)."""
     if question.kind == "permit":
         return PERMIT
     options = (Choice(str(n), option) for n, option in enumerate(question.options, 1))
@@ -69,7 +69,7 @@ def choices_of(question: RunQuestion) -> tuple[Choice, ...]:
 def confirmation_of(
     question: RunQuestion, owner: Identity, place: Place, *, expires_in_seconds: float = 0.0
 ) -> Confirmation:
-    """Return a question as platforms show it (pure)."""
+    """Return a question in the form that platforms show (pure)."""
     return Confirmation(
         id=question.id,
         owner=owner,
@@ -83,7 +83,7 @@ def confirmation_of(
 
 
 def settlement_of(question: RunQuestion, by: Identity | None) -> Settlement:
-    """Return what became of a question that waits no more (pure)."""
+    """Return the outcome of a closed question (pure)."""
     if question.status == "expired":
         return Settlement(NO_ANSWER)
     if not question.answered_by:
@@ -93,5 +93,5 @@ def settlement_of(question: RunQuestion, by: Identity | None) -> Settlement:
         chosen = next(each.label for each in PERMIT if each.key == key)
     else:
         key, chosen = "", one_line(question.answer, MOST_OF_ANSWER) or SKIP.label
-    # An admin may answer who has never talked with the bot.
+    # An admin who has never talked with the bot may answer: no identity is stored then.
     return Settlement(chosen, by, key) if by else Settlement(f"Answered: {chosen}")

@@ -1,4 +1,4 @@
-"""Calls as users read them before a yes, and the ids and hashes of questions about them (pure)."""
+"""Formats calls for permission questions and logs; derives ids and hashes of questions (pure)."""
 
 import hashlib
 import json
@@ -10,9 +10,9 @@ from bot.agent.sanitizer import one_line
 from bot.logs import MASK, without_secrets
 from bot.values import Json, derived_run_id
 
-#: Characters of a call that is only named.
+#: Longest text of a shortened call, in characters.
 MOST_BRIEF = 300
-#: Characters of a name and of one value in a log, parts of a value, and how deep they are shown.
+#: Limits in a log: characters of a name and of one value, parts of a value, and nesting depth.
 MOST_NAME, MOST_VALUE, MOST_PARTS, MOST_DEPTH = 60, 120, 12, 3
 _SECRET_NAME = re.compile(
     r"(?:^|[_-])(?:passwd|password|secret|token|api_?key|authorization)$", re.IGNORECASE
@@ -25,13 +25,13 @@ def question_id(run_id: str, call_id: str) -> str:
 
 
 def fingerprint(*bound: object) -> str:
-    """Return the hash that binds an answer to what was shown: a call, and whose it is."""
+    """Return the hash that binds an answer to the shown call and its owner."""
     text = json.dumps(bound, sort_keys=True, ensure_ascii=False, default=str)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def spelled(tool: str, arguments: Json) -> str:
-    """Return a call as a user reads it before a yes: whole; only secrets are masked."""
+    """Return a call for a permission question: complete, with secrets masked."""
     given = ", ".join(
         f"{_line(_visible(name))}="
         f"{_line(_visible(json.dumps(value, ensure_ascii=False, default=str)))}"
@@ -41,13 +41,13 @@ def spelled(tool: str, arguments: Json) -> str:
 
 
 def briefly_spelled(tool: str, arguments: Json) -> str:
-    """Return the beginning of a call, to name it once it was shown whole."""
+    """Return the beginning of a call, to name a call that was shown in full before."""
     whole = spelled(tool, arguments)
     return whole if len(whole) <= MOST_BRIEF else f"{whole[: MOST_BRIEF - 2]}…`"
 
 
 def logged(call: ToolCall) -> str:
-    """Return a call as a line of a log: `→ grep(pattern: whale, glob: *.md)`, shortened."""
+    """Format a call as a shortened line of a log: `→ grep(pattern: whale, glob: *.md)`."""
     given = ", ".join(
         f"{one_line(name, MOST_NAME)}: {_brief(value, name)}"
         for name, value in islice(call.arguments.items(), MOST_PARTS)
@@ -58,7 +58,7 @@ def logged(call: ToolCall) -> str:
 
 
 def _brief(value: object, name: str = "", *, depth: int = 0) -> str:
-    """Return a value of an argument in words, cut; what its name calls a secret is masked."""
+    """Format an argument's value, shortened; mask it if its name marks a secret."""
     if _SECRET_NAME.search(name):
         return MASK
     match value:
@@ -80,10 +80,10 @@ def _brief(value: object, name: str = "", *, depth: int = 0) -> str:
 
 
 def _visible(text: str) -> str:
-    """Return text with what cannot be seen spelled out as in JSON.
+    """Return the text with unprintable characters escaped as in JSON.
 
-    A terminal and our own cleaning take some of these signs, with all that follows, for a command
-    to a terminal: what stands there would not be shown.
+    A terminal and our own sanitising treat some of these characters, and the text after them, as a
+    terminal command: that text would not be shown.
     """
     return "".join(each if each.isprintable() else json.dumps(each)[1:-1] for each in text)
 

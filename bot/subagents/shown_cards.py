@@ -1,4 +1,4 @@
-"""Shows run cards in their places, and stores which message shows each."""
+"""Shows run cards in their places, and stores the message that shows each card."""
 
 import logging
 from collections.abc import Mapping
@@ -33,7 +33,7 @@ class ShownCards:
         try:
             outlet.show_card(card, begun=begun)
         except Exception:
-            # A card that cannot be shown must not stop the run that it shows.
+            # A failure to show a card must not stop its run.
             log.exception("The card of run %s could not be shown", card.run_id)
 
     async def _keep(self, run_id: str, message_id: str) -> None:

@@ -1,4 +1,4 @@
-"""Long results, shortened for the one who asked, as their agent's file says (feature E19)."""
+"""Shortens long results for the caller, as the agent's file instructs (feature E19)."""
 
 import asyncio
 import logging
@@ -19,12 +19,12 @@ from db.runs import Run
 
 log = logging.getLogger(__name__)
 
-#: Is told what a request cost.
+#: Receives the cost of a request.
 Spent = Callable[[Usage], None]
 
-#: A result of no more characters is short enough.
+#: Longest result, in characters, that is not shortened.
 LONG = 4_000
-#: With less room in the budget than this, nothing worth reading would come of it.
+#: Smallest room in the budget, in output tokens, that allows a useful summary.
 LEAST_OUTPUT = 256
 MOST_OUTPUT = 2_000
 MOST_SECONDS = 60.0
@@ -41,10 +41,10 @@ MATERIAL = "The task:\n{task}\n\nThe report:\n{report}"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summaries:
-    """Shortens results with one further question to the run's model, within its budget.
+    """Shortens results with one further request to the run's model, within its budget.
 
     Attributes:
-        model_of: Gives what to ask for the provider and the model that a run's row names.
+        model_of: Returns the model for the provider and the model name of a run's row.
     """
 
     database: Database
@@ -55,22 +55,22 @@ class Summaries:
     async def shorten(
         self, run: Run, outcome: Outcome, clock: WorkClock, *, spent: Spent
     ) -> Outcome:
-        """Return an outcome with what its text was shortened to, where that is due and possible.
+        """Return an outcome with a summary of its text, if that is due and possible.
 
-        The text itself stays. Without an answer the outcome is what it was, but for the cost.
+        The text itself is unchanged. Without an answer, only the cost is added to the outcome.
 
         Args:
             run: The run.
-            outcome: What it came to.
-            clock: Its working time.
-            spent: Is told at once of each request that may be charged: the run can be stopped
-                before this returns.
+            outcome: The outcome of the run.
+            clock: The working time of the run.
+            spent: Receives at once the usage of each request that may be charged: the run can be
+                stopped before this returns.
         """
         kept = summaries.summary_in(run.metadata)
         if kept:
             return replace(outcome, summary=kept)
         question = self._question(run, outcome)
-        # Not the time that is set aside for the last step: running out of that is a time-out.
+        # The reserve of the last step is excluded: using it up would be a time-out.
         seconds = min(MOST_SECONDS, clock.left())
         if question is None or seconds <= 0:
             return outcome
@@ -96,7 +96,7 @@ class Summaries:
         return outcome
 
     def _question(self, run: Run, outcome: Outcome) -> Question | None:
-        """Return what to ask; `None` when nothing is to be shortened, or no tokens are left."""
+        """Return the request for a summary; `None` if none is due, or too few tokens are left."""
         agent, _ = find(self.agents, run.agent)
         due = outcome.status is not RunStatus.FAILED and len(outcome.text) > LONG
         if not agent.summarize or not due:
@@ -137,7 +137,7 @@ class Summaries:
         return stored(_text(answer))
 
     async def _keep(self, run: Run, outcome: Outcome) -> None:
-        """Keep it at once: an attempt after a crash does not ask again."""
+        """Store the summary at once, so that an attempt after a crash does not ask again."""
         async with self.database.transaction() as tx:
             await summaries.keep(
                 tx,
@@ -151,5 +151,5 @@ class Summaries:
 
 
 def _text(answer: Answer) -> str:
-    """Return an answer that came to its end."""
+    """Return the text of a complete answer; empty for an incomplete one."""
     return answer.text.strip() if answer.stop is StopReason.END else ""

@@ -1,4 +1,4 @@
-"""What a user has used of what they may use: counted from the tables."""
+"""Counts a user's usage from the tables."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -12,7 +12,7 @@ from db.database import Database
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsageReport:
-    """What a person has used: runs in the rate window, slots, and tokens of the last 24 hours."""
+    """A user's usage: runs in the rate window, slots, and tokens of the last 24 hours."""
 
     settings: SubagentSettings
     started: int
@@ -29,7 +29,7 @@ class UsageReport:
 async def usage_of(
     caller: Caller, database: Database, settings: SubagentSettings, now: datetime
 ) -> UsageReport:
-    """Return what a user has used; for admins, with the numbers of everyone."""
+    """Return a user's usage; for admins, with the number of all users."""
     window = now - timedelta(seconds=settings.spawn_rate_limit.window_seconds)
     delegating = now - timedelta(seconds=settings.delegation_rate_limit.window_seconds)
     async with database.snapshot() as tx:

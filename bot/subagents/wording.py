@@ -1,4 +1,4 @@
-"""What is said about a run: the state always from the runtime, never from its text."""
+"""Texts about a run; the state always comes from the runtime, never from the run's text."""
 
 from dataclasses import dataclass
 
@@ -27,13 +27,13 @@ LIMITS = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What a run came to.
+    """The outcome of a run.
 
     Attributes:
-        text: Its report, or the part of it that there is.
-        error: Why it did not complete; empty when it did.
-        degraded: It completed, but every tool call that it made was refused or failed.
-        summary: What the text was shortened to for the one who asked; empty when it was not.
+        text: The report, or the part of it that exists.
+        error: The reason for not completing, or a remark on a completed run; empty for none.
+        degraded: Whether it completed although every tool call was refused or failed.
+        summary: The shortened text for the caller; empty if it was not shortened.
     """
 
     status: RunStatus
@@ -51,7 +51,7 @@ class Outcome:
 
     @property
     def weighted_tokens(self) -> int:
-        """The tokens as they count against the budget."""
+        """The weighted tokens, which count against the budget."""
         used = (self.input_tokens or 0) + (self.output_tokens or 0)
         return used - (self.discounted_tokens or 0)
 
@@ -65,7 +65,7 @@ def title(run: Run) -> str:
 
 
 def footer(run: Run) -> str:
-    """Return the quiet line under an announcement."""
+    """Return the footer of an announcement."""
     parts = [
         f"{run.weighted_tokens:,} of {run.token_budget:,} tokens",
         spoken(run.seconds_used),
@@ -77,7 +77,7 @@ def footer(run: Run) -> str:
 
 
 def reason(run: Run, outcome: Outcome) -> str:
-    """Return why a run did not complete, naming the limit, what was used, and the key to change."""
+    """Return the reason for not completing: the limit, the usage, and the setting to change."""
     minutes = spoken(run.timeout_ms / 1000)
     key = "timeout_minutes" if run.mode == "async" else "subagents.sync_timeout_seconds"
     texts = {
@@ -96,7 +96,7 @@ def reason(run: Run, outcome: Outcome) -> str:
     return outcome.error or texts.get(outcome.status, "")
 
 
-#: What to change for a larger budget, by what set it.
+#: The setting to change for a larger budget, by the budget's source.
 _BUDGETS = {
     "request": "`token_budget` of the request, at most `subagents.max_token_budget`",
     "agent": "`token_budget` in the agent's file, at most `subagents.max_token_budget`",
@@ -117,12 +117,12 @@ def _budget_reason(run: Run, used: int) -> str:
 
 
 def shown_name(user: User | None) -> str:
-    """Return what a user is called in a card; empty for none."""
+    """Return a user's name for a card; empty for none."""
     return "" if user is None else one_line(user.name, MAX_NAME) or user.identity.account
 
 
 def for_caller(run: Run, text: str, summary: str) -> str:
-    """Return what the one who asked reads of a result: all of it, or what it was shortened to."""
+    """Return the result for the caller: the full text, or its summary."""
     if not summary:
         return text
     return (
@@ -132,7 +132,7 @@ def for_caller(run: Run, text: str, summary: str) -> str:
 
 
 def report(run: Run, *, unread: int = 0) -> str:
-    """Return what people read about a run that is over."""
+    """Return the text about an ended run for users."""
     parts = []
     if run.error:
         parts.append(run.error)
