@@ -22,7 +22,8 @@ from bot.signals import exit_after
 
 log = logging.getLogger(__name__)
 
-#: After a signal to end, the process is gone within 8 s, whatever happens.
+#: Longest time in seconds between a signal to end and the end of the process, which is due within 8
+#: s.
 EXIT_SECONDS = 7.5
 
 NO_WINDOWS = (
@@ -30,8 +31,8 @@ NO_WINDOWS = (
     "on Linux."
 )
 
-# What a command needs is imported inside it: the database and the engine take longer to import
-# than `check` takes in all.
+# Commands import their dependencies inside: the import of database and engine takes longer than a
+# whole `check`.
 
 ConfigFile = Annotated[
     Path | None,
@@ -54,17 +55,18 @@ MAX_PIPED = 1_000_000
 
 
 class Commands(TyperGroup):
-    """Tells what went wrong in a sentence, without a traceback."""
+    """Reports errors as a sentence, without a traceback."""
 
     def invoke(self, ctx: Any) -> Any:
-        """Run the command that was typed."""
+        """Run the typed command."""
         try:
             return super().invoke(ctx)
         except BotError as error:
             explain(error)
             raise typer.Exit(1) from None
         except OSError as error:
-            # Without a file it is no one's to mend; a closed pipe is the command line's own matter.
+            # An error without a file name has no remedy here; the command line handles a closed
+            # pipe.
             if error.filename is None:
                 raise
             log.debug("A file cannot be used", exc_info=error)
@@ -314,11 +316,11 @@ def build() -> typer.Typer:
 
 
 def main() -> None:
-    """Run the command that was typed."""
+    """Run the typed command."""
     if sys.platform == "win32":
         sys.exit(NO_WINDOWS)
     for stream in (sys.stdout, sys.stderr):
-        # A terminal that knows no ✓ shows a question mark instead of breaking off.
+        # A terminal without ✓ in its encoding shows a question mark instead of failing.
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
     if isinstance(sys.stdin, io.TextIOWrapper):
@@ -343,10 +345,10 @@ def _is_piped() -> bool:
 
 
 def _question(text: str) -> str:
-    """Return what was typed, and what is piped in after it.
+    """Return the given text, followed by the piped text.
 
     Raises:
-        BadRequestError: It is too long.
+        BadRequestError: The piped text is too long.
     """
     piped = sys.stdin.read(MAX_PIPED + 1) if _is_piped() else ""
     if len(piped) > MAX_PIPED:
@@ -355,7 +357,7 @@ def _question(text: str) -> str:
 
 
 def _service(work: Coroutine[None, None, None], settings: Config) -> int:
-    """Run a process that serves; return 2 where only a change of the configuration would help."""
+    """Run a serving process; return 2 for an error that needs a change of the configuration."""
     try:
         finish(work, settings)
     except ConfigError as error:

@@ -1,7 +1,7 @@
 """The composition root: builds the parts of a bot top to bottom, and closes them in reverse.
 
-Each part gets the parts that it uses as arguments. What has to reach a part that is built later
-is published as an event; the subscriptions are at the end of `open_bot`.
+Each part gets the parts that it uses as arguments. A message to a part that is built later is
+published as an event; the subscriptions are at the end of `open_bot`.
 """
 
 import asyncio
@@ -70,7 +70,7 @@ from skills.registry import SkillRegistry
 
 log = logging.getLogger(__name__)
 
-#: Runs that wait for their owners hold no slot of ours, but a place in the engine: enough for all.
+#: Runs that wait for their owners hold no slot, but a place in the engine's queue.
 MAY_WAIT = 1000
 
 
@@ -108,11 +108,11 @@ async def open_bot(
 
     Args:
         config: The configuration, which has been checked.
-        outlets: By the name of their platform.
-        database: What `open_database` has opened; otherwise it is opened here.
+        outlets: The outlets by the name of their platform.
+        database: The database from `open_database`; opened here if missing.
         now: The bot's clock.
-        present: Returns the user at the terminal; `None` when there is none.
-        further_skills: Beside those that come with it.
+        present: Returns the user at the terminal; `None` if there is none.
+        further_skills: Skills in addition to the built-in ones.
 
     Raises:
         DatabaseBusyError: Another bot holds the SQLite file.
@@ -131,7 +131,7 @@ async def open_bot(
         tasks = Tasks()
         stack.push_async_callback(tasks.close)
 
-        # -- what all work uses
+        # -- shared by all work
         events = EventBus()
         active_runs, active_turns = ActiveRuns(), ActiveRuns()
         notices = Notices(outlets, tasks)
@@ -284,7 +284,7 @@ async def open_bot(
             now=now,
         )
 
-        # -- what happens regularly
+        # -- regular work
         upkeep = Upkeep(
             database=database,
             engine=engine,
@@ -313,7 +313,7 @@ async def open_bot(
             further=skillset.duties(manager, list(outlets)),
         )
 
-        # -- what reaches upwards
+        # -- events to the parts built above
         settling = Settling(database, outlets, tasks)
         events.subscribe(RunEvent, log_event)
         events.subscribe(RunEvent, cards.handle)
@@ -340,7 +340,7 @@ async def open_bot(
 
 
 async def _start(stack: AsyncExitStack, bot: Bot) -> None:
-    """Start the regular work of a bot, and have it drained when the stack is closed."""
+    """Start the regular work of a bot, and register its draining with the stack."""
     await bot.upkeep.enter()
     stack.push_async_callback(bot.upkeep.leave)
     stack.push_async_callback(bot.drain, 0)
@@ -356,7 +356,7 @@ async def _start(stack: AsyncExitStack, bot: Bot) -> None:
 
 
 def _run_tools(config: Config, database: Database, now: Clock) -> list[Tool]:
-    """Return the tools that only runs have; built once, since a schema takes time to make."""
+    """Return the tools that only runs have; built once, because building a schema takes time."""
     skills = [progress.build(), whiteboard.build_for_runs(database, now)]
     if config.subagents.max_questions_per_run:
         skills.append(ask_user.build())
@@ -368,10 +368,10 @@ def _tools_of_run(registry: SkillRegistry, run: Run) -> tuple[Tool, ...]:
 
 
 def _submit(engine: Engine, tasks: Tasks, event: RunAdmitted, *, alone: bool) -> None:
-    """Hand a run to the engine; the turn that waits for a delegated one works it off itself."""
+    """Submit a run to the engine; a delegated run is executed by the turn that waits for it."""
     if event.mode != "async":
         return
-    # On a file there is one process, and no queue to share.
+    # A database file serves one process, so a shared queue is not needed.
     hand = engine.start if alone else engine.submit
     work = hand("run", event.run_id, event.platform)
     tasks.start(work, name=f"submit {event.run_id}", fresh_context=True)

@@ -1,4 +1,4 @@
-"""What is unwise or without effect in a configuration that can be used, a sentence each."""
+"""Warnings about a usable configuration: unwise settings and settings without effect."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -22,12 +22,12 @@ _ID = {
 
 
 def cautions(config: Config, file: Path | None, environ: Mapping[str, str]) -> list[str]:
-    """Return what an admin should know about a configuration that can be used.
+    """Return warnings for an admin about a usable configuration, a sentence each.
 
     Args:
-        config: What was loaded.
-        file: The file that it was loaded from.
-        environ: The variables that may have set keys.
+        config: The loaded configuration.
+        file: The file from which it was loaded.
+        environ: The environment variables, which may have set keys.
 
     Raises:
         ConfigError: The file cannot be read.
@@ -63,9 +63,9 @@ def _people(config: Config) -> Iterator[str]:
 
 
 def _models(config: Config) -> Iterator[str]:
-    """Return the names of Claude's models that look misspelt."""
+    """Return warnings about names of Claude's models that look misspelt."""
     known = {"claude", *FAMILIES}
-    # A gateway has names of its own.
+    # A gateway has model names of its own.
     choices = () if config.models.anthropic.base_url else config.models.choices
     for choice in choices:
         if choice.provider != "anthropic":
@@ -79,5 +79,5 @@ def _models(config: Config) -> Iterator[str]:
 
 
 def _nearest(word: str, known: set[str]) -> str:
-    """Return the known word that is spelt almost like this one, or this one."""
+    """Return the known word that is spelt almost like this one; without any, return this one."""
     return next(iter(get_close_matches(word, known, n=1, cutoff=0.7)), word)

@@ -1,4 +1,4 @@
-"""`config.yaml` as frozen objects; an error names the key and what would be right."""
+"""Reads `config.yaml` into frozen objects; an error names the key and the valid form."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -53,7 +53,7 @@ FROM_ENVIRONMENT: Mapping[Key, str] = {
 }
 
 
-#: Shorter values are no secrets, and words of an error might be taken for them.
+#: Do not mask shorter values: they would match ordinary words of an error.
 _SHORTEST_SECRET = 6
 
 _OPEN = (
@@ -154,27 +154,27 @@ class Config(Settings):
 
     @property
     def reserve(self) -> DiskReserve:
-        """The part of the disks that no files of users get."""
+        """The disk space that is reserved from files of users."""
         return DiskReserve(self.disk, (Path(self.workspaces.folder), *self.database.folders))
 
     @property
     def attachments(self) -> AttachmentSettings:
-        """What people may attach, while there is room."""
+        """The settings for attachments, with the disk reserve."""
         return AttachmentSettings(self.files, self.reserve)
 
     @property
     def secrets(self) -> frozenset[str]:
-        """Every value that must never be shown."""
+        """All values that must never be shown."""
         return frozenset(_secrets(self))
 
 
 @dataclass(slots=True)
 class _Draft:
-    """A configuration before it is checked, and where its values come from.
+    """A configuration before validation, with the origin of its values.
 
     Attributes:
-        origins: Where each key was set, as said in an error.
-        hidden: What variables of the environment brought in: not to be shown in an error.
+        origins: The origin of each key, in the words of an error.
+        hidden: The values of environment variables, which an error must not show.
     """
 
     tree: dict[str, Tree] = field(default_factory=dict)
@@ -183,14 +183,14 @@ class _Draft:
     hidden: dict[str, str] = field(default_factory=dict)
 
     def set(self, key: Key, variable: str, text: str) -> None:
-        """Set a key to what a variable of the environment holds."""
+        """Set a key to the value of an environment variable."""
         interpolation.put(self.tree, key, document.value_of(text))
         self.origins[key] = f"from {variable}"
         self.hidden[variable] = text
 
 
 def locate(path: Path | None, environ: Mapping[str, str]) -> Path | None:
-    """Return the file to load: the one named, or `config.yaml` here if there is one."""
+    """Return the file to load: the named one, or `config.yaml` in this folder if it exists."""
     if path is not None:
         return path
     if named := environ.get(FILE_VARIABLE):
@@ -200,10 +200,10 @@ def locate(path: Path | None, environ: Mapping[str, str]) -> Path | None:
 
 
 def load(path: Path | None, environ: Mapping[str, str]) -> Config:
-    """Return the configuration: the file's, then what the environment sets, then the defaults.
+    """Return the configuration: the file, then the environment, then the defaults.
 
     Raises:
-        ConfigError: It cannot be used; the text lists every problem, and no secret.
+        ConfigError: The configuration is invalid; the text lists every problem, and no secret.
     """
     file = locate(path, environ)
     draft = _draft(document.read(_bytes(file)) if file else document.Document(), environ)
@@ -218,7 +218,7 @@ def load(path: Path | None, environ: Mapping[str, str]) -> Config:
 
 
 def remarks(path: Path | None, environ: Mapping[str, str]) -> list[str]:
-    """Return what is unwise in a file that can be used, a sentence each, and no secret.
+    """Return warnings about plaintext secrets in a usable file, a sentence each, with no secret.
 
     Raises:
         ConfigError: The file cannot be read.
@@ -275,10 +275,10 @@ def _draft(read: document.Document, environ: Mapping[str, str]) -> _Draft:
 
 
 def _wants_openai(models: dict[str, Tree]) -> bool:
-    """Whether the file speaks of OpenAI at all.
+    """Return True if the file mentions OpenAI.
 
-    Its model must be named there. Many people have OPENAI_API_KEY set for other programs, and that
-    alone must not stop a bot that was never told about OpenAI.
+    OpenAI's model must be named in the file. Many users have OPENAI_API_KEY set for other programs;
+    the variable alone must not stop a bot that is not configured for OpenAI.
     """
     named = models.get("provider") == "openai" or "openai/" in str(models.get("allowed"))
     return named or bool(models.get("openai"))
@@ -321,7 +321,7 @@ def _without(hidden: Mapping[str, str], text: str) -> str:
 
 
 def _origin(draft: _Draft, key: Key) -> str:
-    """Return where a key was set, or the first that was set below it."""
+    """Return the origin of a key, or of the first key below it."""
     below = (origin for each, origin in draft.origins.items() if each[: len(key)] == key)
     return draft.origins.get(key) or (next(below, "") if key else "")
 

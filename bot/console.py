@@ -1,4 +1,4 @@
-"""What the commands share: the configuration and its folder, the log, and what is written."""
+"""Shared functions of the commands: configuration, folder, log, and output."""
 
 import asyncio
 import getpass
@@ -25,12 +25,12 @@ FROM_SOURCE = "python -m bot"
 
 
 def program() -> str:
-    """Return how this program was started, for texts that name a command."""
+    """Return the command that started this program, for texts that name a command."""
     return "retinue" if Path(sys.argv[0]).stem == "retinue" else FROM_SOURCE
 
 
 def enter(file: Path | None) -> tuple[Path | None, home.Home]:
-    """Enter the folder of the configuration and the data.
+    """Change to the folder of the configuration and the data.
 
     Returns:
         The file to load, and the folder.
@@ -41,25 +41,25 @@ def enter(file: Path | None) -> tuple[Path | None, home.Home]:
     if found.path == here:
         return locate(file, os.environ), found
     named_file = locate(file, os.environ) if named else None
-    # Relative paths begin elsewhere from now on.
+    # Relative paths start in another folder from now on.
     absolute = named_file.absolute() if named_file else None
     found.enter()
     return locate(absolute, os.environ), found
 
 
 def load(file: Path | None) -> Config:
-    """Load the configuration, and keep its secrets out of the log."""
+    """Load the configuration, and register its secrets for masking in the log."""
     config = config_of(file, os.environ)
     logs.keep_secret(config.secrets)
     return config
 
 
 def prepare(file: Path | None, *, quiet: bool = False) -> Config:
-    """Load the configuration and begin the log.
+    """Load the configuration and set up the log.
 
     Args:
         file: The file to load.
-        quiet: Keep what is no warning off the terminal, where a person reads something else.
+        quiet: Log only warnings and errors to a terminal where the user reads other output.
     """
     config = load(file)
     settings = config.logging
@@ -77,10 +77,10 @@ def prepare(file: Path | None, *, quiet: bool = False) -> Config:
 
 
 def finish(work: Coroutine[Any, Any, Result], settings: Config) -> Result:
-    """Do the work of a command.
+    """Run the work of a command.
 
     Raises:
-        ConfigError: The database cannot be used; the text is the reason and the next step.
+        ConfigError: The database is unusable; the text gives the reason and the next step.
     """
     try:
         return asyncio.run(work)
@@ -95,15 +95,15 @@ def finish(work: Coroutine[Any, Any, Result], settings: Config) -> Result:
 
 
 def explain(error: BotError) -> None:
-    """Write what went wrong to standard error."""
+    """Write an error to standard error."""
     typer.echo(worded(str(error)), err=True)
 
 
 def name_of(given: str | None) -> str:
-    """Return the name that was given, or else the account's.
+    """Return the given name, or else the name of the account.
 
     Raises:
-        BadRequestError: It is none.
+        BadRequestError: The name is missing or invalid.
     """
     try:
         name = (getpass.getuser() if given is None else given).strip()
@@ -120,5 +120,5 @@ def say(text: str) -> None:
 
 
 def worded(text: str) -> str:
-    """Return a text without secrets, its commands as this program was started."""
+    """Return a text with secrets masked and with commands in the form that started this program."""
     return logs.without_secrets(text).replace(FROM_SOURCE, program())

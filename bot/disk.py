@@ -1,4 +1,4 @@
-"""The disk reserve: the last part of a disk, which nobody's files get."""
+"""The disk reserve: the last part of a disk, which is closed to files of users."""
 
 import os
 import threading
@@ -28,16 +28,17 @@ class DiskSettings(Settings):
 
 
 class DiskFullError(ToolError):
-    """A disk has no more left than its reserve."""
+    """A disk has no more space left than its reserve."""
 
 
 @dataclass(frozen=True, slots=True)
 class DiskReserve:
-    """Refuses what would take the last part of a disk.
+    """Refuses writes that would use the reserve of a disk.
 
     Attributes:
-        settings: How much it is.
-        folders: Whatever lies on the disks; they need not exist yet. Without any, all passes.
+        settings: The size of the reserve.
+        folders: Folders on the disks, which need not exist yet. Without any, every write is
+            allowed.
     """
 
     settings: DiskSettings = field(default_factory=DiskSettings)
@@ -49,12 +50,12 @@ class DiskReserve:
 
     @contextmanager
     def promised(self, needed: int) -> Iterator[None]:
-        """Let something write so many bytes; what others ask for meanwhile has to fit beside them.
+        """Reserve this many bytes during the block; concurrent requests must fit in addition.
 
-        Nothing is asked for what needs no room.
+        A request for 0 bytes is not checked.
 
         Raises:
-            DiskFullError: A disk would have less left than its reserve.
+            DiskFullError: A disk would have less space left than its reserve.
         """
         with self._lock:
             if needed:
@@ -67,10 +68,10 @@ class DiskReserve:
                 self._promises.remove(needed)
 
     def check(self, needed: int = 0) -> None:
-        """Let something pass that takes so many bytes; it blocks for some µs.
+        """Check that this many bytes fit; blocks for some µs.
 
         Raises:
-            DiskFullError: A disk would have less left than its reserve.
+            DiskFullError: A disk would have less space left than its reserve.
         """
         for folder in self.folders:
             path = folder.absolute()

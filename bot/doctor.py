@@ -1,4 +1,4 @@
-"""Look at everything that the bot needs, and say of each whether it is there."""
+"""Examines everything that the bot needs, and reports a finding on each."""
 
 import asyncio
 import fcntl
@@ -50,17 +50,17 @@ ANSWER_SECONDS = 60
 
 
 class Mark(StrEnum):
-    """What came of a look."""
+    """The result of an examination."""
 
     GOOD = "✓"
     BAD = "✗"
-    #: Neither: it is off, or comes later.
+    #: Neither good nor bad: switched off, or not due yet.
     OFF = "–"
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One line about one thing."""
+    """One line about one subject."""
 
     mark: Mark
     subject: str
@@ -71,17 +71,17 @@ class Finding:
 
     @property
     def bad(self) -> bool:
-        """Whether this keeps the bot from working."""
+        """True if the finding prevents the bot from working."""
         return self.mark is Mark.BAD
 
 
 def home_of(home: Home) -> Finding:
-    """Return the folder of the configuration and the data."""
+    """Return the finding on the folder of the configuration and the data."""
     return Finding(Mark.GOOD, "Home", f"{home.path}: {home.reason}.")
 
 
 def told(config: Config, unwise: Sequence[str]) -> list[Finding]:
-    """Return what is unwise in the configuration, or wrong with agents and skills."""
+    """Return the findings on the configuration, the agents and the skills."""
     found = [Finding(Mark.OFF, "Config", each) for each in unwise]
     try:
         return [*found, *(Finding(Mark.OFF, "Agents", each) for each in take(config).problems)]
@@ -90,13 +90,13 @@ def told(config: Config, unwise: Sequence[str]) -> list[Finding]:
 
 
 async def examine(config: Config, *, online: bool = False) -> list[Finding]:
-    """Return what was found, the most basic first.
+    """Return all findings, the most basic first.
 
     Args:
         config: The configuration, which has been checked.
-        online: Also ask the model a question.
+        online: Also send the model a question.
     """
-    # What keeps it from its work is said here, once.
+    # Problems are reported once, in the findings, and not in the log.
     with quiet("bot", "db"):
         return [
             *await _stored(config.database),
@@ -122,7 +122,7 @@ async def _models(settings: ModelSettings, *, online: bool) -> list[Finding]:
 
 
 async def _stored(settings: DatabaseSettings) -> list[Finding]:
-    """Look at the database, who holds it, and its search."""
+    """Examine the database, its lock, and its full-text search."""
     database = await _database(settings)
     if settings.is_sqlite:
         return [database, _holder(_file(settings)), _search()]
@@ -187,7 +187,7 @@ async def _sandbox(config: Config) -> Finding:
 
 
 async def _ended(settings: DatabaseSettings) -> list[Finding]:
-    """Tell which platforms a running process serves no more, as far as the database can say."""
+    """Report platforms that a running process no longer serves, as stored in the database."""
     if _file_is_missing(settings):
         return []
     try:
@@ -196,7 +196,7 @@ async def _ended(settings: DatabaseSettings) -> list[Finding]:
                 return []
             async with database.snapshot() as tx:
                 ended = await workers.ended_platforms(tx, DEAD_AFTER)
-    except Exception:  # noqa: BLE001 - what is wrong with the database has been said
+    except Exception:  # noqa: BLE001 - reported by `_database`
         return []
     return [
         Finding(Mark.BAD, name.capitalize(), f"ended in the bot that runs, or ran last: {reason}")
@@ -205,7 +205,7 @@ async def _ended(settings: DatabaseSettings) -> list[Finding]:
 
 
 async def _waiting(config: Config) -> list[Finding]:
-    """Tell which MCP servers have tools that wait for an admin, as far as the database can say."""
+    """Report MCP servers with tools that wait for an admin, as stored in the database."""
     settings, servers = config.database, config.mcp.servers
     if not servers or _file_is_missing(settings):
         return []
@@ -215,7 +215,7 @@ async def _waiting(config: Config) -> list[Finding]:
                 return []
             pins = Pins(database, utc_now)
             waiting = {name: len(await pins.waiting(name)) for name in servers}
-    except Exception:  # noqa: BLE001 - what is wrong with the database has been said
+    except Exception:  # noqa: BLE001 - reported by `_database`
         return []
     return [
         Finding(Mark.OFF, "MCP", f"{name}: {count} waiting for a yes: `python -m bot mcp list`.")
@@ -241,7 +241,7 @@ async def _database(settings: DatabaseSettings) -> Finding:
             version = await current_version(database)
             async with database.snapshot() as tx:
                 lacking = await missing_right(tx)
-    except Exception as error:  # noqa: BLE001 - whatever keeps it from working is the finding
+    except Exception as error:  # noqa: BLE001 - any error is the finding
         reason = diagnosis(error, settings) or without_secrets(f"{error}.")
         return Finding(Mark.BAD, subject, f"{settings.shown} cannot be used: {reason}")
     if lacking is not None:
@@ -269,7 +269,7 @@ def _of_version(settings: DatabaseSettings, version: str | None) -> Finding:
 
 
 def _file_is_missing(settings: DatabaseSettings) -> bool:
-    """Return True if the database is a file that is not there, or cannot be looked up."""
+    """Return True if the database is a file that is missing or cannot be accessed."""
     return settings.is_sqlite and not os.access(_file(settings), os.F_OK)
 
 
@@ -278,7 +278,7 @@ def _file(settings: DatabaseSettings) -> Path:
 
 
 def _holder(path: Path) -> Finding:
-    """Tell which process works on a SQLite file, without making or keeping its lock."""
+    """Report the process that uses a SQLite file, without creating or holding its lock."""
     try:
         descriptor = os.open(path.with_name(path.name + ".lock"), os.O_RDONLY | os.O_CLOEXEC)
     except (FileNotFoundError, NotADirectoryError):
@@ -308,7 +308,7 @@ async def _answer(settings: ModelSettings, choice: Choice) -> Finding:
         max_tokens=256,
         seconds=ANSWER_SECONDS / 2,
     )
-    # Each by itself: another one's answer says nothing.
+    # Ask each model by itself: a fallback's answer would hide a failure.
     settings = settings.model_copy(update={"fallbacks": ()})
     began = time.monotonic()
     try:
@@ -338,7 +338,7 @@ def _search() -> Finding:
 
 
 async def _search_on_server(settings: DatabaseSettings, *, usable: bool) -> Finding:
-    """Search the notes of nobody."""
+    """Search the notes of a nonexistent user."""
     subject = "Search"
     if not usable:
         return Finding(Mark.OFF, subject, "not tried: the database cannot be used yet.")
@@ -349,7 +349,7 @@ async def _search_on_server(settings: DatabaseSettings, *, usable: bool) -> Find
             database.snapshot() as tx,
         ):
             await search_notes(tx, "", "word", limit=1)
-    except Exception as error:  # noqa: BLE001 - whatever keeps it from working is the finding
+    except Exception as error:  # noqa: BLE001 - any error is the finding
         reason = diagnosis(error, settings) or without_secrets(f"{error}.")
         return Finding(Mark.BAD, subject, f"full-text search fails: {reason}")
     return Finding(Mark.GOOD, subject, "full-text search of PostgreSQL answers.")

@@ -1,4 +1,4 @@
-"""Read a YAML file whose author may have erred: within bounds, with the line of every key."""
+"""Reads a YAML file defensively: within bounds, and with the line of every key."""
 
 import re
 from dataclasses import dataclass, field
@@ -11,10 +11,10 @@ from bot.interpolation import Key, Tree
 
 MAX_BYTES = 1_000_000
 MAX_DEPTH = 20
-#: Counted with everything that an alias repeats, so a few lines cannot stand for millions.
+#: Values repeated by an alias count too, so that a few lines cannot expand to millions.
 MAX_VALUES = 10_000
 
-#: What to do about an error of YAML, by words in its text; the first that fits.
+#: Advice on a YAML error, by words in its text; the first match applies.
 _HINTS = (
     ("mapping values", "a value that holds `: ` needs quotes around it"),
     ("alias", "a value that begins with `*` needs quotes around it"),
@@ -28,17 +28,17 @@ _HINTS = (
 
 _ENDLESS = 1_000_000
 
-#: What YAML quotes from the file may be a secret; single characters and its own words are not.
+#: YAML's quotations from the file may hold secrets; single characters and its own terms do not.
 _QUOTED = re.compile(r" '(?!<)[^']{2,}'| \"[^\"]{2,}\"")
 
 
 @dataclass(slots=True)
 class Document:
-    """What a file says.
+    """The content of a file.
 
     Attributes:
         lines: The line of each key.
-        problems: What was wrong, by key; the empty key stands for the whole file.
+        problems: The problem of each key; the empty key denotes the whole file.
     """
 
     tree: dict[str, Tree] = field(default_factory=dict)
@@ -47,7 +47,7 @@ class Document:
 
 
 def read(raw: bytes) -> Document:
-    """Return what the file says; what is wrong with it is among the document's problems."""
+    """Return the content of a file; errors are listed in `problems`."""
     if len(raw) > MAX_BYTES:
         return _broken(f"it is longer than {MAX_BYTES:,} bytes")
     try:
@@ -64,7 +64,7 @@ def read(raw: bytes) -> Document:
 
 
 def value_of(text: str) -> Tree:
-    """Return the value of one variable: a list or section written as in YAML, else the text."""
+    """Return the value of a variable: a list or section in YAML flow style, else the text."""
     if not text.lstrip().startswith(("[", "{")):
         return text
     document = read(f"value: {text}".encode())
@@ -72,7 +72,7 @@ def value_of(text: str) -> Tree:
 
 
 class _Loader(yaml.SafeLoader):
-    """Composes nodes to a bounded depth; Python's own bound would be reached far too late."""
+    """Composes nodes to a bounded depth; Python's recursion limit would apply far too late."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
@@ -89,7 +89,7 @@ class _Loader(yaml.SafeLoader):
 
 
 class _Walk:
-    """Turns nodes into values, one by one, and remembers where they stood."""
+    """Converts nodes to values one by one, and records their lines."""
 
     def __init__(self) -> None:
         self._document = Document()
@@ -157,7 +157,7 @@ class _Walk:
             return str(node.value)
         if isinstance(value, float) and not isfinite(value):
             return str(node.value)
-        # Dates and the like: no key takes one, so what was written is what is meant.
+        # No key takes a date or a similar type: use the text as written.
         return value if isinstance(value, str | int | float | None) else str(node.value)
 
 
@@ -185,11 +185,11 @@ def _explain(error: yaml.MarkedYAMLError, lines: list[str]) -> tuple[str, int | 
 
 
 def written(value: object) -> str:
-    """Return a value as YAML writes it on one line."""
+    """Return a value as YAML on one line."""
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     text = yaml.safe_dump(value, default_flow_style=True, allow_unicode=True, width=_ENDLESS)
     if len(text.removesuffix("...\n").splitlines()) > 1:
-        # Between plain quotes YAML writes a line break as a line break.
+        # In plain style YAML would write the line break itself.
         text = yaml.safe_dump(value, default_flow_style=True, default_style='"', width=_ENDLESS)
     return str(text).removesuffix("...\n").removesuffix("\n")

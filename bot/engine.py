@@ -1,7 +1,7 @@
-"""Durable execution: what was started is finished, by this process or by another.
+"""Durable execution: work that was started is finished, by this process or another.
 
-The only module that knows DBOS. A piece of work is an id and a kind; everything it needs is in our
-own tables, so a repeated attempt reads its rows and goes on.
+The only module that uses DBOS. A piece of work is an id and a kind. All its data is in our own
+tables, so a repeated attempt reads its rows and continues.
 """
 
 import asyncio
@@ -26,26 +26,27 @@ from db.trouble import reason_of
 
 log = logging.getLogger(__name__)
 
-#: Does one attempt of a piece of work. It must return when the work is over, or cannot go on here.
+#: Makes one attempt at a piece of work. It must return once the work has ended or this process
+#: cannot continue it.
 Work = Callable[[str], Coroutine[Any, Any, None]]
 
-#: Raised by hand when work that is under way can no longer be resumed by new code.
+#: Increased by hand when new code can no longer resume work that is in progress.
 WORK_VERSION = "1"
 
-#: How often a worker looks into a queue that others fill, and into one that holds only what a
-#: crash left: turns always start where they arrive, and on a file so does everything.
+#: Poll intervals: of a queue that other processes fill, and of a queue that only holds work left by
+#: a crash. Turns always start in the process that receives them; with SQLite all work does.
 POLL_SECONDS = 0.1
 RARE_POLL_SECONDS = 1.0
 MAX_ATTEMPTS = 20
-#: Ended work that is deleted from the engine's record in one transaction.
+#: Most ended work that is deleted from the engine's record in one transaction.
 FORGET_AT_ONCE = 200
 
 
 class Engine:
-    """Starts work, remembers it, and picks it up again after a crash.
+    """Starts work, records it, and resumes it after a crash.
 
-    One per process. Each kind of work is registered before the engine opens; each platform is a
-    lane of its own, so that work only runs where its answers can be said.
+    One instance per process. Each kind of work is registered before the engine opens. Each platform
+    is a lane of its own, so that work only runs in a process that can deliver its answers.
 
     Attributes:
         file: The engine's own file; `None` on PostgreSQL.
@@ -65,7 +66,8 @@ class Engine:
         self._draining = False
         self._workflows: dict[str, Any] = {}
         self._active: dict[str, asyncio.Task[Any]] = {}
-        #: Work that is this process's by the engine's record, and that nobody did when last seen.
+        #: Work that the engine's record assigns to this process, but that was not active at the
+        #: last check.
         self._idle: set[str] = set()
 
     @classmethod
@@ -85,9 +87,9 @@ class Engine:
 
         Args:
             url: The bot's database; on SQLite the engine gets a file of its own beside it.
-            kinds: What to do for each kind of work.
-            tasks: Owns what the engine starts.
-            worker_id: New at each start of a process.
+            kinds: The function for each kind of work.
+            tasks: Owns the tasks that the engine starts.
+            worker_id: The id of this process, new at each start.
             lanes: The platforms whose work this process may do.
             shared: The kinds of work that several processes take from one queue.
             at_once: The most work of one kind and lane that this process takes from the queue.
@@ -98,7 +100,7 @@ class Engine:
             engine.file = Path(database.url.database or "")
         await engine._prepare(database)
         try:
-            # Inside, since a launch that breaks off halfway leaves the process's one engine behind.
+            # Launch inside the block: a failed launch leaves the process's only engine behind.
             engine._launch(database, lanes)
             await engine._listen(lanes, at_once)
             yield engine
@@ -107,10 +109,10 @@ class Engine:
             database.dispose()
 
     async def _prepare(self, database: SyncEngine) -> None:
-        """Bring the engine's tables up to date, beside the loop.
+        """Bring the engine's tables up to date in a thread beside the loop.
 
-        The launch would do it on the loop's thread. On PostgreSQL it waits for every transaction
-        that is open there, and one of ours cannot end while the loop stands still.
+        The launch would migrate on the loop's thread. On PostgreSQL a migration waits for every
+        open transaction, and our own transactions cannot end while the loop is blocked.
         """
         from dbos import DBOS  # noqa: PLC0415 - heavy, and needed only here
 
@@ -139,8 +141,8 @@ class Engine:
             self._workflows[kind] = self._workflow(kind, work)
         self._dbos.listen_queues([_queue(kind, lane) for kind in self._kinds for lane in lanes])
         self._dbos.launch()
-        # The library would wait for a lost database in each of its threads, in pauses that grow
-        # to a minute and a half. It has no public name for this; what fails is tried again anyway.
+        # The library would wait for a lost database in each of its threads, with pauses that grow
+        # to 90 s. It has no public setting for this; failed work is retried anyway.
         self._running._sys_db._retry_connection_errors = False  # noqa: SLF001
 
     def _workflow(self, kind: str, work: Work) -> Any:
@@ -151,10 +153,10 @@ class Engine:
         return attempt
 
     async def _attempt(self, kind: str, work: Work, work_id: str) -> None:
-        """Do one attempt in a task of our own, which can be cancelled without the engine.
+        """Make one attempt in a task of our own, which can be cancelled without the engine.
 
-        When this process drains, the attempt is cancelled and the engine must not hear of an end:
-        the cancellation passes through, and the work stays resumable.
+        When this process drains, the attempt is cancelled. The cancellation is passed on, so that
+        the engine records no end and the work stays resumable.
         """
         if self._draining:  # taken from the queue just before
             raise asyncio.CancelledError
@@ -178,33 +180,33 @@ class Engine:
                 )
 
     def drain(self) -> None:
-        """Begin nothing from now on: what is due waits for another process, or the next start."""
+        """Start no more work: work that is due waits for another process or the next start."""
         self._draining = True
         for poller in self._running.background_thread_stop_events:
             poller.set()
 
     async def _close(self) -> None:
-        """End the engine, and give the loop threads of its own again.
+        """Close the engine, and give the loop an executor of its own again.
 
-        The library lets everything that the loop does in threads run in its own (`to_thread`, the
-        look-up of names), ends them with itself, and leaves the loop without any.
+        The library sets its own executor as the loop's default (`to_thread`, name resolution),
+        shuts it down when it closes, and leaves the loop without any.
         """
         loop, threads = asyncio.get_running_loop(), ThreadPoolExecutor(thread_name_prefix="asyncio")
-        # Not only afterwards: while it ends, its threads take nothing more.
+        # Set it before as well: the library's executor takes no more work while it shuts down.
         loop.set_default_executor(threads)
         try:
-            # On the loop's thread it would block the very work that it waits for.
+            # On the loop's thread the call would block the very work that it waits for.
             await asyncio.to_thread(self._dbos.destroy, destroy_registry=True)
         finally:
-            # Work that was ending may have put the library's back meanwhile.
+            # Work that was ending may have restored the library's executor meanwhile.
             loop.set_default_executor(threads)
 
     # -- starting --------------------------------------------------------------------------------
 
     async def start(self, kind: str, work_id: str, lane: str) -> None:
-        """Begin work at once, in this process. Starting it twice is starting it once.
+        """Start work at once in this process. The call is idempotent.
 
-        While this process drains, the work goes to where every worker takes from.
+        While this process drains, the work is put into the shared queue instead.
         """
         if self._draining:
             await self.submit(kind, work_id, lane)
@@ -218,7 +220,7 @@ class Engine:
         await self._library(begin, name=f"start {work_id}")
 
     async def submit(self, kind: str, work_id: str, lane: str) -> None:
-        """Put work where every worker of that lane takes from. Twice is once."""
+        """Put work into the queue of its lane, which every worker of the lane polls. Idempotent."""
         from dbos import SetWorkflowID  # noqa: PLC0415
 
         async def enqueue() -> None:
@@ -232,11 +234,11 @@ class Engine:
     # -- watching --------------------------------------------------------------------------------
 
     async def unknown(self, work_ids: Sequence[str]) -> list[str]:
-        """Return which of these the engine was never given, or has given up on.
+        """Return the ids that the engine does not know or has given up on.
 
-        Also those that it holds for being done by this process, while nobody does them: it could
-        not store their end. They are returned when seen so a second time, since what has just been
-        claimed is about to begin.
+        This includes work that the engine assigns to this process but that is not active, because
+        its end could not be stored. Such an id is returned only at the second check in a row, since
+        work that was just claimed is about to begin.
         """
         if not work_ids:
             return []
@@ -256,7 +258,7 @@ class Engine:
         return [work_id for work_id in work_ids if work_id not in names or work_id in left]
 
     async def revive(self, kind: str, work_id: str, lane: str) -> None:
-        """Put work in the queue again that the engine holds for ended or was never given."""
+        """Queue work again that the engine records as ended or does not know."""
         known = await self._list(workflow_ids=[work_id])
         if known and known[0].status == "PENDING":
             await self._resume(_queue(kind, lane), [work_id])
@@ -278,12 +280,12 @@ class Engine:
         return found
 
     async def _library(self, call: Callable[[], Coroutine[Any, Any, Any]], *, name: str) -> Any:
-        """Make a call of the library, outside of any work.
+        """Call the library outside of any work.
 
-        It is made in the task: one that is cancelled before it begins leaves no coroutine behind.
+        The coroutine is created inside the task, so that a task cancelled early leaves none behind.
 
         Raises:
-            DatabaseUnreachableError: Its database is out of reach.
+            DatabaseUnreachableError: The engine's database is unreachable.
         """
 
         async def reached() -> Any:
@@ -298,10 +300,10 @@ class Engine:
         return await self._tasks.start(reached(), name=name, fresh_context=True)
 
     async def take_over(self, alive: Sequence[str]) -> list[str]:
-        """Queue again what processes left unfinished that are not among the living.
+        """Queue again the unfinished work of processes that are no longer alive.
 
         Args:
-            alive: The workers at work, this one included.
+            alive: The ids of the live workers, including this one.
 
         Returns:
             The ids of the work.
@@ -320,10 +322,10 @@ class Engine:
         return [item.workflow_id for item in left]
 
     async def forget_before(self, moment: datetime) -> bool:
-        """Delete some of what the engine remembers of work that ended before.
+        """Delete one batch of the engine's records of work that ended before a moment.
 
         Returns:
-            Whether there may be more.
+            True if more records may remain.
         """
         ended = await self._list(
             completed_before=moment.isoformat(),
@@ -348,7 +350,7 @@ def _queue(kind: str, lane: str) -> str:
 
 
 class _JsonSerializer:
-    """JSON instead of the library's pickle: whoever can write the database must not run code."""
+    """JSON instead of the library's pickle: write access to the database must not run code."""
 
     def name(self) -> str:
         return "retinue_json"
@@ -364,7 +366,7 @@ def _encode(value: Any) -> Any:
     if isinstance(value, datetime):
         return {"__time__": value.astimezone(UTC).isoformat()}
     if isinstance(value, BaseException):
-        # Its text may hold what people wrote; that is in our own tables, if anywhere.
+        # Its text may hold messages of users, which belong in our own tables only.
         return {"__error__": type(value).__name__}
     raise TypeError(f"not JSON: {type(value).__name__}")
 

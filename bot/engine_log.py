@@ -1,4 +1,4 @@
-"""Keeps out of our log what the engine's library logs without need."""
+"""Filters needless messages of the engine's library out of our log."""
 
 import logging
 
@@ -10,28 +10,28 @@ _EXPECTED = (
     "CancelledError",
     "is cancelled. Aborting",
     "Asyncio task cancelled for workflow",
-    # Its end was stored late, when the work had been given to another attempt already.
+    # The end was stored late, after another attempt had taken the work over.
     "is no longer owned by this execution",
     "console.dbos.dev",
     "for development and testing",
     "postgres database to verify existence",
-    # While the database is away, ten times a second; what it is, is in our own log.
+    # Ten times a second during a database outage, which our own log reports.
     "Exception reloading queue",
     "Exception finding work for queue",
     "Exception encountered in queue thread",
     "Exception listing queues",
-    # With a traceback; the error itself is raised.
+    # Logged with a traceback; the error itself is raised.
     "DBOS failed to launch",
     "Exception polling schedules",
     "Exception taking the",
     "Exception in background job",
 )
-#: The error of work whose end could not be stored since the engine closes; it is resumed later.
+#: The error of work whose end could not be stored because the engine closes; it is resumed later.
 _CLOSING = "System database accessed before DBOS was launched"
 
 
 class _NoTracebacks(logging.Filter):
-    """Drops what the library logs of cancellations, outages and itself: see `_EXPECTED`."""
+    """Drops the library's messages about cancellations, outages and itself: see `_EXPECTED`."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         text = record.getMessage()
@@ -42,7 +42,7 @@ class _NoTracebacks(logging.Filter):
 
 
 def quieten() -> None:
-    """Drop what need not be read, and leave the rest to our own handlers."""
+    """Drop needless messages, and pass the others on to our own handlers."""
     library = logging.getLogger("dbos")
     if not any(isinstance(kept, _NoTracebacks) for kept in library.filters):
         library.addFilter(_NoTracebacks())

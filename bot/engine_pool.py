@@ -1,4 +1,4 @@
-"""The connections of the engine's library, whose drivers are synchronous."""
+"""The connection pool of the engine's library, whose drivers are synchronous."""
 
 import sqlite3
 import time
@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import Engine, create_engine, event
 from sqlalchemy.engine import make_url
 
-#: Threads of the library, and connections to a server.
+#: Number of the library's threads, and of its connections to a server.
 THREADS = 8
 
 
@@ -35,12 +35,12 @@ def open_pool(url: str) -> Engine:
         connection.execute("PRAGMA synchronous=NORMAL")
         if sqlite3.sqlite_version_info < (3, 42):
             # From Python 3.12 on the library takes its times from `unixepoch('subsec')`, which
-            # older libraries of SQLite do not know; it stands in the file's tables, too.
+            # older versions of SQLite lack; the defaults of the file's tables use it, too.
             connection.create_function("unixepoch", 1, _unix_seconds)
 
     return engine
 
 
 def _unix_seconds(modifier: object) -> float | None:
-    """Return the time as SQLite 3.42 gives it, to the millisecond."""
+    """Return the time in the form of SQLite 3.42, to the millisecond."""
     return round(time.time(), 3) if modifier == "subsec" else None

@@ -1,35 +1,35 @@
-"""What can go wrong, in words for the person who asked."""
+"""The errors of the bot, with texts for the user who made the request."""
 
 
 class BotError(Exception):
-    """The root: its text is a whole sentence, safe to show, and says what to do next.
+    """The root: its text is a whole sentence, safe to show, and names the next step.
 
     The technical cause belongs in the log, never in this text.
     """
 
 
 class ConfigError(BotError):
-    """The configuration cannot be used; the text names the key and what would be right."""
+    """The configuration is invalid; the text names the key and the valid form."""
 
 
 class NotAllowedError(BotError):
-    """This person may not do that."""
+    """The user lacks the right to the action."""
 
 
 class NotFoundError(BotError):
-    """There is no such thing, or it is someone else's: both answer alike."""
+    """The object does not exist or belongs to another user; both cases give the same answer."""
 
 
 class AmbiguousError(BotError):
-    """Several things fit what was typed; the text lists them."""
+    """Several objects match the input; the text lists them."""
 
 
 class LimitReachedError(BotError):
-    """A cap of this person or of the whole bot is reached.
+    """A cap of this user or of the whole bot is reached.
 
     Attributes:
         limit: The config key of the cap.
-        retry_after_seconds: When asking again makes sense, if that is known.
+        retry_after_seconds: The time until a retry makes sense, if known.
     """
 
     def __init__(self, text: str, *, limit: str, retry_after_seconds: float | None = None) -> None:
@@ -39,18 +39,18 @@ class LimitReachedError(BotError):
 
 
 class BadRequestError(BotError):
-    """What was asked for makes no sense as it stands; the text says what would."""
+    """The request is invalid; the text gives the valid form."""
 
 
 class ToolError(BotError):
-    """A tool could not do it; the text tells the model what to try instead."""
+    """A tool failed; the text gives the model an alternative."""
 
 
 class ModelError(BotError):
-    """The language model gave no usable answer, and asking again will not help.
+    """The language model gave no usable answer, and a retry will not help.
 
     Attributes:
-        charged: The provider was at work on the answer and may charge for it.
+        charged: Whether the provider had begun the answer and may charge for it.
     """
 
     def __init__(self, text: str, *, charged: bool = False) -> None:
@@ -59,11 +59,11 @@ class ModelError(BotError):
 
 
 class ModelUnavailableError(ModelError):
-    """The model is busy or out of reach; asking again later may help.
+    """The model is busy or unreachable; a later retry may help.
 
     Attributes:
         retry_after_seconds: The least time to wait, if the provider named one.
-        throttled: The provider refuses because it is asked too much.
+        throttled: Whether the provider refused because of too many requests.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class ModelUnavailableError(ModelError):
 
 
 class ModelRefusedError(ModelError):
-    """The provider refuses this account or this model, whatever is asked; another may answer."""
+    """The provider refuses this account or this model for every request; another may answer."""
 
 
 class ContextTooLongError(ModelError):
@@ -88,15 +88,15 @@ class ContextTooLongError(ModelError):
 
 
 class ImagesRefusedError(ModelError):
-    """The model takes no images, or not these; without them it might answer."""
+    """The model accepts no images, or not these; a request without them may succeed."""
 
 
 class DeliveryError(BotError):
-    """A text did not reach its place.
+    """A text was not delivered to its place.
 
     Attributes:
-        permanent: Trying again cannot help (the place is gone).
-        fate_unknown: The platform may have taken the text before the connection broke.
+        permanent: Whether retries cannot help (the place is gone).
+        fate_unknown: Whether the platform may have taken the text before the connection broke.
         retry_after_seconds: The least time to wait; 0 if the platform named none.
     """
 
@@ -115,23 +115,23 @@ class DeliveryError(BotError):
 
 
 class NotPresentError(DeliveryError):
-    """Nobody is there to read it now; it waits until that person is back."""
+    """The user is not present to read the text; it waits until they return."""
 
 
 class FencedError(Exception):
-    """Another process has taken this work over: stop, and write nothing more."""
+    """Another process has taken over this work: stop, and store nothing more."""
 
 
 class LeftError(Exception):
-    """The work cannot go on in this process now: it is left as it is, to be resumed."""
+    """This process cannot continue the work now: it is left unchanged, to be resumed."""
 
 
 class DatabaseUnreachableError(BotError):
-    """The database gives no connection; it may do so later."""
+    """The database accepts no connection; it may do so later."""
 
 
 class PlatformUnreachableError(BotError):
-    """Discord or Slack cannot be reached; it may be later."""
+    """Discord or Slack is unreachable; it may be reachable later."""
 
 
 class DatabaseBusyError(BotError):

@@ -1,4 +1,4 @@
-"""Typed events, and the bus that carries them from where something happened to who acts on it."""
+"""Typed events, and the bus that passes each event to its subscribers."""
 
 import logging
 from collections.abc import Callable
@@ -12,7 +12,7 @@ log = logging.getLogger(__name__)
 
 
 class Severity(StrEnum):
-    """How much an event asks for an admin's eye."""
+    """The level of attention that an event needs from an admin."""
 
     LOW = "low"
     MEDIUM = "medium"
@@ -27,7 +27,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunAdmitted(Event):
-    """A run got a slot and may start; a delegated one is worked off by the turn that waits."""
+    """A run got a slot and may start; a delegated run is executed by the turn that waits for it."""
 
     name = "run.admitted"
 
@@ -66,7 +66,7 @@ class QuestionSettled(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunEvent(Event):
-    """Something that happened to one run (features M1–M8).
+    """An event of one run (features M1–M8).
 
     Attributes:
         user_id: The owner's `Identity.key`.
@@ -101,7 +101,7 @@ class RunSpawned(RunEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunStatusChanged(RunEvent):
-    """A run went from one state to another, stored before this is published."""
+    """A run changed its status, which is stored before this event is published."""
 
     name = "subagent.status"
 
@@ -111,7 +111,7 @@ class RunStatusChanged(RunEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunStarted(RunEvent):
-    """An attempt of a run began; `resumed` when an earlier one was interrupted."""
+    """An attempt at a run began; `resumed` is True after an interrupted attempt."""
 
     name = "subagent.running"
 
@@ -123,10 +123,10 @@ class RunProgress(RunEvent):
     """A run took a step, called a tool, or reported.
 
     Attributes:
-        part: `text` (a report), `step`, `waiting` (for a busy provider), or `tool` when one is
-            called, and then `tool_end` or `error`.
-        tool: The tool that this is about; empty for none.
-        call: Which call of it, within the run.
+        part: `text` (a report), `step`, `waiting` (for a busy provider), or `tool` at a call,
+            followed by `tool_end` or `error`.
+        tool: The tool that was called; empty for none.
+        call: The id of the tool call, unique within the run.
     """
 
     name = "subagent.progress"
@@ -145,8 +145,8 @@ class RunEnded(RunEvent):
     """A run has its final status; the subclasses carry names and severities.
 
     Attributes:
-        stopped_by: The shown name of the admin who stopped it; empty for its owner.
-        degraded: It completed, but every tool call that it made was refused or failed.
+        stopped_by: The shown name of the admin who stopped the run; empty for its owner.
+        degraded: Whether it completed although every tool call was refused or failed.
     """
 
     status: RunStatus
@@ -160,7 +160,7 @@ class RunEnded(RunEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunCompleted(RunEnded):
-    """A run did its job."""
+    """A run completed its task."""
 
     name = "subagent.completed"
 
@@ -183,19 +183,19 @@ class RunTimedOut(RunEnded):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunCancelled(RunEnded):
-    """A run was stopped by a person."""
+    """A run was stopped by a user."""
 
     name = "subagent.cancelled"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubAgentEvent(RunEvent):
-    """What goes on in a run that a turn, or another run, waits for (features J6, E18).
+    """Base of the events of a run that a turn or another run waits for (features J6, E18).
 
     Attributes:
-        agent: Which agent it is: `name` in the payload.
+        agent: The name of the agent: `name` in the payload.
         parent: The id of the turn or run that waits.
-        call: Which of its tool calls this is.
+        call: The id of the waiting tool call.
     """
 
     name = "sub_agent_event"
@@ -213,10 +213,10 @@ class SubAgentEvent(RunEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubAgentStart(SubAgentEvent):
-    """A turn begins to wait for a run.
+    """A turn or run begins to wait for a run.
 
     Attributes:
-        input: What the agent was given: its own input, or its task.
+        input: The input of the agent: its own input, or its task.
     """
 
     name = "sub_agent_start"
@@ -226,7 +226,7 @@ class SubAgentStart(SubAgentEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubAgentProgress(SubAgentEvent):
-    """Something happened inside."""
+    """The run that is waited for made progress."""
 
     name = "sub_agent_progress"
 
@@ -241,10 +241,10 @@ class SubAgentProgress(SubAgentEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubAgentEnd(SubAgentEvent):
-    """A turn goes on with what a run came to.
+    """The run that was waited for has ended.
 
     Attributes:
-        result: The beginning of it.
+        result: The beginning of the result.
     """
 
     name = "sub_agent_end"
@@ -261,7 +261,7 @@ _ENDS: dict[RunStatus, type[RunEnded]] = {
 
 
 def ended(status: RunStatus, **fields: Any) -> RunEnded:
-    """Return the event that tells of a final status."""
+    """Return the event for a final status."""
     return _ENDS.get(status, RunFailed)(status=status, **fields)
 
 
@@ -283,7 +283,7 @@ class EventBus:
         self._handlers.append((kind, handler))
 
     def publish(self, event: Event) -> None:
-        """Call the handlers of an event. Called after the change is stored, never before."""
+        """Call the handlers of an event. Must be called after the change is stored, not before."""
         for kind, handler in self._handlers:
             if not isinstance(event, kind):
                 continue
@@ -294,7 +294,7 @@ class EventBus:
 
 
 def log_event(event: RunEvent) -> None:
-    """Log an event of a run, less what others log with the words of users."""
+    """Log an event of a run, except events that carry words of users and are logged elsewhere."""
     level = logging.INFO if event.severity is Severity.LOW else logging.WARNING
     if isinstance(event, SubAgentEvent) or event.name == "subagent.progress":
         return

@@ -1,4 +1,4 @@
-"""`config.example.yaml` and the JSON Schema, both written from the settings themselves."""
+"""Writes `config.example.yaml` and the JSON Schema from the settings themselves."""
 
 import json
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ from bot.values import Settings
 
 EXAMPLE_FILE = Path("config.example.yaml")
 SCHEMA_FILE = Path("docs/config.schema.json")
-#: What is not code and comes with the bot: links in the repository, copies in an installed bot.
+#: Files that come with the bot besides code: links in the repository, copies when installed.
 BUILT_IN = Path(__file__).parent / "builtin"
 
 _HEAD = f"""\
@@ -46,13 +46,13 @@ def schema() -> str:
 
 
 def shipped() -> str:
-    """Return the example that came with the bot, for a file outside of its folders."""
+    """Return the example that came with the bot, for use outside of the bot's folders."""
     text = (BUILT_IN / EXAMPLE_FILE).read_text(encoding="utf-8")
     return text.replace(str(SCHEMA_FILE), str(BUILT_IN / SCHEMA_FILE.name))
 
 
 def write(folder: Path) -> tuple[Path, Path]:
-    """Write both files below a folder, and return where they are."""
+    """Write both files below a folder, and return their paths."""
     files = (folder / EXAMPLE_FILE, folder / SCHEMA_FILE)
     for file, text in zip(files, (example(), schema()), strict=True):
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -61,7 +61,7 @@ def write(folder: Path) -> tuple[Path, Path]:
 
 
 class _Schema(GenerateJsonSchema):
-    """Lets `${NAME}` stand where a number or a yes-or-no is wanted."""
+    """Allows `${NAME}` in place of a number, a bool or a literal."""
 
     def int_schema(self, schema: core_schema.IntSchema) -> JsonSchemaValue:
         return _or_variable(super().int_schema(schema))
@@ -103,7 +103,7 @@ def _comment(text: str, indent: str) -> str:
 
 
 def _explanation(field: FieldInfo) -> str:
-    """Return what a key is for: its description, or the first line of its section's docstring."""
+    """Return the explanation of a key: its description, or its section's first docstring line."""
     below = section(field)
     inherited = (below.__doc__ or "").partition("\n")[0] if below else ""
     return field.description or inherited

@@ -1,4 +1,4 @@
-"""The folder that the configuration and the data lie in."""
+"""Finds the folder of the configuration and the data."""
 
 import os
 import sys
@@ -9,26 +9,26 @@ from pathlib import Path
 from bot.errors import ConfigError
 
 VARIABLE = "RETINUE_HOME"
-#: A folder with one of these is the home of a bot.
+#: Each of these marks a folder as the home of a bot.
 _SIGNS = ("config.yaml", "data/retinue.db")
 
 
 @dataclass(frozen=True, slots=True)
 class Home:
-    """The folder that relative paths of the configuration begin in.
+    """The folder to which paths in the configuration are relative.
 
     Attributes:
-        reason: Why it is this folder, for admins.
+        reason: The reason for choosing this folder, for admins.
     """
 
     path: Path
     reason: str
 
     def enter(self) -> None:
-        """Make this the current folder; it is made if it is not there.
+        """Make this the current folder; create it if it does not exist.
 
         Raises:
-            ConfigError: It cannot be used.
+            ConfigError: The folder is unusable.
         """
         try:
             self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -41,12 +41,12 @@ class Home:
 
 
 def find(environ: Mapping[str, str], here: Path, *, named: bool) -> Home:
-    """Return where the configuration and the data lie.
+    """Return the folder of the configuration and the data.
 
     Args:
         environ: The environment.
         here: The current folder.
-        named: A configuration was named by option or variable: its paths begin here.
+        named: Whether a configuration was named by option or variable: paths then start in `here`.
     """
     if given := environ.get(VARIABLE):
         return Home((here / Path(given).expanduser()), f"{VARIABLE} names it")
@@ -60,7 +60,7 @@ def find(environ: Mapping[str, str], here: Path, *, named: bool) -> Home:
 
 
 def _data_folder(environ: Mapping[str, str]) -> Path:
-    """Return where this platform keeps the data of a user's programs."""
+    """Return the folder for data of a user's programs on this platform."""
     if sys.platform == "darwin":
         return Path.home() / "Library" / "Application Support"
     given = environ.get("XDG_DATA_HOME", "")

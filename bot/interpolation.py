@@ -1,4 +1,4 @@
-"""`${ENV}` and `${ENV:-default}` in the texts of the configuration, and keys set from outside."""
+"""Expands `${ENV}` and `${ENV:-default}` in the configuration; reads keys from the environment."""
 
 import re
 from collections.abc import Mapping
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 #: A key as its parts, such as `("access", "admins", 0)`.
 Key = tuple[str | int, ...]
 
-#: What a configuration file may hold once it is read: sections, lists and plain values.
+#: The possible contents of a configuration file: sections, lists and plain values.
 Tree = dict[str, "Tree"] | list["Tree"] | str | int | float | bool | None
 
 OVERRIDE_PREFIX = "RETINUE__"
@@ -18,11 +18,11 @@ _INSIDE = re.compile(r"(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?P<default>:-.*)?", re.D
 
 @dataclass(slots=True)
 class Expansion:
-    """Fills the variables of the environment into texts, and keeps account of them.
+    """Expands environment variables in texts, and records them.
 
     Attributes:
-        problems: What was wrong, by key.
-        used: The variables that were filled in. Their values may be secret wherever they stand.
+        problems: The problem of each key.
+        used: The expanded variables. Their values may be secret anywhere.
     """
 
     environ: Mapping[str, str]
@@ -30,7 +30,7 @@ class Expansion:
     used: dict[str, str] = field(default_factory=dict)
 
     def tree(self, value: Tree, path: Key = ()) -> Tree:
-        """Return `value` with every text in it expanded, and those that cannot be left out."""
+        """Return `value` with its texts expanded; omit dictionary entries whose expansion fails."""
         if isinstance(value, dict):
             parts = {key: self.tree(part, (*path, key)) for key, part in value.items()}
             return {key: part for key, part in parts.items() if (*path, key) not in self.problems}
@@ -39,7 +39,7 @@ class Expansion:
         return self.text(value, path) if isinstance(value, str) else value
 
     def text(self, text: str, path: Key = ()) -> str:
-        """Return `text` with its variables filled in; what they hold is not expanded again."""
+        """Return `text` with its variables expanded; their values are not expanded again."""
 
         def fill(match: re.Match[str]) -> str:
             if match["inside"] is None:
@@ -73,9 +73,9 @@ class Expansion:
 
 
 def written(text: str) -> tuple[str, bool]:
-    """Return what a text itself says, defaults included, and whether variables say the rest.
+    """Return the literal part of a text with its defaults, and True if variables supply the rest.
 
-    They do when there is one at least, and none that has a default other than an empty one.
+    It is True if the text has at least one variable, and none with a non-empty default.
     """
     filled: list[bool] = []
 
@@ -91,7 +91,7 @@ def written(text: str) -> tuple[str, bool]:
 
 
 def overrides(environ: Mapping[str, str]) -> dict[str, Key]:
-    """Return which variables set a key from outside: `RETINUE__SUBAGENTS__MAX_DEPTH` and so on."""
+    """Return the environment variables that set keys: `RETINUE__SUBAGENTS__MAX_DEPTH` and so on."""
     return {
         name: tuple(part.lower() for part in name.removeprefix(OVERRIDE_PREFIX).split("__"))
         for name in sorted(environ)
@@ -100,19 +100,19 @@ def overrides(environ: Mapping[str, str]) -> dict[str, Key]:
 
 
 def put(tree: dict[str, Tree], path: Key, value: Tree) -> None:
-    """Set one key, making the sections above it; where something else stands, leave it so."""
+    """Set one key, creating the sections above it; do nothing if another value is in the way."""
     section = section_at(tree, path[:-1], make=True)
     if section is not None:
         section[str(path[-1])] = value
 
 
 def section_at(tree: dict[str, Tree], path: Key, *, make: bool = False) -> dict[str, Tree] | None:
-    """Return a section of the tree, or `None` when there is none, or something else, in its place.
+    """Return a section of the tree, or `None` if it is missing or not a section.
 
     Args:
-        tree: Where to look.
+        tree: The tree to search.
         path: The section's key.
-        make: Make the sections that are missing or empty.
+        make: Whether to create missing or empty sections.
     """
     for part in map(str, path):
         below = tree.get(part)

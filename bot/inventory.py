@@ -1,4 +1,4 @@
-"""Which agents and skills a configuration gives, looked at without opening a bot."""
+"""Lists the agents and skills of a configuration without opening a bot."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -18,11 +18,11 @@ from skills.registry import SkillRegistry
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inventory:
-    """What there is, by name.
+    """Agents and skills by name, and their problems.
 
     Attributes:
-        skills: Those that do not come with the bot.
-        problems: What is broken or not used, a sentence each; none keeps the bot from starting.
+        skills: The skills that do not come with the bot.
+        problems: Broken or unused parts, a sentence each; none prevents the bot from starting.
     """
 
     agents: tuple[str, ...]
@@ -32,10 +32,10 @@ class Inventory:
 
 
 def take(config: Config) -> Inventory:
-    """Look at all agents and skills that do not come with the bot; the code of skills is run.
+    """Examine all agents and skills that do not come with the bot; runs the code of skills.
 
     Raises:
-        ConfigError: With them the bot would not start.
+        ConfigError: The bot would not start with these skills or calendars.
     """
     config.calendar.check_libraries()
     agents = Shelf([AGENTS, *(Path(folder) for folder in config.agents.folders)])
@@ -63,7 +63,7 @@ def take(config: Config) -> Inventory:
 
 
 def _stand_ins(config: Config, agents: Shelf) -> Iterator[Skill]:
-    """Return something with the name of each tool and skill that a bot would have."""
+    """Return a placeholder for each tool and skill that a bot would have."""
     tools = {tool_name(agent) for agent in as_tools(agents, _is_taken)[0]}
     for name in sorted(BUILT_IN | tools):
         yield Skill(name=name, description="")
@@ -74,7 +74,7 @@ def _stand_ins(config: Config, agents: Shelf) -> Iterator[Skill]:
 
 
 def _unsafe(config: Config) -> Iterator[str]:
-    """Return which folders with instructions for agents somebody else could write to."""
+    """Report folders with agent instructions that other accounts or the agents could write to."""
     folders = (*config.agents.folders, *config.agent_skills.folders)
     why = "what is in it tells agents what to do"
     yield from dangers(folders, kinds=frozenset({".md"}), why=why)
@@ -89,12 +89,12 @@ def _unsafe(config: Config) -> Iterator[str]:
 
 
 def _is_taken(name: str) -> bool:
-    """Whether a skill has a tool of this name, or is called so, in every bot."""
+    """Return True if every bot has a skill or a tool of this name."""
     return name in BUILT_IN - OF_AGENTS
 
 
 def _unknown_rules(config: Config, agents: Shelf, known: Callable[[str], bool]) -> Iterator[str]:
-    """Return the rules that are about no tool: somebody believes that they hold."""
+    """Report rules that match no tool, since their authors rely on them."""
     lists = {"permissions.rules": config.permissions.permissions.configured}
     for agent in agents.by_name.values():
         lists[f"The agent {agent.name}"] = agent.permissions

@@ -16,12 +16,12 @@ _RANDOM_LENGTH = 27
 _DISORDER = re.compile("[A-Z]{2}|(?<![a-z])[a-z](?![a-z])")
 _CHANGE = re.compile("(?=[A-Z][a-z0-9]|[a-z][A-Z0-9]|[0-9][A-Za-z])")
 _JUMBLED_CHANGES = 10
-#: A word in names that are written together, such as `Your`, `Key` and `Here` in `YourKeyHere`.
+#: A word in a compound name, such as `Your`, `Key` and `Here` in `YourKeyHere`.
 _PART = re.compile("[A-Z]?[a-z]+(?<=..)|[A-Z]{2,}")
 _VOWEL = re.compile("[aeiouy]", re.IGNORECASE)
 _CONSONANTS = re.compile("[b-df-hj-np-tv-xz]{6}", re.IGNORECASE)
 
-# Escapes end in a letter or digit and may stand right before a key: `%3D`, `\n`, `\x1b[0m`.
+# Escapes end in a letter or digit and may directly precede a key: `%3D`, `\n`, `\x1b[0m`.
 _BEGINS = (
     r"(?:(?<![A-Za-z0-9])|(?<=%[0-9A-Fa-f]{2})|(?<=\\[abfnrtv0])|(?<=\\[xX][0-9A-Fa-f]{2})"
     r"|(?<=\\u[0-9A-Fa-f]{4})|(?<=\x1b\[[0-9]m)|(?<=\x1b\[[0-9]{2}m)|(?<=\x1b\[m))"
@@ -34,7 +34,7 @@ def _any(_: str) -> bool:
 
 
 def _no_words(key: str) -> bool:
-    """Return True for a key with two digits, or with case in disorder: no words, no names."""
+    """Return True for a key with two digits or with irregular case: neither words nor a name."""
     digits = sum(map(str.isdigit, key))
     if _has_no_vowels(key):
         return True
@@ -45,24 +45,24 @@ def _no_words(key: str) -> bool:
 
 
 def _case_in_disorder(key: str, least: int = 3) -> bool:
-    """Return True where capitals stand together and small letters alone, unlike `YourKeyHere`."""
+    """Return True if capitals occur in groups and small letters alone, unlike `YourKeyHere`."""
     both = min(sum(map(str.isupper, key)), sum(map(str.islower, key))) >= 3
     return both and len(_DISORDER.findall(key)) >= least
 
 
 def _has_no_vowels(key: str) -> bool:
-    """Return True where parts of a key have no vowels, as few words have; not for `xxxxxxxx`."""
+    """Return True if parts of a key have no vowels, as few words do; False for `xxxxxxxx`."""
     without = [part for part in _PART.findall(key) if not _VOWEL.search(part)]
     return len(set(key)) >= 8 and (len(without) >= 2 or bool(_CONSONANTS.search(key)))
 
 
 def _jumbled(key: str) -> bool:
-    """Return True where capitals, small letters and digits follow one another all the time."""
+    """Return True if capitals, small letters and digits alternate frequently."""
     return sum(map(str.isdigit, key)) >= 2 and len(_CHANGE.findall(key)) >= _JUMBLED_CHANGES
 
 
 def _random(key: str) -> bool:
-    """Return True for letters and digits in disorder, most of them in one run."""
+    """Return True for a random mix of letters and digits, most of them in one run."""
     longest = max(re.findall("[A-Za-z0-9]+", key), key=len, default="")
     if len(longest) >= _RANDOM_RUN:
         digits = sum(map(str.isdigit, longest))
@@ -82,7 +82,7 @@ def _varied(key: str) -> bool:
 
 
 def _no_example(key: str) -> bool:
-    """Return False for the keys of AWS's documentation, which end so."""
+    """Return False for the keys in AWS's documentation, which end in EXAMPLE."""
     return not key.endswith("EXAMPLE")
 
 
@@ -92,7 +92,7 @@ def _slack(key: str) -> bool:
 
 
 def _discord(key: str) -> bool:
-    """Return True if the first part is an account's number, or the parts are no program's names."""
+    """Return True if the first part is an account number, or the parts are no program names."""
     first, second, third = key.split(".")[:3]
     try:
         number = base64.urlsafe_b64decode(first + "=" * (-len(first) % 4))
@@ -109,11 +109,11 @@ class Format:
     """One format of keys.
 
     Attributes:
-        issuer: Who issues them.
-        hints: Texts of which every such key contains one.
-        core: The pattern without its left boundary: far quicker to search for.
-        pattern: The prefix, and what follows in the group `key`.
-        is_key: Decides from the group `key` what the pattern cannot.
+        issuer: The issuer of the keys.
+        hints: Texts of which every such key contains at least one.
+        core: The pattern without its left boundary, which is far quicker to search for.
+        pattern: The full pattern: the prefix, and the rest in the group `key`.
+        is_key: Checks the group `key` beyond the pattern.
     """
 
     issuer: str
@@ -131,7 +131,7 @@ def _format(
     return Format(issuer, found, re.compile(core), re.compile(_BEGINS + core), check)
 
 
-#: Lengths are lower bounds where an issuer has changed them, or says that it may.
+#: Lengths are lower bounds if an issuer has changed them, or reserves the right to.
 FORMATS = (
     # Language models and search
     _format("Anthropic", r"sk-ant-[a-z]{3,5}\d\d-", r"[\w-]{10,}", _any, "sk-ant-"),
@@ -313,7 +313,7 @@ FORMATS = (
 )
 
 _ADDRESS = re.compile(r"(?<=://)[^/\s:@]+:(?P<password>[^/\s@]+)(?=@)")
-# To be filled in: `{password}`, `%s`, `$PASS`, `<secret>`, `***`.
+# Placeholders: `{password}`, `%s`, `$PASS`, `<secret>`, `***`.
 _PLACEHOLDER = re.compile(r".*[{}<>\[\]()\"'`].*|\$\w+|%[a-z]|[*.x•…-]+")
 _LEAST_PASSWORD = 8
 
@@ -321,7 +321,7 @@ _LEAST_PASSWORD = 8
 def without_keys(text: str, mask: str) -> str:
     """Return `text` with `mask` in place of every key, and nothing else changed.
 
-    All formats are looked for in the text as it came: a part of one key may look like another.
+    All formats are searched in the original text, since a part of one key may look like another.
     """
     found = sorted(
         match.span()
@@ -343,8 +343,8 @@ def without_passwords(text: str, mask: str, is_password: Callable[[str], bool]) 
 
     Args:
         text: Any text.
-        mask: What stands there instead.
-        is_password: Decides, but for names to be filled in: these stay.
+        mask: The replacement text.
+        is_password: Decides on each password; placeholders are never masked.
     """
     if "://" not in text:
         return text
@@ -359,7 +359,7 @@ def without_passwords(text: str, mask: str, is_password: Callable[[str], bool]) 
 
 
 def is_no_word(password: str) -> bool:
-    """Return True for a password that no example would show: `hunter2hunter2`, but not `tiger`."""
+    """Return True for a password that no example would use: `hunter2hunter2`, but not `tiger`."""
     characters = unquote(password)
     if len(password) < _LEAST_PASSWORD or not any(map(str.isalpha, characters)):
         return False
