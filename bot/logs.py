@@ -1,4 +1,4 @@
-"""Log lines that carry conversation, user and run, and no secret."""
+"""Sets up log lines that carry conversation, user and run, with secrets masked."""
 
 import logging
 import re
@@ -18,7 +18,7 @@ _NUMBERS = re.compile(r"[0-9.]+|\([^)]*\)")
 
 MASK = "[secret]"
 
-#: Libraries whose everyday news nobody reads.
+#: Libraries that log routine messages nobody needs.
 NOISY = (
     "aiosqlite",
     "alembic",
@@ -29,7 +29,7 @@ NOISY = (
     "sqlalchemy.engine",
 )
 
-#: Shorter lower-case letters may be a word.
+#: A shorter sequence of lower-case letters may be a word.
 _LONGEST_WORD = 13
 
 _known: set[str] = set()
@@ -39,26 +39,26 @@ bound = structlog.contextvars.bound_contextvars
 
 
 def keep_secret(values: Iterable[str]) -> None:
-    """Mask these very values in every log line from now on (keys from the configuration)."""
+    """Mask these values in every log line from now on (keys from the configuration)."""
     _known.update(value for value in values if len(value) >= 6)
 
 
 def without_secrets(text: str, *, prose: bool = False) -> str:
-    """Return `text` with everything that looks like a key, and every known key, masked.
+    """Return `text` with every text that looks like a key, and every known key, masked.
 
     Args:
         text: Any text.
-        prose: Keep what could be a word: a known password such as `retinue`, and the `tiger` of
-            an example's address. In logs and errors these are masked as well; in what users and
-            models write that would destroy the text.
+        prose: Whether to leave possible words unmasked: a known password such as `retinue`, and the
+            `tiger` of an example's address. Logs and errors mask these as well; masking them in
+            texts of users and models would destroy the text.
     """
 
     def is_password(found: str) -> bool:
         return not prose or found in _known or key_formats.is_no_word(found)
 
-    # Addresses come first: a key as the user's name must not use the match up.
+    # Addresses come first: masking a key in the user's place would prevent the match.
     text = key_formats.without_passwords(text, MASK, is_password)
-    # The longest first: one key may be the beginning of another.
+    # The longest first: a key may be the beginning of another.
     for value in sorted(_known, key=len, reverse=True):
         if not (prose and _is_word(value)):
             text = text.replace(value, MASK)
@@ -89,16 +89,16 @@ def masked(value: Any) -> Any:
 
 def _escape(_: object, __: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
     for key, value in event.items():
-        # A traceback has lines; whatever else has some could pass for further entries.
+        # A traceback has several lines; in any other value a line could forge an entry.
         event[key] = escaped(value, _CONTROLS if key == "exception" else _LINES_TOO)
     return event
 
 
 def escaped(value: Any, controls: re.Pattern[str] = _LINES_TOO) -> Any:
-    """Return a document with the control characters in its texts spelled out.
+    """Return a document with the control characters in its texts escaped.
 
-    Models, pages and platforms choose names that are logged: none may steer a terminal or forge
-    an entry.
+    Models, pages and platforms choose names that are logged. No such name may control a terminal or
+    forge an entry.
     """
     match value:
         case str():
@@ -148,12 +148,12 @@ def set_up(
 
 
 class OncePerChange(logging.Filter):
-    """Passes the first line of a library about each trouble with its connection, as one line.
+    """Passes the first line of a library about each connection problem, as one line.
 
     Libraries log every attempt to connect, some with a traceback: 8,640 a day.
 
     Args:
-        sign: Marks these lines, in small letters.
+        sign: A text in lower case that marks these lines.
     """
 
     def __init__(self, sign: str) -> None:
@@ -162,7 +162,7 @@ class OncePerChange(logging.Filter):
         self._said: set[str] = set()
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Whether a line is to be logged."""
+        """Return True if the line is to be logged."""
         text = record.getMessage()
         if self._sign not in text.lower():
             return True
@@ -176,12 +176,12 @@ class OncePerChange(logging.Filter):
         return True
 
     def forget(self) -> None:
-        """Log the next trouble again: the connection is there."""
+        """Log the next problem again, since the connection is established."""
         self._said.clear()
 
 
 def connected_again(*loggers: str | logging.Logger) -> None:
-    """Have the troubles of libraries logged again that were logged once."""
+    """Reset the filters of these loggers, so that they log connection problems again."""
     for each in loggers:
         library = logging.getLogger(each) if isinstance(each, str) else each
         for kept in library.filters:
@@ -191,7 +191,7 @@ def connected_again(*loggers: str | logging.Logger) -> None:
 
 @contextmanager
 def quiet(*names: str) -> Iterator[None]:
-    """Keep loggers, and all below them, from telling of what the caller says itself, once."""
+    """Silence loggers, and all below them, while the caller reports the problem once itself."""
     loggers = [logging.getLogger(name) for name in names]
     levels = [each.level for each in loggers]
     for each in loggers:

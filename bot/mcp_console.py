@@ -1,4 +1,4 @@
-"""`python -m bot mcp …`: what is pinned and what waits, and the yes to it, beside a running bot."""
+"""`python -m bot mcp …`: lists pinned and waiting tools and approves them, beside a running bot."""
 
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
@@ -21,10 +21,10 @@ from migrations.run import current_version
 
 
 async def listed(config: Config) -> str:
-    """Return the servers with their tools, and what changed of those that wait.
+    """Return the servers with their tools, and the changes of waiting tools.
 
     Raises:
-        ConfigError: The database cannot be used.
+        ConfigError: The database is unusable.
     """
     servers = config.mcp.servers
     if not servers:
@@ -52,18 +52,18 @@ def _server(name: str, settings: McpServerSettings, pins: Sequence[Pin]) -> Iter
 async def approve(
     config: Config, server: str, tools: Sequence[str], *, everything: bool, name: str
 ) -> str:
-    """Approve tools that wait, and return what was done; a bot that runs uses them soon.
+    """Approve waiting tools, and return a report; a running bot uses them soon.
 
     Args:
         config: The configuration, which has been checked.
         server: The server's name.
-        tools: Their names, with or without the mark of what was shown.
-        everything: Approve whatever waits.
-        name: Who says so.
+        tools: The names of the tools, with or without the mark of the shown version.
+        everything: Whether to approve all waiting tools.
+        name: The name of the approver.
 
     Raises:
-        BadRequestError: There is no such thing to approve; the text says what there is.
-        ConfigError: The database cannot be used.
+        BadRequestError: No such server or tool can be approved; the text lists those that can.
+        ConfigError: The database is unusable.
     """
     if server not in config.mcp.servers:
         there = ", ".join(config.mcp.servers) or "none"
@@ -92,7 +92,7 @@ async def approve(
 
 @asynccontextmanager
 async def _opened(settings: DatabaseSettings) -> AsyncIterator[Pins | None]:
-    """Open the pins, beside a bot that runs; give nothing where there is no database yet."""
+    """Open the pins, beside a running bot; yield `None` if no database exists yet."""
     if not _there(settings):
         yield None
         return

@@ -1,4 +1,4 @@
-"""Secrets that stand in the configuration file itself, where whoever reads the file has them."""
+"""Finds plaintext secrets in the configuration file, which every reader of the file could use."""
 
 import re
 from collections.abc import Iterator
@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from bot.interpolation import Key, Tree, written
 from bot.key_formats import without_keys
 
-#: Where such a secret is refused; `*` is any key.
+#: Places that refuse a plaintext secret; `*` matches any key.
 REFUSED = (("rest", "services", "*", "headers", "*"), ("rest", "services", "*", "query", "*"))
 
-#: Where `check` warns of it.
+#: Places for which `check` warns of a plaintext secret.
 WARNED = (
     ("calendar", "calendars", "*", "password"),
     ("mcp", "servers", "*", "headers", "*"),
@@ -24,7 +24,7 @@ _ENDS = (
     *("key", "passwd", "password", "secret", "token"),
 )
 
-#: What is a key by its looks, whatever it is called.
+#: Texts that look like a key, under any name.
 _KEY = re.compile(
     r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
     r"|\b(?:sk|xox[abprs]|xapp|gh[pousr]|github_pat|glpat)[-_][a-z0-9_-]{10,}"
@@ -37,14 +37,14 @@ _SCHEME = re.compile(r"\s*(?:basic|bearer|digest|token|apikey)\s+\S", re.IGNOREC
 
 
 def found(tree: Tree, places: tuple[tuple[str, ...], ...]) -> list[Key]:
-    """Return the keys at these places that hold a secret, from the file as it was written."""
+    """Return the keys at these places of the unexpanded file that hold a secret."""
     return [
         key for place in places for key, text in _texts(tree, place) if is_open(str(key[-1]), text)
     ]
 
 
 def anywhere(tree: Tree, above: Key = ()) -> Iterator[Key]:
-    """Give the keys of all texts that hold a key of a known format, or an address's password."""
+    """Yield the keys of all texts that hold a key of a known format, or an address's password."""
     if isinstance(tree, str):
         literal = written(tree)[0]
         if _PASSWORD.search(literal) or without_keys(literal, "") != literal:
@@ -58,11 +58,11 @@ def anywhere(tree: Tree, above: Key = ()) -> Iterator[Key]:
 
 
 def is_open(name: str, text: str) -> bool:
-    """Whether a text is a secret that no variable of the environment brings in.
+    """Return True if a text is a secret that no environment variable supplies.
 
     Args:
-        name: Of the header, variable or key that holds it.
-        text: As it stands in the file.
+        name: The name of the header, variable or key that holds the text.
+        text: The text in the file, unexpanded.
     """
     literal, filled = written(text)
     if _looks_so(literal):

@@ -1,4 +1,4 @@
-"""What is wrong with a configuration, in words: what it is, and what would be right."""
+"""Explains the errors of a configuration: the problem and the valid form of each key."""
 
 from collections.abc import Iterator
 from difflib import get_close_matches
@@ -12,7 +12,7 @@ from bot.document import written
 from bot.interpolation import Key
 from bot.values import Settings
 
-#: The kinds of error that pydantic knows, as people know them; `{…}` is filled in by pydantic.
+#: pydantic's kinds of error in plain words; pydantic supplies the values for `{…}`.
 _MUST = {
     "bool": "must be `true` or `false`",
     "dict": "must be a section with keys of its own below it",
@@ -36,7 +36,7 @@ _MUST = {
 
 
 def explain(error: ValidationError, root: type[Settings]) -> dict[Key, str]:
-    """Return what is wrong with each key."""
+    """Return the problem of each key."""
     problems: dict[Key, str] = {}
     for item in error.errors(include_url=False, include_input=False):
         key, field = _find(root, item["loc"])
@@ -49,19 +49,19 @@ def explain(error: ValidationError, root: type[Settings]) -> dict[Key, str]:
 
 
 def name(key: Key) -> str:
-    """Return a key as people write it: `access.admins[0]`."""
+    """Return a key in the form that users write: `access.admins[0]`."""
     parts = [f"[{part}]" if isinstance(part, int) else f".{part}" for part in key]
     return "".join(parts).removeprefix(".")
 
 
 def section(field: FieldInfo) -> type[Settings] | None:
-    """Return the section that a key stands for, if it does."""
+    """Return the section that a key denotes, or `None`."""
     kind = field.annotation
     return kind if isinstance(kind, type) and issubclass(kind, Settings) else None
 
 
 def all_keys(root: type[Settings], above: Key = ()) -> Iterator[tuple[Key, FieldInfo]]:
-    """Give every key below a section, sections among them, in the order of the file."""
+    """Yield every key below a section, including sections, in the order of the file."""
     for part, field in root.model_fields.items():
         key = (*above, part)
         yield key, field
@@ -70,7 +70,7 @@ def all_keys(root: type[Settings], above: Key = ()) -> Iterator[tuple[Key, Field
 
 
 def _find(root: type[Settings], location: Key) -> tuple[Key, FieldInfo | None]:
-    """Return the key that an error is about, without what pydantic adds to it, and its field."""
+    """Return the key of an error, without parts that pydantic adds, and its field."""
     kind: object = root
     field: FieldInfo | None = None
     for index, part in enumerate(location):
@@ -102,7 +102,7 @@ def _wrong(kind: str, message: str, context: dict[str, Any]) -> str:
         return "must be given"
     if kind == "value_error":
         return str(context["error"])
-    # `int_type`, `int_parsing`, `int_from_float` … all say the same to a person.
+    # `int_type`, `int_parsing`, `int_from_float` and so on mean the same to a user.
     text = _MUST.get(kind) or _MUST.get(kind.partition("_")[0])
     return text.format(**context) if text else message
 

@@ -30,11 +30,11 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Ground:
-    """What a platform stands on.
+    """The inputs for opening a platform.
 
     Attributes:
-        config: The configuration of this start.
-        current: What it says now, for what may change while the bot runs.
+        config: The configuration at the start.
+        current: Returns the present configuration, for keys that may change while the bot runs.
     """
 
     config: Config
@@ -48,7 +48,7 @@ class Opens(Protocol):
     def __call__(
         self, ground: Ground, /, *, hears: bool
     ) -> AbstractAsyncContextManager[OpenPlatform]:
-        """Open it; where nobody hears, only what is needed to speak."""
+        """Open the platform; with `hears=False` only the parts that are needed to send."""
         ...
 
 
@@ -57,11 +57,11 @@ class Platform:
     """A platform that can be served.
 
     Attributes:
-        name: As people know it.
-        needs: What must be set, for a sentence.
-        guide: The page that leads through it.
-        configured: Whether it is.
-        open: Opens it.
+        name: The name that users know.
+        needs: The required settings, as part of a sentence.
+        guide: The page with the setup instructions.
+        configured: Returns True if the platform is set up.
+        open: Opens the platform.
     """
 
     name: str
@@ -104,7 +104,7 @@ PLATFORMS = (
 
 
 async def chat(config: Config, *, name: str, plain: bool | None) -> int:
-    """Talk in the terminal until the person leaves; return the exit code."""
+    """Chat in the terminal until the user leaves; return the exit code."""
     here: list[Identity] = []
     announcements: list[Announcements] = []
 
@@ -125,7 +125,7 @@ async def chat(config: Config, *, name: str, plain: bool | None) -> int:
         present=lambda: here[0] if here else None,
     ) as bot:
         announcements.append(bot.announcements)
-        # Ctrl-C is something that is typed: it stops an answer.
+        # Ctrl-C is input here: it stops an answer.
         with Signals(signal.SIGTERM) as signals:
             await signals.unless_asked(terminal.intake.run(bot.orchestrator))
     return 0
@@ -138,11 +138,11 @@ async def ask(config: Config, text: str, *, name: str, agent: str = "", as_json:
         config: The configuration, which has been checked.
         text: The message.
         name: The user's name.
-        agent: The agent that does it as a run; empty for the main agent.
-        as_json: Write one JSON object in place of the answer.
+        agent: The agent that does the work as a run; empty for the main agent.
+        as_json: Whether to write one JSON object instead of the answer.
 
     Raises:
-        BadRequestError: There is no such agent.
+        BadRequestError: The agent does not exist.
     """
     if agent and agent not in (known := load_agents(config).by_name):
         raise BadRequestError(
@@ -186,16 +186,17 @@ async def serve(
     current: Callable[[], Config] | None = None,
     asked: Callable[[], None] = lambda: None,
 ) -> None:
-    """Hear and say on every platform that is set up, until the process is asked to end.
+    """Receive and send on every platform that is set up, until the process is asked to end.
 
     Args:
         config: The configuration, which has been checked.
-        platforms: Those that there are.
-        current: What the configuration says now; the same as at the start if `None`.
+        platforms: The available platforms.
+        current: Returns the present configuration; `None` for the one at the start.
         asked: Called when the process is asked to end.
 
     Raises:
-        ConfigError: None is set up, or none will have us; the text says what to do.
+        ConfigError: No platform is set up, or all of them refuse the bot; the text names the
+            remedy.
     """
     wanted = _wanted(config, platforms)
     await _run(config, wanted, current or (lambda: config), hears=True, asked=asked)
@@ -211,11 +212,11 @@ async def worker(
 
     Args:
         config: The configuration, which has been checked.
-        platforms: Those that there are.
+        platforms: The available platforms.
         asked: Called when the process is asked to end.
 
     Raises:
-        ConfigError: There is nothing that could be shared; the text says what to do.
+        ConfigError: No database or platform can be shared; the text names the remedy.
     """
     if config.database.is_sqlite:
         raise ConfigError(
@@ -270,17 +271,17 @@ async def _run(
 
 
 def _spare_collections() -> None:
-    """Take what lives as long as the process out of the collections of garbage.
+    """Exclude objects that live as long as the process from garbage collections.
 
-    Python puts a full collection off until what is new is a quarter of what is old. Beside all
-    modules that is 20 MB of garbage, and each full collection would look through all of them.
+    Python delays a full collection until the new objects are a quarter of the old ones. With all
+    modules loaded, that is 20 MB of garbage, and each full collection would scan all modules.
     """
     gc.collect()
     gc.freeze()
 
 
 def _trouble(settings: DatabaseSettings, error: Exception) -> str | None:
-    """Return what is wrong with a database, where the error alone does not tell."""
+    """Return the problem of a database, if more is known than the error tells."""
     if settings.is_sqlite and is_connection_trouble(error):
         return file_trouble(settings)
     return diagnosis(error, settings)
@@ -294,7 +295,7 @@ async def _open(
     *,
     hears: bool,
 ) -> tuple[Bot, Services]:
-    """Open everything, however long what it needs is out of reach."""
+    """Open the database, the platforms and the bot, and retry while any of them is unreachable."""
     with quiet("db.outage_log"):
         database = await enter(
             stack,

@@ -1,4 +1,4 @@
-"""What `check` says about a configuration that is right: what is on, what is off, and why."""
+"""Writes the report of `check` on a valid configuration: parts that are on or off, and reasons."""
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -37,12 +37,12 @@ def report(
     """Return a few lines about a configuration, without its secrets.
 
     Args:
-        config: What was loaded.
-        file: Where from, if from a file.
-        environ: The variables that may have set keys.
-        inventory: Which agents and skills it gives, if somebody looked.
-        remarks: What is unwise in the file.
-        home: The folder that relative paths begin in.
+        config: The loaded configuration.
+        file: The file it was loaded from, if any.
+        environ: The environment variables, which may have set keys.
+        inventory: The agents and skills of the configuration, if they were examined.
+        remarks: Warnings about the file.
+        home: The folder to which paths are relative.
     """
     sections = {
         "Home": iter([f"{home.path}: {home.reason}"] if home else []),
@@ -173,7 +173,7 @@ def _slack(settings: SlackSettings) -> Iterator[str]:
 
 
 def _some(ids: Sequence[str], one: str, many: str = "", *, none: str = "") -> str:
-    """Return how many are listed, in words."""
+    """Return the number of ids in words."""
     many = many or f"{one}s"
     if not ids:
         return none or f"all {many}"
@@ -211,7 +211,7 @@ def _search(config: Config) -> Iterator[str]:
         yield f"on, with {provider}"
 
 
-#: By `subagents.approvals` and `permissions.default`.
+#: Texts by `subagents.approvals` and `permissions.default`.
 _RUNS = {
     ("deny", "allow"): "they change files; what needs a yes is refused (subagents.approvals: deny)",
     ("deny", "ask"): "they only read: what changes something needs a yes, and without an agent's "

@@ -1,4 +1,4 @@
-"""The configuration as its file says now, for what may change while the bot runs."""
+"""Reloads the configuration, for keys that may change while the bot runs."""
 
 import logging
 import time
@@ -11,20 +11,20 @@ from bot.errors import ConfigError
 
 log = logging.getLogger(__name__)
 
-#: How old an answer may be: what was taken out of the file counts no more after that.
+#: Longest age in seconds of a returned configuration; a value removed from the file is void then.
 LOOK_SECONDS = 0.5
 
 _Version = tuple[int, int, int] | None
 
 
 class Reread:
-    """Reads a file again when it has changed; one that cannot be used changes nothing.
+    """Reloads a file when it has changed; an invalid file changes nothing.
 
     Args:
-        config: What was loaded at the start.
-        file: Where from; `None` when there is none.
-        load: Loads it again. Raises `ConfigError`.
-        monotonic: A clock in seconds that never goes back.
+        config: The configuration loaded at the start.
+        file: The loaded file; `None` if there is none.
+        load: Loads the file again. Raises `ConfigError`.
+        monotonic: A monotonic clock, in seconds.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class Reread:
         self._version = self._stamp()
 
     def __call__(self) -> Config:
-        """Return the newest configuration that can be used."""
+        """Return the newest valid configuration."""
         if self._file is not None and self._now() - self._looked >= LOOK_SECONDS:
             self._looked = self._now()
             self._look()

@@ -1,4 +1,4 @@
-"""The icon and words that show the state of a run, the same everywhere (pure)."""
+"""The icon and words for the state of a run, the same everywhere (pure)."""
 
 from typing import NamedTuple
 
@@ -6,7 +6,7 @@ from bot.values import RunStatus
 
 
 class StatusText(NamedTuple):
-    """How a state is shown."""
+    """The icon and words for a state."""
 
     icon: str
     words: str
@@ -34,12 +34,12 @@ _DEGRADED = StatusText("🟡", "finished without its tools")
 
 
 def status_text(status: RunStatus, stopped_by: str = "", *, degraded: bool = False) -> StatusText:
-    """Return how a state is shown.
+    """Return the icon and words for a state.
 
     Args:
         status: The state.
         stopped_by: The shown name of the admin who stopped the run; empty for its owner.
-        degraded: It completed, but every tool call that it made was refused or failed.
+        degraded: Whether the run completed although every tool call was refused or failed.
     """
     if status is RunStatus.COMPLETED and degraded:
         return _DEGRADED

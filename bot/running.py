@@ -1,4 +1,4 @@
-"""A running bot, and how it comes to its end."""
+"""A running bot, and its orderly shutdown."""
 
 import asyncio
 import logging
@@ -19,15 +19,15 @@ from skills.registry import SkillRegistry
 
 log = logging.getLogger(__name__)
 
-#: What replies that are being given, and calls with side effects, get to come to their end.
+#: Time for replies in progress, and for calls with side effects, to finish.
 DRAIN_SECONDS = 5.0
-#: What it may take to hand over what is left.
+#: Time to hand the remaining work over.
 HAND_OVER_SECONDS = 1.5
 
 
 @dataclass(slots=True)
 class Bot:
-    """A running bot: what the edge needs of it."""
+    """A running bot: the parts that its processes need."""
 
     config: Config
     tasks: Tasks
@@ -42,9 +42,9 @@ class Bot:
     registry: SkillRegistry
 
     async def drain(self, seconds: float = DRAIN_SECONDS) -> None:
-        """Begin nothing more, hand runs over, and let replies come to their end, at most so long.
+        """Start no more work, hand runs over, and wait up to `seconds` for replies to finish.
 
-        What is left is resumable: another process, or the next start, goes on with it.
+        The remaining work is resumable: another process, or the next start, continues it.
         """
         self.engine.drain()
         self.tasks.start(self.upkeep.announce_leaving(), name="announce leaving")
@@ -65,12 +65,12 @@ class Bot:
         if left:
             log.info("What is left (%d) goes on with the next start", len(left))
             await asyncio.wait(left, timeout=HAND_OVER_SECONDS)
-        # What has just ended is being announced.
+        # Runs and turns that have just ended are being announced.
         while self.announcements.under_way and asyncio.get_running_loop().time() < deadline:  # noqa: ASYNC110
             await asyncio.sleep(0.05)
 
     def _changes_something(self, run_id: str) -> bool:
-        """Whether a run is in a call that, once cancelled, may have run and is not repeated."""
+        """Return True if a run is in a call that may have taken effect and is not repeated."""
         names = self.upkeep.cards.tools_at_work(run_id)
         found = (self.registry.find(name) for name in names)
         return any(tool is not None and tool.effects is Effects.ONCE for tool in found)

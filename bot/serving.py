@@ -1,4 +1,4 @@
-"""Serves platforms side by side: each is opened, heard, reconnected and ended by itself."""
+"""Serves platforms side by side: each one opens, receives, reconnects and ends separately."""
 
 import asyncio
 import logging
@@ -27,9 +27,9 @@ log = logging.getLogger(__name__)
 Opened = TypeVar("Opened")
 
 FIRST_WAIT_SECONDS, LONGEST_WAIT_SECONDS = 0.5, 15.0
-#: An intake that worked for longer than this failed for a reason of its own: the wait begins anew.
+#: An intake that worked for longer than this failed for a new reason: the backoff starts anew.
 STABLE_SECONDS = 60.0
-#: How long one open platform waits for the first attempts of the others before work begins.
+#: Time that an open platform waits for the first attempts of the others before work begins.
 FIRST_ATTEMPTS_SECONDS = 5.0
 
 
@@ -40,7 +40,7 @@ _DISK_ADVICE = {
 
 
 class OpenPlatform(Protocol):
-    """A platform that is open: what hears there, and what speaks."""
+    """An open platform: its outlet, which sends, and its intake, which receives."""
 
     @property
     def outlet(self) -> Outlet: ...  # noqa: D102
@@ -53,15 +53,15 @@ class Service:
     """One platform of this process.
 
     Args:
-        name: As people know it.
-        key: As places name it.
-        opening: Opens it, as often as it takes.
+        name: The name that users know.
+        key: The name in places.
+        opening: Opens the platform; called for every attempt.
         changed: Called when `opened`, `ended` or `tried` changes.
 
     Attributes:
-        opened: `None` while it is out of reach.
-        ended: Why it is not served any more, or was not from the start.
-        tried: The first attempt to open it is over.
+        opened: The open platform; `None` while it is unreachable.
+        ended: The reason why the platform is no longer served, or never was.
+        tried: Whether the first attempt to open the platform is over.
     """
 
     def __init__(
@@ -89,7 +89,7 @@ class Service:
         return self._outlet
 
     async def open(self) -> None:
-        """Open it, however long it is out of reach, unless its configuration is wrong."""
+        """Open the platform, and retry while it is unreachable; end it if it is misconfigured."""
         try:
             opened = await enter(
                 self._stack, self._opening, self.name, patient=True, failed=self._failed
@@ -107,12 +107,12 @@ class Service:
         self._changed()
 
     def end(self, error: ConfigError) -> None:
-        """Serve it no more."""
+        """Stop serving the platform."""
         self.ended = error
         log.error("%s has ended: %s", self.name, logs.without_secrets(str(error)))
 
     async def listen(self, bot: Bot) -> None:
-        """Hear until cancelled, or until the platform will not have us; reconnect meanwhile."""
+        """Receive until cancelled or refused by the platform; reconnect after other errors."""
         assert self.opened is not None, "It is open."
         loop, wait, said = asyncio.get_running_loop(), FIRST_WAIT_SECONDS, ""
         while True:
@@ -135,7 +135,7 @@ class Service:
             wait = min(LONGEST_WAIT_SECONDS, wait * 2)
 
     async def close(self) -> None:
-        """Close it."""
+        """Close the platform."""
         await self._stack.aclose()
 
 
@@ -143,7 +143,7 @@ class Services:
     """All platforms of this process.
 
     Args:
-        openings: What opens a platform, by its name.
+        openings: Functions that open a platform, by its name.
     """
 
     def __init__(
@@ -158,10 +158,10 @@ class Services:
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator[None]:
-        """Begin to open all, return when one is open, and close all when the block ends.
+        """Start to open all platforms, return when one is open, and close all when the block ends.
 
         Raises:
-            ConfigError: None can be used; the text says what to do.
+            ConfigError: No platform is usable; the text names the remedy.
         """
         for service in self._all:
             self._tasks.start(service.open(), name=f"open {service.name}")
@@ -197,10 +197,10 @@ class Services:
         return {each.key: each.outlet for each in self._all if not each.ended}
 
     async def serve(self, bot: Bot, *, hears: bool) -> None:
-        """Hear on all platforms, until none of them will have us; a worker hears nothing.
+        """Receive on all platforms until all of them refuse the bot; a worker only sends.
 
         Raises:
-            ConfigError: Why one of them will not.
+            ConfigError: All platforms have ended; the error is that of the first.
         """
         ready = [each.name for each in self._all if each.opened]
         log.info("Ready for %s", " and ".join(ready))
@@ -226,7 +226,7 @@ class Services:
 
 
 async def _store_end(bot: Bot, service: Service) -> None:
-    """Let `doctor`, another process, know that a platform has ended, and why."""
+    """Store the end of a platform and its reason for `doctor`, which is another process."""
     try:
         async with bot.database.transaction() as tx:
             reason = logs.without_secrets(str(service.ended))
@@ -244,18 +244,18 @@ async def enter(
     failed: Callable[[], None] = lambda: None,
     trouble_of: Callable[[Exception], str | None] = lambda _: None,
 ) -> Opened:
-    """Open something; while it is out of reach, again, and log it when that changes.
+    """Open a resource; retry with backoff while it is unreachable, and log changes.
 
     Args:
-        stack: Closes it.
-        opening: Opens it.
-        name: For the log.
-        patient: Try again after every error but a wrong configuration.
-        failed: Called after each attempt in vain.
-        trouble_of: Says what is wrong, where that is known better than the error tells.
+        stack: Closes the resource.
+        opening: Opens the resource.
+        name: The name for the log.
+        patient: Whether to retry after every error except a wrong configuration.
+        failed: Called after each failed attempt.
+        trouble_of: Returns the problem behind an error, if more is known than the error tells.
 
     Raises:
-        BotError: It is there, and cannot be used.
+        BotError: The resource is reachable but unusable.
     """
     wait, said = FIRST_WAIT_SECONDS, ""
     while True:
@@ -282,16 +282,16 @@ async def enter(
 
 
 def _reason(error: Exception) -> str:
-    """Return why something is out of reach, and what an admin can do about a disk."""
+    """Return the reason for an outage, with advice for an admin if it is a disk problem."""
     cause = error.__cause__ or error
-    # Less what SQLAlchemy adds.
+    # Without the text that SQLAlchemy adds.
     words = str(cause.orig if isinstance(cause, DBAPIError) else cause)
     advice = _DISK_ADVICE.get(trouble.reason_of(error) or "")
     return words if advice is None else f"{words}. {advice}"
 
 
 def _unusable(name: str, error: DBAPIError, trouble: str | None) -> ConfigError:
-    """Return what to say when the database answers, and will not have us."""
+    """Return the error for a database that answers but refuses the bot."""
     if trouble is not None:
         return ConfigError(f"{name} cannot be used: {trouble}")
     said = str(error.orig).partition("\n")[0].rpartition(">: ")[2].rstrip(".")

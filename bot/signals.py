@@ -1,4 +1,4 @@
-"""SIGTERM and SIGINT: the first asks for a good end, the second is the end."""
+"""SIGTERM and SIGINT: the first asks for an orderly end, the second ends the process at once."""
 
 import asyncio
 import logging
@@ -15,11 +15,11 @@ Result = TypeVar("Result")
 
 
 class Signals:
-    """Hears the signals that end a process, while its block lasts.
+    """Handles the signals that end a process, while its block runs.
 
     Args:
-        numbers: Which.
-        on_asked: Called at the first of them.
+        numbers: The signals; SIGTERM and SIGINT by default.
+        on_asked: Called at the first signal.
 
     Attributes:
         asked: Set once the process was asked to end.
@@ -50,7 +50,7 @@ class Signals:
         self._on_asked()
 
     async def unless_asked(self, work: Coroutine[Any, Any, Result]) -> Result | None:
-        """Do `work` and return what it returns; `None` if it was broken off by being asked."""
+        """Run `work` and return its result; `None` if a signal interrupted it."""
         task = asyncio.ensure_future(work)
         asked = asyncio.ensure_future(self.asked.wait())
         try:
@@ -65,10 +65,10 @@ class Signals:
 
 
 def exit_after(seconds: float, end: Callable[[int], object] = os._exit) -> None:
-    """End this process by force after a while, should it not have come to its end by then.
+    """End this process by force after this time, unless it has ended by then.
 
-    Everything that matters is stored: the next process goes on as after a crash. It works from a
-    thread, so that neither a blocked event loop nor a blocked thread at exit keeps it.
+    All important data is stored: the next process resumes as after a crash. The timer runs in a
+    thread, so that neither a blocked event loop nor a blocked thread at exit can delay it.
     """
 
     def force() -> None:

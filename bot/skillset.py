@@ -1,4 +1,4 @@
-"""The skills of a bot, with whatever they need opened."""
+"""Opens the configured skills and registers their tools."""
 
 import asyncio
 import logging
@@ -70,20 +70,20 @@ log = logging.getLogger(__name__)
 
 
 class Skillset:
-    """Opens what skills need, and builds them.
+    """Opens the resources of skills, builds the skills, and registers them.
 
     Args:
-        config: Says which there are.
-        database: Keeps what they keep.
-        tasks: Owns what goes on in the background.
-        agents: Those that a schedule may name.
-        records: Finds runs by what users type.
-        registry: Gets the skills; knows which names are taken.
-        events: Where announcements of schedules are published.
-        now: The time.
+        config: The configuration, which names the skills.
+        database: Stores the data of skills.
+        tasks: Owns the background tasks.
+        agents: The agents that a schedule may name.
+        records: Finds runs by the handle that users type.
+        registry: Receives the skills; knows the names in use.
+        events: The bus on which schedules publish announcements.
+        now: The bot's clock.
 
     Attributes:
-        agent_skills: The Agent Skills, which every agent may be given.
+        agent_skills: The Agent Skills, which any agent may be given.
     """
 
     def __init__(
@@ -118,7 +118,7 @@ class Skillset:
         self._search: SearchProvider | None = None
 
     async def open(self, stack: AsyncExitStack, models: Models) -> None:
-        """Open what is needed, for as long as the stack lasts."""
+        """Open the resources of skills; the stack closes them."""
         await stack.enter_async_context(self._mcp.running())
         await stack.enter_async_context(self._rest.running())
         self._search = await stack.enter_async_context(self._open_search(models))
@@ -134,7 +134,7 @@ class Skillset:
         return open_provider(self._config.search, self._config.fetch, claude)
 
     async def _open_sandbox(self, stack: AsyncExitStack) -> None:
-        """Open the sandbox of commands; where there is none, nobody is offered one."""
+        """Open the sandbox for commands; without a sandbox the shell tool is not offered."""
         workspaces = self._config.workspaces
         if not (workspaces.enabled and self._config.shell.enabled):
             return
@@ -146,15 +146,15 @@ class Skillset:
 
     @property
     def mcp_commands(self) -> McpCommands | None:
-        """What admins may ask about MCP servers, where there are any."""
+        """The admin commands for MCP servers, or `None` without any server."""
         return McpCommands(self._mcp) if self._mcp.servers else None
 
     async def servers_away(self) -> tuple[str, ...]:
-        """Return the MCP servers that are away and whose tools users may have."""
+        """Return the MCP servers that are unconnected and whose tools users may have."""
         return await self._mcp.away(self._is_offered)
 
     async def servers_away_for(self, run: Run) -> tuple[str, ...]:
-        """Return the MCP servers that are away and whose tools a run may use."""
+        """Return the MCP servers that are unconnected and whose tools a run may use."""
         allowed = run.allowed_tools
 
         def may_use(server: McpServer) -> bool:
@@ -166,7 +166,7 @@ class Skillset:
     def _is_offered(self, server: McpServer) -> bool:
         """Return True if the permissions of the configuration leave any tool of a server.
 
-        The tools of a server that is away are known only where the configuration names them.
+        The tools of an unconnected server are known only if the configuration names them.
         """
         permissions = self._config.permissions.permissions
         names = ("any",) if server.settings.tools is None else server.settings.tools
@@ -174,7 +174,7 @@ class Skillset:
 
     @property
     def undo(self) -> Undo:
-        """What users may take back."""
+        """The undo of changes by users."""
         config = self._config
         found: list[Restorer] = [
             notes.NoteRestorer(),
@@ -227,7 +227,7 @@ class Skillset:
         return agent_tools.build(manager, self._agents, is_taken)
 
     def _of_others(self, found: Sequence[Skill]) -> list[Skill]:
-        """Return the skills that do not come with the bot, less those in the way of these."""
+        """Return the additional skills, without those whose names collide with these."""
         config = self._config
         loaded = fitting(load(config.skills, config.fetch, config.reserve), found)
         for problem in (*self.agent_skills.problems, *loaded.problems):
@@ -266,11 +266,11 @@ class Skillset:
         return [web.build(pages, self._search, policy=self._addresses, seconds=fetch.seconds)]
 
     def guide_of(self, names: tuple[str, ...], tools: tuple[str, ...]) -> str:
-        """Return what the prompt of a run says of Agent Skills.
+        """Return the text about Agent Skills in the prompt of a run.
 
         Args:
-            names: Those that its agent names: they are there as a whole.
-            tools: The run's; with `skill_read` it is told which others there are.
+            names: The skills that the agent names: their full text is included.
+            tools: The names of the run's tools; with `skill_read` the other skills are listed.
         """
         bodies, unknown = self.agent_skills.bodies(names)
         for name in unknown:
@@ -290,7 +290,7 @@ class Skillset:
     def duties(
         self, manager: SubagentManager, platforms: list[str]
     ) -> list[Callable[[], Awaitable[None]]]:
-        """Return what skills have to do regularly, where outlets for these platforms are."""
+        """Return the regular duties of skills, for a process with outlets for these platforms."""
         duties: list[Callable[[], Awaitable[None]]] = []
         if self._config.workspaces.enabled:
             duties.append(self._forget_workspaces)
@@ -308,7 +308,7 @@ class Skillset:
         return [*duties, fires.fire_due]
 
     async def _forget_workspaces(self) -> None:
-        """Delete old workspaces of runs once a day, and old former versions of files each hour."""
+        """Delete old workspaces of runs once a day, and old former versions of files hourly."""
         now = self._now()
         workspaces = Workspaces(self._config.workspaces)
         if self._dropped_at is None or now - self._dropped_at >= timedelta(hours=1):

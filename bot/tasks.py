@@ -12,9 +12,9 @@ log = logging.getLogger(__name__)
 
 
 class Tasks:
-    """Starts tasks, logs what goes wrong in them, and cancels what is left at the end.
+    """Starts tasks, logs their errors, and cancels the remaining ones at the end.
 
-    A TaskGroup would end all its tasks when one fails; here each fails alone.
+    A TaskGroup would end all its tasks when one fails; here each task fails alone.
     """
 
     def __init__(self) -> None:
@@ -26,9 +26,9 @@ class Tasks:
         """Run `work` in a task of its own.
 
         Args:
-            work: What to do.
+            work: The work to run.
             name: Shown in logs and debuggers.
-            fresh_context: Carry no context variables over (the engine looks at them).
+            fresh_context: Whether to pass no context variables on (the engine reads them).
         """
         context = contextvars.Context() if fresh_context else None
         task = asyncio.create_task(work, name=name, context=context)  # noqa: TID251
@@ -37,7 +37,7 @@ class Tasks:
         return task
 
     def later(self, seconds: float, action: Callable[[], None], *, name: str) -> asyncio.Task[Any]:
-        """Call `action` once after so long, unless it is cancelled or all is closed before."""
+        """Call `action` once after this time, unless it is cancelled or `close` comes first."""
 
         async def wait() -> None:
             await asyncio.sleep(seconds)
@@ -49,7 +49,7 @@ class Tasks:
         self._tasks.discard(task)
         error = None if task.cancelled() else task.exception()
         if isinstance(error, DatabaseUnreachableError | LeftError):
-            # The outage is logged once, where it is noticed.
+            # The outage is logged once, at the place that notices it.
             log.debug("The task %s did not reach the database", task.get_name())
         elif error is not None:
             log.error("The task %s failed", task.get_name(), exc_info=error)
@@ -58,13 +58,13 @@ class Tasks:
         return len(self._tasks)
 
     async def settle(self, seconds: float) -> None:
-        """Wait until every task has ended, at most so long."""
+        """Wait until every task has ended, at most `seconds`."""
         pending = set(self._tasks)
         if pending:
             await asyncio.wait(pending, timeout=seconds)
 
     async def close(self, seconds: float = 5.0) -> None:
-        """Cancel what is left and wait for it, at most so long."""
+        """Cancel the remaining tasks and wait for their end, at most `seconds`."""
         for task in set(self._tasks):
             task.cancel()
         await self.settle(seconds)

@@ -1,4 +1,4 @@
-"""The values that every part shares: who, where, and in which state."""
+"""The values that all parts share: identity, place, status and others."""
 
 import secrets
 import time
@@ -12,15 +12,15 @@ from urllib.parse import quote
 
 from pydantic import BaseModel, ConfigDict
 
-#: Gives the current time, aware, in UTC.
+#: Returns the current time, aware, in UTC.
 Clock = Callable[[], datetime]
 
-#: Where a JSON document is meant; our own modules pass typed values instead.
+#: The type of a JSON document; our own modules pass typed values instead.
 Json = dict[str, Any]
 
 
 def utc_now() -> datetime:
-    """Return the current time, aware, in UTC. Parts are given this as their clock."""
+    """Return the current time, aware, in UTC. Parts are given this function as their clock."""
     return datetime.now(UTC)  # noqa: TID251 - the one place that reads the clock
 
 
@@ -34,12 +34,12 @@ class Settings(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """A person's account: never a display name.
+    """The account of a user: never a display name.
 
     Attributes:
         platform: `discord`, `slack` or `terminal`.
-        workspace: Slack: enterprise or team. Discord and terminal: empty, so that a person has
-            one set of limits everywhere.
+        workspace: Slack: enterprise or team. Discord and terminal: empty, so that a user has one
+            set of limits everywhere.
         account: The platform's immutable id of the account.
     """
 
@@ -49,7 +49,7 @@ class Identity:
 
     @property
     def key(self) -> str:
-        """The value of `user_id` columns: unique, and never taken apart again."""
+        """The value of `user_id` columns: unique, and never parsed again."""
         return ":".join(quote(part, safe="") for part in self.parts)
 
     @property
@@ -67,7 +67,7 @@ class Stopper:
 
 
 class Role(StrEnum):
-    """What a person may do: see `bot.conversations.access`."""
+    """The rights of a user: see `bot.conversations.access`."""
 
     USER = "user"
     ADMIN = "admin"
@@ -91,10 +91,10 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """A file that came with a person's message, as it is kept.
+    """A stored file that was attached to a user's message.
 
     Attributes:
-        media_type: Of an image; empty for a text, whose data is UTF-8.
+        media_type: The media type of an image; empty for a text, whose data is UTF-8.
     """
 
     name: str
@@ -122,12 +122,12 @@ class RunStatus(StrEnum):
 
     @property
     def final(self) -> bool:
-        """Whether the run is over."""
+        """True if the run has ended."""
         return self not in UNFINISHED
 
     @property
     def resumable(self) -> bool:
-        """Whether a new run may continue a run that ended so: it ended and did not complete."""
+        """True if a new run may continue the run: it ended and did not complete."""
         return self.final and self is not RunStatus.COMPLETED
 
 
@@ -141,7 +141,7 @@ UNFINISHED = frozenset(
     }
 )
 
-#: The states in which a run waits for its person.
+#: The states in which a run waits for its owner.
 WAITING = frozenset({RunStatus.WAITING_APPROVAL, RunStatus.WAITING_INPUT})
 
 
@@ -153,8 +153,8 @@ class StepState(StrEnum):
     FAILED = "failed"
 
 
-#: The states in which a run holds one of its owner's slots. A queued run has none yet, and one that
-#: waits for its person has given its slot back.
+#: The states in which a run holds one of its owner's slots. A queued run has no slot yet, and a run
+#: that waits for its owner has given its slot back.
 HOLDING_A_SLOT = frozenset({RunStatus.ACCEPTED, RunStatus.RUNNING})
 
 
@@ -164,9 +164,9 @@ def new_run_id() -> str:
 
 
 def derived_run_id(work_id: str, call_id: str) -> str:
-    """Return the run id that belongs to one tool call, the same whenever it is asked for.
+    """Return the run id that belongs to one tool call; repeated calls return the same id.
 
-    A turn that is resumed after a crash asks for the same run again and so finds it.
+    A turn that is resumed after a crash requests the same id again and so finds its run.
     """
     return str(uuid.uuid5(_RUN_NAMESPACE, f"{work_id}/{call_id}"))
 
@@ -175,10 +175,10 @@ _RUN_NAMESPACE = uuid.UUID("6f1a3f0e-33a8-4a4e-9d46-5a7f6c1f0b11")
 
 
 def new_sortable_id() -> str:
-    """Return a new id that sorts by the time it was made: 14 hex digits of µs, 18 at random."""
+    """Return a new id that sorts by creation time: 14 hex digits of µs, 18 random ones."""
     return f"{time.time_ns() // 1_000:014x}{secrets.token_hex(9)}"
 
 
 def short(run_id: str) -> str:
-    """Return the part of a run id that people see and type: its first 8 hex digits."""
+    """Return the part of a run id that users see and type: its first 8 hex digits."""
     return run_id[:8]
