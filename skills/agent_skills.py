@@ -1,4 +1,4 @@
-"""Agent Skills: instructions for certain kinds of work, read when they are needed."""
+"""Agent Skills: instructions for certain kinds of work, read on demand."""
 
 import asyncio
 from typing import Annotated
@@ -11,7 +11,7 @@ from bot.agent.skill_folder import AgentSkill
 from bot.agent.skill_shelf import SkillFolders, listed
 from skills.base import Effects, Reach, Skill, Tool, ToolContext, ToolError, tool
 
-#: What the line above a page takes, at most.
+#: Longest header line above a page, in characters.
 HEAD_CHARACTERS = 400
 
 
@@ -19,8 +19,8 @@ def build(folders: SkillFolders, *, page_characters: int) -> Skill:
     """Return the skill that reads Agent Skills.
 
     Args:
-        folders: Where they are.
-        page_characters: How much a model is shown of a result.
+        folders: The folders with the skills.
+        page_characters: Longest tool result that a model is shown, in characters.
     """
     page = max(100, page_characters - HEAD_CHARACTERS)
     return Skill(
@@ -58,10 +58,10 @@ def _skill_read(folders: SkillFolders, page: int) -> Tool:
 
 
 def paged(what: str, text: str, offset: int, page: int) -> str:
-    """Return a part of a text under a line that says which it is and how to go on (pure).
+    """Return one page of a text under a header with its range and the next offset (pure).
 
     Raises:
-        ToolError: There is nothing at that offset.
+        ToolError: The offset is beyond the text.
     """
     if not text:
         return f"{what}: nothing."
@@ -79,7 +79,7 @@ def paged(what: str, text: str, offset: int, page: int) -> str:
 
 
 def _about(skill: AgentSkill, files: str) -> str:
-    """Return what is to be known of a skill beside its instructions."""
+    """Return the files, requirements and tools of a skill, to follow its instructions."""
     lines = [f"Files of this skill (skill_read with their path): {files}."]
     if skill.compatibility:
         lines.append(f"It needs: {skill.compatibility}")

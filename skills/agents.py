@@ -1,4 +1,4 @@
-"""Agents as tools: each that says what input it takes is a tool of the main agent."""
+"""Agents as tools: each agent with an `input_schema` is a tool of the main agent."""
 
 from collections.abc import Callable
 
@@ -22,9 +22,9 @@ def build(manager: SubagentManager, agents: Agents, is_taken: Callable[[str], bo
     """Return the skill with a tool for each agent that has an `input_schema` at the start.
 
     Args:
-        manager: Lets the runs in.
-        agents: What each is, at each call.
-        is_taken: Whether another tool or skill is called so.
+        manager: Admits the runs.
+        agents: The agents, read again at each call.
+        is_taken: Returns True if another tool or skill has this name.
     """
     possible, _ = as_tools(agents, is_taken)
     tools = tuple(_tool(manager, agents, agent) for agent in possible)

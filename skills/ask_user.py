@@ -1,10 +1,10 @@
-"""What a run asks its person; given to each run, and to no one else."""
+"""The question of a run to its owner; a tool of every run and of no other agent."""
 
 from typing import Annotated
 
 from skills.base import Effects, Reach, Skill, ToolContext, tool
 
-#: The wait is limited by the question, and the clock of the run stands still meanwhile.
+#: The question has its own deadline, and the clock of the run is paused meanwhile.
 _BACKSTOP_SECONDS = 6 * 3600.0
 
 

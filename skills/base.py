@@ -1,4 +1,4 @@
-"""What a skill is: a name, a guide, and tools; a tool is an async function with a docstring."""
+"""The types of skills: a skill has a name, a guide, and tools, which wrap async functions."""
 
 import inspect
 from collections.abc import Awaitable, Callable, Sequence
@@ -20,71 +20,72 @@ __all__ = ["Effects", "Reach", "Skill", "Tool", "ToolContext", "ToolError", "too
 
 
 class Effects(StrEnum):
-    """What happens when a call is made twice, as it may be after a crash."""
+    """The effects of making a call twice, as may happen after a crash."""
 
-    #: It only reads: repeat it freely.
+    #: The call only reads: it may be repeated freely.
     NONE = "none"
-    #: It writes, but under an id taken from the call: a second time changes nothing more.
+    #: The call writes under an id derived from the call: a repetition changes nothing more.
     REPEATABLE = "repeatable"
-    #: It acts on the world: never repeated; the model and the user are told that it may have run.
+    #: The call acts on the outside world and is never repeated; the model and the user are informed
+    #: that it may have run.
     ONCE = "once"
 
 
 class Reach(StrEnum):
     """The farthest that a call of a tool reaches."""
 
-    #: It reads what belongs to the place: its files, the runs started there, their whiteboards. It
-    #: changes nothing. In a turn that no user began only these tools are offered.
+    #: It reads data of the place: its files, the runs started there, their whiteboards. It changes
+    #: nothing. A turn that no user began is offered only these tools.
     READS_HERE = "reads_here"
-    #: It reads what lies elsewhere: the web, a service, the user's notes. It changes nothing.
+    #: It reads data from elsewhere: the web, a service, the user's notes. It changes nothing.
     READS_BEYOND = "reads_beyond"
-    #: It changes only what belongs to the user, the place or the work, and can be undone.
+    #: It changes only data of the user, the place or the work, and can be undone.
     CHANGES_OWN = "changes_own"
-    #: It changes only what belongs to the user, the place or the work, but not all of that can be
-    #: undone afterwards: it destroys what cannot be restored, or drops former versions that can.
-    #: With foreign content in the prompt the user is asked before such a call.
+    #: It changes only data of the user, the place or the work, but part of that cannot be undone:
+    #: it destroys data that cannot be restored, or drops former versions. With foreign content in
+    #: the prompt the user is asked before such a call.
     DESTROYS = "destroys"
-    #: It sends or changes something beyond the place, or has work done later. With foreign content
-    #: in the prompt the user is asked before such a call.
+    #: It sends or changes something beyond the place, or schedules work. With foreign content in
+    #: the prompt the user is asked before such a call.
     ACTS_BEYOND = "acts_beyond"
 
 
 async def _unheard(message: str) -> None:
-    """Take a progress report that nobody reads."""
+    """Discard a progress report of the main agent, which has no run card."""
 
 
 def _uncounted(usage: Usage) -> None:
-    """Take a cost that nobody counts."""
+    """Discard a cost, outside of any counted work."""
 
 
 async def _nobody(_: str, __: str, ___: Sequence[str]) -> str:
-    """Refuse a question: there is no run that could wait for the answer."""
+    """Refuse a question: only a run can wait for the answer."""
     raise ToolError("Only a run can ask like this. Put your question into your answer.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolContext:
-    """Who calls a tool, where, and for which piece of work. A tool trusts this and no argument.
+    """The caller of a tool, its place and its piece of work. A tool trusts these and no argument.
 
     Attributes:
         work_id: The id of the turn or run whose step makes the call.
         call_id: The id of the call, unique within the work.
-        message_id: Our id of the message that is being answered; empty in a run.
-        run_id: The run that makes the call; `None` when the main agent does.
-        own_workspace: The run in whose workspace the files are kept; empty for the user's.
+        message_id: Our id of the message that the turn answers; empty in a run.
+        run_id: The run that makes the call; `None` if the main agent makes it.
+        own_workspace: The run whose workspace holds the files; empty for the user's workspace.
         depth: 0 for the main agent, 1 for its runs.
-        report: Moves the run card; does nothing for the main agent.
-        ask: Asks the person of a run something and waits: (id of the call, question, options) →
-            what the model is told.
-        spent: Takes what the tool itself asked of a model, which is charged to the work.
-        background: Nobody waits for the work: the tool's requests to a model come after those of
-            users' turns.
-        foreign: The prompt of the step that makes the call holds content that neither the user nor
-            the bot wrote: pages, files, results, other users' messages.
-        private: The prompt of the step that makes the call holds private material: files, notes,
+        report: Publishes progress on the run card; does nothing for the main agent.
+        ask: Asks the owner of a run and waits: (id of the call, question, options) → text for the
+            model.
+        spent: Receives the cost of the tool's own model requests, which the work is charged for.
+        background: Whether no user waits for the work: the tool's model requests then rank below
+            those of users' turns.
+        foreign: Whether the prompt of the calling step holds content that neither the user nor the
+            bot wrote: pages, files, results, other users' messages.
+        private: Whether the prompt of the calling step holds private material: files, notes,
             memories, calendars, personal services, other places.
         root_id: The id of the turn whose run makes the call; empty in the turn itself.
-        agreed: The user agreed to this call.
+        agreed: Whether the user agreed to this call.
     """
 
     user: Identity
@@ -109,17 +110,17 @@ class ToolContext:
 
     @property
     def spares_former(self) -> bool:
-        """Whether the call must not push former versions out of the undo store."""
+        """True if the call must not push former versions out of the undo store."""
         return self.foreign and not self.agreed
 
     @property
     def root(self) -> str:
-        """The id of the turn that this work belongs to; of the run, where no turn began it."""
+        """The id of the turn that this work belongs to; the id of the run if no turn began it."""
         return self.root_id or self.work_id
 
     @property
     def cause(self) -> Cause:
-        """The cause of what the call changes, for undo."""
+        """The cause to record for changes by this call, for undo."""
         return Cause(user_id=self.user.key, work_id=self.work_id, run_id=self.run_id)
 
 
@@ -134,25 +135,26 @@ class Tool:
     """A function that a model may call.
 
     Attributes:
-        schema: The JSON Schema of its arguments.
-        main_agent_only: Never offered to a subagent, and refused when one calls it.
-        needs_confirmation: Asked of the person before it happens.
-        timeout_seconds: Its own time limit; `None` takes the agent's.
-        auto_approved: It changes nothing but the work itself (a report, a list of its own), so
-            it is allowed unless a rule says otherwise, as what only reads is.
-        subjects: What a call is about, for the patterns of permissions; nothing in particular for
-            `None`.
-        prepare: For a tool that needs confirmation: gives, before anyone is asked, the arguments
-            made definite (the one run that `last` means), and what will happen, in words.
-        foreign: Its results hold content that neither the user nor the bot wrote.
-        private: Its results hold private material.
-        reach: The farthest that any of its calls reaches.
-        reach_of: Returns the reach of one call, where the calls of a tool differ (a new file, or
-            one that replaces another). It runs before the call, and must not change anything.
-        reason_to_ask: Returns why the user must agree to one call, where that depends on the call;
-            empty when they need not. It may raise `ToolError` to refuse the call.
-        check: Raises `ToolError` for arguments with which the call must fail, before a user is
-            asked about it. It changes nothing and does not wait.
+        schema: The JSON Schema of the arguments.
+        main_agent_only: Whether the tool is never offered to a subagent, and refused if one calls
+            it.
+        needs_confirmation: Whether the user is asked before each call.
+        timeout_seconds: The time limit of a call; `None` for the agent's limit.
+        auto_approved: Whether a call changes nothing but the work itself (a report, a list of its
+            own). Like a tool that only reads, it is allowed unless a rule denies it.
+        subjects: Returns the subjects of a call, for the patterns of permissions; `None` for a tool
+            without subjects.
+        prepare: Called before the user is asked for a confirmation. Returns the arguments made
+            definite (the one run that `last` denotes), and a description of the effect.
+        foreign: Whether results hold content that neither the user nor the bot wrote.
+        private: Whether results hold private material.
+        reach: The farthest that any call of the tool reaches.
+        reach_of: Returns the reach of one call, if the calls of a tool differ (a new file, or one
+            that replaces another). It runs before the call, and must not change anything.
+        reason_to_ask: Returns the reason why the user must agree to one call, if that depends on
+            the call; empty if no agreement is needed. It may raise `ToolError` to refuse the call.
+        check: Raises `ToolError` for invalid arguments, before the user is asked about the call. It
+            changes nothing and does not wait.
     """
 
     name: str
@@ -179,10 +181,10 @@ class Skill:
     """A group of tools under one name.
 
     Attributes:
-        guide: A few lines for the main agent's prompt on when and how to use the tools; a function
-            that gives them where they change while the bot runs.
-        live: Gives tools that come and go while the bot runs; asked each time. Their names begin
-            with the skill's and two underscores.
+        guide: A few lines for the main agent's prompt on using the tools; a function if they change
+            while the bot runs.
+        live: Returns tools that come and go while the bot runs; called each time. Their names begin
+            with the skill's name and two underscores.
     """
 
     name: str
@@ -193,11 +195,11 @@ class Skill:
 
     @property
     def guide_now(self) -> str:
-        """The guide, as it is now."""
+        """The current guide."""
         return self.guide if isinstance(self.guide, str) else self.guide()
 
     def may_own(self, tool: str) -> bool:
-        """Whether a tool of this name would be one of those that come and go."""
+        """Return True if `live` may provide a tool of this name."""
         return self.live is not None and tool.startswith(f"{self.name}__")
 
 
@@ -217,16 +219,16 @@ def tool(  # noqa: PLR0913 - every declaration of a tool
     reason_to_ask: ReasonToAsk | None = None,
     name: str | None = None,
 ) -> Callable[[Callable[..., Awaitable[str]]], Tool]:
-    """Make a tool of an async function: its signature and docstring are what the model reads.
+    """Make a tool of an async function: the model reads its signature and docstring.
 
-    The first parameter is the `ToolContext`; the others are the arguments. A parameter is described
-    by `Annotated[str, "what it is"]`. The function returns text, or raises `ToolError` with a
-    sentence that tells the agent what to try.
+    The first parameter is the `ToolContext`; the others are the arguments. `Annotated[str, "…"]`
+    describes a parameter. The function returns text, or raises `ToolError` with a sentence that
+    gives the agent an alternative.
 
-    A tool that says nothing of its effects is taken to act on the world, and is never repeated
-    after a crash; one that only reads should say so. The other declarations default to the
-    cautious side: its results are foreign and private, and it acts beyond the place, or reads
-    beyond it when its effects are `Effects.NONE`.
+    Without declared effects a tool is assumed to act on the outside world, and is never repeated
+    after a crash; a tool that only reads should declare that. The other declarations default to the
+    cautious side: the results are foreign and private, and the tool acts beyond the place, or reads
+    beyond it if its effects are `Effects.NONE`.
     """
     if reach is None:
         reach = Reach.READS_BEYOND if effects is Effects.NONE else Reach.ACTS_BEYOND
@@ -287,7 +289,7 @@ def _arguments_of(function: Callable[..., Awaitable[str]]) -> type[BaseModel]:
 
 
 def _explain(name: str, error: ValidationError) -> str:
-    """Return what is wrong with the arguments, in a sentence that the model can act on."""
+    """Return the errors of the arguments, in a sentence that the model can act on."""
     problems = []
     for item in error.errors(include_url=False, include_input=False):
         where = ".".join(str(part) for part in item["loc"]) or "arguments"

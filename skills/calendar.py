@@ -1,4 +1,4 @@
-"""Calendars: what stands in a person's calendars, and new events with that person's yes."""
+"""Calendars: lists a user's events, and adds events that the user agrees to."""
 
 import asyncio
 import json
@@ -37,7 +37,7 @@ _Calendar = Annotated[str | None, "The name of one calendar; if left out, all of
 
 
 def build(calendars: Calendars) -> Skill:
-    """Return the skill that reads and fills these calendars."""
+    """Return the skill that reads these calendars and adds events."""
     tools = [_calendar_list(calendars)]
     if calendars.any_to_write:
         tools.append(_calendar_create(calendars))
@@ -50,7 +50,7 @@ def build(calendars: Calendars) -> Skill:
 
 
 def _calendar_list(calendars: Calendars) -> Tool:
-    # Runs may have it: it shows what the run's owner may see, and nobody else's.
+    # Runs may have it: it only shows calendars that the run's owner may see.
     @tool(
         effects=Effects.NONE,
         timeout_seconds=calendars.seconds,
@@ -81,7 +81,7 @@ def _calendar_list(calendars: Calendars) -> Tool:
 
 def _calendar_create(calendars: Calendars) -> Tool:
     async def plan(context: ToolContext, wanted: Wanted, calendar: str | None) -> str:
-        """Return what would be made: definite arguments, and words for the person."""
+        """Return the definite arguments of the new event, and its description for the user."""
         event = draft(wanted, calendars.zone)
         name = calendars.to_write(context.user, calendar)
         words = f"add this to the calendar {name}: {event.words(context.now())}"
@@ -109,7 +109,7 @@ def _event_tool(
     act: Callable[[ToolContext, Wanted, str | None], Awaitable[str]],
     prepare: Prepare | None = None,
 ) -> Tool:
-    """Return calendar_create, which does this with the event that is wanted."""
+    """Return calendar_create, which calls `act` with the requested event."""
 
     @tool(
         main_agent_only=True,
@@ -120,7 +120,7 @@ def _event_tool(
         private=False,
         reach=Reach.ACTS_BEYOND,
     )
-    # Its parameters are what the model fills in.
+    # The model fills in its parameters.
     async def calendar_create(  # noqa: PLR0913, PLR0917
         context: ToolContext,
         title: Annotated[str, "What it is called."],
@@ -158,7 +158,7 @@ def _event_tool(
 
 
 def _told(looks: Sequence[Looked], window: Window, calendars: Calendars) -> str:
-    """Return the events of some calendars, the earliest first, and what is missing."""
+    """Return the events of some calendars, the earliest first, and notes on missing data."""
     found = [(event, look.name) for look in looks for event in look.found.events]
     found.sort(key=lambda each: _begins(each[0], calendars))
     more = len(found) > MOST_EVENTS or any(look.found.more for look in looks)

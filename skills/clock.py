@@ -1,4 +1,4 @@
-"""The time, in any zone."""
+"""The current time in any time zone."""
 
 from typing import Annotated
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -7,7 +7,7 @@ from skills.base import Effects, Reach, Skill, ToolContext, ToolError, tool
 
 
 def build(zone: str) -> Skill:
-    """Return the skill that tells the time, in this zone when no other is asked for."""
+    """Return the skill that tells the time, by default in this zone."""
     default = zone
 
     @tool(effects=Effects.NONE, foreign=False, private=False, reach=Reach.READS_HERE)
@@ -18,7 +18,7 @@ def build(zone: str) -> Skill:
         """Return the date and time in a time zone."""
         try:
             local = context.now().astimezone(ZoneInfo(zone))
-        # A name like `../x` is a ValueError, and one like `Europe` an OSError: it is a folder.
+        # A name like `../x` raises ValueError, and one like `Europe`, which is a folder, OSError.
         except (ZoneInfoNotFoundError, ValueError, OSError):
             raise ToolError(
                 f"There is no time zone {zone[:100]!r}; use a name like Asia/Tokyo."

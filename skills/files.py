@@ -1,4 +1,4 @@
-"""Files: what a person and their agents keep in a workspace of their own."""
+"""Files in the workspace that a user and their agents share."""
 
 from typing import Annotated
 
@@ -98,7 +98,7 @@ def _file_write(workspaces: Workspaces) -> Tool:
 
 
 def _file_edit(workspaces: Workspaces) -> Tool:
-    # Made twice it would find its text no more, or find it again in what it wrote.
+    # A second call would not find the text, or would find it in the text that the first one wrote.
     @tool(
         effects=Effects.ONCE,
         subjects=subjects.path("path"),
@@ -227,7 +227,7 @@ def _grep(workspaces: Workspaces) -> Tool:
 
 
 def _reach_of(workspaces: Workspaces) -> ReachOf:
-    """Return the reach of writing: what is written over can be restored, unless it is too large."""
+    """Return a function for the reach of writing: content too large to restore is destroyed."""
 
     async def reach_of(context: ToolContext, given: Json) -> Reach:
         try:
@@ -235,7 +235,7 @@ def _reach_of(workspaces: Workspaces) -> ReachOf:
                 context, lambda workspace: workspace.can_restore(str(given.get("path", "")))
             )
         except ToolError:
-            # The call itself says what is wrong with the path.
+            # The call itself reports the problem with the path.
             kept = True
         return Reach.CHANGES_OWN if kept else Reach.DESTROYS
 

@@ -1,4 +1,4 @@
-"""What the tools for files say, and how texts are read and changed (pure)."""
+"""Formats the results of the file tools, and reads and edits texts (pure)."""
 
 import html
 from collections.abc import Iterable
@@ -13,7 +13,7 @@ from bot.workspaces.settings import spoken
 from bot.workspaces.walk import Entry, Kind
 from bot.workspaces.workspace import Looking
 
-#: What `escape_for_model` takes whole, with room for the numbers of lines.
+#: Largest text that `escape_for_model` takes whole, with room for line numbers.
 PART_CHARACTERS = 26_000
 PART_MARKUP = 6_000
 LINE_CHARACTERS = 2_000
@@ -28,7 +28,7 @@ class _Part:
     """Some lines of a text.
 
     Attributes:
-        cut: The number of the first line of which the rest is missing; 0 for none.
+        cut: The number of the first line that is cut; 0 for none.
     """
 
     lines: list[str]
@@ -38,10 +38,10 @@ class _Part:
 def shown_text(
     path: str, content: bytes, *, offset: int, limit: int, column: int, numbered: bool
 ) -> str:
-    """Return lines of a file, under a line that says which they are and how to go on.
+    """Return lines of a file, under a header with their range and the next offset.
 
     Raises:
-        ToolError: There are none to show.
+        ToolError: The offset is beyond the file.
     """
     text = _text(path, content)
     lines = _lines(text)
@@ -63,22 +63,22 @@ def shown_text(
 
 
 def to_write(text: str) -> bytes:
-    """Return a text as a file holds it.
+    """Return a text encoded for a file.
 
     Raises:
-        ToolError: It is none.
+        ToolError: The text holds NUL characters.
     """
     if "\0" in text:
         raise ToolError("The text holds NUL characters, which no text file does: leave them out.")
-    # Halves of characters, as JSON can hold them.
+    # JSON can hold unpaired surrogates.
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode()
 
 
 def edited(path: str, content: bytes, old: str, new: str, *, everywhere: bool) -> tuple[bytes, int]:
-    """Return a file's content with a text replaced, and how often that was done.
+    """Return a file's content with a text replaced, and the number of replacements.
 
     Raises:
-        ToolError: The text is not there, or not just once.
+        ToolError: The text is missing, or occurs more than once.
     """
     text = _utf_8(path, content)
     before, after = to_write(old).decode(), to_write(new).decode()
@@ -100,7 +100,7 @@ def edited(path: str, content: bytes, old: str, new: str, *, everywhere: bool) -
 
 
 def listed(looking: Looking, path: str) -> str:
-    """Return what is in a folder as an indented tree."""
+    """Return the content of a folder as an indented tree."""
     rows: list[str] = []
     for entry in looking.entries:
         if len(rows) >= MOST_LISTED:
@@ -116,7 +116,7 @@ def listed(looking: Looking, path: str) -> str:
 
 
 def said_found(rows: list[str], *, more: bool, nothing: str) -> str:
-    """Return what was found, line by line."""
+    """Return the search results, line by line."""
     if not rows:
         return f"{nothing} Not everything could be looked at in time." if more else nothing
     return _escaped([*rows, *([f"[{_MORE}]"] if more else [])])
@@ -128,7 +128,7 @@ def said_names(sentence: str, path: str) -> str:
 
 
 def _text(path: str, content: bytes) -> str:
-    """Return what is in a text file."""
+    """Return the text of a text file."""
     if kind := image_type(content):
         raise ToolError(f"{shown(path)} is an image ({kind}, {spoken(len(content))}), and no text.")
     text = text_in(content, Claim.TEXT)
@@ -152,7 +152,7 @@ def _utf_8(path: str, content: bytes) -> str:
 
 
 def _lines(text: str) -> list[str]:
-    """Return the lines as an editor counts them, none of them with what breaks a line elsewhere."""
+    """Return the lines as an editor counts them, without characters that break lines elsewhere."""
     lines = text.replace("\r\n", "\n").removesuffix("\n").split("\n")
     odd = str.maketrans(dict.fromkeys("\r\x0b\x0c\x85\u2028\u2029", " "))
     return [line.translate(odd) for line in lines]
@@ -178,7 +178,7 @@ def _part(lines: Iterable[str], first: int, column: int, *, alone: bool) -> _Par
 
 
 def _within(line: str, most: int) -> str:
-    """Return the beginning of a line that is not escaped beyond what may be said."""
+    """Return the beginning of a line whose markup stays within the limit for escaping."""
     line = line[:most]
     while sum(line.count(character) for character in "&<>") > PART_MARKUP:
         line = line[: len(line) // 2]

@@ -1,6 +1,6 @@
-"""Skills that do not come with the bot: from folders, and from packages that are installed.
+"""Loads skills that do not come with the bot: from folders and from installed packages.
 
-One that is broken is reported and left out. Their code runs with the rights of the bot.
+A broken skill is reported and left out. The code of skills runs with the rights of the bot.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ GROUP = "retinue.skills"
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
-#: Most of a result that is passed on to a model.
+#: Longest part of a result that a model is given, in characters.
 MOST_CHARACTERS = 200_000
 
 Given = TypeVar("Given")
@@ -45,7 +45,7 @@ class Outside:
     """A skill that does not come with the bot.
 
     Attributes:
-        origin: The file or entry point, for sentences.
+        origin: The file or entry point, for messages.
     """
 
     skill: Skill
@@ -54,10 +54,10 @@ class Outside:
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """What came of loading.
+    """The result of loading.
 
     Attributes:
-        problems: What was left out and why, and what is dangerous, a sentence each.
+        problems: Skills that were left out, with the reason, and dangers, a sentence each.
     """
 
     skills: tuple[Outside, ...] = ()
@@ -66,10 +66,10 @@ class Loaded:
 
 @dataclass(frozen=True, slots=True)
 class _Candidate:
-    """What may be a skill.
+    """A possible skill.
 
     Attributes:
-        make: Imports and builds it.
+        make: Imports and builds the skill.
     """
 
     name: str
@@ -80,17 +80,17 @@ class _Candidate:
 def load(
     settings: SkillsSettings, limits: FetchSettings, reserve: DiskReserve | None = None
 ) -> Loaded:
-    """Import and build every further skill that the configuration asks for.
+    """Import and build every additional skill of the configuration.
 
     Args:
-        settings: Says which.
-        limits: What they may read from the network.
-        reserve: The part of the disk that nothing they read gets.
+        settings: The configured skills.
+        limits: Limits on reading from the network.
+        reserve: The part of the disk that their downloads must leave free.
 
     Raises:
-        ConfigError: A tool asks for a person's yes and could be called where no person is.
+        ConfigError: A tool needs a confirmation and could be called by a subagent.
     """
-    # Python remembers what was in a folder, and may not see what is new there.
+    # Python caches the listing of a folder, and may miss new files there.
     importlib.invalidate_caches()
     problems = list(dangers(settings.folders))
     candidates = [*_in_folders(settings.folders, problems)]
@@ -116,7 +116,7 @@ def load(
 
 
 def fitting(loaded: Loaded, others: Iterable[Skill]) -> Loaded:
-    """Return what was loaded, without the skills that take a name of these others or of another."""
+    """Return the loaded skills, without those whose names collide with these or earlier ones."""
     skills, problems = list(others), list(loaded.problems)
     kept: list[Outside] = []
     for each in loaded.skills:
@@ -128,7 +128,7 @@ def fitting(loaded: Loaded, others: Iterable[Skill]) -> Loaded:
     return Loaded(tuple(kept), tuple(problems))
 
 
-# -- what there is ---------------------------------------------------------------------------------
+# -- candidates ------------------------------------------------------------------------------------
 
 
 def _in_folders(folders: Iterable[str], problems: list[str]) -> Iterator[_Candidate]:
@@ -196,7 +196,7 @@ def _made(
 
 
 def _told(error: BaseException) -> str:
-    """Return what went wrong and where, for the one who wrote it."""
+    """Return the error and its location, for the author of the skill."""
     if isinstance(error, BotError):
         return one_line(str(error), 300)
     frames = traceback.extract_tb(error.__traceback__)
@@ -206,7 +206,7 @@ def _told(error: BaseException) -> str:
 
 
 def _guarded(skill: Skill, origin: str) -> Skill:
-    """Return a skill of which nothing that is asked all the time can stop the bot."""
+    """Return a skill whose guide and live tools cannot stop the bot when they fail."""
     live, guide = skill.live, skill.guide
     return replace(
         skill,
@@ -221,7 +221,7 @@ def _live(give: Callable[[], tuple[Tool, ...]], origin: str) -> tuple[Tool, ...]
 
 
 def _escaping(tool: Tool) -> Tool:
-    """Return a tool whose results and errors a model cannot take for our own words."""
+    """Return a tool whose results and errors are escaped, so that none poses as the bot's words."""
 
     async def run(context: ToolContext, given: Json) -> str:
         try:

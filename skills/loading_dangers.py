@@ -1,4 +1,4 @@
-"""Code that others on this machine could replace: it would run with the rights of the bot."""
+"""Finds code that other users of this machine could replace: it runs with the bot's rights."""
 
 import stat
 from collections.abc import Iterable, Iterator
@@ -15,12 +15,12 @@ def dangers(
     kinds: frozenset[str] = CODE,
     why: str = "what is in it runs with the rights of the bot",
 ) -> Iterator[str]:
-    """Return a sentence for each file or folder below these that anybody could change.
+    """Report each file or folder below these that every user of the machine could change.
 
     Args:
-        folders: Where to look.
-        kinds: How the names of the files end that matter.
-        why: What is bad about it.
+        folders: The folders to search.
+        kinds: The suffixes of relevant files.
+        why: The danger, as part of the sentence.
     """
     for name in folders:
         folder = Path(name).expanduser().absolute()
@@ -39,20 +39,20 @@ def _files_in(folder: Path, kinds: frozenset[str]) -> Iterator[Path]:
     except OSError:
         return
     for child in children:
-        # A package may be a link, and its files are looked at all the same.
+        # A package may be a link, and its files are examined all the same.
         below = child.resolve().rglob("*") if child.is_dir() else ()
         yield from (path for path in chain([child], below) if path.suffix in kinds or path.is_dir())
 
 
 def _writable_by_all(path: Path) -> Path | None:
-    """Return the file or folder by which anybody could replace this one, links followed."""
+    """Return the file or folder that lets every user replace this one, through links; or `None`."""
     try:
         real = path.resolve(strict=True)
         if real.stat().st_mode & stat.S_IWOTH:
             return real
         for above in real.parents:
             mode = above.stat().st_mode
-            # In a folder such as /tmp only owners replace what is theirs.
+            # In a sticky folder such as /tmp only owners can replace their files.
             if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
                 return above
     except OSError:

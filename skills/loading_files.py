@@ -1,4 +1,4 @@
-"""Python files as skills: imported without taking the place of anybody's module."""
+"""Imports Python files as skills, without replacing any other module."""
 
 import hashlib
 import inspect
@@ -10,7 +10,7 @@ from pathlib import Path
 from bot.errors import ConfigError
 from skills.services import SkillServices
 
-#: Before the names of modules, so that a file called `json.py` takes nobody's place.
+#: Prefix of module names, so that a file called `json.py` replaces no other module.
 _PREFIX = "retinue_skill_"
 
 
@@ -18,7 +18,7 @@ def built_from(path: Path, services: SkillServices) -> object:
     """Import a file, or a package, and return what its `build` makes.
 
     Raises:
-        ConfigError: It has none. Whatever else its code raises passes through.
+        ConfigError: It has no `build`. All other errors of its code are passed on.
     """
     package = path.is_dir()
     digest = hashlib.sha256(str(path).encode()).hexdigest()[:8]
@@ -32,7 +32,7 @@ def built_from(path: Path, services: SkillServices) -> object:
     if spec is None or spec.loader is None:
         raise ConfigError("it cannot be imported.")
     module = module_from_spec(spec)
-    # A package finds its own modules by this.
+    # A package finds its own modules by this entry.
     sys.modules[name] = module
     try:
         spec.loader.exec_module(module)
@@ -43,10 +43,10 @@ def built_from(path: Path, services: SkillServices) -> object:
 
 
 def built(build: object, services: SkillServices) -> object:
-    """Return what a `build(services)`, or a `build()`, makes.
+    """Call a `build(services)`, or a `build()`, and return its result.
 
     Raises:
-        ConfigError: It is none.
+        ConfigError: `build` is not a synchronous function.
     """
     if not callable(build) or inspect.iscoroutinefunction(build):
         raise ConfigError("it has no function `def build(services): …` that returns the skill.")

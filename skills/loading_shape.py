@@ -1,4 +1,4 @@
-"""What a skill must be like that somebody else wrote, so that it stops nobody (pure)."""
+"""Checks the form of a foreign skill, so that it cannot disable the bot (pure)."""
 
 import json
 import re
@@ -7,15 +7,15 @@ from collections.abc import Sequence
 from bot.errors import ConfigError
 from skills.base import Skill, Tool
 
-#: What every provider takes for the name of a tool; one that it refuses would stop all answers.
+#: Tool names that every provider accepts; a refused name would prevent all answers.
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
 def check_shape(skill: Skill) -> None:
-    """Let a skill pass that can be offered to a model.
+    """Check that a skill can be offered to a model.
 
     Raises:
-        ConfigError: It cannot; the text says what to change.
+        ConfigError: It cannot; the text names the necessary change.
     """
     if not _is_name(skill.name):
         raise ConfigError(f"the skill's name must be {_NAME.pattern}, and is {skill.name!r:.100}.")
@@ -31,7 +31,7 @@ def check_shape(skill: Skill) -> None:
 
 
 def in_the_way(skill: Skill, others: Sequence[Skill]) -> str:
-    """Return which name of a skill is one of these others'; empty for none."""
+    """Return a sentence on a name that collides with these other skills; empty for none."""
     mine = _names(skill)
     for other in others:
         for name in sorted(mine & _names(other)):

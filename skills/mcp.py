@@ -1,4 +1,4 @@
-"""MCP: the tools of servers that others wrote, one skill for each server."""
+"""MCP: the tools of external servers, one skill for each server."""
 
 from collections.abc import Callable
 
@@ -17,7 +17,7 @@ def build(servers: McpServers) -> list[Skill]:
         Skill(
             name=f"mcp__{server.name}",
             description=f"Tools of the MCP server {server.name}.",
-            # Said once: the guides of all skills stand in one prompt.
+            # Once only: the guides of all skills are in one prompt.
             guide=GUIDE if number == 0 else "",
             live=_tools_of(server),
         )

@@ -1,8 +1,8 @@
-"""Memory: short facts about a person, kept in that person's own words or with their yes.
+"""Memory: short facts about a user, in the user's own words or confirmed by the user.
 
-Notes are documents that a person asks to keep and to find again. Memories are facts that the main
-agent is shown in every turn, so nothing may become one that the person did not say or confirm:
-whoever gets a sentence in here speaks to the agent from then on.
+Notes are documents that a user asks to store and to find again. Memories are facts that the main
+agent is shown in every turn. So only facts that the user stated or confirmed may become memories:
+any other author of a memory could instruct the agent from then on.
 """
 
 import re
@@ -27,7 +27,7 @@ from skills.base import Effects, Reach, Skill, Tool, ToolContext, ToolError, too
 MOST_MEMORIES = 200
 MOST_CHARACTERS = 300
 LEAST_CHARACTERS = 3
-#: What a person said so far back can still be remembered.
+#: Number of recent messages whose facts can still be remembered.
 MESSAGES_BACK = 50
 SHOWN = 50
 
@@ -45,7 +45,7 @@ _Number = Annotated[int, Field(ge=1, lt=2**31)]
 
 
 def build(database: Database) -> Skill:
-    """Return the skill that keeps what people want remembered in this database."""
+    """Return the skill that stores memories in this database."""
     return Skill(
         name="memory",
         description="Short facts about the person, known in every conversation.",
@@ -91,7 +91,7 @@ def _remember(database: Database) -> Tool:
 
 def _remember_found(database: Database) -> Tool:
     async def what_is_kept(context: ToolContext, arguments: Json) -> tuple[Json, str]:
-        """Return the very text that would be kept, so that the yes is for that text."""
+        """Return the exact text to store, so that the user confirms that text."""
         text = _cleaned(str(arguments.get("text", "")))
         source = one_line(stored(str(arguments.get("source", ""))), 100)
         if not source:
@@ -121,7 +121,7 @@ def _remember_found(database: Database) -> Tool:
 
 
 def _recall(database: Database) -> Tool:
-    # Not for subagents: what a run knows, it may put into the address of a page.
+    # Not for subagents: a run could put a memory into the address of a page.
     @tool(
         main_agent_only=True,
         effects=Effects.NONE,
@@ -154,7 +154,7 @@ def _forget(database: Database) -> Tool:
             has_room = await changes.has_room(tx, context.user.key, MemoryRestorer.kind)
         return Reach.CHANGES_OWN if has_room else Reach.DESTROYS
 
-    # Made twice it might delete a newer memory that was given the number in between.
+    # A second call might delete a newer memory that was given the number in between.
     @tool(
         main_agent_only=True,
         effects=Effects.ONCE,
@@ -189,7 +189,7 @@ def _forget(database: Database) -> Tool:
 
 
 class MemoryRestorer:
-    """Brings memories back that were forgotten."""
+    """Restores forgotten memories."""
 
     kind = "memory"
 
@@ -201,10 +201,10 @@ class MemoryRestorer:
     async def restore(
         self, tx: Transaction, user: str, key: str, before: Json | None, *, beside: bool
     ) -> tuple[str, str]:
-        """Bring a user's memory back under its number, or the next one; `None` forgets it again.
+        """Restore a user's memory under its number, or the next one; `None` forgets it again.
 
         Raises:
-            BadRequestError: The user has as many memories as one may have.
+            BadRequestError: The user has the most memories allowed.
         """
         await lock(tx, user)
         there = await memories.find(tx, user, key, before["text"] if before else None)
@@ -267,7 +267,7 @@ async def _keep(
 
 
 def _cleaned(text: str) -> str:
-    """Return a fact as it is kept.
+    """Return a fact in the form in which it is stored.
 
     Raises:
         ToolError: It is empty or too long.
@@ -284,7 +284,7 @@ def _cleaned(text: str) -> str:
 
 
 def _stands_in(text: str, said: str) -> bool:
-    """Whether these words stand in what was said, one after the other, whatever is between them."""
+    """Return True if the words of the text occur in `said` in sequence, whatever separates them."""
     wanted, words = (f" {' '.join(_WORD.findall(each.casefold()))} " for each in (text, said))
     if not text.isascii():
         # Not every language puts spaces between its words.

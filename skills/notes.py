@@ -1,4 +1,4 @@
-"""Notes: what a person asks the bot to remember, for that person alone."""
+"""Notes: texts that a user asks the bot to store, visible to that user only."""
 
 import asyncio
 import json
@@ -35,7 +35,7 @@ _Number = Annotated[int, Field(ge=1, lt=2**63)]
 
 
 def build(database: Database) -> Skill:
-    """Return the skill that keeps everyone's notes in this database."""
+    """Return the skill that stores the notes of all users in this database."""
     return Skill(
         name="notes",
         description="What a person asks to be remembered, found again by its words.",
@@ -139,7 +139,7 @@ def _note_delete(database: Database) -> Tool:
             has_room = await changes.has_room(tx, context.user.key, NoteRestorer.kind)
         return Reach.CHANGES_OWN if has_room else Reach.DESTROYS
 
-    # Made twice it might delete a newer note that was given the number in between.
+    # A second call might delete a newer note that was given the number in between.
     @tool(
         main_agent_only=True,
         effects=Effects.ONCE,
@@ -174,7 +174,7 @@ def _note_delete(database: Database) -> Tool:
 
 
 class NoteRestorer:
-    """Brings notes back that were deleted."""
+    """Restores deleted notes."""
 
     kind = "note"
 
@@ -186,10 +186,10 @@ class NoteRestorer:
     async def restore(
         self, tx: Transaction, user: str, key: str, before: Json | None, *, beside: bool
     ) -> tuple[str, str]:
-        """Bring a user's note back under its number, or the next one; `None` deletes it again.
+        """Restore a user's note under its number, or the next one; `None` deletes it again.
 
         Raises:
-            BadRequestError: The user has as many notes as one may have.
+            BadRequestError: The user has the most notes allowed.
         """
         await lock(tx, user)
         there = await notes.find(tx, user, key)
@@ -214,7 +214,7 @@ class NoteRestorer:
 
 
 def excerpt(text: str, words: list[str], size: int = EXCERPT_CHARACTERS) -> str:
-    """Return the part of a text around the first of these words that occurs."""
+    """Return the part of a text around the first occurrence of any of these words."""
     if len(text) <= size:
         return text
     lower = text.lower()
@@ -225,7 +225,7 @@ def excerpt(text: str, words: list[str], size: int = EXCERPT_CHARACTERS) -> str:
 
 
 def _spelled(texts: dict[Note, str]) -> str:
-    """Return notes as lines of JSON, with what a person or a page wrote marked off as data."""
+    """Return notes as lines of JSON, with texts of users and pages escaped as data."""
     return "\n".join(
         json.dumps(
             {

@@ -1,4 +1,4 @@
-"""What a run says about its progress; given to each run, and to no one else."""
+"""The progress report of a run; a tool of every run and of no other agent."""
 
 from typing import Annotated
 

@@ -1,4 +1,4 @@
-"""All skills under one roof: who may have which tool."""
+"""Registers all skills, and decides which agent may have which tool."""
 
 import logging
 from collections.abc import Collection, Iterable, Mapping
@@ -9,19 +9,19 @@ from skills.base import Skill, Tool
 
 log = logging.getLogger(__name__)
 
-#: How a name ends that stands for all tools of a server, whichever it has: `mcp__files__*`.
+#: Suffix of a name that denotes all tools of a server: `mcp__files__*`.
 ALL_OF = "__*"
 
 
 class SkillRegistry:
-    """The registered skills, and the tools that they have now.
+    """The registered skills, and their current tools.
 
-    Tools that come and go pass the same filters as all others, whenever somebody asks. One that
-    cannot be (it takes a name that is taken, or asks a subagent's person) is left out.
+    Tools that come and go pass the same filters as all others, at every query. A tool is left out
+    if its name is taken, or if it needs a confirmation and subagents could call it.
 
     Args:
         skills: The first skills; `register` adds others.
-        run_tools: Tools that every run has and the main agent has not.
+        run_tools: Tools that every run has and the main agent does not.
 
     Raises:
         ConfigError: As `register`.
@@ -39,8 +39,8 @@ class SkillRegistry:
         """Add skills.
 
         Raises:
-            ConfigError: Two things have one name, or a tool that asks for a user's yes could be
-                called where no user is.
+            ConfigError: Two of them share a name, or a tool needs a confirmation and could be
+                called by a subagent.
         """
         self.skills = (*self.skills, *skills)
         self._fixed = {tool.name: tool for skill in self.skills for tool in skill.tools}
@@ -49,7 +49,7 @@ class SkillRegistry:
 
     @property
     def tools(self) -> Mapping[str, Tool]:
-        """All tools that there are now, by name."""
+        """All current tools, by name."""
         found = dict(self._fixed)
         for skill in self.skills:
             for tool in skill.live() if skill.live else ():
@@ -60,7 +60,7 @@ class SkillRegistry:
         return found
 
     def find(self, name: str) -> Tool | None:
-        """Return the tool of this name, if there is one now."""
+        """Return the tool of this name, or `None` if none exists now."""
         return self.tools.get(name)
 
     @property
@@ -69,7 +69,7 @@ class SkillRegistry:
         return frozenset(tool.name for tool in self.tools.values() if tool.main_agent_only)
 
     def has(self, name: str) -> bool:
-        """Whether there is a tool or a skill of this name, for the main agent or for runs."""
+        """Return True if a tool or a skill has this name, for the main agent or for runs."""
         return (
             name in self._skills
             or name in self._run_tools
@@ -78,13 +78,13 @@ class SkillRegistry:
         )
 
     def resolve(self, names: Iterable[str]) -> frozenset[str]:
-        """Return the tools that are meant: by their names, or by a skill's name for all of its own.
+        """Return the tools of these names; the name of a skill denotes all its tools.
 
-        Of tools that come and go, a name stands for itself even while there is no such tool, and
-        the skill's name stays among the names: what was allowed or blocked is so when they come.
+        The name of a tool that comes and goes is valid while the tool is away. The name of its
+        skill stays in the result, so that permissions apply to tools that come later.
 
         Raises:
-            BadRequestError: There is no such tool or skill.
+            BadRequestError: No tool or skill has one of these names.
         """
         tools = self.tools
         return frozenset(tool for name in names for tool in self._resolve_one(name, tools))
@@ -96,15 +96,15 @@ class SkillRegistry:
         allowed: Iterable[str] | None = None,
         blocked: Iterable[str] = (),
     ) -> tuple[Tool, ...]:
-        """Return the tools of one agent: three filters, and none brings back what one took.
+        """Return the tools of one agent: three filters, each of which only removes tools.
 
         Args:
-            is_subagent: Leave out whatever is for the main agent only.
+            is_subagent: Whether to leave out tools for the main agent only.
             allowed: Names of tools or skills; `None` for all, empty for none.
-            blocked: Names of tools or skills that are taken away again.
+            blocked: Names of tools or skills to remove.
 
         Raises:
-            BadRequestError: There is no tool or skill of one of these names.
+            BadRequestError: No tool or skill has one of these names.
         """
         tools = tuple(self.tools.values())
         if allowed is not None:
@@ -121,14 +121,14 @@ class SkillRegistry:
     ) -> tuple[Tool, ...]:
         """Return the tools of a run: those that only runs have, and the others within its scope.
 
-        A tool of runs takes the place of the main agent's tool of the same name.
+        A tool of runs replaces the main agent's tool of the same name.
 
         Args:
             allowed: Names of tools or skills; `None` for all, empty for none.
-            blocked: Names of tools or skills that are taken away again.
+            blocked: Names of tools or skills to remove.
 
         Raises:
-            BadRequestError: There is no tool or skill of one of these names.
+            BadRequestError: No tool or skill has one of these names.
         """
         own = self._run_tools
         scope = self.tools_for(is_subagent=True, allowed=allowed, blocked=blocked)
@@ -168,7 +168,7 @@ class SkillRegistry:
         return ""
 
     def _complain(self, problem: str) -> None:
-        # Once: the tools are looked at many times a minute.
+        # Log once: the tools are queried many times a minute.
         if problem not in self._complained:
             self._complained.add(problem)
             log.error("%s", problem)
@@ -206,7 +206,7 @@ def _check_tool(tool: Tool, skill: Skill, owner: str | None, skills: list[str]) 
         raise ConfigError(
             f"The skills {owner!r} and {skill.name!r} both have a tool {tool.name!r}; rename one."
         )
-    # Asking for the skill would give one tool, and nobody could tell which was meant.
+    # The name would be ambiguous: the skill or its one tool.
     if tool.name in skills and (tool.name != skill.name or len(skill.tools) > 1):
         raise ConfigError(
             f"The tool {tool.name!r} of the skill {skill.name!r} is called like a skill; rename it."

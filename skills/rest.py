@@ -1,4 +1,4 @@
-"""REST: the operations of services that have no skill of their own, one skill for each service."""
+"""REST: the operations of services without a skill of their own, one skill for each service."""
 
 from collections.abc import Callable
 
@@ -16,7 +16,7 @@ def build(services: RestServices) -> list[Skill]:
         Skill(
             name=f"rest__{service.name}",
             description=f"Requests to the service {service.name}.",
-            # Said once: the guides of all skills stand in one prompt.
+            # Once only: the guides of all skills are in one prompt.
             guide=GUIDE if number == 0 else "",
             live=_tools_of(service),
         )

@@ -1,4 +1,4 @@
-"""Work at a later time, once or again and again: the four tools of the main agent."""
+"""Scheduled work, once or repeatedly: the four tools of the main agent."""
 
 from collections.abc import Sequence
 from typing import Annotated
@@ -21,7 +21,7 @@ _Number = _Count
 
 
 def build(book: ScheduleBook) -> Skill:
-    """Return the skill that keeps people's schedules in this book."""
+    """Return the skill that stores users' schedules in this book."""
     return Skill(
         name="scheduler",
         description="Has work done at a later time, once or again and again.",

@@ -1,4 +1,4 @@
-"""What a skill is given that does not come with the bot."""
+"""Services for skills that do not come with the bot."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,14 +11,14 @@ from bot.values import Json
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SkillServices:
-    """What `build(services)` of a further skill may use.
+    """The services for `build(services)` of an additional skill.
 
     Attributes:
-        name: What the skill is called in the configuration: its file, package or entry point.
-        settings: What `skills.settings` says under that name; empty for nothing.
-        folder: Where `data_folder` is.
-        limits: How much is read from the network, and how long it may take.
-        reserve: The part of the disk that nothing of it gets.
+        name: The name in the configuration: the file, package or entry point of the skill.
+        settings: The value of `skills.settings` under that name; empty for none.
+        folder: The path of `data_folder`.
+        limits: Limits of size and time on reading from the network.
+        reserve: The part of the disk that downloads must leave free.
     """
 
     name: str
@@ -28,21 +28,21 @@ class SkillServices:
     reserve: DiskReserve | None = None
 
     def site(self, base_url: str) -> Site:
-        """Return a service whose address the skill or its settings name.
+        """Return a client for a service whose address the skill or its settings name.
 
-        `await site.ask(path, params=…)` leads nowhere but below that address, in bounded time and
-        size; what goes wrong is a `ToolError`.
+        `await site.ask(path, params=…)` only reaches addresses below that one, in bounded time and
+        size; failures raise `ToolError`.
         """
         return Site(self.name, base_url, self.limits)
 
     def web(self) -> Web:
-        """Return the public web, for addresses that people, models and pages name.
+        """Return a client for the public web, for addresses that users, models and pages name.
 
-        `await web.fetch(address)` reaches nothing inside of the network that the bot runs in.
+        `await web.fetch(address)` cannot reach hosts inside the network of the bot.
         """
         return Web(self.limits, reserve=self.reserve)
 
     def data_folder(self) -> Path:
-        """Return a folder that is the skill's alone, made when it is first asked for."""
+        """Return a folder that only this skill uses; it is created at the first call."""
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         return self.folder

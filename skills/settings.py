@@ -1,4 +1,4 @@
-"""Which skills there are beside those that come with the bot."""
+"""The settings of skills that do not come with the bot."""
 
 from collections.abc import Iterator
 
@@ -6,7 +6,7 @@ from pydantic import Field
 
 from bot.values import Json, Settings
 
-#: A text below a key with one of these words in its name is never shown.
+#: A text is secret if one of these words is in the name of its key or of a key above.
 _SECRET_WORDS = ("authorization", "credential", "key", "passphrase", "password", "secret", "token")
 
 
@@ -38,7 +38,7 @@ class SkillsSettings(Settings):
 
     @property
     def secrets(self) -> Iterator[str]:
-        """Every value of `settings` that must never be shown, judged by the name of its key."""
+        """All values of `settings` that must never be shown, judged by the names of their keys."""
         return _secrets(self.settings, secret=False)
 
 

@@ -1,4 +1,4 @@
-"""Shell commands, shut in: they see the person's workspace and nothing else of this machine."""
+"""Sandboxed shell commands: they can only access the user's workspace on this machine."""
 
 from collections.abc import Iterator, Sequence
 from typing import Annotated, Protocol
@@ -16,32 +16,32 @@ from skills.base import Effects, Reach, Skill, ToolContext, ToolError, tool
 
 
 class Runner(Protocol):
-    """Runs commands, shut in: `bot.sandbox.commands.Commands`."""
+    """Runs commands in a sandbox: `bot.sandbox.commands.Commands`."""
 
     @property
     def settings(self) -> ShellSettings:
-        """What a command may use."""
+        """The limits of a command."""
         ...
 
     async def run(self, context: ToolContext, command: str, *, seconds: float) -> Ended:
         """Run a command on the workspace of a call.
 
         Raises:
-            NotStartedError: Nothing was run.
-            SlotsBusyError: Nothing was run, since no slot became free in time.
-            ToolError: Nothing was run; the text says why.
+            NotStartedError: The sandbox did not start; nothing was run.
+            SlotsBusyError: Nothing was run, because no slot became free in time.
+            ToolError: Nothing was run; the text gives the reason.
         """
         ...
 
     async def can_be_undone(self, context: ToolContext) -> bool:
-        """Return whether all files that a command may replace or remove can be restored."""
+        """Return True if all files that a command may replace or remove can be restored."""
         ...
 
 
-#: Paths that the result of a command names.
+#: The most paths that the result of a command names.
 _MOST_NAMED = 20
 
-#: For the queue of commands, and for the end of one.
+#: Time for the queue of commands, and for the end of one.
 _FURTHER_SECONDS = QUEUE_SECONDS + 30.0
 
 GUIDE = """\
@@ -50,7 +50,7 @@ GUIDE = """\
 
 
 def build(commands: Runner) -> Skill:
-    """Return the skill that runs commands; where there is no sandbox, it is not offered."""
+    """Return the skill that runs commands; not offered without a sandbox."""
     settings = commands.settings
     default, most = settings.default_seconds, settings.max_seconds
 
@@ -96,9 +96,9 @@ def build(commands: Runner) -> Skill:
 
 
 def told(ended: Ended) -> str:
-    """Return how a command ended, for the model."""
+    """Return the result of a command for the model."""
     output = ended.output
-    # Each by itself: a beginning full of markup must not push out the end.
+    # Escape each part by itself: markup in the beginning must not push out the end.
     parts = [escape_for_model(part, limit=len(part) + 1) for part in (output.head, output.tail)]
     text = parts[0]
     if output.missing:
@@ -113,7 +113,7 @@ def told(ended: Ended) -> str:
 
 
 def _about_files(ended: Ended) -> Iterator[str]:
-    """Give sentences about files that are not as the command left them."""
+    """Yield sentences about files that differ from the state in which the command left them."""
     files = ended.files
     if files.problem:
         yield files.problem

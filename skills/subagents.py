@@ -1,4 +1,4 @@
-"""Handing work to subagents: the seven tools of the main agent."""
+"""The seven tools of the main agent for delegating work to subagents."""
 
 import json
 from dataclasses import replace
@@ -30,8 +30,8 @@ def build(manager: SubagentManager, records: Records, *, nested: bool = False) -
     """Return the skill.
 
     Args:
-        manager: Lets runs in and stops them.
-        records: Tells about them.
+        manager: Admits and stops runs.
+        records: Finds and describes runs.
         nested: Whether subagents may have these tools too (`subagents.max_depth` above 1).
     """
     tools = (*_starting(manager), *_watching(records), *_steering(manager, records))
@@ -46,7 +46,7 @@ def build(manager: SubagentManager, records: Records, *, nested: bool = False) -
 
 
 def _for_subagents(item: Tool) -> Tool:
-    """Return the tool as a subagent may have it too; what needs a person's yes it never may."""
+    """Return the tool for use by subagents too, unless it needs a confirmation."""
     return item if item.needs_confirmation else replace(item, main_agent_only=False)
 
 
@@ -210,7 +210,7 @@ def _watching(records: Records) -> tuple[Tool, ...]:
 
 def _steering(manager: SubagentManager, records: Records) -> tuple[Tool, ...]:
     async def the_one_run(context: ToolContext, arguments: Json) -> tuple[Json, str]:
-        """Return which run would be stopped, so that the yes is for that one and no other."""
+        """Return the one run to stop, so that the user confirms exactly that run."""
         handle = str(arguments.get("run_id", ""))
         run = await records.find(handle, Caller.of(context), action="stop")
         if run.status.final:
@@ -219,7 +219,7 @@ def _steering(manager: SubagentManager, records: Records) -> tuple[Tool, ...]:
         return {"run_id": run.id}, f"stop “{one_line(run.label, 60)}” ({short(run.id)})"
 
     async def the_message(context: ToolContext, arguments: Json) -> tuple[Json, str]:
-        """Return the message with the one run that it would be left for."""
+        """Return the arguments with the one run that the message is for, and a description."""
         handle = str(arguments.get("run_id", ""))
         run = await records.find(handle, Caller.of(context), action="send")
         words = f"leave this message for “{one_line(run.label, 60)}” ({short(run.id)})"

@@ -1,4 +1,4 @@
-"""What is to be done: the list that an agent keeps of one conversation, or of one run."""
+"""To-do lists: an agent has one list for each conversation or run."""
 
 from typing import Literal
 
@@ -29,7 +29,7 @@ class Item(BaseModel):
 
 
 def build(database: Database) -> Skill:
-    """Return the skill that keeps lists in this database."""
+    """Return the skill that stores lists in this database."""
     return Skill(
         name="todo",
         description="A list of what is to be done in this piece of work.",
@@ -57,7 +57,7 @@ def _todo_write(database: Database) -> Tool:
             await todos.write(tx, _list(context), context.user.key, found, context.now())
         if not found:
             return "The list is cleared."
-        # A run shows it on its card; the main agent has none.
+        # A run shows the list on its card; the main agent has no card.
         await context.report(summary(found))
         return f"Written: {progress(found)}."
 
@@ -79,13 +79,13 @@ def _todo_read(database: Database) -> Tool:
 
 
 def summary(items: list[Todo]) -> str:
-    """Return how far a list has come, and what is being done."""
+    """Return the progress of a list, and the item in progress."""
     now = next((item.text for item in items if item.status == "in_progress"), "")
     return f"{progress(items)}: {now}" if now else progress(items)
 
 
 def _list(context: ToolContext) -> str:
-    """Return which list is meant: of the run, or of the conversation. No argument chooses it."""
+    """Return the id of the list: the run's or the conversation's. No argument can change it."""
     return context.run_id or context.conversation_id
 
 

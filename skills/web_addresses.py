@@ -1,8 +1,8 @@
-"""Decides which web addresses an agent may read without the user's yes.
+"""Decides on web addresses that an agent may read without the user's yes.
 
 Private material could leave through an address: an obedient model that has read a file can put its
 words into a path. So after private material a composed address needs a yes. An address that others
-wrote says nothing but which of the known ones was chosen, and that choice is bounded too.
+wrote only reveals the choice among known ones, and the number of choices is bounded too.
 """
 
 from collections.abc import Iterable
@@ -23,7 +23,7 @@ from db import conversations, runs, web_addresses
 from db.database import Database, Transaction
 from skills.base import ToolContext
 
-#: Messages of the place whose addresses count.
+#: Recent messages of the place whose addresses count as known.
 MESSAGES_BACK = 50
 _COMPOSED = (
     "private material has been read in this work, and this address stands in no message, search "
@@ -36,11 +36,11 @@ _USED_UP = (
 
 
 class AddressPolicy:
-    """Keeps the known addresses of each turn, with all its runs, and judges what is to be read.
+    """Stores the known addresses of each turn, with all its runs, and judges each fetch.
 
     Args:
-        database: Keeps them.
-        composed: What becomes of an address that the model composed after private material.
+        database: Stores the addresses.
+        composed: The treatment of an address that the model composed after private material.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class AddressPolicy:
         self._composed = composed
 
     async def reason_to_ask(self, context: ToolContext, arguments: Json) -> str:
-        """Return why the user must agree to a fetch; empty when they need not.
+        """Return the reason why the user must agree to a fetch; empty if no agreement is needed.
 
         A fetch without a yes after private material is counted here.
 
@@ -61,7 +61,7 @@ class AddressPolicy:
             return ""
         address = canonical(str(arguments.get("url") or ""))
         if not address:
-            return ""  # the tool refuses it, and says why
+            return ""  # the tool refuses it, with the reason
         async with self._database.transaction() as tx:
             known = await self._known(tx, context)
             free = address in known
@@ -73,7 +73,7 @@ class AddressPolicy:
         return reason
 
     async def learn(self, context: ToolContext, addresses: Iterable[str]) -> None:
-        """Store addresses that a search or a page gave, as far as there is room for them."""
+        """Store addresses from a search or a page, as far as the limit allows."""
         if self._composed == "allow":
             return
         async with self._database.transaction() as tx:
@@ -83,9 +83,9 @@ class AddressPolicy:
                 await web_addresses.store(tx, context.root, found, context.now())
 
     async def redirects(self, context: ToolContext) -> Follows | None:
-        """Return which redirects are followed: within one site, or to a known address.
+        """Return a function that allows redirects within one site or to a known address.
 
-        `None` stands for all, while no private material has been read.
+        Return `None`, which allows all, before private material has been read.
         """
         if not self._judges(context):
             return None
@@ -97,11 +97,11 @@ class AddressPolicy:
         return context.private and self._composed != "allow"
 
     async def _known(self, tx: Transaction, context: ToolContext) -> list[str]:
-        """Return the known addresses; first those of the messages of the place."""
+        """Return the known addresses; on first use, those in the messages of the place."""
         known = await web_addresses.known(tx, context.root)
         if known is None:
             texts = await conversations.user_texts(tx, context.conversation_id, MESSAGES_BACK)
-            # A run that a command or a schedule began: its task is the user's own words.
+            # For a run that a command or a schedule began: its task is the user's own words.
             run = None if context.run_id is None else await runs.get(tx, context.root)
             if run is not None:
                 texts = [run.task, run.context, *texts]

@@ -15,7 +15,7 @@ from db.database import Database, Transaction
 from db.whiteboard import MOST_CHARACTERS
 from skills.base import Effects, Reach, ReachOf, Skill, Tool, ToolContext, ToolError, tool
 
-#: What a key that does not exist reads as.
+#: The result of reading a missing key.
 MISSING = "null"
 
 GUIDE = """\
@@ -27,26 +27,27 @@ _Value = Annotated[str, f"At most {MOST_CHARACTERS:,} characters"]
 
 
 class Resolve(Protocol):
-    """Finds the run that a person means."""
+    """Finds the run that a handle denotes."""
 
     async def __call__(self, context: ToolContext, given: str, /) -> str:
-        """Return the whole id of a run that this person may see.
+        """Return the full id of a run that this user may see.
 
         Raises:
-            NotFoundError: There is none, or it is someone else's: both in the same words.
+            NotFoundError: No such run exists, or it belongs to another user: the same words for
+                both.
         """
         ...
 
 
 class Boards:
-    """What can be done with a board, whoever does it."""
+    """The operations on a whiteboard, shared by the tools of all agents."""
 
     def __init__(self, database: Database, now: Clock) -> None:
         self._database = database
         self._now = now
 
     async def write(self, context: ToolContext, board: str, key: str, value: str) -> str:
-        """Put a value under a key, in place of what was there."""
+        """Store a value under a key, replacing any other value."""
         value, key = await asyncio.to_thread(stored, value), stored(key)
         async with self._database.transaction() as tx:
             kept = await self._keep(tx, context, board, key, after=value)
@@ -78,7 +79,7 @@ class Boards:
     async def reach(
         self, context: ToolContext, board: str, key: str, *, after: str | None
     ) -> Reach:
-        """Return the reach of a change: former values may be pushed out of the undo store."""
+        """Return the reach of a change: it may push former values out of the undo store."""
         async with self._database.snapshot() as tx:
             before = await self._replaced(tx, context, board, stored(key), after=after)
             if before is None or await changes.has_room(
@@ -90,7 +91,7 @@ class Boards:
     async def _replaced(
         self, tx: Transaction, context: ToolContext, board: str, key: str, *, after: str | None
     ) -> whiteboard.Value | None:
-        """Return the value that a change replaces; a run's own values are its scratch paper."""
+        """Return the value that a change replaces; values of the same work need no undo."""
         before = await whiteboard.value_of(tx, board, key)
         if before is None or before.text == after or before.work_id == context.work_id:
             return None
@@ -118,7 +119,7 @@ class Boards:
 
 
 class WhiteboardRestorer:
-    """Brings values of whiteboards back that were deleted or replaced."""
+    """Restores deleted or replaced values of whiteboards."""
 
     kind = "whiteboard"
 
@@ -136,10 +137,10 @@ class WhiteboardRestorer:
     async def restore(
         self, tx: Transaction, user: str, key: str, before: Json | None, *, beside: bool
     ) -> tuple[str, str]:
-        """Put a value of a user's board back; `None` deletes it again.
+        """Restore a value of a user's board; `None` deletes it again.
 
         Raises:
-            BadRequestError: The run is gone, or its board is full.
+            BadRequestError: The run is deleted, or its board is full.
         """
         board, _, name = key.partition("/")
         if not await whiteboard.is_board_of(tx, board, user):
@@ -163,7 +164,7 @@ async def _free_key(tx: Transaction, board: str, key: str) -> str:
 
 
 def build_for_runs(database: Database, now: Clock) -> Skill:
-    """Return the tools of a run for its own board. They are given to runs, not registered."""
+    """Return the tools of a run for its own board. Runs are given them; they are not registered."""
     boards = Boards(database, now)
 
     async def board_of(context: ToolContext, _: Json) -> str:
@@ -210,7 +211,7 @@ def build_for_runs(database: Database, now: Clock) -> Skill:
 
 
 def build_for_main(database: Database, resolve: Resolve, now: Clock) -> Skill:
-    """Return the main agent's tools for the boards of its person's runs."""
+    """Return the main agent's tools for the boards of its user's runs."""
     boards = Boards(database, now)
 
     async def board_of(context: ToolContext, given: Json) -> str:
@@ -273,14 +274,14 @@ def build_for_main(database: Database, resolve: Resolve, now: Clock) -> Skill:
 
 
 def _reach_of(boards: Boards, board_of: Callable[[ToolContext, Json], Awaitable[str]]) -> ReachOf:
-    """Return the reach of writing and deleting, with the board that a call is about."""
+    """Return a function for the reach of writing to and deleting from the board of a call."""
 
     async def reach_of(context: ToolContext, given: Json) -> Reach:
         try:
             board = await board_of(context, given)
             return await boards.reach(context, board, given["key"], after=given.get("value"))
         except BotError:
-            # The call itself says what is wrong with the run or the key.
+            # The call itself reports the problem with the run or the key.
             return Reach.CHANGES_OWN
 
     return reach_of
