@@ -1,4 +1,4 @@
-"""How Alembic runs our versions: `migrations.run` brings a connection, the command line a URL.
+"""Runs the versions for Alembic: `migrations.run` passes a connection, the command line a URL.
 
 By hand: `alembic -x url=sqlite:///data/retinue.db revision --autogenerate --rev-id 2027010101`.
 """
@@ -30,7 +30,7 @@ def run(connection: Connection) -> None:
 
 
 async def run_on(url: str) -> None:
-    """Connect first: somebody calls `alembic` by hand."""
+    """Connect and run the versions, for a call of `alembic` by hand."""
     async with connection_for_versions(url) as connection:
         await connection.run_sync(run)
 

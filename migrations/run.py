@@ -1,4 +1,4 @@
-"""Bring a database to the tables of this version of the bot."""
+"""Brings a database to the tables of this version of the bot."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -19,7 +19,7 @@ UPGRADE_LOCK = 0x5EC1_0E02
 
 
 async def ensure_current(database: Database, settings: DatabaseSettings) -> None:
-    """Upgrade the database if it is older than this bot; cost one query if it is not.
+    """Upgrade the database if it is older than this bot; otherwise only one query is made.
 
     Raises:
         ConfigError: The database belongs to a newer bot.
@@ -29,13 +29,13 @@ async def ensure_current(database: Database, settings: DatabaseSettings) -> None
 
 
 async def current_version(database: Database) -> str | None:
-    """Return the version of the database's tables; `None` when there are none yet."""
+    """Return the version of the database's tables; `None` if it has none yet."""
     async with database.snapshot() as tx:
         return await tx.run_sync(_version)
 
 
 async def upgrade(url: str) -> None:
-    """Bring a database to the newest version, all or nothing; safe to repeat, and to do at once.
+    """Bring a database to the newest version in one transaction; safe to repeat and to run at once.
 
     Raises:
         ConfigError: The database belongs to a newer bot.
@@ -46,12 +46,12 @@ async def upgrade(url: str) -> None:
 
 @asynccontextmanager
 async def connection_for_versions(url: str) -> AsyncIterator[AsyncConnection]:
-    """Give a connection inside one transaction that no other upgrade shares."""
+    """Yield a connection inside one transaction that excludes all other upgrades."""
     parsed = make_url(url)
     is_sqlite = parsed.get_backend_name() == "sqlite"
     if is_sqlite:
         if trouble := file_trouble(DatabaseSettings(url=url)):
-            # Its driver leaves a thread behind that does not end well.
+            # For such a file the driver leaves a thread behind that does not end cleanly.
             raise ConfigError(f"{url} cannot be used: {trouble}")
         _prepare_file(Path(parsed.database or ""))
     driver = "sqlite+aiosqlite" if is_sqlite else "postgresql+asyncpg"
@@ -63,7 +63,7 @@ async def connection_for_versions(url: str) -> AsyncIterator[AsyncConnection]:
         async with engine.begin() as connection:
             if not is_sqlite:
                 await connection.execute(text(f"SELECT pg_advisory_xact_lock({UPGRADE_LOCK})"))
-                # A table that is in use for long makes the upgrade fail, not the bot stand still.
+                # A table in long use makes the upgrade fail, instead of blocking the bot.
                 await connection.execute(text("SET LOCAL lock_timeout = '10s'"))
             yield connection
             if is_sqlite:
@@ -79,7 +79,7 @@ def _upgrade(connection: Connection) -> None:
             f"The database is of version {version}, which is newer than this bot: it knows "
             f"{SCHEMA_VERSION}. Install a newer bot, or name another database in `database.url`."
         )
-    # Alembic takes longer to import than everything else that a start without an upgrade does.
+    # The import of Alembic takes longer than all the rest of a start without an upgrade.
     from alembic import command  # noqa: PLC0415
     from alembic.config import Config  # noqa: PLC0415
 
@@ -103,7 +103,7 @@ def _prepare_file(path: Path) -> None:
 def _prepare_sqlite(connection: Any, _: object) -> None:
     connection.isolation_level = None
     cursor = connection.cursor()
-    # A table that is rebuilt is dropped in between, and that must not delete what refers to it.
+    # Rebuilding a table drops it in between, which must not delete rows that refer to it.
     cursor.execute("PRAGMA foreign_keys=OFF")
     cursor.execute("PRAGMA busy_timeout=30000")
     cursor.close()

@@ -18,7 +18,7 @@ def upgrade() -> None:
         op.execute(POSTGRESQL_FULL_TEXT)
 
 
-# The id is indexed too: so a trigger finds the row of a note without reading all of them.
+# The id is indexed too, so that a trigger finds the row of a note without reading all rows.
 _FORGET = """
     DELETE FROM notes_fts WHERE rowid IN (
         SELECT rowid FROM notes_fts WHERE notes_fts MATCH 'note_id:"' || old.id || '"'
@@ -40,8 +40,8 @@ SQLITE_FULL_TEXT = (
     """,
 )
 
-# `translate`: punctuation only divides words, so that addresses and file names are found by their
-# parts. `db.search` writes it alike, or PostgreSQL would not use the index.
+# `translate` turns punctuation into word boundaries, so that parts of addresses and file names are
+# found. `db.search` uses the same expression, or PostgreSQL would not use the index.
 MARKS = r"""!"#$%&''()*+,-./:;<=>?@[\]^_`{|}~"""
 SPACES = " " * 32
 POSTGRESQL_FULL_TEXT = f"""

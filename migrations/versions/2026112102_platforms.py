@@ -1,4 +1,4 @@
-"""Files that people send, who spoke, which model answers, and the messages of run cards."""
+"""Files of users, roles of speakers, models of conversations, and messages of run cards."""
 
 import sqlalchemy as sa
 from alembic import op

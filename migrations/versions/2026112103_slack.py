@@ -1,4 +1,4 @@
-"""Where on Slack the bot is installed; turns that wait for the files of their message."""
+"""Installations of the bot on Slack; turns that wait for the files of their message."""
 
 import sqlalchemy as sa
 from alembic import op

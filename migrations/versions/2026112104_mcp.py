@@ -1,4 +1,4 @@
-"""The tools of MCP servers, as they were approved."""
+"""The tools of MCP servers, in their approved form."""
 
 import sqlalchemy as sa
 from alembic import op

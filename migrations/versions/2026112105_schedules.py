@@ -1,4 +1,4 @@
-"""Schedules and their fires, memories, and lists of what is to be done."""
+"""Schedules and their fires, memories, and to-do lists."""
 
 import sqlalchemy as sa
 from alembic import op

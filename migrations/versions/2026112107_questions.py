@@ -1,4 +1,4 @@
-"""What runs ask their people."""
+"""The questions of runs to their owners."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -12,7 +12,7 @@ def upgrade() -> None:
     """Bring the tables to this version."""
     for column in ("shown_at", "done_at"):
         op.add_column("approvals", sa.Column(column, sa.DateTime(timezone=True), nullable=True))
-    # What was answered before has been dealt with.
+    # Approvals that were answered before have been dealt with.
     op.execute("UPDATE approvals SET shown_at = created_at, done_at = answered_at")
     op.add_column("subagent_runs", sa.Column("ready_at", sa.DateTime(timezone=True), nullable=True))
     document = sa.JSON(none_as_null=True).with_variant(
