@@ -18,7 +18,7 @@ _NUMBERS = re.compile(r"[0-9.]+|\([^)]*\)")
 
 MASK = "[secret]"
 
-#: Libraries that log routine messages nobody needs.
+#: Libraries whose routine messages are not logged.
 NOISY = (
     "aiosqlite",
     "alembic",

@@ -227,7 +227,7 @@ def _grep(workspaces: Workspaces) -> Tool:
 
 
 def _reach_of(workspaces: Workspaces) -> ReachOf:
-    """Return a function for the reach of writing: content too large to restore is destroyed."""
+    """Return a function for the reach of writing: overwriting a very large file destroys it."""
 
     async def reach_of(context: ToolContext, given: Json) -> Reach:
         try:

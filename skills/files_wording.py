@@ -13,7 +13,7 @@ from bot.workspaces.settings import spoken
 from bot.workspaces.walk import Entry, Kind
 from bot.workspaces.workspace import Looking
 
-#: Largest text that `escape_for_model` takes whole, with room for line numbers.
+#: Largest text that `escape_for_model` returns uncut, with room for line numbers.
 PART_CHARACTERS = 26_000
 PART_MARKUP = 6_000
 LINE_CHARACTERS = 2_000

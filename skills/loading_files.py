@@ -15,7 +15,7 @@ _PREFIX = "retinue_skill_"
 
 
 def built_from(path: Path, services: SkillServices) -> object:
-    """Import a file, or a package, and return what its `build` makes.
+    """Import a file, or a package, and return the result of its `build`.
 
     Raises:
         ConfigError: It has no `build`. All other errors of its code are passed on.

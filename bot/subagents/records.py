@@ -113,7 +113,7 @@ class Records:
         """Return (active, ended within the last half hour) runs, newest first.
 
         Args:
-            caller: Who asks.
+            caller: The caller.
             everyone: True for the runs of all users; only for admin commands, and audited.
 
         Raises:
