@@ -22,8 +22,7 @@ from bot.signals import exit_after
 
 log = logging.getLogger(__name__)
 
-#: Longest time in seconds between a signal to end and the end of the process, which is due within 8
-#: s.
+#: Seconds from a signal to end until the process is ended by force; it must be gone within 8 s.
 EXIT_SECONDS = 7.5
 
 NO_WINDOWS = (

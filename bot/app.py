@@ -70,7 +70,7 @@ from skills.registry import SkillRegistry
 
 log = logging.getLogger(__name__)
 
-#: Runs that wait for their owners hold no slot, but a place in the engine's queue.
+#: Places in the engine for runs that wait for their owners and hold no slot: enough for all.
 MAY_WAIT = 1000
 
 

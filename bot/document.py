@@ -190,6 +190,6 @@ def written(value: object) -> str:
         value = int(value)
     text = yaml.safe_dump(value, default_flow_style=True, allow_unicode=True, width=_ENDLESS)
     if len(text.removesuffix("...\n").splitlines()) > 1:
-        # In plain style YAML would write the line break itself.
+        # In single quotes YAML writes a line break as such; double quotes escape it.
         text = yaml.safe_dump(value, default_flow_style=True, default_style='"', width=_ENDLESS)
     return str(text).removesuffix("...\n").removesuffix("\n")

@@ -78,7 +78,7 @@ def edited(path: str, content: bytes, old: str, new: str, *, everywhere: bool) -
     """Return a file's content with a text replaced, and the number of replacements.
 
     Raises:
-        ToolError: The text is missing, or occurs more than once.
+        ToolError: The text is missing, is repeated without `everywhere`, or would not change.
     """
     text = _utf_8(path, content)
     before, after = to_write(old).decode(), to_write(new).decode()
