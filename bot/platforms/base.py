@@ -97,8 +97,7 @@ class Announcement:
     """A message about a run, or a reply that could not be delivered in its turn.
 
     Attributes:
-        key: The idempotency key, the same for every attempt. A platform that supports such keys
-            refuses a second message with the same key.
+        key: The idempotency key, the same for every attempt, for platforms that support such keys.
         text: Markdown for users, already cleaned; the outlet escapes it for its platform.
         owner: The only user who may be pinged.
         maybe_repeated: The result of an earlier attempt is unknown: mark the message as a possible
