@@ -63,4 +63,6 @@ async def test_what_a_turn_paid_for_searches_is_still_known_when_it_is_resumed(
         tokens = await tokens_of_the_turn(it.bot)
 
     assert reply.final == "They are large."
-    assert tokens == 3 * STEP.total + 2 * SEARCH_USAGE.total
+    paid = 3 * STEP.total + 2 * SEARCH_USAGE.total
+    # The search that was cut off by the end of the first process counts by its estimate.
+    assert paid < tokens < paid + 1_000
