@@ -1,4 +1,4 @@
-"""The numbers and texts of one agent at work."""
+"""The prompt, the model and the limits of one agent."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,10 +12,11 @@ class AgentConfig:
 
     Attributes:
         max_response_tokens: Output tokens of one answer.
-        cached_weight: Gives the weight of a token that a model reads from its cache.
-        effort: How hard the model should think, from `low` to `max`; `None` for its usual.
-        person: An opaque hash for the provider.
-        background: Users' turns are asked about before this agent's questions.
+        cached_weight: Returns the weight of a token that a model, given by name, reads from its
+            cache.
+        effort: Reasoning effort of the model, from `low` to `max`; `None` for its default.
+        person: An opaque hash of the user, sent to the provider.
+        background: Whether requests of users' turns take precedence over this agent's requests.
     """
 
     prompt: str

@@ -1,20 +1,21 @@
-"""Which agents can be tools of the main agent, and what these are called (pure)."""
+"""Selects the agents that are tools of the main agent, and names these tools (pure)."""
 
 import re
 from collections.abc import Callable
 
 from bot.agent.definition import AgentDefinition, Agents
 
-#: The skill that has them.
+#: The skill that holds the tools of agents.
 SKILL = "agents"
-#: What every provider takes for the name of a tool; one that it refuses would stop all answers.
+#: Tool names that every provider accepts. A provider refuses any request with another name, so no
+#: answer would come.
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
 def as_tools(
     agents: Agents, is_taken: Callable[[str], bool]
 ) -> tuple[list[AgentDefinition], list[str]]:
-    """Return the agents that can be tools, and why others with an `input_schema` cannot."""
+    """Return the agents that can be tools, and a problem for each other with an `input_schema`."""
     possible: dict[str, AgentDefinition] = {}
     problems = []
     for agent in agents.by_name.values():
@@ -37,5 +38,5 @@ def as_tools(
 
 
 def tool_name(agent: AgentDefinition) -> str:
-    """Return what the tool of an agent is called."""
+    """Return the name of an agent's tool."""
     return agent.tool or agent.name.replace("-", "_")

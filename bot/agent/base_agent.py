@@ -1,4 +1,4 @@
-"""One agent at work: ask, call the tools asked for, and repeat until there is a reply."""
+"""Runs one agent: asks the model, calls the requested tools, and repeats until it replies."""
 
 import asyncio
 import logging
@@ -31,15 +31,15 @@ log = logging.getLogger(__name__)
 
 SAME_CALLS = 3
 LEAST_OUTPUT = 256
-#: Output tokens that are charged for an answer which a crash of the process interrupts: few answers
-#: are longer, and the budget of a run would not survive a charge of the greatest length.
+#: Output tokens charged for an answer that a crash of the process interrupts. Few answers are
+#: longer, and a charge of the greatest length would use up the budget of a run.
 INTERRUPTED_OUTPUT = 4_096
-#: How long the last report waits for a busy provider when all other time is used up.
+#: Seconds that the last step may wait for a busy provider after the time limit.
 REPORT_SECONDS = 30.0
 
 
 class BaseAgent:
-    """The loop of the main agent and of every subagent. It is used for one piece of work."""
+    """Runs the loop of the main agent or of a subagent; one instance serves one turn or run."""
 
     def __init__(
         self,
@@ -63,15 +63,15 @@ class BaseAgent:
     async def run(
         self, messages: Sequence[Message], *, history: int = 0, on_text: OnText | None = None
     ) -> AgentResult:
-        """Work from where the journal ends until there is a reply or a limit is reached.
+        """Continue from the end of the journal until the model replies or a limit is reached.
 
         Args:
-            messages: What the agent knows at the start: history and task.
-            history: How many of these, from the first, the next turn will begin with as well.
-            on_text: Streams the answers; without it they are asked for whole.
+            messages: The history and the task that the agent starts with.
+            history: Number of leading messages that the next turn begins with as well.
+            on_text: Receives the text of streamed answers; without it, answers arrive whole.
 
         Raises:
-            FencedError: Another process has taken the work over.
+            FencedError: Another process has taken over this turn or run.
         """
         progress = self.progress
         self._history = history
@@ -88,7 +88,7 @@ class BaseAgent:
         return progress.result()
 
     async def _step(self, progress: Progress, on_text: OnText | None) -> Halt | None:
-        """Take one step: results of the last answer's calls in, one answer out."""
+        """Take one step: make the calls of the last answer, send the results, get one answer."""
         received = await self._results(progress)
         if isinstance(received, Halt):
             return received
@@ -111,7 +111,7 @@ class BaseAgent:
         read: tuple[str, ...],
         limit: RunStatus,
     ) -> Halt:
-        """Ask once more, without tools, after time ran out in the middle of a step."""
+        """Ask once more, without tools, after the time limit passed during a step."""
         received = noted(received, last_step(limit))
         shown = [*progress.messages, received]
         outcome = await self._ask(shown, limit, None)
@@ -123,7 +123,7 @@ class BaseAgent:
     # -- before the question ---------------------------------------------------------------------
 
     def _limit(self, progress: Progress, received: Message | None) -> RunStatus | None:
-        """Return the limit at which only the last step is left, if one is reached."""
+        """Return the reached limit that leaves only the last step; `None` below all limits."""
         config, around = self._config, self._around
         if is_over(around.timer.left()):
             return RunStatus.TIMEOUT
@@ -135,7 +135,7 @@ class BaseAgent:
         if received is not None:
             messages = [*messages, shorten(received, config.tool_result_characters)]
         estimate = self._spending.expected(messages, most=config.context_tokens)
-        # The last step forbids tools, which invalidates what is cached of the messages.
+        # The last step forbids tools, which invalidates the cached messages.
         around.meter.set_aside(
             self._spending.weighted_fixed(self._toolbox.descriptions)
             + min(estimate_tokens(messages), config.context_tokens)
@@ -153,7 +153,11 @@ class BaseAgent:
     async def _with_notes(
         self, progress: Progress, received: Message | None, limit: RunStatus | None
     ) -> tuple[Message | None, tuple[str, ...]]:
-        """Add what people sent and what the runtime has to say to what the model is told."""
+        """Append messages from the inbox and notes of the runtime to the results.
+
+        Returns:
+            The message for the model, and the ids of the inbox messages in it.
+        """
         arrived = await self._around.inbox.take()
         notes = [f"A message from the user:\n{text}" for _, text in arrived]
         if limit:
@@ -181,7 +185,7 @@ class BaseAgent:
     async def _ask(
         self, messages: Sequence[Message], limit: RunStatus | None, on_text: OnText | None
     ) -> Answer | Halt | None:
-        """Return the answer, a reason to halt, or `None` when time ran out while waiting."""
+        """Return the answer, a `Halt`, or `None` if the time limit passed while waiting."""
         question = self._question(messages, limit)
         if question is None:
             return Halt(limit or RunStatus.BUDGET_EXCEEDED)
@@ -198,7 +202,7 @@ class BaseAgent:
     def _patient(
         self, question: Question, limit: RunStatus | None, on_text: OnText | None
     ) -> Question:
-        """Return a question that waits for a busy provider within the time that there is."""
+        """Return the question with a deadline and a callback for waits on a busy provider."""
 
         def on_wait(reason: str, seconds: float) -> None:
             if told := waiting(reason, seconds):
@@ -215,9 +219,9 @@ class BaseAgent:
         return replace(question, seconds=seconds, on_wait=on_wait)
 
     async def _ask_with_images(self, question: Question, on_text: OnText | None) -> Answer:
-        """Ask; when the model refuses images, once more without those of earlier messages.
+        """Ask; if the model refuses images, ask again without those of earlier messages.
 
-        Otherwise one image that a model does not take would end the whole conversation.
+        Otherwise one unsupported image would block the whole conversation.
         """
         try:
             return await self._ask_within(question, on_text)
@@ -229,7 +233,7 @@ class BaseAgent:
             return await self._ask_within(replace(question, messages=messages), on_text)
 
     async def _ask_within(self, question: Question, on_text: OnText | None) -> Answer:
-        """Ask; when the messages do not fit the model, once more with half of them."""
+        """Ask; if the messages exceed the model's context, ask again with half of them."""
         answer = await self._ask_once(question, on_text)
         if answer is None:
             half = estimate_tokens(question.messages) // 2
@@ -241,12 +245,12 @@ class BaseAgent:
                 "conversation with `!new`, or make the task shorter."
             )
         calls = with_unique_ids(answer.calls)
-        # The provider's own blocks still have the ids as they were.
+        # The provider's own blocks still hold the original ids.
         native = answer.native if calls == answer.calls else None
         return replace(answer, calls=calls, native=native)
 
     async def _ask_once(self, question: Question, on_text: OnText | None) -> Answer | None:
-        """Return the answer; `None` when the messages, or the answer too, do not fit the model."""
+        """Return the answer; `None` if messages, or messages and answer, exceed the context."""
         try:
             answer = await self._model.ask(question, on_text)
         except ContextTooLongError:
@@ -254,7 +258,7 @@ class BaseAgent:
         answer = replace(answer, usage=self._spending.weighed(question, answer))
         self._around.meter.settle(answer.usage)
         if answer.stop is StopReason.CONTEXT_FULL:
-            # Nothing of it is kept, but it was paid for.
+            # The answer is discarded, but its tokens were charged.
             self.progress.extra += answer.usage
             return None
         return answer
@@ -264,7 +268,8 @@ class BaseAgent:
         room, output = config.context_tokens, config.max_response_tokens
         tools = self._toolbox.descriptions
         if limit:
-            # Only a history with calls is refused without tools; else they need not be paid for.
+            # Providers refuse a history with calls if the request has no tools. Without calls, the
+            # tools are omitted to save their tokens.
             if not any(has_calls(message) for message in messages):
                 tools = ()
             allowed = meter.allow_last(output)
@@ -283,7 +288,7 @@ class BaseAgent:
             tools_allowed=limit is None,
             max_tokens=output,
             effort=config.effort,
-            # What does not fit is left out of the older messages.
+            # `fit` omits older messages first, so the shared history shrinks by as many.
             history=max(0, self._history - (len(messages) - len(shown))),
             person=config.person,
             background=config.background,
@@ -300,7 +305,7 @@ class BaseAgent:
     # -- after the answer ------------------------------------------------------------------------
 
     async def _keep(self, progress: Progress, entry: AnswerEntry) -> Halt | None:
-        """Store the step, then decide whether it was the last."""
+        """Store the step; return a `Halt` if it was the last."""
         progress.add(entry)
         halt = progress.halt_after(entry)
         reserved = 0 if halt else self._next_cost()
@@ -311,7 +316,11 @@ class BaseAgent:
         return halt
 
     async def _results(self, progress: Progress) -> Message | Halt | None:
-        """Make the calls of the newest answer, all at once, and return their results in order."""
+        """Make the calls of the newest answer concurrently; return their results in order.
+
+        Returns:
+            `None` if the answer has no calls; a `Halt` if a call was repeated too often.
+        """
         calls = progress.open_calls()
         if not calls:
             return None
@@ -337,12 +346,13 @@ class BaseAgent:
                     for index, call in enumerate(calls)
                 ]
         except BaseExceptionGroup as several:
-            # A tool's error is a result; what is left (fenced, the engine's own) ends the work.
+            # A tool's error is a result. Any other exception (fencing, the engine's own) ends the
+            # work.
             raise several.exceptions[0] from None
         return [task.result() for task in tasks]
 
     async def _begin_step(self, progress: Progress, calls: Sequence[ToolCall]) -> None:
-        """Let the toolbox look at all calls that this attempt may make, before one is made."""
+        """Pass all calls that this attempt may make to the toolbox, before the first is made."""
         step, begun = progress.steps, []
         for index, call in enumerate(calls):
             context = self._context(progress, index)
@@ -373,7 +383,7 @@ class BaseAgent:
         )
 
     async def _call(self, progress: Progress, index: int, call: ToolCall) -> ToolResult:
-        """Make one call, or take its result from the journal of an earlier attempt."""
+        """Make one call, or return its result from the journal of an earlier attempt."""
         step = progress.steps
         stored = progress.stored_result(step, index)
         if stored is not None:

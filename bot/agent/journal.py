@@ -1,4 +1,4 @@
-"""The steps of one turn or run, stored."""
+"""Stores the steps of one turn or run."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -13,12 +13,12 @@ from db.database import Database
 
 @dataclass(slots=True)
 class StoredJournal:
-    """A `Journal` whose rows are in the database.
+    """A `Journal` that stores its entries in the database.
 
     Attributes:
-        attempt: The attempt that writes; a stale one is refused.
-        seconds_used: The working time so far, stored with every step of a run.
-        begun: The first step was stored before the first attempt.
+        attempt: The number of the attempt that writes; a stale attempt is refused.
+        seconds_used: Returns the working time so far, stored with every step of a run.
+        begun: Whether the first step was stored before the first attempt.
     """
 
     database: Database
@@ -33,7 +33,7 @@ class StoredJournal:
     _answers: int = 0
 
     async def load(self) -> list[Entry]:
-        """Return what earlier attempts stored, in order."""
+        """Return the entries of earlier attempts, in order."""
         if self.attempt <= 1 and not self.begun:
             return []
         async with self.database.snapshot() as tx:
@@ -48,7 +48,7 @@ class StoredJournal:
         """Store one entry and return once it is committed.
 
         Raises:
-            FencedError: Another process has taken the work over.
+            FencedError: Another process has taken over this turn or run.
         """
         seq, self._next = self._next, self._next + 1
         is_answer = isinstance(entry, AnswerEntry)
@@ -75,17 +75,17 @@ class StoredJournal:
 
 
 def entries_of(rows: Sequence[tuple[int, str, Json]]) -> list[Entry]:
-    """Return the entries that rows of the steps table hold, in order."""
+    """Return the entries in rows of the steps table, in order."""
     return [_entry(kind, body) for _, kind, body in rows]
 
 
 def first_step(calls: Sequence[ToolCall]) -> Json:
-    """Return the first step of work that begins with calls which no model has yet asked for."""
+    """Return the first step of a turn that begins with given calls instead of a request."""
     return _body(AnswerEntry(None, Answer("", tuple(calls))))
 
 
 def only_step(text: str) -> Json:
-    """Return the only step of work whose answer is known without a model."""
+    """Return the only step of a turn whose answer is known without a model."""
     return _body(AnswerEntry(None, Answer(text)))
 
 
