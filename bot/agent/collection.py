@@ -1,4 +1,4 @@
-"""What files of some folders say, by name: read again when they change, whatever is broken."""
+"""Reads items from the files of folders, reloads changed files, and tolerates broken ones."""
 
 import logging
 import time
@@ -11,7 +11,7 @@ from bot.errors import ConfigError
 
 log = logging.getLogger(__name__)
 
-#: How old a look at the folders may be.
+#: Seconds between two checks of the folders for changes.
 LOOK_SECONDS = 1.0
 MOST_FILES = 500
 
@@ -25,8 +25,8 @@ class Found:
     """A file to read.
 
     Attributes:
-        folder: The folder of the configuration that it is in.
-        label: What people call it.
+        folder: The configured folder that holds it.
+        label: Its name in messages.
     """
 
     path: Path
@@ -36,10 +36,10 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What there is to read.
+    """The result of listing the folders.
 
     Attributes:
-        problems: What is wrong with the folders, a sentence each.
+        problems: The errors of the folders, a sentence each.
     """
 
     files: tuple[Found, ...] = ()
@@ -48,10 +48,10 @@ class Look:
 
 @dataclass(frozen=True, slots=True)
 class Entry(Generic[Item]):
-    """What a file says.
+    """An item read from a file.
 
     Attributes:
-        warnings: What is in it and is not used, a sentence each.
+        warnings: The unused parts of the file, a sentence each.
     """
 
     name: str
@@ -60,19 +60,19 @@ class Entry(Generic[Item]):
 
 
 class Collection(Generic[Item]):
-    """Everything that was read, by name.
+    """Holds the items read from files, by name.
 
-    An item of a later folder takes the place of one with its name in an earlier one. A file that
-    cannot be used is reported and left out, or stays as it was when it could.
+    An item of a later folder replaces one of the same name in an earlier folder. An unusable file
+    is reported; its last valid version stays in use, if any.
 
     Args:
-        kind: What the items are, for sentences: one, and several.
-        look: Says what there is to read now.
+        kind: The singular with its article, and the plural of the items, for messages.
+        look: Lists the files to read.
         read: Reads one file; raises `ConfigError` with a sentence that names it.
-        monotonic: A clock in seconds that never goes back.
+        monotonic: A monotonic clock, in seconds.
 
     Attributes:
-        problems: What is wrong with files, and what is in them that is not used, a sentence each.
+        problems: The errors and the unused parts of the files, a sentence each.
     """
 
     def __init__(
@@ -94,12 +94,12 @@ class Collection(Generic[Item]):
 
     @property
     def by_name(self) -> dict[str, Item]:
-        """All items, as their files are now."""
+        """The items by name, reloaded if files have changed."""
         self._refresh()
         return dict(self._items)
 
     def read(self) -> None:
-        """Read everything."""
+        """Read all files."""
         self._looked = self._now()
         seen = self._look()
         self._stamp = _stamp(seen)
@@ -147,14 +147,14 @@ class Collection(Generic[Item]):
         )
 
     def _keep(self, broken: Found, items: dict[str, Item], owners: dict[str, Found]) -> None:
-        """Let what a file said stay as it was before the file was broken."""
+        """Keep the last valid items of a broken file."""
         for name, owner in self._owners.items():
             if owner.path == broken.path and name in self._items:
                 items[name], owners[name] = self._items[name], owner
 
 
 def missing(folders: Iterable[Path], kind: str, key: str) -> tuple[str, ...]:
-    """Return a sentence for each folder that is not there, with the key that names it."""
+    """Return a sentence for each missing folder, with its configuration key."""
     return tuple(
         f"The folder {folder} of {kind} is not there: make it, or change `{key}`."
         for folder in folders
@@ -163,7 +163,7 @@ def missing(folders: Iterable[Path], kind: str, key: str) -> tuple[str, ...]:
 
 
 def _stamp(seen: Look) -> _Stamp:
-    """Return what tells whether anything has changed."""
+    """Return a value that changes with the files and with the problems of the folders."""
     stamps = []
     for found in seen.files:
         try:

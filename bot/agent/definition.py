@@ -1,6 +1,6 @@
-"""Agent definitions: prompt, model, tools and limits, read from Markdown.
+"""Reads agent definitions (prompt, model, tools and limits) from Markdown files.
 
-The form is that of Claude Code's subagents, with keys of ours beside it: `docs/agents.md`.
+The format is that of Claude Code's subagents with additional keys: see `docs/agents.md`.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -15,9 +15,9 @@ from bot.values import Json
 
 GENERAL = "general"
 
-#: What becomes of a result: told as it is, worded by the main agent, or kept.
+#: Delivery of a result: sent unchanged, summarised by the main agent, or stored without a message.
 ANNOUNCE = ("result", "summary", "silent")
-#: What becomes of a call that takes somebody's yes: refused, or asked of the run's owner.
+#: Handling of a call that needs permission: refused, or the run's owner is asked.
 APPROVALS = ("deny", "ask")
 EFFORTS = ("low", "medium", "high", "xhigh", "max")
 WORKSPACES = ("user", "run")
@@ -26,24 +26,25 @@ MAX_STEPS = 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentDefinition:
-    """What a subagent is.
+    """The definition of a subagent.
 
     Attributes:
-        tools: Names of tools or skills it may use; `None` for all that a subagent may have.
-        disallowed: Names it may not use, whatever else is said.
-        max_steps: Requests to the model (`maxTurns` in the file).
-        skills: Agent Skills whose bodies stand in its prompt.
-        mcp_servers: MCP servers whose tools it may use, as far as these let runs have them.
-        background: The main agent is told to start it with `sessions_spawn`.
-        effort: How hard the model should think; `None` for its usual.
-        color: Of its name where a platform shows colours.
-        input_schema: The JSON Schema of its input: it is then a tool of the main agent as well.
-        tool: What that tool is called; empty for the agent's name.
-        permissions: What it may not do, or not without asking, beside what its caller may not.
-        approvals: What becomes of a call that needs a yes: one of `APPROVALS`; empty for what
-            `subagents.approvals` says.
-        summarize: What to do with a long result before it goes back; empty for nothing.
-        workspace: Whose files it works on: its owner's, or a folder of its own (`WORKSPACES`).
+        tools: Names of allowed tools or skills; `None` for all that a subagent may have.
+        disallowed: Names of forbidden tools or skills; they override `tools`.
+        max_steps: Most requests to the model (`maxTurns` in the file).
+        skills: Agent Skills whose bodies are part of its prompt.
+        mcp_servers: MCP servers whose tools it may use, if these servers are open to runs.
+        background: Whether the main agent is told to start it with `sessions_spawn`.
+        effort: Reasoning effort of the model; `None` for its default.
+        color: Colour of its name on platforms that show colours.
+        input_schema: The JSON Schema of its input; with it the agent is also a tool of the main
+            agent.
+        tool: The name of that tool; empty for the agent's name.
+        permissions: Rules that restrict its calls, beside the rules of its caller.
+        approvals: Handling of a call that needs permission, one of `APPROVALS`; empty for the
+            setting `subagents.approvals`.
+        summarize: Instruction for shortening a long result; empty to leave it unchanged.
+        workspace: The files it works on: its owner's, or a folder of its own (`WORKSPACES`).
     """
 
     name: str
@@ -71,46 +72,46 @@ class AgentDefinition:
 
 
 class Agents(Protocol):
-    """All definitions, as they are now."""
+    """The current agent definitions."""
 
     @property
     def by_name(self) -> Mapping[str, AgentDefinition]:
-        """Every definition under its name; `general` is always there."""
+        """The definitions by name; `general` always exists."""
         ...
 
 
 def find(agents: Agents, name: str | None) -> tuple[AgentDefinition, bool]:
-    """Return a definition, `general` for an unknown name, and whether it was known."""
+    """Return the definition of a name, or else `general`; and True if the name is known."""
     by_name = agents.by_name
     wanted = (name or GENERAL).strip().lower()
     return by_name.get(wanted, by_name[GENERAL]), wanted in by_name
 
 
 def described(agents: Agents) -> list[str]:
-    """Return one line per agent, for prompts and for people."""
+    """Return one line per agent, for prompts and for users."""
     return [
         f"`{agent.name}`: {agent.description}" + (IN_BACKGROUND if agent.background else "")
         for agent in agents.by_name.values()
     ]
 
 
-#: Said of an agent whose work takes long.
+#: Appended to the description of an agent whose work takes long.
 IN_BACKGROUND = " Start it in the background (`sessions_spawn`)."
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What came of reading a file.
+    """The result of reading a file.
 
     Attributes:
-        warnings: What is in the file and is not used, or not as it stands, a sentence each.
+        warnings: The parts of the file that are ignored or replaced, a sentence each.
     """
 
     agent: AgentDefinition
     warnings: tuple[str, ...] = ()
 
 
-#: Keys of the convention that mean nothing here, and why.
+#: Keys of the convention without effect here, and the reason.
 _UNUSED: Mapping[str, str] = {
     "hooks": "commands of the file's author are not run here",
     "initialPrompt": "a run begins with its task",
@@ -135,11 +136,12 @@ _USUAL = "the model's usual is used"
 def read(path: Path) -> Reading:
     """Return the definition in a Markdown file: YAML front matter, and the prompt as its body.
 
-    An odd value in a key that others have too is a warning, and the default is used instead. In
-    keys that keep an agent from something it is an error: without them it could do more.
+    An invalid value of a key that other programs share causes a warning and is replaced by the
+    default. An invalid value of a key that restricts the agent is an error: without the key the
+    agent could do more.
 
     Raises:
-        ConfigError: The file is none; the text names it and what is missing.
+        ConfigError: The file is not a valid definition; the text names the file and the error.
     """
     values, body = read_parts(path)
     warnings: list[str] = []
@@ -182,7 +184,7 @@ def _effort(head: Head) -> Callable[[str], str]:
 
 
 def _tools(head: Head) -> tuple[str, ...] | None:
-    """Return the tools that a file names; `None` for all."""
+    """Return the tools named in a file; `None` for all."""
     if "tools" not in head.values:
         return None
     if head.values["tools"] is None:

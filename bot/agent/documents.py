@@ -1,4 +1,4 @@
-"""JSON that models and services wrote: encodable, finite and not too deep (pure)."""
+"""Validates JSON from models and services: encodable, finite and not too deep (pure)."""
 
 import json
 from math import isfinite
@@ -6,19 +6,19 @@ from typing import Any
 
 from bot.values import Json
 
-#: Deepest nesting of a tool call's arguments. Python's own functions give up at some hundreds.
+#: Deepest nesting of a tool call's arguments. Python's own functions fail at some hundred levels.
 MOST_NESTED = 50
-#: Larger whole numbers fit no column and no machine.
+#: Whole numbers from here on fit no database column and no machine word.
 MOST_NUMBER = 2**64
 
 
 def encodable(value: Any) -> Any:
-    """Return a document in which NUL and lone surrogates are U+FFFD, in keys too.
+    """Return a document with NUL and lone surrogates replaced by U+FFFD, in keys too.
 
-    Either ends a request, a database write or a log line.
+    Either of them makes a request, a database write or a log line fail.
 
     Raises:
-        RecursionError: It is nested too deeply.
+        RecursionError: The document is nested too deeply.
     """
     match value:
         case str():
@@ -34,13 +34,14 @@ def encodable(value: Any) -> Any:
 
 
 def arguments_in(given: object) -> Json | None:
-    """Return the arguments of a tool call, or `None` if nothing can be called with them.
+    """Return the arguments of a tool call; `None` if they are unusable.
 
-    That is what is no JSON object, is nested too deeply, or holds a number that is none
-    (`NaN`, `1e999`): these cannot be stored, and a provider refuses to read them again.
+    Arguments are unusable if they are no JSON object, are nested too deeply, or hold a number that
+    is not finite (`NaN`, `1e999`) or reaches `MOST_NUMBER`. Such arguments cannot be stored, and a
+    provider refuses to read them again.
 
     Args:
-        given: JSON as text, or an object that was read already.
+        given: JSON text, or a parsed object.
     """
     try:
         document = json.loads(given) if isinstance(given, str) else given
@@ -53,7 +54,7 @@ def arguments_in(given: object) -> Json | None:
 
 
 def spelled(document: object) -> str:
-    """Return a document as text, whatever is in it; a text stays."""
+    """Return a document as JSON text; a string is returned unchanged."""
     if isinstance(document, str):
         return document
     try:

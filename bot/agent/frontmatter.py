@@ -1,4 +1,4 @@
-"""Markdown files that begin with YAML: agents and Agent Skills (pure, but for reading)."""
+"""Reads Markdown files with YAML front matter: agents and Agent Skills."""
 
 import datetime
 from pathlib import Path
@@ -9,23 +9,24 @@ import yaml
 from bot.errors import ConfigError
 from bot.values import Json
 
-#: An agent's prompt or a skill is a few pages.
+#: Largest file; an agent's prompt or a skill has a few pages.
 MOST_BYTES = 256 * 1024
 #: Deepest nesting of lists and mappings.
 MOST_NESTED = 20
-#: The fast one, where it was built.
+#: The fast C loader, if PyYAML was built with it.
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _FENCE = "---"
-#: What reading YAML raises; it lets through what Python says to `2026-13-45` or `!!bool perhaps`.
+#: Exceptions raised by malformed YAML. PyYAML passes on Python's own errors, such as those about
+#: `2026-13-45` or `!!bool perhaps`.
 _NO_YAML = (yaml.YAMLError, RecursionError, ValueError, LookupError, AttributeError)
 
 
 def read_parts(path: Path) -> tuple[Json, str]:
-    """Return the head of a file, and what follows it.
+    """Return the front matter and the body of a file.
 
     Raises:
-        ConfigError: The file cannot be read, is too large, or does not begin with a head; the text
-            names it.
+        ConfigError: The file cannot be read, is too large, or has no valid front matter; the text
+            names the file.
     """
     try:
         with path.open("rb") as file:
@@ -36,10 +37,10 @@ def read_parts(path: Path) -> tuple[Json, str]:
 
 
 def parts_in(name: str, content: bytes) -> tuple[Json, str]:
-    """Return the head of a file's content, and what follows it.
+    """Return the front matter and the body of a file's content (pure).
 
     Raises:
-        ConfigError: It is too large, or does not begin with a head; the text names the file.
+        ConfigError: It is too large, or has no valid front matter; the text names the file.
     """
     if len(content) > MOST_BYTES:
         raise ConfigError(f"{name} is larger than {MOST_BYTES // 1024} KB.")
@@ -74,9 +75,9 @@ def _mapping(name: str, head: str) -> Json:
 
 def _loaded(name: str, text: str) -> Any:
     depth = 0
-    # As events arrive: reading all of ten thousand open brackets takes the parser 16 seconds.
+    # Check each event as it arrives: parsing all of ten thousand open brackets takes 16 seconds.
     for event in yaml.parse(text, Loader=_LOADER):
-        # Aliases could make a small file a huge one; nobody needs them here.
+        # Aliases could expand a small file into a huge document, and have no use here.
         if isinstance(event, yaml.AliasEvent):
             raise ConfigError(f"{name}: aliases (`*name`) are not read in front matter.")
         depth += isinstance(event, yaml.CollectionStartEvent)
@@ -87,9 +88,9 @@ def _loaded(name: str, text: str) -> Any:
 
 
 def _loosely(name: str, head: str) -> Json | None:
-    """Return `key: value` lines whose values are texts that YAML stumbles over.
+    """Return the values of `key: value` lines that are no YAML; `None` for any other text.
 
-    Many agents have descriptions such as `Use it when: …`, unquoted, and are read elsewhere.
+    Many agents have unquoted descriptions such as `Use it when: …`, which other programs accept.
     """
     found: Json = {}
     for entry in _entries(head):
@@ -106,7 +107,7 @@ def _loosely(name: str, head: str) -> Json | None:
 
 
 def _entries(head: str) -> list[str]:
-    """Return each key with its value: the lines that are indented, items, or tags belong to it."""
+    """Return each key with its value, which indented lines, list items and tags continue."""
     entries: list[str] = []
     for line in head.split("\n"):
         if entries and (not line or line[0].isspace() or line.startswith(("- ", "<"))):
@@ -117,5 +118,5 @@ def _entries(head: str) -> list[str]:
 
 
 def _plain(value: object) -> object:
-    """Return a value as JSON knows it: YAML makes dates of what looks like one."""
+    """Return a value that JSON can hold: a date or bytes, which YAML creates, become text."""
     return str(value) if isinstance(value, datetime.date | bytes) else value

@@ -1,4 +1,4 @@
-"""The head of an agent's file: each value is checked, and what is wrong is said with its name."""
+"""Typed readers for the front matter of an agent's file; errors name the field."""
 
 import re
 from collections.abc import Callable
@@ -11,7 +11,7 @@ from bot.agent.tool_names import ours, pattern_in
 from bot.errors import BadRequestError, ConfigError
 from bot.values import Json
 
-#: More requests to a model than any work takes: what is above was not meant.
+#: Highest accepted number of requests to a model. No work takes more, so more is a mistake.
 MOST_TURNS = 10_000
 
 _SWITCH = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
@@ -23,13 +23,13 @@ Default = TypeVar("Default")
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """The keys of a file, and how each is read.
+    """Reads the values of a file's front matter.
 
-    Reading raises `ConfigError` where a value cannot be used; the text names file and key.
+    Each reader raises `ConfigError` for an unusable value; the text names the file and the key.
 
     Attributes:
-        label: What people call the file.
-        warnings: Grows by a sentence for each value that is not used as it stands.
+        label: The name of the file in messages.
+        warnings: Receives a sentence for each value that is ignored or replaced.
     """
 
     label: str
@@ -39,7 +39,7 @@ class Head:
     def lenient(
         self, key: str, read: Callable[[str], Value], instead: str, *, default: Default
     ) -> Value | Default:
-        """Return what `read` finds under a key, or a default and a warning where it cannot."""
+        """Return the value that `read` finds; add a warning and return `default` if it fails."""
         try:
             return read(key)
         except ConfigError as error:
@@ -47,7 +47,7 @@ class Head:
             return default
 
     def text(self, key: str, *, needed: bool = False) -> str:
-        """Return a text, empty where it is left out."""
+        """Return a text; empty if the key is missing."""
         value = self.values.get(key)
         if value is None and not needed:
             return ""
@@ -61,14 +61,14 @@ class Head:
         return text
 
     def one_of(self, key: str, known: tuple[str, ...]) -> str:
-        """Return one of some words, or nothing where it is left out."""
+        """Return one of the known words; empty if the key is missing."""
         value = self.text(key)
         if value and value not in known:
             raise self.wrong(f"`{key}` must be one of {', '.join(known)}")
         return value
 
     def names(self, key: str) -> tuple[str, ...]:
-        """Return the names in a list, or in a text with commas."""
+        """Return the names in a list or in a comma-separated text."""
         value = self.values.get(key)
         if isinstance(value, str):
             value = _outside_brackets(value)
@@ -77,11 +77,11 @@ class Head:
         return tuple(name.strip() for name in value if name.strip())
 
     def some_names(self, key: str) -> tuple[str, ...]:
-        """Return the names in a list that may be left out."""
+        """Return the names in an optional list."""
         return () if self.values.get(key) is None else self.names(key)
 
     def servers(self, key: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Return the servers that are named, and those that the file would bring itself."""
+        """Return the servers that are referenced by name, and those defined in the file itself."""
         value = self.values.get(key)
         if isinstance(value, dict):
             return (), tuple(map(str, value))
@@ -92,7 +92,7 @@ class Head:
         return replace(self, values={key: named}).names(key), tuple(brought)
 
     def tools(self, key: str) -> tuple[str, ...]:
-        """Return the tools in a list, by our names."""
+        """Return the tools in a list under our names."""
         names = self.names(key)
         for name in names:
             if pattern_in(name):
@@ -100,7 +100,7 @@ class Head:
         return tuple(dict.fromkeys(ours(name) for name in names))
 
     def number(self, key: str) -> float | None:
-        """Return a number above 0."""
+        """Return a number above 0; `None` if the key is missing."""
         value = self.values.get(key)
         if value is None:
             return None
@@ -109,14 +109,14 @@ class Head:
         return value
 
     def whole(self, key: str) -> int | None:
-        """Return a whole number above 0."""
+        """Return a whole number above 0; `None` if the key is missing."""
         number = self.number(key)
         if number is not None and not isinstance(number, int):
             raise self.wrong(f"`{key}` must be a whole number")
         return number
 
     def count(self, key: str) -> int | None:
-        """Return a whole number of a sensible size, written as a number or as text."""
+        """Return a whole number from 1 to `MOST_TURNS`, written as a number or as text."""
         value = self.values.get(key)
         if isinstance(value, str) and _WHOLE.fullmatch(value.strip()):
             value = int(value)
@@ -126,7 +126,7 @@ class Head:
         return number
 
     def switch(self, key: str) -> bool:
-        """Return whether something is so, written in any of the usual ways."""
+        """Return a boolean in any of the usual spellings; False if the key is missing."""
         value = self.values.get(key)
         if value is None or isinstance(value, bool):
             return bool(value)
@@ -136,7 +136,7 @@ class Head:
         return meant
 
     def rules(self, key: str) -> Rules:
-        """Return rules about tools, by our names."""
+        """Return permission rules, with tools under our names."""
         try:
             found = read_rules(self.values.get(key))
         except BadRequestError as error:
@@ -144,7 +144,7 @@ class Head:
         return Rules(tuple(replace(rule, tool=ours(rule.tool)) for rule in found.rules))
 
     def schema(self, key: str) -> Json | None:
-        """Return the JSON Schema of an object."""
+        """Return the JSON Schema of an object; `None` if the key is missing."""
         value = self.values.get(key)
         if value is None:
             return None
@@ -154,16 +154,16 @@ class Head:
             raise self.wrong(f"`{key}` {error}") from None
 
     def warn(self, what: str) -> None:
-        """Keep a sentence about what is not used as it stands."""
+        """Add a warning about a value that is ignored or replaced."""
         self.warnings.append(f"{self.label}: {what}.")
 
     def wrong(self, what: str) -> ConfigError:
-        """Return the error that says what cannot be used."""
+        """Return the error for an unusable value."""
         return ConfigError(f"{self.label}: {what.rstrip('.')}.")
 
 
 def _outside_brackets(text: str) -> list[str]:
-    """Return the names in a text with commas, of which those in brackets separate nothing."""
+    """Return the names in a comma-separated text; commas inside brackets do not separate."""
     names, depth = [""], 0
     for character in text:
         depth += (character == "(") - (character == ")")
