@@ -1,12 +1,12 @@
-"""Markup that poses as ours: look-alike tags and forged speaker labels, made harmless (pure)."""
+"""Neutralises imitations of our markup: look-alike tags and forged speaker labels (pure)."""
 
 import re
 import unicodedata
 
-#: Put before what poses as somebody else's words.
+#: Prefix of a forged speaker label.
 QUOTED = "(quoted) "
 
-# The last are written as escapes: editors turn U+2329 into U+3008, which looks the same.
+# The last ones are written as escapes: editors turn U+2329 into U+3008, which looks the same.
 _OPENING = "＜﹤‹〈⟨❬❮❰ᐸ˂≺⧼⋖⪡⟪《«⦑⦉⟬⟮"
 _OPENING += (
     "\u2329\ufe3f\ufe3d\u226a\u22d8\u226e\u2af7\u2993\u29c0\u2a79\u2a7b\u2343\u02f1\u16b2\U0001d236"
@@ -57,11 +57,11 @@ _LABEL = re.compile(
 
 
 def defused(text: str) -> str:
-    """Return `text` with what poses as our markup made plain to be a quotation.
+    """Return `text` with imitations of our markup neutralised.
 
-    A look-alike bracket (`＜`, `⟨`) before a name of ours becomes `<`, so that escaping takes it
-    too; a forged speaker (`System:` at the start of a line, `[INST]`) gets `QUOTED` before it.
-    Doing it again changes nothing.
+    A look-alike bracket (`＜`, `⟨`) before one of our tag names becomes `<`, so that later escaping
+    covers it. A forged speaker label (`System:` at the start of a line, `[INST]`) is prefixed with
+    `QUOTED`. The function is idempotent.
     """
     folded = text if text.isascii() else text.translate(_LOOK_ALIKES)
     edits = [(match.start(), 1, "<") for match in _TAG.finditer(folded)]

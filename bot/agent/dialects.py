@@ -1,4 +1,4 @@
-"""Markdown as Discord and Slack show it: code unchanged, links honest, nobody pinged (pure).
+"""Converts Markdown for Discord and Slack: code unchanged, links honest, no pings (pure).
 
 See `docs/decisions/0029-markup.md`.
 """
@@ -11,7 +11,7 @@ from bot.agent.links import misleads, unmasked
 from bot.agent.markup import GRAVE, Block, Kind, Part, blocks, parts
 from bot.agent.tables import aligned, listed
 
-# A part of a mail address (`me@here.com`) pings nobody.
+# A part of a mail address (`me@here.com`) is no ping.
 _PING = r"@(?={names})(?!(?<=[\w.+-]@)(?:{names})[\w-]*\.[a-z])"
 _DISCORD_PING = re.compile(_PING.format(names="everyone|here"), re.IGNORECASE)
 _SLACK_PING = re.compile(_PING.format(names="everyone|here|channel"), re.IGNORECASE)
@@ -20,7 +20,7 @@ _DISCORD_MARKUP = re.compile(r"<(?=@[!&]?\d|#\d|/[^<>\n]{1,120}:\d|id:)")
 #: Discord has three levels of headings.
 _LOW_HEADING = re.compile(r"^#{4,6}[ \t]++(.+)$", re.MULTILINE)
 _HEADING = re.compile(r"^#{1,6}[ \t]++(.+)$", re.MULTILINE)
-#: Bold text; code and addresses before it are passed over, code in it is part of it.
+#: Bold text. Code and addresses before it are skipped; code inside it belongs to it.
 _BOLD = re.compile(
     r"(?<!`)(?P<ticks>`+)(?!`)[^\n]*?(?<!`)(?P=ticks)(?!`)|https?://\S+"
     r"|\*\*(?=\S)(?P<bold>(?:`[^`\n]+`|[^*`\n])+?)(?<=\S)\*\*",
@@ -28,13 +28,13 @@ _BOLD = re.compile(
 )
 _QUOTE = re.compile(r"^[ \t]*(?:&gt;[ \t]?)+", re.MULTILINE)
 
-#: What Discord may read as the start of `<a:/b>`, which may go on in the next line.
+#: Text that Discord may read as the start of `<a:/b>`, which may continue on the next line.
 _SPACE = re.compile(r"\s")
 _DANGLING = re.compile(r"<[^ <>\n]*$", re.MULTILINE)
-#: Where Discord could miss the start of a fence: formatting and labels go on over lines.
+#: Characters after which Discord may miss the start of a fence: formatting and labels span lines.
 _DOUBTFUL = re.compile(r"[\[<*_~|`\\]")
 _AFTER_A_URL = ".,;:!?)]}'\"*_~|。，、；：！？）」』】》〉”’»"
-#: Discord shows a link whose label holds an address as it is written.
+#: Discord shows the source of a link whose label contains an address.
 _IN_LABEL = re.compile(r"https?://", re.IGNORECASE)
 _TICKS = re.compile("`+")
 
@@ -43,8 +43,8 @@ def for_discord(markdown: str, *, links: bool) -> str:
     """Return plain Markdown for Discord.
 
     Args:
-        markdown: Clean, without secrets.
-        links: Labels may stand for addresses, where they do not mislead about them.
+        markdown: Clean text without secrets.
+        links: Whether labels may replace addresses that they do not misrepresent.
     """
     shown: list[str] = []
     certain, addresses = True, ":/" in markdown
@@ -62,13 +62,13 @@ def for_discord(markdown: str, *, links: bool) -> str:
 
 
 def for_slack(markdown: str, *, links: bool, growing: bool = False, older: bool = False) -> str:
-    """Return plain Markdown for Slack, its three characters escaped.
+    """Return plain Markdown for Slack, with `&`, `<` and `>` escaped.
 
     Args:
-        markdown: Clean, without secrets.
-        links: Labels may stand for addresses, where they do not mislead about them.
-        growing: More of the text follows: a fence at its end stays open.
-        older: For Slack's older dialect: no headings, tables and labels of links.
+        markdown: Clean text without secrets.
+        links: Whether labels may replace addresses that they do not misrepresent.
+        growing: Whether more text follows; a fence at the end then stays open.
+        older: Whether to write Slack's older dialect, without headings, tables and link labels.
     """
     shown: list[str] = []
     for block in blocks(markdown):
@@ -106,22 +106,22 @@ def _without_fences(text: str) -> str:
 
 
 def in_discord_line(text: str) -> str:
-    """Return a part of a line for Discord, in which every address is seen."""
+    """Return a part of a line for Discord in which every address is visible."""
     return _discord_prose(text, links=False, addresses=":/" in text)
 
 
 def in_slack_line(text: str) -> str:
-    """Return a part of a line for Slack, escaped, in which every address is seen."""
+    """Return a part of a line for Slack, escaped, in which every address is visible."""
     return html.escape(_slack_text(text, links=False), quote=False)
 
 
 def _spelled(prose: str, *, links: bool, in_labels: bool) -> Iterator[Part]:
-    """Take lines of text to pieces; links that may not be links become text with an address.
+    """Split lines of text into parts; a forbidden link becomes text with an address.
 
     Args:
         prose: Lines of text.
-        links: Labels may stand for addresses.
-        in_labels: Labels may hold addresses.
+        links: Whether labels may replace addresses.
+        in_labels: Whether labels may contain addresses.
     """
     for part in parts(prose):
         shown = links and (in_labels or _IN_LABEL.search(part.label) is None)
@@ -142,7 +142,7 @@ def _spelled(prose: str, *, links: bool, in_labels: bool) -> Iterator[Part]:
 
 def _discord_prose(prose: str, *, links: bool, addresses: bool) -> str:
     pieces: list[str] = []
-    # Discord takes `steam://x` and `<a:/x>` for addresses, backticks and line ends included.
+    # Discord reads `steam://x` and `<a:/x>` as addresses, including backticks and line ends.
     swallows = False
     text = _LOW_HEADING.sub(_bold_line, prose)
     for part in _spelled(text, links=links, in_labels=False):
@@ -168,7 +168,7 @@ def _discord_part(part: Part, before: str) -> str:
         case Kind.MASKS:
             return "](" if part.bare else "] ("
         case Kind.ADDRESS:
-            # A backslash would take the bracket's meaning away.
+            # A preceding backslash would escape the bracket.
             return f"{' ' if before.endswith(chr(92)) else ''}{_without_preview(part.text)}"
         case Kind.TEXT:
             return _discord_text(part.text)
@@ -181,7 +181,7 @@ def _discord_text(text: str) -> str:
 
 
 def _without_preview(address: str) -> str:
-    """Return an address in `<>`, less the punctuation of the sentence around it."""
+    """Return an address in `<>`, with the punctuation of the sentence left outside."""
     if address.startswith("<") and address.endswith(">"):
         return address
     opening, closing = address.startswith("<"), address.endswith(">")
@@ -198,7 +198,7 @@ def _bold_line(match: re.Match[str]) -> str:
 
 
 def _span(code: str) -> str:
-    """Return code in backticks that every reader pairs alike."""
+    """Return code in backticks that every platform pairs alike."""
     runs = {len(run) for run in _TICKS.findall(code)}
     size = 1 if 1 not in runs else 2
     if size in runs:
@@ -213,7 +213,7 @@ def _span(code: str) -> str:
 def _slack_prose(prose: str, *, links: bool, older: bool) -> str:
     text = _BOLD.sub(_single_stars, _HEADING.sub(_bold_line, prose)) if older else prose
     escaped = html.escape(_slack_text(text, links=links), quote=False)
-    # Alone it is no markup of Slack's.
+    # A `>` alone is no markup of Slack.
     return _QUOTE.sub(lambda match: match.group().replace("&gt;", ">"), escaped)
 
 
@@ -223,7 +223,7 @@ def _single_stars(match: re.Match[str]) -> str:
 
 def _slack_text(text: str, *, links: bool) -> str:
     pieces: list[str] = []
-    # Without its brackets an address ends where a space or punctuation follows.
+    # Without its brackets an address ends at a space or at punctuation.
     bracketed = False
     for part in _spelled(text, links=links, in_labels=True):
         before = pieces[-1] if pieces else ""
@@ -254,7 +254,7 @@ def _slack_part(part: Part, before: str) -> str:
 
 
 def _without_names(address: str) -> str:
-    """Return an address whose host is not `@here`; in a path such as `/@here` the name stays."""
+    """Return an address without a ping (`@here`) as its host; a path such as `/@here` stays."""
     rest = address.partition("//")[2]
     named = "//" in rest or _SLACK_PING.search(rest.partition("/")[0])
     return _SLACK_PING.sub("@ ", address) if named else address

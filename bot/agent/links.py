@@ -1,17 +1,17 @@
-"""Links of Markdown, and which of them mislead about their address (pure)."""
+"""Recognises Markdown links, and those that mislead about their address (pure)."""
 
 import re
 import unicodedata
 from urllib.parse import urlsplit
 
-#: A whole link with a label of one line; whatever else is written like one counts as text.
+#: A complete link with a label of one line; other link-like text counts as text.
 LINK = (
     r"\[(?P<label>(?:[^\[\]\\`\n<>]|`[^`\[\]\n]+`){1,200})\]"
     r"\(<?(?P<url>https?://[^\s<>()\[\]\"'\\`|]+(?:\([^\s<>()\[\]\"'\\`|]*\)[^\s<>()\[\]\"'\\`|]*)*)>?\)"
 )
 _LINK = re.compile(LINK, re.IGNORECASE)
 
-#: What makes of the brackets before it a link whose address a reader does not see.
+#: Text that turns the brackets before it into a link whose address the reader does not see.
 _LEADS = re.compile(
     r"\]\((?=\s*<?(?:[a-z][a-z0-9+.-]*://|//|www\.|(?:mailto|tel|data|javascript|discord|slack):))",
     re.IGNORECASE,
@@ -23,7 +23,7 @@ _AUTHORITY = re.compile(r"//+([^\s/?#]*)")
 _DOTTED = re.compile(r"(?:[^\W_]|-)+(?:\.(?:[^\W_]|-)+)+")
 _WORD = re.compile(r"[^\W\d_]{3}")
 _SCHEME = re.compile(r"https?\s*[^\w\s]")
-#: Ends of file names that are no top-level domains.
+#: Suffixes of file names that are no top-level domains.
 _FILES = {
     "c",
     "cfg",
@@ -45,8 +45,8 @@ _FILES |= {"log", "sql", "toml", "ts", "tsx", "txt", "xml", "yaml", "yml"}
 def misleads(label: str, url: str) -> bool:
     """Return True if a link must not hide its address behind this label.
 
-    That is so when the label names another host, when it shows nothing, and when the address
-    itself misleads: `https://bank.example@evil.example`.
+    This is so if the label names another host, if the label has neither letters nor digits, and if
+    the address itself misleads: `https://bank.example@evil.example`.
     """
     shown = unicodedata.normalize("NFKC", _MARKS.sub("", label)).translate(_DOTS).casefold()
     try:
@@ -64,7 +64,7 @@ def misleads(label: str, url: str) -> bool:
 
 
 def unmasked(code: str) -> str:
-    """Return code in which no link misleads, should a reader not take it for code."""
+    """Return code in which no link misleads, even on a platform that does not show it as code."""
     if "](" not in code:
         return code
     honest = {

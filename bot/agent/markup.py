@@ -1,7 +1,7 @@
-"""Markdown in pieces: fences, tables and lines of text, and what stands in a line (pure).
+"""Splits Markdown into blocks (fences, tables, prose), and prose into parts (pure).
 
-Readers disagree about what is code. So a text is taken to pieces once, and written again in a form
-that all of them read alike: fences at the start of a line, and no backtick that opens nothing.
+Platforms disagree about what is code. So a text is parsed once, and written again in a form that
+all of them read alike: fences at the start of a line, and no unpaired backtick.
 """
 
 import re
@@ -12,7 +12,7 @@ from enum import Enum
 from bot.agent.links import LINK
 from bot.agent.tables import table_end
 
-#: Stands for backticks where three of them would end a fence.
+#: Replaces backticks where three of them would end a fence.
 GRAVE = "\u2035"
 
 _OPENS = re.compile(
@@ -22,7 +22,7 @@ _OPENS = re.compile(
 _QUOTED = re.compile(r"[ \t]*(?:>[ \t]?)+")
 _FENCES = re.compile("`{3,}")
 _LANGUAGE = re.compile(r"[A-Za-z0-9_+.#-]*")
-#: Punctuation of scripts that write no spaces: after ASCII characters it ends an address.
+#: Punctuation of scripts without spaces; after an ASCII character it ends an address.
 _WIDE = "。，、；：！？（）「」『』【】《》〈〉“”‘’«»"
 _INLINE = re.compile(
     r"(?P<escape>\\[\\`\[])"
@@ -36,7 +36,7 @@ _INLINE = re.compile(
 
 
 class Kind(Enum):
-    """The kinds of pieces of Markdown."""
+    """The kinds of blocks and of parts."""
 
     PROSE = "prose"
     FENCE = "fence"
@@ -56,10 +56,10 @@ class Block:
     """Lines that belong together.
 
     Attributes:
-        text: Prose and tables as they are written; the code in a fence.
-        language: Of the code in a fence.
+        text: The source of prose or of a table; the code in a fence.
+        language: The language of the code in a fence.
         closed: Whether a fence ends in the text.
-        empty: A fence has no code: its text is what follows the opening backticks.
+        empty: Whether a fence has no code; its text then follows the opening backticks.
     """
 
     kind: Kind
@@ -74,11 +74,11 @@ class Part:
     """A part of a line.
 
     Attributes:
-        text: As it is written; the code in a span, without its backticks.
-        label: Of a link.
-        url: Of a link.
+        text: The source; for a code span, the code without its backticks.
+        label: The label of a link.
+        url: The address of a link.
         ticks: The backticks at each end of a span.
-        bare: The brackets of `](…)` hold no address.
+        bare: Whether the brackets of `](…)` hold no address.
     """
 
     kind: Kind
@@ -90,7 +90,7 @@ class Part:
 
 
 def blocks(text: str) -> Iterator[Block]:
-    """Take Markdown to pieces; the pieces hold every word of it, in order."""
+    """Split Markdown into blocks, which contain every word of it in order."""
     lines = text.split("\n")
     prose: list[str] = []
     at = 0
@@ -120,7 +120,7 @@ def blocks(text: str) -> Iterator[Block]:
 
 
 def _fence(lines: list[str], opening: int, opened: re.Match[str]) -> tuple[Block, int]:
-    """Return a fence, and the line after it."""
+    """Return a fence, and the index of the line after it."""
     quoted = ">" in opened["quote"]
     indent = len(opened["bullet"] or "") + len(opened["indent"])
     indent += 0 if quoted else len(opened["quote"])
@@ -142,7 +142,7 @@ def _fence(lines: list[str], opening: int, opened: re.Match[str]) -> tuple[Block
 
 
 def _coded(info: list[str], code: list[str], *, closed: bool) -> Block:
-    """Return a fence; what no platform takes for a language becomes its first line."""
+    """Return a fence; text after its backticks that is no language becomes its first line."""
     if not any(line.strip() for line in code):
         return Block(Kind.FENCE, _unfenced(" ".join(info)), closed=closed, empty=True)
     named = bool(info) and _LANGUAGE.fullmatch(info[0]) is not None
@@ -160,7 +160,7 @@ def _closes(line: str, marker: str) -> bool:
 
 
 def parts(prose: str) -> Iterator[Part]:
-    """Take lines of text to pieces."""
+    """Split lines of text into parts."""
     done = at = 0
     while (match := _INLINE.search(prose, at)) is not None:
         at = match.end()
@@ -196,7 +196,7 @@ def _part(match: re.Match[str]) -> Part:
 
 
 def _closing(prose: str, ticks: re.Match[str]) -> int:
-    """Return the end of the span that these backticks open in their line; 0 if they open none."""
+    """Return the end of the code span that these backticks open in their line; 0 for none."""
     stop = prose.find("\n", ticks.end())
     run = re.compile(f"(?<!`)`{{{len(ticks['ticks'])}}}(?!`)")
     found = run.search(prose, ticks.end(), len(prose) if stop < 0 else stop)
