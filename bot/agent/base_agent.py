@@ -153,11 +153,7 @@ class BaseAgent:
     async def _with_notes(
         self, progress: Progress, received: Message | None, limit: RunStatus | None
     ) -> tuple[Message | None, tuple[str, ...]]:
-        """Append messages from the inbox and notes of the runtime to the results.
-
-        Returns:
-            The message for the model, and the ids of the inbox messages in it.
-        """
+        """Return the results with messages of the inbox and notes, and the ids of the former."""
         arrived = await self._around.inbox.take()
         notes = [f"A message from the user:\n{text}" for _, text in arrived]
         if limit:
@@ -316,11 +312,7 @@ class BaseAgent:
         return halt
 
     async def _results(self, progress: Progress) -> Message | Halt | None:
-        """Make the calls of the newest answer concurrently; return their results in order.
-
-        Returns:
-            `None` if the answer has no calls; a `Halt` if a call was repeated too often.
-        """
+        """Make the calls of the newest answer concurrently; return their results in order."""
         calls = progress.open_calls()
         if not calls:
             return None
@@ -346,8 +338,7 @@ class BaseAgent:
                     for index, call in enumerate(calls)
                 ]
         except BaseExceptionGroup as several:
-            # A tool's error is a result. Any other exception (fencing, the engine's own) ends the
-            # work.
+            # A tool's error is a result. Other exceptions (fencing, the engine's) end the work.
             raise several.exceptions[0] from None
         return [task.result() for task in tasks]
 

@@ -1,4 +1,4 @@
-"""What agent and model say to each other, whatever the model."""
+"""The messages between agent and model, independent of the provider."""
 
 from base64 import b64decode, b64encode
 from collections.abc import Iterable, Sequence
@@ -8,7 +8,7 @@ from typing import Any
 
 from bot.values import Json
 
-#: What an image of usual size costs; providers make larger ones smaller.
+#: Tokens of an image of usual size; providers scale larger images down.
 IMAGE_TOKENS = 1_600
 
 
@@ -21,8 +21,8 @@ class Usage:
         output: Output tokens, thinking included.
         cache_read: Input tokens read from the cache.
         cache_write: Input tokens written to the cache.
-        discount: What these tokens count less against a budget, since reading input from a cache
-            costs a fraction of new input. Not part of a comparison.
+        discount: Tokens that do not count against a budget, since input read from a cache costs a
+            fraction of new input. Excluded from comparisons.
     """
 
     input: int = 0
@@ -57,7 +57,7 @@ class Usage:
 
 
 class StopReason(StrEnum):
-    """Why the model stopped talking."""
+    """The reason for the end of an answer."""
 
     END = "end"
     TOOL_CALLS = "tool_calls"
@@ -69,11 +69,11 @@ class StopReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """A tool that the model asks for.
+    """A tool call requested by the model.
 
     Attributes:
-        malformed: The raw text of the arguments when they are no JSON object; `arguments` is then
-            empty and the call is answered with an error instead of being made.
+        malformed: The raw text of arguments that are no usable JSON object; `arguments` is then
+            empty, and the call is answered with an error instead of being made.
     """
 
     id: str
@@ -84,11 +84,11 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class ToolResult:
-    """The result of a call, as the model will read it.
+    """The result of a call, as the model reads it.
 
     Attributes:
-        foreign: It holds content that neither the user nor the bot wrote.
-        private: It holds private material.
+        foreign: Whether it holds content that neither the user nor the bot wrote.
+        private: Whether it holds private material.
     """
 
     call_id: str
@@ -105,7 +105,7 @@ class ToolResult:
 
     @classmethod
     def read(cls, document: Json) -> "ToolResult":
-        """Return the result that `document` holds; one stored before the flags has both set."""
+        """Return the result in `document`; one stored before the flags existed has both set."""
         return cls(
             document["id"],
             document["text"],
@@ -117,7 +117,7 @@ class ToolResult:
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """A picture that a model is shown.
+    """An image for a model.
 
     Attributes:
         media_type: `image/png`, `image/jpeg`, `image/gif` or `image/webp`.
@@ -128,16 +128,16 @@ class Image:
 
     @property
     def base64(self) -> str:
-        """The picture as text, as providers take it."""
+        """The image in Base64, the form that providers accept."""
         return b64encode(self.data).decode()
 
 
 @dataclass(frozen=True, slots=True)
 class UserMessage:
-    """Something said to the agent: by its person, by its parent, or by the runtime.
+    """A message to the agent, from the user, its parent or the runtime.
 
     Attributes:
-        images: What is shown along with the text; one of the two may be empty.
+        images: Images shown with the text; text or images may be empty.
     """
 
     text: str
@@ -149,8 +149,8 @@ class ToolResults:
     """The results of all calls of one answer, in the order of the calls.
 
     Attributes:
-        note: What the runtime or a person says along with them (a warning, a message sent to the
-            run); empty for nothing.
+        note: Text of the runtime or of a user beside the results (a warning, a message sent to
+            the run); empty for none.
     """
 
     results: tuple[ToolResult, ...]
@@ -162,12 +162,12 @@ class Answer:
     """One answer of a model.
 
     Attributes:
-        model: The model that really answered, as the provider names it.
-        native: The provider's own content blocks, JSON, to be sent back unchanged to the same
-            provider and model (thinking blocks are signed); `None` when text and calls say it all.
-        thought: The model thought before it answered.
-        fallback: The `provider/model` that answered in place of the one that was asked for; empty
-            when that one did.
+        model: The model that answered, as the provider names it.
+        native: The provider's own content blocks as JSON, to be sent back unchanged to the same
+            provider and model (thinking blocks are signed); `None` if text and calls are complete.
+        thought: Whether the model thought before it answered.
+        fallback: The `provider/model` that answered instead of the requested one; empty if the
+            requested one answered.
     """
 
     text: str
@@ -184,7 +184,7 @@ Message = UserMessage | ToolResults | Answer
 
 
 def with_unique_ids(calls: tuple[ToolCall, ...]) -> tuple[ToolCall, ...]:
-    """Return the calls, each under an id of its own, as the results refer to them by it."""
+    """Return the calls with unique ids, since results refer to calls by id."""
     seen: set[str] = set()
     unique = []
     for index, call in enumerate(calls):
@@ -231,7 +231,7 @@ def from_json(document: Json) -> Message:
     """Return the message that `to_json` wrote.
 
     Raises:
-        ValueError: The document is none of ours.
+        ValueError: The document is no message.
     """
     match document:
         case {"kind": "user", "text": str(text)}:
@@ -258,15 +258,15 @@ def from_json(document: Json) -> Message:
 
 
 def holds_images(messages: Iterable[Message]) -> bool:
-    """Whether a model is shown a picture with these messages."""
+    """Return True if any of these messages holds an image."""
     return any(isinstance(message, UserMessage) and message.images for message in messages)
 
 
 def estimate_tokens(value: str | Sequence[Message] | Any) -> int:
-    """Return a rough upper estimate of the tokens of a text or of messages: a third of its length.
+    """Return a rough upper estimate of the tokens of a text or of messages: a third of the length.
 
-    An image counts as `IMAGE_TOKENS`, whatever its size.
-    No local tokenizer exists for the models we use; the provider's count is what is charged.
+    An image counts as `IMAGE_TOKENS`, whatever its size. No local tokenizer exists for the models
+    in use; the charge follows the provider's count.
     """
     if isinstance(value, str):
         return len(value) // 3 + 1

@@ -1,18 +1,18 @@
-"""The inbox and the reporter of work that has neither a run's messages nor a card."""
+"""The inbox and the reporter of a turn, which has neither a run's messages nor a card."""
 
 
 class NoInbox:
-    """A turn has no inbox: what people say meanwhile is the next turn."""
+    """An inbox that is always empty: a message received during a turn begins the next turn."""
 
     private = False
 
     async def take(self) -> list[tuple[str, str]]:
-        """Return nothing."""
+        """Return an empty list."""
         return []
 
 
 class NoReporter:
-    """A turn has no card: its reply is what moves."""
+    """A reporter that does nothing: the reply of a turn shows its progress."""
 
     def moved(self, **_: object) -> None:
         """Do nothing."""

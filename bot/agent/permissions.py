@@ -1,8 +1,8 @@
-"""What an agent may do without asking: rules, and the strictest of them (pure).
+"""Decides by rules if a tool call is allowed, needs permission, or is denied (pure).
 
-A rule names a tool, or a tool and what it is used on: `file_write: ask`, `"shell:git push*": deny`.
-Of one list the last rule that matches counts; of several lists (the configuration's, the
-caller's, the agent's own) the strictest does. So an agent never gets more than its caller has.
+A rule names a tool, or a tool and a subject: `file_write: ask`, `"shell:git push*": deny`. Within
+one list the last matching rule counts. Of several lists (the configuration's, the caller's, the
+agent's own) the strictest decision counts, so an agent never gets more rights than its caller.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,12 +19,12 @@ from bot.values import Settings
 
 MOST_RULES = 200
 MOST_PATTERN = 300
-#: What is not worth showing of what a tool was to be used on.
+#: Longest subject or rule shown in a message, in characters.
 MOST_SHOWN = 120
 
 
 class Decision(StrEnum):
-    """What becomes of a call."""
+    """The decision about a call."""
 
     ALLOW = "allow"
     ASK = "ask"
@@ -36,11 +36,11 @@ _STRICTNESS = {Decision.ALLOW: 0, Decision.ASK: 1, Decision.DENY: 2}
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One line of a list.
+    """One rule of a list.
 
     Attributes:
-        tool: A tool's name; `*` stands for anything in it.
-        subject: What it is used on (a path, a command, an address), likewise.
+        tool: A pattern for the name of the tool; `*` stands for any text.
+        subject: A pattern for the subject of the call (a path, a command, an address).
     """
 
     tool: str
@@ -48,7 +48,7 @@ class Rule:
     decision: Decision
 
     def matches(self, tool: str, subject: str) -> bool:
-        """Whether this rule is about such a call."""
+        """Return True if this rule applies to a call."""
         return _fits(tool, self.tool) and _fits(subject, self.subject)
 
     def __str__(self) -> str:
@@ -58,12 +58,12 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """A list of rules; of those that match the last one counts."""
+    """A list of rules, of which the last matching one counts."""
 
     rules: tuple[Rule, ...] = ()
 
     def find(self, tool: str, subject: str) -> Rule | None:
-        """Return the rule that counts for a call; `None` when none is about it."""
+        """Return the rule that counts for a call; `None` if no rule matches."""
         return next((rule for rule in reversed(self.rules) if rule.matches(tool, subject)), None)
 
     @property
@@ -75,7 +75,7 @@ class Rules:
         }
 
     def never_allows(self, tool: str) -> bool:
-        """Whether every call of a tool is denied, so that it need not be offered at all."""
+        """Return True if every call of a tool is denied, so that it need not be offered."""
         denied = False
         for rule in self.rules:
             if not _fits(tool, rule.tool):
@@ -89,10 +89,10 @@ class Rules:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What becomes of a call, and why.
+    """The decision about a call, and its reason.
 
     Attributes:
-        reason: For a sentence, when it is not allowed.
+        reason: A clause for a message; empty if the call is allowed.
     """
 
     decision: Decision
@@ -104,12 +104,12 @@ _ALLOWED = Verdict(Decision.ALLOW)
 
 @dataclass(frozen=True, slots=True)
 class Permissions:
-    """All lists that count for one agent.
+    """The lists of rules that apply to one agent.
 
     Attributes:
-        configured: The configuration's.
-        further: Each caller's, and the agent's own: they take away, and never give.
-        default: What becomes of a call that changes something and that no configured rule is about.
+        configured: The rules of the configuration.
+        further: The rules of each caller and of the agent itself; they restrict and never grant.
+        default: The decision about a call that changes something and matches no configured rule.
     """
 
     configured: Rules = Rules()
@@ -117,20 +117,20 @@ class Permissions:
     default: Decision = Decision.ALLOW
 
     def within(self, rules: Rules) -> "Permissions":
-        """Return these permissions for a subagent, which has rules of its own besides."""
+        """Return these permissions, further restricted by the rules of a subagent."""
         return replace(self, further=(*self.further, rules))
 
     def offers(self, tool: str) -> bool:
-        """Whether a tool may be used on anything at all."""
+        """Return True unless every call of a tool is denied."""
         return not any(rules.never_allows(tool) for rules in (self.configured, *self.further))
 
     def decide(self, tool: str, subjects: Sequence[str], *, harmless: bool) -> Verdict:
-        """Return what becomes of a call.
+        """Return the decision about a call.
 
         Args:
-            tool: Its name.
-            subjects: What it is used on, each; one that is empty stands for nothing in particular.
-            harmless: It changes nothing: allowed unless a rule says otherwise.
+            tool: The name of the tool.
+            subjects: The subjects of the call; an empty text stands for no particular subject.
+            harmless: Whether the call changes nothing; it is then allowed unless a rule matches.
         """
         verdicts = [self._decide(tool, subject, harmless=harmless) for subject in subjects]
         return _strictest(verdicts)
@@ -149,12 +149,12 @@ class Permissions:
 
 
 def _quoted(text: str) -> str:
-    """Return text that a model may have written so that nobody takes it for ours."""
+    """Return text that a model may have written, quoted so that it cannot pass for ours."""
     return f"`{one_line(text, MOST_SHOWN).replace('`', 'ˋ')}`"
 
 
 def _fits(text: str, pattern: str) -> bool:
-    """Whether a text is what a pattern with `*` and `?` means; no other sign means anything."""
+    """Return True if a text matches a pattern in which only `*` and `?` are special."""
     return fnmatchcase(text, pattern.replace("[", "[[]"))
 
 
@@ -163,15 +163,15 @@ def _strictest(verdicts: Iterable[Verdict]) -> Verdict:
     return _ALLOWED if strictest.decision is Decision.ALLOW else strictest
 
 
-#: For whom no rules were written.
+#: The permissions without any rules.
 ALL_ALLOWED = Permissions()
 
 
 def read_rules(given: object) -> Rules:
-    """Return the rules in `{tool or tool:pattern: allow | ask | deny}`, or a list of such.
+    """Return the rules in `{tool or tool:pattern: allow | ask | deny}`, or in a list of such.
 
     Raises:
-        BadRequestError: They cannot be read; the text says what is wrong.
+        BadRequestError: The rules are invalid; the text names the error.
     """
     if given is None:
         return Rules()
@@ -227,5 +227,5 @@ class PermissionSettings(Settings):
 
     @property
     def permissions(self) -> Permissions:
-        """What the configuration allows."""
+        """The permissions of the configuration."""
         return Permissions(read_rules(self.rules), default=Decision(self.default))

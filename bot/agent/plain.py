@@ -1,9 +1,9 @@
-"""Text without what no reader can see: controls, escape sequences, hidden characters (pure)."""
+"""Removes invisible content from text: controls, escape sequences, hidden characters (pure)."""
 
 import re
 import unicodedata
 
-#: Characters of one text that we take over; what is longer is cut, visibly.
+#: Most characters of one text; a longer text is cut with a visible mark.
 LIMIT = 32_000
 
 CUT_MARK = "\n[… cut here]"
@@ -54,18 +54,18 @@ _ANY_SELECTOR = re.compile(
 
 _MARKS = re.compile(rf"[^\w\s\x00-\x7f]{{{MARKS_PER_LETTER + 1},}}")
 
-#: A line that quotes somebody, as all platforms write it.
+#: A quoted line, in the notation of all platforms.
 _QUOTING = re.compile(r"^[ \t]*(?:>|&gt;)", re.MULTILINE)
 
 
 def plain(text: str, *, limit: int | None = LIMIT) -> str:
-    """Return `text` as a person would see it, cut at `limit` characters with a visible mark.
+    """Return `text` without invisible content, cut at `limit` characters with a visible mark.
 
-    NUL and lone surrogates become U+FFFD. Gone are escape sequences, control characters except
-    newline and tab, bidi controls, zero-width and tag characters, variation selectors without a
-    use, and all but four marks on a letter. Joiners stay in emoji and where a script needs them.
-    Doing it again changes nothing. Above `LARGE` characters (`bot.agent.sanitizer`), call it in
-    a thread.
+    NUL and lone surrogates become U+FFFD. Removed are escape sequences, control characters except
+    newline and tab, bidi controls, zero-width and tag characters, variation selectors without an
+    effect, and all but four marks on a letter. Joiners stay in emoji and in scripts that need them.
+    The function is idempotent. Above `LARGE` characters (`bot.agent.sanitizer`), call it in a
+    thread.
     """
     if limit is None:
         return clean(text)
@@ -74,13 +74,13 @@ def plain(text: str, *, limit: int | None = LIMIT) -> str:
 
 
 def clean(text: str) -> str:
-    """Do what `plain` does, without the cut."""
+    """Return `text` without invisible content, as `plain` does, but uncut."""
     text = _LINE_ENDS.sub("\n", _encodable(text).replace("\0", "\ufffd"))
     text = _CONTROLS.sub("", text)
     if text.isascii():
         return text
-    # The order matters: each step sees the neighbours that the earlier ones left, and none
-    # brings back what an earlier one looks for. That is why a second pass changes nothing.
+    # The order matters: each step sees the neighbours that the earlier steps left, and no step
+    # creates a match for an earlier step. Therefore a second pass changes nothing.
     text = _INVISIBLE.sub(r"\1", text)
     text = _MARKS.sub(_without_piles, text)
     text = _ANY_JOINER.sub(r"\1", text)
@@ -88,17 +88,17 @@ def clean(text: str) -> str:
 
 
 def cut(text: str, limit: int, *, more: bool = False) -> str:
-    """Return clean text of at most `limit` characters; a visible mark tells that some is missing.
+    """Return clean text of at most `limit` characters, with a visible mark if text is missing.
 
     Args:
-        text: What `clean` returned.
+        text: The result of `clean`.
         limit: At least 1.
-        more: Something was left off already.
+        more: Whether some text was left off already.
     """
     if len(text) <= limit and not more:
         return text
     mark = CUT_MARK if limit >= 4 * len(CUT_MARK) else "…"
-    # Cleaned again, since the cut may have gone through an emoji.
+    # Clean again, since the cut may have split an emoji.
     return clean(text[: limit - len(mark)]).rstrip() + mark
 
 
@@ -130,11 +130,11 @@ def quotes(text: str) -> bool:
 
 
 def unquoted(text: str) -> str:
-    """Return a message without the lines that quote somebody."""
+    """Return a message without its quoted lines."""
     own = []
     for line in text.splitlines():
         if line.lstrip().startswith((">>>", "&gt;&gt;&gt;")):
-            break  # on Discord the quote goes on to the end
+            break  # on Discord this quote extends to the end of the message
         if not _QUOTING.match(line):
             own.append(line)
     return "\n".join(own)

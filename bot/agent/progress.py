@@ -1,4 +1,4 @@
-"""How far one piece of work has come: what is kept between its steps."""
+"""The state of one turn or run between its steps."""
 
 import json
 import math
@@ -20,12 +20,12 @@ from bot.agent.messages import (
 from bot.agent.protocols import AnswerEntry, Counters, Entry, Meter
 from bot.values import Json, RunStatus
 
-#: How the one warning before a limit begins, and how much of it is used then.
+#: The beginning of the one warning before a limit, and the used share that triggers it.
 WARNING = "You have used"
 WARN_AT = 0.8
-#: How a line begins that says what the work waits for.
+#: The beginning of a line about a wait.
 WAITING = "⏳"
-#: Shorter waits are not told: the line would be gone before it was read.
+#: Shorter waits are not shown: the line would disappear before it was read.
 WORTH_TELLING_SECONDS = 3
 
 _REACHED = {
@@ -47,17 +47,17 @@ ONLY_THOUGHTS = (
 )
 NO_ANSWER = "The model did not get to the end of its answer."
 MALFORMED = "wrote arguments that are no JSON object"
-#: How often an answer may be continued: one that paused, and one of which only thoughts came.
+#: Most continuations of an answer: after a pause, and after an answer with thoughts only.
 GO_ON = 2
 GO_ON_AFTER_THOUGHTS = 1
 
 
 @dataclass(frozen=True, slots=True)
 class Halt:
-    """Why the work is over.
+    """The end of a turn or run: its status and the reason of a failure.
 
     Attributes:
-        reason: For a failure, a sentence fit for people; empty otherwise.
+        reason: For a failure, a sentence fit for users; empty otherwise.
     """
 
     status: RunStatus
@@ -67,18 +67,19 @@ class Halt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentResult:
-    """What came of a piece of work.
+    """The result of a turn or run.
 
     Attributes:
         status: `completed`, `failed`, or the limit that was reached.
-        text: The last answer; where there is none, the text of all steps so far.
+        text: The last answer; without one, the text of all steps so far.
         said: The text of all steps.
-        error: Why it failed; empty when it did not.
-        model: The model that really answered, as `provider/model` where it was a fallback.
-        fallback: The `provider/model` that answered at the end in place of the usual one.
+        error: The reason of a failure; empty otherwise.
+        model: The model that gave the last answer, as `provider/model` if it was a fallback.
+        fallback: The `provider/model` that gave the last answer instead of the usual one.
         transcript: Every message after the start, as JSON.
-        refused: The model refused: what it saw must not be sent to it again.
-        degraded: It completed, but every tool call that it made was refused or failed.
+        refused: Whether the model refused; its input must not be sent to it again.
+        degraded: Whether the work completed although all tool calls that it made were refused or
+            failed.
     """
 
     status: RunStatus
@@ -97,7 +98,7 @@ class AgentResult:
 
 @dataclass(slots=True)
 class Progress:
-    """The state of the loop; everything in it can be read back from the journal."""
+    """The state of the loop; all of it can be restored from the journal."""
 
     messages: list[Message] = field(default_factory=list)
     answers: list[Answer] = field(default_factory=list)
@@ -117,27 +118,27 @@ class Progress:
 
     @property
     def steps(self) -> int:
-        """How many answers there have been."""
+        """The number of answers so far."""
         return len(self.answers)
 
     @property
     def model(self) -> str:
-        """The model that answered last; empty before any did."""
+        """The model of the last answer; empty before the first."""
         return (self.answers[-1].fallback or self.answers[-1].model) if self.answers else ""
 
     @property
     def usage(self) -> Usage:
-        """What all calls cost, one that a crash interrupted included."""
+        """The usage of all calls, including a call that a crash interrupted."""
         return sum((answer.usage for answer in self.answers), self.extra)
 
     @property
     def foreign(self) -> bool:
-        """Whether the prompt holds content that neither the user nor the bot wrote."""
+        """True if the prompt holds content that neither the user nor the bot wrote."""
         return self.began_foreign or any(result.foreign for result in self._shown_results())
 
     @property
     def private(self) -> bool:
-        """Whether the prompt holds private material."""
+        """True if the prompt holds private material."""
         return self.began_private or any(result.private for result in self._shown_results())
 
     def _shown_results(self) -> Iterator[ToolResult]:
@@ -146,22 +147,22 @@ class Progress:
                 yield from message.results
 
     def charge(self, spent_before: int, discount: int = 0) -> None:
-        """Count what earlier attempts were charged beyond the answers that they stored."""
+        """Add the tokens charged to earlier attempts beyond the answers that they stored."""
         known = sum((answer.usage for answer in self.answers), Usage())
         spent = max(0, spent_before - known.total)
         self.extra = Usage(input=spent, discount=min(spent, max(0, discount - known.discount)))
 
     def spend(self, meter: Meter, usage: Usage) -> None:
-        """Count what was spent beside the answers that are kept, such as by a tool."""
+        """Add usage outside of the stored answers, such as that of a tool."""
         self.extra += usage
         meter.settle(usage)
 
     def counters(self, reserved: int) -> Counters:
-        """Return what is stored beside the steps."""
+        """Return the counters to store with a step."""
         return Counters(usage=self.usage, tool_calls=self.tool_calls, reserved=reserved)
 
     def begin(self, messages: Sequence[Message], entries: Sequence[Entry]) -> None:
-        """Start from what is known and from what earlier attempts stored."""
+        """Restore the state from the initial messages and the entries of earlier attempts."""
         self.messages = list(messages)
         for entry in entries:
             if isinstance(entry, AnswerEntry):
@@ -179,7 +180,7 @@ class Progress:
             self.resumed_at = self.steps
 
     def add(self, entry: AnswerEntry) -> None:
-        """Take a step into account."""
+        """Add a step to the state."""
         if entry.received is not None:
             self.messages.append(entry.received)
         if entry.answer.text.strip() or entry.answer.calls or entry.answer.native:
@@ -188,18 +189,18 @@ class Progress:
         self.entries.append(entry)
 
     def stored_result(self, step: int, index: int) -> ToolResult | None:
-        """Return the result that this attempt or an earlier one has of a call."""
+        """Return the result of a call in this attempt or an earlier one; `None` without one."""
         return self._results.get((step, index))
 
     def take_result(self, index: int, result: ToolResult) -> None:
-        """Take the result of a call of the newest answer, before all of them are there."""
+        """Store the result of a call of the newest answer, before all results have arrived."""
         self._results[self.steps, index] = result
 
     def warning(self, used: Mapping[str, float]) -> str:
-        """Return the one warning, when 80 % of something is used for the first time.
+        """Return a warning when 80 % of any limit is used for the first time; empty otherwise.
 
         Args:
-            used: What may be used up, and how much of it is, 0 to 1.
+            used: The used share of each limit, 0 to 1, by the name of the limit.
         """
         name, most = max(used.items(), key=lambda item: item[1])
         if self.warned or most < WARN_AT:
@@ -208,12 +209,12 @@ class Progress:
         return f"{WARNING} {most:.0%} of your {name}. Finish what matters and write your report."
 
     def open_calls(self) -> tuple[ToolCall, ...]:
-        """Return the calls of the newest answer, which wait for their results."""
+        """Return the calls of the newest answer that wait for their results."""
         newest = self.messages[-1] if self.messages else None
         return newest.calls if isinstance(newest, Answer) and has_calls(newest) else ()
 
     def repeated(self, calls: Sequence[ToolCall], times: int) -> str:
-        """Return what has been done so often in a row: the same call, or one that is no JSON."""
+        """Return a clause if an equal or a malformed call came `times` in a row; else empty."""
         for call in calls:
             spelled = json.dumps([call.name, call.arguments], sort_keys=True)
             if call.malformed:
@@ -226,7 +227,7 @@ class Progress:
         return ""
 
     def halt_after(self, entry: AnswerEntry) -> Halt | None:
-        """Return why the work is over after this step, if it is."""
+        """Return the `Halt` if this step was the last; `None` if the work continues."""
         answer = entry.answer
         if entry.limit:
             return Halt(entry.limit, refused=answer.stop is StopReason.REFUSAL)
@@ -250,7 +251,7 @@ class Progress:
         return Halt(RunStatus.COMPLETED)
 
     def text(self) -> str:
-        """Return the last answer in words; where it has none, the words of all steps so far."""
+        """Return the text of the last answer; without one, the text of all steps so far."""
         if not self.answers:
             return ""
         last = self.answers[-1]
@@ -260,16 +261,16 @@ class Progress:
         return self.partial_text()
 
     def said(self) -> str:
-        """Return the words of all steps, marked when the last was cut."""
+        """Return the text of all steps, with a mark if the last was cut."""
         cut = self.answers and self.answers[-1].stop is StopReason.MAX_TOKENS
         return self.partial_text() + (CUT_ANSWER if cut else "")
 
     def partial_text(self) -> str:
-        """Return the words of all finished steps."""
+        """Return the text of all finished steps."""
         return "\n\n".join(text for answer in self.answers if (text := answer.text.strip()))
 
     def result(self) -> AgentResult:
-        """Return what came of the work, once `halt` says that it is over."""
+        """Return the result of the work, once `halt` is set."""
         halt = self.halt or Halt(RunStatus.FAILED, "The work was not finished.")
         return AgentResult(
             status=halt.status,
@@ -287,7 +288,7 @@ class Progress:
         )
 
     def _no_call_succeeded(self) -> bool:
-        """Return True if there were calls in the steps, and all were refused or failed."""
+        """Return True if the steps made calls, and all calls were refused or failed."""
         received = [entry.received for entry in self.entries if isinstance(entry, AnswerEntry)]
         results = [
             result for each in received if isinstance(each, ToolResults) for result in each.results
@@ -297,7 +298,7 @@ class Progress:
     def transcript(self) -> tuple[Json, ...]:
         """Return every message after the start, in order.
 
-        Results that no model has read come last: the work ended while it waited for others.
+        Results that no model has read come last: the work ended while other calls were running.
         """
         rows: list[Json] = []
         for entry in self.entries:
@@ -320,11 +321,11 @@ def last_step(limit: RunStatus) -> str:
 
 
 def waiting(reason: str, seconds: float) -> str:
-    """Return the line that says what the work waits for, and how long; empty for a short wait.
+    """Return the line about the reason and the length of a wait; empty for a short wait.
 
     Args:
-        reason: Its first sentence is told.
-        seconds: Until it is tried again.
+        reason: The reason, of which the first sentence is shown.
+        seconds: The time until the next try; infinite for a wait in a queue.
     """
     if seconds < WORTH_TELLING_SECONDS:
         return ""
@@ -337,7 +338,7 @@ def waiting(reason: str, seconds: float) -> str:
 
 
 def _warns(message: Message | None) -> bool:
-    # What a person sends stands below a line of ours: it looks like this only on purpose.
+    # A user's message follows a line of ours, so it looks like a warning only on purpose.
     return any(part.startswith(WARNING) for part in _note_of(message).split("\n\n"))
 
 

@@ -1,4 +1,4 @@
-"""What an agent needs from above, as small protocols, so that it knows neither runs nor people."""
+"""The protocols that an agent depends on, so that it depends on neither runs nor users."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -12,12 +12,12 @@ from skills.base import Tool, ToolContext
 
 @dataclass(frozen=True, slots=True)
 class AnswerEntry:
-    """One step: what the model was told since its last answer, and what it answered.
+    """One step: the input of the model since its previous answer, and its new answer.
 
     Attributes:
-        received: Results and notes; `None` at the first step, which sees only the task.
-        limit: The limit at which this was the last step, without tools.
-        read: Ids of the messages to the run that `received` carries.
+        received: Results and notes; `None` for neither, as in a first step that sees only the task.
+        limit: The limit that made this the last step, without tools; `None` for an ordinary step.
+        read: Ids of the messages to the run that `received` contains.
     """
 
     received: Message | None
@@ -32,7 +32,7 @@ class ResultEntry:
 
     Attributes:
         step: The step that asked for the call.
-        index: Which of its calls.
+        index: The position of the call in that step.
     """
 
     step: int
@@ -45,7 +45,7 @@ Entry = AnswerEntry | ResultEntry
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counters:
-    """How far a piece of work has come; stored with every step."""
+    """The counters of a turn or run, stored with every step."""
 
     usage: Usage = field(default_factory=Usage)
     tool_calls: int = 0
@@ -53,17 +53,17 @@ class Counters:
 
 
 class Journal(Protocol):
-    """The steps of one piece of work: the truth that a resumed attempt starts from."""
+    """Stores the steps of one turn or run; a resumed attempt starts from them."""
 
     async def load(self) -> list[Entry]:
-        """Return what earlier attempts stored, in order."""
+        """Return the entries of earlier attempts, in order."""
         ...
 
     async def write(self, entry: Entry, counters: Counters) -> None:
-        """Store one entry before anything else happens.
+        """Store one entry; the work continues only once it is stored.
 
         Raises:
-            FencedError: Another process has taken the work over.
+            FencedError: Another process has taken over this turn or run.
         """
         ...
 
@@ -73,36 +73,36 @@ class Meter(Protocol):
 
     @property
     def fraction(self) -> float:
-        """How much is used, 0 to 1; 0 without a budget."""
+        """The used share, 0 to 1; 0 without a budget."""
         ...
 
     def set_aside(self, input_tokens: int) -> None:
-        """Keep enough for a last step with so much input, within bounds."""
+        """Reserve enough for a last step with this much input, within bounds."""
         ...
 
     def allow(self, input_tokens: int, max_output: int) -> int | None:
-        """Return the most output tokens of an ordinary step; `None` when only the last is left."""
+        """Return the most output tokens of an ordinary step; `None` if only the last is left."""
         ...
 
     def allow_last(self, max_output: int) -> tuple[int, int] | None:
-        """Return the most input and output tokens of the last step; `None` when none fits."""
+        """Return the most input and output tokens of the last step; `None` if none fits."""
         ...
 
     def settle(self, usage: Usage) -> None:
-        """Count what a call cost."""
+        """Count the usage of a call."""
         ...
 
     def reservation(self, input_tokens: int, max_output: int) -> int:
-        """Return what the next call may cost at most, within the budget."""
+        """Return the most tokens that the next call may cost, within the budget."""
         ...
 
 
 class Timer(Protocol):
-    """The working time of a piece of work."""
+    """The working time of a turn or run."""
 
     @property
     def fraction(self) -> float:
-        """How much is used, 0 to 1."""
+        """The used share, 0 to 1."""
         ...
 
     def left(self) -> float | None:
@@ -111,25 +111,25 @@ class Timer(Protocol):
 
 
 class Inbox(Protocol):
-    """Messages that people send to a piece of work while it goes on."""
+    """The messages sent to a run while it works."""
 
     @property
     def private(self) -> bool:
-        """True once private material has come with a message."""
+        """True once a message has brought private material."""
         ...
 
     async def take(self) -> Sequence[tuple[str, str]]:
-        """Return (id, text) of what has arrived; they count as read once the step is stored."""
+        """Return (id, text) of new messages; they count as read once the step is stored."""
         ...
 
 
 class Reporter(Protocol):
-    """Hears what the agent is doing, to move a card. Never waits."""
+    """Receives the progress of an agent to update a card; never blocks."""
 
     def moved(
         self, *, part: str, content: str, tool: str, counters: Counters, call: str = ""
     ) -> None:
-        """Take note: `part` is `step` or `waiting`, or `tool` and then `tool_end` or `error`."""
+        """Report: `part` is `step` or `waiting`, or `tool` followed by `tool_end` or `error`."""
         ...
 
 
@@ -138,11 +138,11 @@ class Surroundings:
     """Holds the collaborators of one agent at work.
 
     Attributes:
-        caller: Who the tools act for, with the flags of the prompt at the start; the id of each
-            call is filled in, and the flags include the results so far.
-        spent_before: Tokens charged to earlier attempts, a call that was under way when the
-            process died included: it was paid for, or may have been.
-        discount_before: What these tokens count less against the budget.
+        caller: The context of tool calls, with the flags of the prompt at the start. Each call gets
+            its own id, and flags that include the results so far.
+        spent_before: Tokens charged to earlier attempts, including a call that was in progress when
+            the process died: it was paid for, or may have been.
+        discount_before: The part of these tokens that does not count against the budget.
     """
 
     journal: Journal
@@ -157,10 +157,10 @@ class Surroundings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskedCall:
-    """A call that needs the user's yes.
+    """A call that needs the user's approval.
 
     Attributes:
-        reason: Why it needs a yes, for a sentence; empty when its tool always asks.
+        reason: The reason for asking, as a clause; empty if its tool always asks.
     """
 
     tool: Tool
@@ -170,33 +170,33 @@ class AskedCall:
 
 
 class Approver(Protocol):
-    """Asks the user of a turn before calls that need a yes."""
+    """Asks the user of a turn to approve calls."""
 
     async def ask(self, asked: Sequence[AskedCall]) -> Sequence[Json | BotError]:
-        """Store and show one question about all calls of a step that need a yes.
+        """Store and show one question about all calls of a step that need approval.
 
         Returns:
-            At once, in order, what the model is told of each call; an error for a call that makes
-            no sense, about which nobody is asked.
+            Without waiting for the answer, a message for the model about each call, in order; an
+            error for an invalid call, which the question leaves out.
         """
         ...
 
 
 class Gate(Protocol):
-    """Asks the owner of a run before calls that need a yes."""
+    """Asks the owner of a run to approve calls."""
 
     async def permit(self, asked: Sequence[AskedCall]) -> Sequence[str]:
         """Ask one question about calls of a step, and wait for the answer.
 
         Returns:
-            For each call, in order, nothing for a yes; else what the model is told.
+            For each call, in order, an empty text for a yes; else the message for the model.
         """
         ...
 
     async def begin(self, tool: Tool, call: ToolCall, context: ToolContext) -> str:
-        """Record that a permitted call begins; return why it must not be made, or nothing."""
+        """Record that a permitted call begins; return the reason if it must not, else empty."""
         ...
 
     async def may_have_begun(self, call: ToolCall, context: ToolContext) -> bool:
-        """Whether an attempt that was interrupted may have made this call."""
+        """Return True if an interrupted attempt may have made this call."""
         ...

@@ -1,7 +1,7 @@
-"""One function per reader: model, Discord, Slack, terminal, log, database (pure).
+"""Cleans text for one reader each: model, Discord, Slack, terminal, log, database (pure).
 
-What was cleaned for one reader is not clean for another: keep the raw text, and call the one
-function that fits, last before it is handed over. All take time in proportion to the text; above
+Text cleaned for one reader is not clean for another: keep the raw text, and call the function for
+the reader as the last step before sending. All functions take time in proportion to the text; above
 `LARGE` characters call them in a thread (`asyncio.to_thread`).
 """
 
@@ -18,7 +18,7 @@ from bot.agent.defusing import defused
 from bot.agent.plain import CUT_MARK, LIMIT, clean, cut
 from bot.logs import without_secrets
 
-#: From this length on, the work takes more of the event loop than a moment.
+#: From this length on, cleaning blocks the event loop noticeably.
 LARGE = 8_192
 
 _mine = threading.local()
@@ -31,7 +31,7 @@ WARNING = (
 
 _LOG_LIMIT = 2_000
 
-# Bleach takes time quadratic in the entities of a text, and some 15 µs for each in short ones.
+# Bleach takes time quadratic in the entities of a text, and about 15 µs for each in a short text.
 _PIECE = 1_024
 _MOST_MARKUP = 6_400
 _MARKUP = re.compile("[&<>]")
@@ -47,22 +47,22 @@ _ECHO = re.compile(
 
 
 def stored(text: str) -> str:
-    """Return `text` as the database may hold it: whole and plain, with secrets masked."""
+    """Return `text` for the database: uncut and clean, with secrets masked."""
     return without_secrets(clean(text), prose=True)
 
 
 def one_line(text: str, limit: int = 100) -> str:
-    """Return `text` as one line of at most `limit` characters; `…` tells that some is missing."""
+    """Return `text` as one line of at most `limit` characters; `…` marks a cut."""
     line = " ".join(_safe(text, max(limit, 100) * 4).split())
     return line if len(line) <= limit else clean(line[: limit - 1]).rstrip() + "…"
 
 
 def escape_for_model(raw: str, *, limit: int = LIMIT) -> str:
-    """Return untrusted text as a model may read it among our own words.
+    """Return untrusted text, escaped so that a model can read it among our own text.
 
-    Nothing in it can be taken for markup: `html.unescape` of it is the defused plain text. A text
-    with more than 6,400 of `&`, `<` and `>` is cut there, so that it grows no further.
-    For progress, whiteboard keys and values, notes, error texts, names and tool results.
+    The result contains no markup: `html.unescape` of it is the defused plain text. A text with more
+    than 6,400 of `&`, `<` and `>` is cut at the next one, to limit its growth. Use it for progress,
+    whiteboard keys and values, notes, error texts, names and tool results.
     """
     text = defused(_safe(raw, limit))
     surplus = next(islice(_MARKUP.finditer(text), _MOST_MARKUP, None), None)
@@ -72,9 +72,9 @@ def escape_for_model(raw: str, *, limit: int = LIMIT) -> str:
 
 
 def escape_once(text: str, *, limit: int) -> str:
-    """Return text for a model in which no markup is left, and nothing escaped is escaped again.
+    """Return text for a model without markup, in which existing entities are not escaped again.
 
-    For results of skills that others wrote: some escape what they return, some do not.
+    Use it for results of third-party skills, of which only some escape their output.
     """
     escaped = _LOOSE_AND.sub("&amp;", defused(_safe(text, limit)))
     return escaped.replace("<", "&lt;").replace(">", "&gt;")
@@ -89,15 +89,15 @@ def for_model(
     label: str = "",
     limit: int = LIMIT,
 ) -> str:
-    """Return a subagent's words as the main agent may read them: wrapped, with a warning.
+    """Return a subagent's text for the main agent: escaped, wrapped, and with a warning.
 
     Args:
-        raw: What the subagent said.
-        run_id: The run that said it.
-        nonce: Something that the subagent cannot know, the same whenever this text is built.
+        raw: The text of the subagent.
+        run_id: The id of its run.
+        nonce: A value that the subagent cannot know, the same each time this text is built.
         status: The run's final status, from the runtime and never from the text.
-        label: What its owner calls the run.
-        limit: The most characters to take over.
+        label: The label that the owner gave the run.
+        limit: The most characters of `raw` to use.
     """
     named = {"run_id": run_id, "nonce": nonce or "", "status": status, "label": label}
     attributes = " ".join(
@@ -110,7 +110,7 @@ def for_model(
 
 
 def for_terminal(raw: str, *, limit: int = LIMIT) -> str:
-    """Return Markdown for a terminal; it must not be read as a terminal library's own markup."""
+    """Return Markdown for a terminal; do not parse it as markup of a terminal library."""
     return _for_people(raw, limit)
 
 
@@ -121,19 +121,19 @@ def for_discord(raw: str, *, limit: int = LIMIT, links: bool = True) -> str:
 
     Args:
         raw: Markdown.
-        limit: The most characters to take over.
-        links: Labels may stand for addresses; `False` where every address has to be seen.
+        limit: The most characters of `raw` to use.
+        links: Whether labels may replace addresses; `False` to keep every address visible.
     """
     return dialects.for_discord(_for_people(raw, limit), links=links)
 
 
 def in_discord_line(line: str) -> str:
-    """Return one line of text for the middle of a line on Discord."""
+    """Return a line of text for use within a line on Discord."""
     return dialects.in_discord_line(_for_people(line, len(line) + LIMIT))
 
 
 def in_slack_line(line: str) -> str:
-    """Return one line of text for the middle of a line on Slack."""
+    """Return a line of text for use within a line on Slack."""
     return dialects.in_slack_line(_for_people(line, len(line) + LIMIT))
 
 
@@ -151,22 +151,22 @@ def for_slack(
 
     Args:
         raw: Markdown.
-        limit: The most characters to take over.
-        links: Labels may stand for addresses; `False` where every address has to be seen.
-        growing: More of the text follows: a fence at its end stays open.
-        older: For blocks that know Slack's older dialect only.
+        limit: The most characters of `raw` to use.
+        links: Whether labels may replace addresses; `False` to keep every address visible.
+        growing: Whether more text follows; a fence at the end then stays open.
+        older: Whether the text is for blocks that support only Slack's older dialect.
     """
     text = _for_people(raw, limit)
     return dialects.for_slack(text, links=links, growing=growing, older=older)
 
 
 def for_log(raw: str) -> str:
-    r"""Return `raw` on one line for a log, line ends as `\n`."""
+    r"""Return `raw` on one line for a log, with line ends written as `\n`."""
     return _safe(raw, _LOG_LIMIT, prose=False).replace("\n", "\\n").replace("\t", " ")
 
 
 def _safe(raw: str, limit: int, *, prose: bool = True) -> str:
-    """Return plain text without secrets; masked before the cut, which could go through a key."""
+    """Return plain text with secrets masked before the cut, which could split a key."""
     head = raw[: 4 * limit]
     return cut(without_secrets(clean(head), prose=prose), limit, more=len(head) < len(raw))
 
@@ -176,7 +176,7 @@ def _for_people(raw: str, limit: int) -> str:
 
 
 def _bleached(escaped: str) -> str:
-    # Making one takes milliseconds, and one must not be used by two threads at once.
+    # Creating a cleaner takes milliseconds, and two threads must not share a cleaner.
     cleaner: Cleaner | None = getattr(_mine, "cleaner", None)
     if cleaner is None:
         cleaner = _mine.cleaner = Cleaner(tags=frozenset(), attributes={}, strip=False)

@@ -1,4 +1,4 @@
-"""The input of an agent that is a tool: a flat JSON Schema, and how input becomes a task (pure)."""
+"""Checks the input schema of an agent that is a tool, and turns input into a task (pure)."""
 
 import json
 from collections.abc import Mapping
@@ -12,10 +12,10 @@ MOST_FIELDS = 20
 
 
 def check_schema(given: object) -> Json:
-    """Return a JSON Schema of an object with simple fields.
+    """Return the given JSON Schema of an object with simple fields, checked.
 
     Raises:
-        BadRequestError: It is none; the text continues a sentence that names it.
+        BadRequestError: The schema has another form; the text continues a sentence that names it.
     """
     if not isinstance(given, Mapping) or given.get("type", "object") != "object":
         raise BadRequestError("must be a JSON Schema of an object")
@@ -45,10 +45,12 @@ def _check_field(name: str, field: object) -> None:
 
 
 def check_arguments(name: str, schema: Json, given: Json) -> None:
-    """Look at the arguments of a call, not inside them: patterns of other people stay unused.
+    """Check the names and the types of a call's arguments.
+
+    Nested values are unchecked, and regular expressions of third-party schemas are never run.
 
     Raises:
-        ToolError: The tool would refuse them; the text says how.
+        ToolError: The arguments are wrong; the text lists the errors.
     """
     properties = schema.get("properties", {})
     problems = [f"`{key}` is required" for key in schema.get("required", []) if key not in given]
@@ -78,10 +80,10 @@ def _is(value: object, kind: object) -> bool:
 
 
 def task_of(schema: Json, given: Json) -> str:
-    """Return a structured input as a task: a line for each field, in the schema's order.
+    """Return a structured input as a task: one line per field, in the order of the schema.
 
     Raises:
-        BadRequestError: Something is missing, unknown or of another kind; the text says what.
+        BadRequestError: A field is missing, unknown or has a wrong value; the text names it.
     """
     properties: Json = schema["properties"]
     unknown = sorted(set(given) - set(properties))

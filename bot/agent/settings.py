@@ -1,4 +1,4 @@
-"""The numbers of an agent's loop and of the main agent."""
+"""The settings of agents and of Agent Skills."""
 
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 

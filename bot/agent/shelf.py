@@ -1,4 +1,4 @@
-"""The agents that there are: from folders of Markdown files, read again when these change."""
+"""Loads agents from folders of Markdown files, and reloads changed files."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -10,20 +10,21 @@ from bot.agent.definition import GENERAL, AgentDefinition, read
 from bot.agent.tool_names import split_known
 from bot.errors import ConfigError
 
-#: The agents that come with the bot.
+#: The folder of the built-in agents.
 AGENTS = Path(__file__).parent.parent / "builtin" / "agents"
 
 
 class Shelf:
-    """All agents by name; a file that is changed counts for the next run that begins.
+    """Holds all agents by name; a changed file applies to the next run that begins.
 
-    A file that cannot be used is reported and left out, or stays as it was when it could.
+    An unusable file is reported; its last valid version stays in use, if any.
 
     Args:
-        folders: Where the files are. An agent of a later folder takes the place of one with its
-            name in an earlier one; the first folder has `general`.
-        known: Says whether there is a tool or skill of a name; asked once the bot has them all.
-        monotonic: A clock in seconds that never goes back.
+        folders: The folders of the files. An agent of a later folder replaces one of the same name
+            in an earlier folder; the first folder has `general`.
+        known: Returns True for the name of an existing tool or skill; by default for every name,
+            until `knows` sets it.
+        monotonic: A monotonic clock, in seconds.
 
     Raises:
         ConfigError: The first folder has no usable `general`.
@@ -49,16 +50,16 @@ class Shelf:
 
     @property
     def by_name(self) -> dict[str, AgentDefinition]:
-        """All agents, as their files are now."""
+        """The agents by name, reloaded if files have changed."""
         return self._agents.by_name
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """What is wrong with files, and what is in them that is not used, a sentence each."""
+        """The errors and the unused parts of the files, a sentence each."""
         return self._agents.problems
 
     def knows(self, known: Callable[[str], bool]) -> None:
-        """Tell which tools and skills there are, and read everything in this light."""
+        """Set the check for existing tools and skills, and read all files again."""
         self._known = known
         self._agents.read()
 
@@ -81,7 +82,7 @@ class Shelf:
         return Entry(agent.name, agent, (*reading.warnings, *warnings))
 
     def _with_known_tools(self, agent: AgentDefinition) -> tuple[AgentDefinition, list[str]]:
-        """Return an agent without the tools that we lack, and what to say of each."""
+        """Return an agent without unknown tools, and a clause about each unknown tool."""
         tools, lacking = agent.tools, []
         if tools is not None:
             tools, unknown = split_known(tools, self._known)

@@ -1,4 +1,4 @@
-"""The files of an Agent Skill, beside its SKILL.md: read for an agent that asks for them."""
+"""Lists and reads the files of an Agent Skill beside its SKILL.md."""
 
 import os
 import time
@@ -27,7 +27,7 @@ class Listing:
     """The files of a skill.
 
     Attributes:
-        more: There are others.
+        more: Whether the skill may have further files.
     """
 
     paths: tuple[str, ...]
@@ -39,7 +39,7 @@ class Listing:
 
 
 def list_files(skill: AgentSkill, opener: Opener) -> Listing:
-    """Return the paths of a skill's files, without its SKILL.md; it blocks."""
+    """Return the paths of a skill's files, without its SKILL.md; this blocks."""
     found: list[str] = []
     try:
         with opened_folder(skill.folder) as folder:
@@ -63,16 +63,17 @@ def list_files(skill: AgentSkill, opener: Opener) -> Listing:
 
 
 def read_file(skill: AgentSkill, path: str, opener: Opener) -> str:
-    """Return the text of a file in a skill's folder, and of no other; it blocks.
+    """Return the text of a file inside a skill's folder; this blocks.
 
     Raises:
-        ToolError: There is no such text; the sentence says which files there are.
+        ToolError: The file is missing, outside of the folder, too large, or no text. For a file
+            that cannot be read, the message lists the files of the skill.
     """
     try:
         parts = parts_of(path)
         content = _content(skill, parts, opener)
     except (ToolError, OSError):
-        # Which of the many reasons it was helps a model less than what there is.
+        # A list of the files helps a model more than the exact reason.
         raise ToolError(
             f"The skill {skill.name} has no file {shown(path)!r} that can be read: only ordinary "
             "files inside of its folder are, through no link. Its files: "

@@ -1,7 +1,7 @@
-"""One Agent Skill: a folder with a SKILL.md, by the open specification (agentskills.io).
+"""Reads an Agent Skill: a folder with a SKILL.md, by the open specification (agentskills.io).
 
-The folder may come from anywhere, so no link in it is followed and nothing in it is trusted to be
-a file: `bot.workspaces.beneath` opens all.
+The folder is untrusted: no link in it is followed, and no entry is assumed to be an ordinary file.
+`bot.workspaces.beneath` opens all files.
 """
 
 import errno
@@ -34,12 +34,12 @@ _USED = {"name", "description", "license", "compatibility", "metadata", "allowed
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentSkill:
-    """Instructions for some kind of work, and where their files are.
+    """The instructions for a kind of work, and the folder of their files.
 
     Attributes:
-        body: What an agent reads that works by it.
-        compatibility: What it needs around it, in its author's words.
-        tools: Those that it expects, by our names. A hint: it allows nothing.
+        body: The instructions for an agent that works by the skill.
+        compatibility: The requirements of the skill, in its author's words.
+        tools: The tools that the skill expects, under our names. A hint, which allows nothing.
     """
 
     name: str
@@ -52,10 +52,10 @@ class AgentSkill:
 
 @dataclass(frozen=True, slots=True)
 class SkillReading:
-    """What came of reading a skill.
+    """The result of reading a skill.
 
     Attributes:
-        warnings: What is in it that is not as it should be, a sentence each.
+        warnings: The deviations from the specification, a sentence each.
     """
 
     skill: AgentSkill
@@ -66,7 +66,7 @@ def read_skill(folder: Path, opener: Opener) -> SkillReading:
     """Return the skill in a folder.
 
     Raises:
-        ConfigError: There is none that can be used; the text names the file and says why.
+        ConfigError: The folder has no usable skill; the text names the file and the reason.
     """
     label = label_of(folder)
     try:
@@ -77,7 +77,7 @@ def read_skill(folder: Path, opener: Opener) -> SkillReading:
 
 
 def label_of(folder: Path) -> str:
-    """Return what people call the file of a skill."""
+    """Return the name of a skill's file for messages."""
     return f"{one_line(folder.name, NAME_CHARACTERS)}/{SKILL_FILE}"
 
 
@@ -85,7 +85,7 @@ def skill_in(folder: Path, head: Json, body: str) -> SkillReading:
     """Return the skill that a SKILL.md describes (pure).
 
     Raises:
-        ConfigError: Without a name and a description that can be used it is none.
+        ConfigError: The name or the description is missing or unusable.
     """
     label = label_of(folder)
     name, description = head.get("name"), head.get("description")
@@ -110,10 +110,10 @@ def skill_in(folder: Path, head: Json, body: str) -> SkillReading:
 
 @contextmanager
 def opened_folder(folder: Path) -> Iterator[int]:
-    """Open the folder of a skill, which is itself no link.
+    """Open the folder of a skill, which must not be a link.
 
     Raises:
-        OSError: It cannot be opened.
+        OSError: The folder cannot be opened.
     """
     descriptor = os.open(folder, FOLDER | os.O_NOFOLLOW)
     try:
@@ -123,7 +123,7 @@ def opened_folder(folder: Path) -> Iterator[int]:
 
 
 def _odd(skill: AgentSkill, head: Json) -> Iterator[str]:
-    """Find what the specification wants otherwise, and what it does not know."""
+    """Return the deviations from the specification, and its unknown keys."""
     if skill.name != skill.folder.name:
         yield f"its `name` is {skill.name}, and its folder should be called so as well"
     length = len(str(head["description"]))

@@ -1,4 +1,4 @@
-"""The Agent Skills that there are, and what agents are told of them."""
+"""Loads Agent Skills from folders, and describes them in prompts."""
 
 import os
 import time
@@ -9,9 +9,9 @@ from bot.agent.collection import Collection, Entry, Found, Look, missing
 from bot.agent.skill_folder import SKILL_FILE, AgentSkill, label_of, read_skill
 from bot.workspaces.beneath import Opener, best_opener
 
-#: What names and descriptions may take of a prompt.
+#: Longest catalog of names and descriptions in a prompt.
 CATALOG_CHARACTERS = 8_000
-#: What one skill may take of the prompt of an agent that always works by it.
+#: Longest body of one skill in the prompt of an agent that always works by it.
 BODY_CHARACTERS = 24_000
 
 CATALOG = """\
@@ -22,13 +22,13 @@ which skill_read returns when you give their path too."""
 
 
 class SkillFolders:
-    """All Agent Skills by name; one that is changed counts from then on.
+    """Holds all Agent Skills by name; a changed skill applies from then on.
 
     Args:
         folders: Each holds folders with a SKILL.md, or is such a folder itself. A skill of a later
-            one takes the place of one with its name in an earlier one.
-        opener: How files are opened; as well as this system can by default.
-        monotonic: A clock in seconds that never goes back.
+            folder replaces one of the same name in an earlier folder.
+        opener: Opens files; by default the best opener that works on this system.
+        monotonic: A monotonic clock, in seconds.
     """
 
     def __init__(
@@ -45,23 +45,23 @@ class SkillFolders:
 
     @property
     def by_name(self) -> dict[str, AgentSkill]:
-        """All skills, as their files are now."""
+        """The skills by name, reloaded if files have changed."""
         return self._skills.by_name
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """What is wrong with folders and files, a sentence each."""
+        """The errors of folders and files, a sentence each."""
         return self._skills.problems
 
     def catalog(self) -> str:
-        """Return what an agent that has `skill_read` is told; empty where there are no skills."""
+        """Return the catalog for an agent that has `skill_read`; empty without skills."""
         return catalog_of(self.by_name.values())
 
     def bodies(self, names: Iterable[str]) -> tuple[str, tuple[str, ...]]:
         """Return these skills in full, for the prompt of an agent that always works by them.
 
         Returns:
-            The text, empty for no skills, and the names that are none.
+            The text, empty for no skills, and the unknown names.
         """
         known = self.by_name
         wanted = tuple(dict.fromkeys(names))
@@ -76,7 +76,7 @@ class SkillFolders:
         for folder in self._folders:
             if not folder.is_dir():
                 continue
-            # What the configuration names may be a link; what lies below it may not.
+            # A configured folder may be a link; a folder below it may not.
             real = folder.resolve()
             try:
                 paths = _skills_in(real)
@@ -102,7 +102,7 @@ class SkillFolders:
 
 
 def _skills_in(folder: Path) -> list[Path]:
-    """Return the folders of skills in a folder, or it alone if it is one."""
+    """Return the folders of skills in a folder, or the folder alone if it is a skill."""
     if os.path.lexists(folder / SKILL_FILE):
         return [folder]
     return [
@@ -113,7 +113,7 @@ def _skills_in(folder: Path) -> list[Path]:
 
 
 def catalog_of(skills: Iterable[AgentSkill]) -> str:
-    """Return what an agent is told of skills, cut where it grows too long (pure)."""
+    """Return the catalog of skills for a prompt, cut at `CATALOG_CHARACTERS` (pure)."""
     lines = [_line(skill) for skill in skills]
     if not lines:
         return ""
@@ -121,7 +121,7 @@ def catalog_of(skills: Iterable[AgentSkill]) -> str:
     shown: list[str] = []
     for line in lines:
         room -= len(line) + 1
-        # Room for the line that says that there are more.
+        # Leave room for the line that counts the remaining skills.
         is_last = len(lines) == len(shown) + 1
         if room < (0 if is_last else 100):
             break
@@ -132,7 +132,7 @@ def catalog_of(skills: Iterable[AgentSkill]) -> str:
 
 
 def listed(skills: Iterable[AgentSkill]) -> str:
-    """Return all skills, a line each (pure)."""
+    """Return one line per skill (pure)."""
     return "\n".join(_line(skill) for skill in skills)
 
 

@@ -9,10 +9,10 @@ from bot.models.base import Question, ToolDescription
 
 @dataclass(slots=True)
 class Spending:
-    """The requests of one piece of work, each compared with the one before.
+    """Weighs the requests of one turn or run, each compared with the previous request.
 
     Attributes:
-        weight_of: Gives the weight of a token that a model reads from its cache.
+        weight_of: Returns the weight of a token that a model, given by name, reads from its cache.
     """
 
     prompt: str
@@ -37,8 +37,8 @@ class Spending:
         """Return the weighted input tokens that a request with all tools would cost.
 
         Args:
-            messages: What it would show.
-            most: More tokens of messages than this are never sent.
+            messages: The messages of the request.
+            most: The most tokens of messages that are ever sent; `None` for no limit.
         """
         tokens = estimate_tokens(messages)
         if most is not None:
@@ -50,12 +50,12 @@ class Spending:
     def weighed(self, question: Question, answer: Answer) -> Usage:
         """Return the usage of an answer with its discount, and remember its request.
 
-        A provider that reports no cached tokens at all may cache all the same, or count none: the
+        A provider that reports no cached tokens may cache without counting them. In that case the
         part equal to the previous request counts as cached.
         """
         usage = answer.usage
         cached = usage.cache_read
-        # Another model that answers as a fallback has cached nothing of it.
+        # Another model that answers as a fallback has cached nothing of the previous request.
         same = self._previous_model in {"", answer.model}
         if same and not usage.cache_read and not usage.cache_write:
             cached = self._repeated(question.messages, question.tools, usage.all_input)
@@ -66,14 +66,14 @@ class Spending:
     def lost(self, question: Question, usage: Usage) -> Usage:
         """Return the usage of a request without an answer, with its discount."""
         cached = usage.cache_read
-        # An answer may name its model with a date.
+        # The name of the model in an answer may end with a date.
         same = not self._previous_model or self._previous_model.startswith(question.model)
         if same and not usage.cache_read and not usage.cache_write:
             cached = self._repeated(question.messages, question.tools, usage.all_input)
         return replace(usage, discount=int(cached * (1 - self.weight_of(question.model))))
 
     def recall(self, messages: Sequence[Message], usage: Usage) -> None:
-        """Take up the newest request of an earlier attempt, which showed these messages."""
+        """Restore the newest request of an earlier attempt, which held these messages."""
         self._previous = Question(
             model=self.model, prompt=self.prompt, messages=tuple(messages), tools=self.tools
         )
@@ -82,7 +82,7 @@ class Spending:
     def _repeated(
         self, messages: Sequence[Message], tools: Sequence[ToolDescription], whole: int
     ) -> int:
-        """Return the number of a request's tokens that the previous request began with."""
+        """Return the number of leading tokens that a request shares with the previous one."""
         before = self._previous
         if before is None or before.tools != tuple(tools):
             return 0

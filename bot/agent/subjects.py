@@ -1,7 +1,7 @@
-"""What a call is about, as the patterns of permissions see it (pure).
+"""Extracts the subjects of calls, which the patterns of permissions match (pure).
 
-`file_write:notes/*` is about the path, `shell:git *` about the commands: spelled so that a rule
-cannot be got around by writing the same thing in another way.
+The subject for `file_write:notes/*` is the path; the subjects for `shell:git *` are the commands.
+Subjects are normalised, so that another spelling does not bypass a rule.
 """
 
 import posixpath
@@ -11,19 +11,19 @@ from urllib.parse import urlsplit
 
 from bot.values import Json
 
-#: The subjects of a call with these arguments; the strictest rule for any of them counts.
+#: Returns the subjects of a call with these arguments; the strictest rule for any of them counts.
 Subjects = Callable[[Json], tuple[str, ...]]
 
-#: Stands for what a shell makes of a text by itself: only rules about everything match it.
+#: Stands for text that a shell generates; only patterns for every subject match it.
 HIDDEN = "$(…)"
-#: Signs between commands.
+#: Separators of commands.
 _BETWEEN = frozenset({";", ";;", "&", "&&", "|", "||", "|&", "(", ")", "\n", "{", "}", "!"})
 _WORDS_BETWEEN = frozenset({"then", "do", "else", "elif", "if", "while", "until", "time"})
 _HIDING = ("\\\n", "`", "$(", "${", "<(", ">(", "<<", "$'", '$"')
 
 
 def argument(name: str) -> Subjects:
-    """Return what gives one argument as it stands."""
+    """Return a function that extracts one argument unchanged."""
 
     def subjects(arguments: Json) -> tuple[str, ...]:
         value = arguments.get(name)
@@ -33,7 +33,7 @@ def argument(name: str) -> Subjects:
 
 
 def path(name: str) -> Subjects:
-    """Return what gives the path in an argument, in its one spelling: `a/b` for `./a//x/../b`."""
+    """Return a function that extracts a normalised path: `a/b` for `./a//x/../b`."""
 
     def subjects(arguments: Json) -> tuple[str, ...]:
         return (spelled(str(arguments.get(name) or "")),)
@@ -42,15 +42,15 @@ def path(name: str) -> Subjects:
 
 
 def spelled(text: str) -> str:
-    """Return a path in its one spelling, from the top of the workspace; `.` is the top."""
+    """Return a path normalised from the top of the workspace; `.` is the top."""
     return posixpath.normpath("/" + text).lstrip("/") or "."
 
 
 def spelled_address(text: str) -> str:
-    """Return an address with scheme and host in small letters, and nothing that goes by itself.
+    """Return a normalised address, with scheme and host in lower case.
 
-    A user name, the port that the scheme has anyway, a final dot of the host and the fragment are
-    left out, and there is a path at least `/`.
+    A user name, the default port of the scheme, a final dot of the host and the fragment are left
+    out. An empty path becomes `/`. Text that is no address with a host is only stripped.
     """
     try:
         parts = urlsplit(text.strip())
@@ -67,7 +67,7 @@ def spelled_address(text: str) -> str:
 
 
 def commands(name: str) -> Subjects:
-    """Return what gives each command of a shell script in an argument."""
+    """Return a function that extracts each command of a shell script."""
 
     def subjects(arguments: Json) -> tuple[str, ...]:
         return commands_in(str(arguments.get(name) or ""))
@@ -76,17 +76,17 @@ def commands(name: str) -> Subjects:
 
 
 def commands_in(script: str) -> tuple[str, ...]:
-    """Return the commands of a shell script, their words with one blank between.
+    """Return the commands of a shell script, their words joined by single spaces.
 
-    What a shell would still put in place of something (`$(…)`, here-documents) cannot be known:
-    `HIDDEN` stands for it, so that a rule which allows some commands does not allow that.
+    The results of substitutions (`$(…)`, here-documents) are unknown. `HIDDEN` stands for them, so
+    that a rule which allows some commands does not allow a substitution.
     """
     found: list[str] = []
     for line in script.split("\n"):
         try:
             found += _commands_of(line)
         except ValueError:
-            # A quotation goes on in the next line: not worth a parser, and not to be guessed.
+            # A quotation spans several lines: not worth a parser, and not safe to guess.
             found.append(HIDDEN)
     if any(sign in script for sign in _HIDING):
         found.append(HIDDEN)
@@ -96,7 +96,7 @@ def commands_in(script: str) -> tuple[str, ...]:
 def _commands_of(line: str) -> list[str]:
     lexer = shlex.shlex(line, posix=True, punctuation_chars="();<>|&")
     lexer.whitespace_split = True
-    # In the middle of a word it is no comment for a shell.
+    # In the middle of a word `#` begins no comment for a shell.
     lexer.commenters = ""
     words: list[str] = []
     found: list[list[str]] = [words]
@@ -105,7 +105,7 @@ def _commands_of(line: str) -> list[str]:
             words = []
             found.append(words)
         elif set(word) <= set("<>&();|"):
-            # It reads or writes a file, whatever the command; and another may begin with it.
+            # A redirection reads or writes a file, whatever the command; and it may begin another.
             words = []
             found += [[HIDDEN], words]
         else:

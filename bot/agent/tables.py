@@ -1,4 +1,4 @@
-"""Tables of Markdown, for platforms that show none (pure)."""
+"""Converts tables of Markdown for platforms that do not show tables (pure)."""
 
 import re
 from collections.abc import Sequence
@@ -6,12 +6,12 @@ from unicodedata import combining, east_asian_width
 
 from bot.agent.links import LINK
 
-#: A wider table is a list of its rows: lines of code that wrap cannot be read.
+#: Widest aligned table. A wider table becomes a list of its rows, since wrapped code is unreadable.
 WIDEST = 72
 
 _DELIMITERS = re.compile(r"[ \t]*+\|?[ \t]*+:?-++:?[ \t]*+(?:\|[ \t]*+:?-++:?[ \t]*+)*+\|?[ \t]*+")
 _EDGE = re.compile(r"(?<!\\)\|")
-#: Code, links and formatting in a cell; the inside of a name such as `a__b` formats nothing.
+#: Code, links and formatting in a cell; underscores inside a name such as `a__b` do not format.
 _MARKUP = re.compile(
     r"(?<!`)(?P<ticks>`+)(?!`)(?P<code>.*?[^`])(?P=ticks)(?!`)"
     rf"|{LINK}"
@@ -23,7 +23,7 @@ Row = tuple[str, ...]
 
 
 def table_end(lines: Sequence[str], at: int) -> int:
-    """Return the line after a table that begins at a line; `at` if none begins there."""
+    """Return the index of the line after the table that begins at `at`; `at` without a table."""
     if at + 1 >= len(lines) or "|" not in lines[at] or "|" not in lines[at + 1]:
         return at
     if not _DELIMITERS.fullmatch(lines[at + 1]):
@@ -44,7 +44,7 @@ def cells(line: str) -> Row:
 
 
 def aligned(lines: Sequence[str]) -> str:
-    """Return a table as lines for a fixed-width font; empty if it is too wide for that."""
+    """Return a table as lines for a fixed-width font; empty if it is wider than `WIDEST`."""
     head, *rows = [tuple(_plain(cell) for cell in cells(line)) for line in _rows(lines)]
     rows = [_fitted(row, len(head)) for row in rows]
     widths = [max(1, *(_width(row[n]) for row in (head, *rows))) for n in range(len(head))]
@@ -80,7 +80,7 @@ def _rows(lines: Sequence[str]) -> list[str]:
 
 
 def _fitted(row: Row, width: int) -> Row:
-    """Return a row with as many cells as the head has; the last takes what is too much."""
+    """Return a row with `width` cells, the number of the head; the last takes surplus cells."""
     if len(row) > width:
         return (*row[: width - 1], " | ".join(row[width - 1 :]))
     return (*row, *[""] * (width - len(row)))

@@ -1,9 +1,9 @@
-"""What others call our tools: agents written for Claude Code load as they are (pure)."""
+"""Maps foreign tool names to ours: agents written for Claude Code load unchanged (pure)."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping
 
-#: Its tools, and ours that do the same.
+#: Claude Code tool name in lower case → our tool.
 _OURS: Mapping[str, str] = {
     "bash": "shell",
     "edit": "file_edit",
@@ -18,7 +18,7 @@ _OURS: Mapping[str, str] = {
     "websearch": "web_search",
     "write": "file_write",
 }
-#: `Bash(git *)` is the tool with a pattern, which our permissions say otherwise.
+#: A tool with a pattern, such as `Bash(git *)`; our permissions write patterns differently.
 _WITH_PATTERN = re.compile(r"(\w+)\(.*\)\Z", re.DOTALL)
 
 _NAMES = """
@@ -30,21 +30,21 @@ schedule_cancel schedule_list schedule_task scheduler_toggle sessions_info sessi
 sessions_log sessions_send sessions_spawn sessions_stop skill_read todo_read todo_write web_fetch
 web_search whiteboard_delete whiteboard_list whiteboard_read whiteboard_write
 """
-#: What our skills and their tools are called, for whoever looks at agents where there is no bot.
+#: The names of our skills and their tools, for checks of agents without a running bot.
 BUILT_IN = frozenset(_NAMES.split())
-#: Those of them that are agents as tools.
+#: The names among them of agents that are tools.
 OF_AGENTS = frozenset({"code_review", "code_search", "plan"})
 
 
 def ours(name: str) -> str:
-    """Return what we call a tool."""
+    """Return our name for a tool."""
     match = _WITH_PATTERN.match(name.strip())
     bare = match[1] if match else name.strip()
     return _OURS.get(bare.lower(), bare)
 
 
 def pattern_in(name: str) -> str:
-    """Return the pattern that stands in brackets after a tool's name; empty for none or `*`."""
+    """Return the pattern in brackets after a tool's name; empty for none or `*`."""
     _, _, pattern = name.strip().partition("(")
     inner = pattern.removesuffix(")").strip() if _WITH_PATTERN.match(name.strip()) else ""
     return "" if inner == "*" else inner
@@ -53,7 +53,7 @@ def pattern_in(name: str) -> str:
 def split_known(
     names: Iterable[str], is_known: Callable[[str], bool]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the tools that we have, by our names, and those that we lack, by theirs."""
+    """Return the known tools under our names, and the unknown tools under the given names."""
     given = [name.strip() for name in names if name.strip()]
     known = dict.fromkeys(ours(name) for name in given if is_known(ours(name)))
     return tuple(known), tuple(name for name in given if not is_known(ours(name)))

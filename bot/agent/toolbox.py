@@ -1,4 +1,4 @@
-"""The tools of one agent: scoped when they are listed and again when they are called."""
+"""Lists and calls the tools of one agent; checks the scope at both points."""
 
 import asyncio
 import json
@@ -26,7 +26,7 @@ MAX_ARGUMENT_CHARACTERS = 100_000
 GRACE_SECONDS = 1.0
 
 TIME_IS_UP = "Not finished: the time of this work is up."
-#: As subagents are told in the design that this one follows (features L8).
+#: The wording of the reference design for subagents (features L8).
 REQUIRED = "Permission required: {reason}. Subagents cannot request user permission."
 BROKEN = "{} failed on our side. Try another way, or go on without it."
 FOREIGN = "the conversation holds content that neither you nor the bot wrote"
@@ -40,19 +40,19 @@ class Approved:
     """A step whose calls the user approved before the turn began.
 
     Attributes:
-        step: Its number.
-        again: An earlier attempt may have begun the calls.
+        step: The number of the step.
+        again: Whether an earlier attempt may have begun the calls.
     """
 
     step: int
     again: bool = False
 
     def covers(self, context: ToolContext) -> bool:
-        """Whether a call belongs to the step."""
+        """Return True if a call belongs to the step."""
         return context.call_id.startswith(f"{self.step}.")
 
 
-#: Gives the seconds that are left for a piece of work; `None` for no limit.
+#: Returns the seconds that are left for a turn or run; `None` for no limit.
 Left = Callable[[], float | None]
 
 
@@ -61,18 +61,18 @@ def _unlimited() -> float | None:
 
 
 class Toolbox:
-    """What one agent may call.
+    """Offers and calls the tools of one agent.
 
     Args:
-        tools: What the registry lets this agent have.
-        is_subagent: Refuse main-agent-only tools once more, whatever `tools` holds.
-        tasks: Owns a call that ignores being cancelled.
-        timeout_seconds: For tools that set no limit of their own.
-        approver: Asks the person of the main agent; without one, a tool that needs a yes is
-            refused.
-        permissions: What may be called on what; everything by default.
-        gate: Asks the owner of a run; without one, what would have to be asked is refused.
-        approved: The step whose calls need no further yes, if there is one.
+        tools: The tools that the registry grants this agent.
+        is_subagent: Whether to refuse main-agent-only tools, even if `tools` holds them.
+        tasks: Owns the calls, including a call that ignores cancellation.
+        timeout_seconds: The time limit of tools without a limit of their own.
+        approver: Asks the user of the main agent; without an approver, a tool that needs
+            confirmation is refused.
+        permissions: The permission rules; by default every call is allowed.
+        gate: Asks the owner of a run; without a gate, a call that needs permission is refused.
+        approved: The step whose calls need no further approval, if any.
     """
 
     def __init__(
@@ -119,28 +119,28 @@ class Toolbox:
         return tuple(self._tools)
 
     def effects(self, name: str) -> Effects:
-        """Return what calling this tool twice would do; nothing for an unknown one."""
+        """Return the effects of repeating a call of this tool; none for an unknown tool."""
         tool = self._tools.get(name)
         return tool.effects if tool else Effects.NONE
 
     async def may_have_begun(self, call: ToolCall, context: ToolContext) -> bool:
-        """Whether a call may have been made by an attempt that was interrupted.
+        """Return True if an interrupted attempt may have made a call.
 
-        The rules may have been others then, so only a question tells that it has not: one that was
-        refused, or still waits for its yes.
+        The rules may have changed since, so only a stored question proves that the call was not
+        made: a question that was refused or is still open.
         """
         tool = self._tools.get(call.name)
         if self._approved is not None and self._approved.covers(context):
             return tool is not None and self._approved.again
         if tool is None or self._approver is not None:
-            # The main agent's questions are asked once, however often the call is made.
+            # A question of the main agent is asked once, however often the call is made.
             return tool is not None and (await self._judge(tool, call, context)).decision is not ASK
         return self._gate is None or await self._gate.may_have_begun(call, context)
 
     async def begin_step(self, calls: Sequence[tuple[ToolCall, ToolContext]]) -> None:
-        """Decide which calls of a step need a yes, before any of them is made.
+        """Find the calls of a step that need approval, before any call is made.
 
-        They are asked about in one question, once the first is to be made.
+        One question covers all of them; it is asked when the first of them is to be made.
         """
         self._verdicts, self._questions, self._told = {}, {}, {}
         for call, context in calls:
@@ -156,13 +156,13 @@ class Toolbox:
     async def call(
         self, call: ToolCall, context: ToolContext, *, left: Left = _unlimited
     ) -> ToolResult:
-        """Make one call. Whatever goes wrong becomes a result that the model can act on.
+        """Make one call; any error becomes a result that the model can act on.
 
         Args:
-            call: What the model asked for.
-            context: Who asks.
-            left: Gives the seconds left for the work; a tool may use no more. They stand still
-                while the work waits for a person.
+            call: The call requested by the model.
+            context: The context of the call.
+            left: Returns the seconds left for the work, which limit the tool. The time is paused
+                while the work waits for a user.
         """
         tool = self._tools.get(call.name)
         refusal = self._refuse(call, tool, context)
@@ -207,7 +207,7 @@ class Toolbox:
         return _problem(tool, call)
 
     async def _judge(self, tool: Tool, call: ToolCall, context: ToolContext) -> Verdict:
-        """Return what becomes of a call: by the rules, its tool, and what the prompt holds."""
+        """Return the decision about a call by the rules, its tool and the content of the prompt."""
         subjects = tool.subjects(call.arguments) if tool.subjects else ("",)
         harmless = tool.effects is Effects.NONE or tool.auto_approved
         verdict = self._permissions.decide(tool.name, subjects, harmless=harmless)
@@ -237,7 +237,7 @@ class Toolbox:
         """Ask the owner of a run about all calls of the step, unless another call did, and wait.
 
         Returns:
-            Why the call may not be made, or nothing.
+            The reason why the call may not be made; empty if it may.
         """
         if self._gate is None:
             return REQUIRED.format(reason=verdict.reason)
@@ -273,8 +273,8 @@ class Toolbox:
     ) -> tuple[str, bool]:
         """Return the text of the result and whether it is an error.
 
-        The call has a task of its own, so that one which ignores being cancelled can be left
-        behind and reported instead of holding up the work.
+        The call runs in a task of its own. A call that ignores cancellation is logged and left
+        behind, so that it does not block the work.
         """
         if is_over(left()):
             return TIME_IS_UP, True
@@ -304,7 +304,7 @@ class Toolbox:
 
 
 def _problem(tool: Tool, call: ToolCall) -> str:
-    """Return the error of a call whose arguments are wrong; empty if they are right."""
+    """Return the error about a call with wrong arguments; empty if they are right."""
     try:
         if tool.check is not None:
             tool.check(call.arguments)
@@ -317,7 +317,7 @@ def _problem(tool: Tool, call: ToolCall) -> str:
 
 
 async def _reach(tool: Tool, call: ToolCall, context: ToolContext) -> Reach:
-    """Return how far a call reaches; a tool that cannot say so is taken at its farthest."""
+    """Return the reach of a call; if it cannot be determined, the farthest reach of the tool."""
     if tool.reach_of is None:
         return tool.reach
     try:
@@ -330,7 +330,7 @@ async def _reach(tool: Tool, call: ToolCall, context: ToolContext) -> Reach:
 
 
 async def _asked(approver: Approver, asked: Sequence[AskedCall]) -> list[ToolResult]:
-    """Ask about calls in one question; return what the model is told of each."""
+    """Ask about calls in one question; return a result for each."""
     try:
         told = await approver.ask(asked)
     except BotError as error:
@@ -350,9 +350,10 @@ async def _asked(approver: Approver, asked: Sequence[AskedCall]) -> list[ToolRes
 
 
 async def _until(task: "asyncio.Task[tuple[str, bool]]", limit: float, left: Left) -> bool:
-    """Wait for a call, or until its time or that of the work is up; return whether the work's is.
+    """Wait for a call until its deadline or that of the work; return True if the work's passed.
 
-    Looked at again and again, since the time of the work may have stood still meanwhile.
+    The remaining time is read again after each wait, since the clock of the work may have been
+    paused meanwhile.
     """
     loop = asyncio.get_running_loop()
     deadline = loop.time() + limit
@@ -366,7 +367,7 @@ async def _until(task: "asyncio.Task[tuple[str, bool]]", limit: float, left: Lef
 
 
 def is_over(left: float | None) -> bool:
-    """Whether the time that is left of some work is none; `None` stands for no limit."""
+    """Return True if no time is left; `None` stands for no limit."""
     return left is not None and left <= 0
 
 
@@ -387,7 +388,7 @@ async def _guarded(tool: Tool, arguments: Json, context: ToolContext) -> tuple[s
 
 
 def may_have_run(call: ToolCall) -> ToolResult:
-    """Return the result of a call that was begun before a crash and must not be made again."""
+    """Return the result of a call that began before a crash and must not be repeated."""
     return ToolResult(
         call.id,
         f"{call.name} may have run: the process ended while it was at work, and it is not made "
