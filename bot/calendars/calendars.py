@@ -1,4 +1,4 @@
-"""The calendars of the configuration: each for those whose it is, and unknown to all others."""
+"""Reads and writes the configured calendars; a calendar is hidden from all but its users."""
 
 import asyncio
 from collections.abc import Callable
@@ -22,20 +22,21 @@ if TYPE_CHECKING:
     from bot.calendars.dav import RemoteCalendar
 
 MOST_EVENTS = 50
-#: Calendars that are read at once: each is a process of its own.
+#: Most calendars that are parsed concurrently, each in a separate process.
 AT_ONCE = 2
 GRACE = 5.0
 
-#: Servers take a time without zone for one of theirs, and a day for one of UTC.
+#: Margin around a query: servers read a time without zone as one of their own, and a day as one in
+#: UTC.
 MARGIN = timedelta(days=1)
 
 
 @dataclass(frozen=True, slots=True)
 class Looked:
-    """What came of a look into one calendar.
+    """The result of reading one calendar.
 
     Attributes:
-        problem: Why it cannot be read now; empty when it could.
+        problem: The reason why it cannot be read now; empty when it was read.
     """
 
     name: str
@@ -44,12 +45,12 @@ class Looked:
 
 
 class Calendars:
-    """All calendars of the configuration.
+    """All enabled calendars of the configuration.
 
     Args:
-        settings: Which there are.
-        zone: What counts for times that name no zone.
-        open_client: Opens a client that dials what the configuration names.
+        settings: The configured calendars.
+        zone: Time zone for times that name none.
+        open_client: Opens an HTTP client that may connect to any configured address.
     """
 
     def __init__(
@@ -67,21 +68,21 @@ class Calendars:
 
     @property
     def any(self) -> bool:
-        """Whether there is a calendar at all."""
+        """True if a calendar is enabled."""
         return bool(self._calendars)
 
     @property
     def any_to_write(self) -> bool:
-        """Whether there is one into which events may be put."""
+        """True if events may be added to a calendar."""
         return any(each.write for each in self._calendars.values())
 
     @property
     def seconds(self) -> float:
-        """The longest that a look into one calendar takes."""
+        """The longest time that reading one calendar takes, in seconds."""
         return self._settings.timeout_seconds + READING_SECONDS + GRACE
 
     def of(self, user: Identity) -> dict[str, CalendarSettings]:
-        """Return the calendars that a person may know of."""
+        """Return the calendars that a user may access."""
         me = spelled(user)
         return {
             name: each
@@ -90,10 +91,10 @@ class Calendars:
         }
 
     async def between(self, user: Identity, window: Window, name: str | None) -> list[Looked]:
-        """Look into one of a person's calendars, or into all.
+        """Read one of a user's calendars, or all of them.
 
         Raises:
-            ToolError: There is no such calendar for this person.
+            ToolError: The user has no such calendar.
         """
         mine = self.of(user)
         names = [self._named(name, mine)] if name else list(mine)
@@ -104,10 +105,10 @@ class Calendars:
         return [look.result() for look in looks]
 
     def to_write(self, user: Identity, name: str | None) -> str:
-        """Return the calendar into which a person's event goes.
+        """Return the name of the calendar for a user's new event.
 
         Raises:
-            ToolError: There is none for this person, or it is not clear which.
+            ToolError: The user has none, or the choice is ambiguous.
         """
         mine = self.of(user)
         if name:
@@ -125,10 +126,10 @@ class Calendars:
     async def add(
         self, user: Identity, name: str, draft: Draft, *, uid: str, now: datetime
     ) -> bool:
-        """Put an event into one of a person's calendars; return whether it was not there yet.
+        """Add an event to one of a user's calendars; return False if it exists already.
 
         Raises:
-            ToolError: It cannot be done.
+            ToolError: The event cannot be added.
         """
         from bot.calendars.ics import ics_of  # noqa: PLC0415
 
@@ -156,7 +157,7 @@ class Calendars:
         wanted = name.strip().lower()
         if wanted in mine:
             return wanted
-        # Another's calendar and none at all are answered alike.
+        # The error is the same for another user's calendar and for an unknown name.
         advice = f"There are: {', '.join(mine)}." if mine else NONE
         raise ToolError(f"There is no calendar {name[:50]!r}. {advice}")
 

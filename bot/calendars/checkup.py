@@ -1,4 +1,4 @@
-"""Whether the calendars of the configuration can be reached, and are calendars."""
+"""Checks that the configured calendars are reachable, and are calendars."""
 
 import asyncio
 from collections.abc import Callable
@@ -19,7 +19,7 @@ async def look(
     *,
     seconds: float,
 ) -> list[Remark]:
-    """Return a line about each calendar; nothing is written."""
+    """Return a remark on each calendar; nothing is written."""
     async with asyncio.TaskGroup() as group:
         looks = [
             group.create_task(_look(name, each, open_client, seconds))

@@ -1,4 +1,4 @@
-"""A calendar on a CalDAV server, as caldav speaks with it, by way of the guarded client."""
+"""Accesses a calendar on a CalDAV server: caldav's protocol over the guarded HTTP client."""
 
 import asyncio
 import base64
@@ -29,19 +29,19 @@ LIMITS = BodyLimits(wire=4 * MEGABYTE, unpacked=4 * MEGABYTE)
 CALENDAR_TYPE = "{urn:ietf:params:xml:ns:caldav}calendar"
 _TYPE = "{DAV:}resourcetype"
 
-#: Opens a client that dials what the configuration names; see `bot.net.guard.open_guarded`.
+#: Opens a client that may connect to configured addresses; see `bot.net.guard.open_guarded`.
 OpenClient = Callable[[], AbstractAsyncContextManager[aiohttp.ClientSession]]
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What a server answered, in the shape that caldav reads."""
+    """A server's response, in the form that caldav reads."""
 
     status_code: int
     content: bytes
     reason: str = ""
-    # What it is called decides nothing: of a body that is named XML and is none, caldav would write
-    # every byte into the log.
+    # The content type is not used. With an XML type, caldav would log every byte of a body that is
+    # no XML.
     headers: Mapping[str, str] = field(default_factory=lambda: {"Content-Type": "text/plain"})
 
     @property
@@ -51,13 +51,13 @@ class Reply:
 
 
 class RemoteCalendar(AsyncDAVClient):
-    """One calendar: caldav's requests and replies, with a way of sending that is ours.
+    """One calendar: caldav's requests and responses, sent by our own client.
 
-    Where to go is the configuration's word alone: no redirect is followed, no address that a server
-    names is asked, and nothing is read from the environment.
+    The configuration alone decides the address: no redirect is followed, no address of a server
+    is requested, and nothing is read from the environment.
 
     Raises:
-        ToolError: (from every request) It cannot be done; the text says what to do.
+        ToolError: (from every request) The request failed; the text has the next step.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class RemoteCalendar(AsyncDAVClient):
         """Open nothing: caldav's own client follows redirects, and reads the environment."""
 
     async def between(self, window: Window) -> list[str]:
-        """Return the calendar's objects that happen in a time, each a text of iCalendar."""
+        """Return the calendar's objects that occur in a window, each as iCalendar text."""
         response = await self._understood(
             self.calendar_query(self.address, start=window.start, end=window.end, event=True)
         )
@@ -83,13 +83,13 @@ class RemoteCalendar(AsyncDAVClient):
         return [text for text in texts if text]
 
     async def add(self, uid: str, text: str) -> bool:
-        """Add an event; return whether it is new: one of this id is never replaced."""
+        """Add an event, never replacing one of the same id; return True if it is new."""
         headers = {"Content-Type": "text/calendar; charset=utf-8", "If-None-Match": "*"}
         response = await self.put(f"{self.address}{uid}.ics", text, headers)
         return bool(response.status != HTTPStatus.PRECONDITION_FAILED)
 
     async def is_calendar(self) -> bool:
-        """Return whether a calendar is what the address leads to."""
+        """Return True if the address is that of a calendar."""
         response = await self._understood(self.propfind(self.address, props=[_TYPE]))
         found = response.results or []
         kinds = [each.properties.get(_TYPE) for each in found if isinstance(each, PropfindResult)]
@@ -103,7 +103,7 @@ class RemoteCalendar(AsyncDAVClient):
         headers: Mapping[str, str] | None = None,
         rate_limit_time_slept: float = 0,
     ) -> DAVResponse:
-        """Send a request of caldav's to this calendar, and to nowhere else."""
+        """Send a request of caldav to this calendar only."""
         if not str(url).startswith(self.address):
             raise self._error("is asked for something that is not in it")
         doubt = " It may have been added: look with calendar_list." if method == "PUT" else ""
@@ -113,7 +113,7 @@ class RemoteCalendar(AsyncDAVClient):
         except TimeoutError:
             raise self._error(f"did not answer within {self._seconds:g} seconds", doubt) from None
         except (OSError, aiohttp.ClientError, ValueError) as error:
-            # Their texts may name an address.
+            # Their texts may contain an address.
             log.warning("The calendar %s: %s", self.name, type(error).__name__)
             raise self._error("cannot be reached now", doubt) from None
         except WebError:
@@ -126,7 +126,7 @@ class RemoteCalendar(AsyncDAVClient):
     ) -> Reply:
         sent = {**headers, **self._authorization, "Accept-Encoding": ENCODINGS}
         async with self._open() as client:
-            # By itself aiohttp would make a request once more when a connection breaks.
+            # By default aiohttp repeats a request when a connection breaks.
             client._retry_connection = False  # noqa: SLF001
             async with client.request(
                 method,
@@ -147,7 +147,7 @@ class RemoteCalendar(AsyncDAVClient):
             response: DAVResponse = await asked
         except ToolError:
             raise
-        # caldav was written for servers as they should be.
+        # caldav assumes correct servers, and raises many kinds of errors for others.
         except Exception as error:  # noqa: BLE001
             log.warning("The calendar %s is not understood: %s", self.name, type(error).__name__)
             raise self._error("gives no usable answer now") from None

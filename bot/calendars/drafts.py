@@ -1,4 +1,4 @@
-"""An event that somebody wants in a calendar: checked, definite, and said in words (pure)."""
+"""Validates a requested event, resolves its times, and describes it in words (pure)."""
 
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
@@ -20,7 +20,7 @@ SHOWN_NOTES = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """What a model asks for, as it wrote it; what it left out is empty."""
+    """An event as requested by a model; omitted values are empty."""
 
     title: str
     start: str
@@ -34,11 +34,11 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draft:
-    """An event to be made.
+    """A validated event to be added.
 
     Attributes:
-        start: A moment in the zone; of an all-day event, its first day.
-        end: A moment; of an all-day event, its last day.
+        start: A moment in the zone; for an all-day event, its first day.
+        end: A moment; for an all-day event, its last day.
     """
 
     title: str
@@ -51,11 +51,11 @@ class Draft:
 
     @property
     def all_day(self) -> bool:
-        """Whether it has days and no times."""
+        """True if the event has days and no times."""
         return not isinstance(self.start, datetime)
 
     def arguments(self) -> Json:
-        """Return it as arguments that mean the same whenever they are read."""
+        """Return the event as tool arguments that do not depend on the time of reading."""
         given = {
             "title": self.title,
             "start": self.start.isoformat(),
@@ -68,7 +68,7 @@ class Draft:
         return {name: value for name, value in given.items() if value != ""}
 
     def words(self, now: datetime) -> str:
-        """Return what it is, for the person who decides."""
+        """Return a description of the event, for the user who approves it."""
         parts = [f"“{self.title}”", self._when(now)]
         if self.repeat:
             parts.append(self.repeat.words)
@@ -89,10 +89,10 @@ class Draft:
 
 
 def draft(wanted: Wanted, zone: ZoneInfo) -> Draft:
-    """Return the event that is meant; doing it again with its arguments changes nothing.
+    """Return the validated event; its own `arguments` give the same event again.
 
     Raises:
-        ToolError: It cannot be; the text says what to change.
+        ToolError: The event is invalid; the text says what to change.
     """
     title = one_line(stored(wanted.title), MOST_TITLE)
     notes = stored(wanted.notes).strip()
@@ -145,7 +145,7 @@ def _moments(
     if isinstance(end, datetime):
         ends = times.beginning(end, zone)
     else:
-        # So many minutes that pass, whatever the clock shows meanwhile.
+        # Elapsed minutes, also across a clock change.
         ends = (begins.astimezone(UTC) + timedelta(minutes=minutes)).astimezone(zone)
     _check(ends.astimezone(UTC) - begins.astimezone(UTC))
     return begins, ends

@@ -1,4 +1,4 @@
-"""An event as iCalendar."""
+"""Writes an event as iCalendar."""
 
 from datetime import UTC, date, datetime, time, timedelta
 
@@ -11,12 +11,12 @@ PRODUCT = "-//Retinue//Retinue//EN"
 
 
 def ics_of(draft: Draft, uid: str, now: datetime) -> str:
-    """Return the one object that holds an event.
+    """Return the iCalendar object of an event.
 
     Args:
         draft: The event.
-        uid: Its id, the same whenever this event is made.
-        now: When it is made.
+        uid: Its id, the same on every retry.
+        now: The time of creation.
     """
     event = icalendar.Event()
     event.add("UID", uid)
@@ -40,10 +40,10 @@ def ics_of(draft: Draft, uid: str, now: datetime) -> str:
 def _span(draft: Draft) -> tuple[date, date]:
     start, end = draft.start, draft.end
     if not (isinstance(start, datetime) and isinstance(end, datetime)):
-        # The format names the day after the last.
+        # The format's end is the day after the last.
         return start, end + timedelta(days=1)
-    # What repeats goes by the clock of its zone; what happens once needs none, and so is clear
-    # even where the clock shows a time twice.
+    # A repeating event follows the local time of its zone. A single event is written in UTC, which
+    # is unambiguous even where the local time occurs twice.
     return (start, end) if draft.repeat else (start.astimezone(UTC), end.astimezone(UTC))
 
 

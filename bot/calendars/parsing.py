@@ -1,4 +1,4 @@
-"""What servers keep as events: read in a process of its own, killed when it takes too long."""
+"""Parses calendar objects in a separate process, which is killed after a timeout."""
 
 import asyncio
 import json
@@ -14,7 +14,7 @@ from bot.errors import ToolError
 
 log = logging.getLogger(__name__)
 
-#: The beginning of the process included, some 0.3 s.
+#: Timeout, including the start of the process, about 0.3 s.
 READING_SECONDS = 20.0
 
 _SCRIPT = Path(__file__).with_name("reading.py")
@@ -22,11 +22,11 @@ _SCRIPT = Path(__file__).with_name("reading.py")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """An event as its calendar has it: strangers wrote its texts.
+    """An event of a calendar; its texts are untrusted.
 
     Attributes:
-        start: ISO 8601: a time of the zone that was asked for, or a day.
-        end: The same; of an all-day event, its last day.
+        start: ISO 8601: a time in the requested zone, or a day.
+        end: The same; for an all-day event, its last day.
         status: Such as `TENTATIVE` or `CANCELLED`; may be empty.
     """
 
@@ -41,11 +41,11 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The events of one calendar in a time, the earliest first.
+    """The events of one calendar in a window, earliest first.
 
     Attributes:
-        more: There are more than were wanted.
-        unread: How many objects could not be read.
+        more: The window holds more events than were requested.
+        unread: Number of objects that could not be parsed.
     """
 
     events: tuple[Event, ...] = ()
@@ -61,10 +61,10 @@ async def events_of(
     most: int,
     seconds: float = READING_SECONDS,
 ) -> Found:
-    """Return the events of these objects that happen in a time, recurrences expanded.
+    """Return the events of these objects that occur in a window, recurrences expanded.
 
     Raises:
-        ToolError: They cannot be read.
+        ToolError: Parsing failed or took too long.
     """
     if not objects:
         return Found()
@@ -87,7 +87,7 @@ async def events_of(
 
 
 async def _answer(asked: bytes, seconds: float) -> bytes:
-    # Neither the folder that we are in nor the environment has a say in what is imported.
+    # Isolated: neither the current folder nor the environment affects imports.
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         *("-EP", "-W", "ignore", str(_SCRIPT)),

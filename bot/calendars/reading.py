@@ -1,7 +1,7 @@
-"""Calendar objects as events, in a process of its own: `bot.calendars.parsing` starts this file.
+"""Expands calendar objects to events, as a separate process started by `bot.calendars.parsing`.
 
-Whoever may send an invitation decides what stands in them, and some rules take for ever to expand:
-this process may be killed. Nothing of the bot is in it: no memory, no environment.
+Anyone who may send an invitation controls their content, and some rules take for ever to expand:
+so this process may be killed. It has no data of the bot: not its memory, not its environment.
 """
 
 import json
@@ -20,24 +20,25 @@ import recurring_ical_events
 
 CPU_SECONDS = 15
 MEMORY_BYTES = 512 * 1024**2
-#: What one object may take of the processor's time. A year of any honest rule takes some 10 ms.
+#: CPU time limit of one object. A year of a usual rule takes some 10 ms.
 OBJECT_SECONDS = 1.0
 MOST_CHARACTERS = 1_000
 
-#: Servers take a time without zone for one of theirs, and a day for one of UTC.
+#: Margin around a query: servers read a time without zone as one of their own, and a day as one in
+#: UTC.
 MARGIN = timedelta(days=1)
 
 
 class TooLongError(BaseException):
-    """An object takes too long: no `except Exception` on the way may keep it."""
+    """An object takes too long; a `BaseException`, so that no `except Exception` catches it."""
 
 
 def events(asked: dict[str, Any]) -> dict[str, Any]:
-    """Return the events of some objects in a time, the earliest first.
+    """Return the events of some objects in a window, earliest first.
 
     Args:
-        asked: `objects`, texts of iCalendar; `start` and `end`, aware; the `zone` that counts for
-            what has none; and the `most` to return.
+        asked: `objects`, iCalendar texts; `start` and `end`, aware; the `zone` for times that have
+            none; and `most`, the most events to return.
     """
     zone = ZoneInfo(asked["zone"])
     start, end = (datetime.fromisoformat(asked[each]) for each in ("start", "end"))
@@ -47,7 +48,7 @@ def events(asked: dict[str, Any]) -> dict[str, Any]:
         try:
             with _limited(OBJECT_SECONDS):
                 found += list(_of_object(text, start, end, zone))
-        # Strangers wrote it; see BOUNDARIES.
+        # The input is untrusted; see BOUNDARIES.
         except (Exception, TooLongError):  # noqa: BLE001
             unread += 1
     found.sort(key=lambda each: each[0])
@@ -75,7 +76,7 @@ def _told(found: Any, first: date, last: date, zone: ZoneInfo) -> dict[str, Any]
     all_day = not isinstance(first, datetime)
     return {
         "start": _spelled(first, zone),
-        # As people count: to the last day, and not to the one after.
+        # The last day, not the day after it as in iCalendar.
         "end": _spelled(max(first, last - timedelta(days=1)) if all_day else last, zone),
         "all_day": all_day,
         "title": _text(found, "SUMMARY"),
@@ -109,8 +110,8 @@ def _limited(seconds: float) -> Iterator[None]:
         raise TooLongError
 
     before = signal.signal(signal.SIGPROF, stop)
-    # Counted in processor time, so that a busy machine gives nothing up. Again and again: what
-    # swallows the first meets the next.
+    # CPU time, so that a busy machine loses no object. Repeated, since code may swallow the first
+    # exception.
     signal.setitimer(signal.ITIMER_PROF, seconds, 0.1)
     try:
         yield
@@ -120,14 +121,14 @@ def _limited(seconds: float) -> Iterator[None]:
 
 
 def limit_this_process() -> None:
-    """Let this process use only so much, and write no file."""
+    """Limit CPU time and memory of this process, and forbid it to write files."""
     for what, most in (
         (resource.RLIMIT_CPU, CPU_SECONDS),
         (resource.RLIMIT_DATA, MEMORY_BYTES),
         (resource.RLIMIT_FSIZE, 0),
         (resource.RLIMIT_CORE, 0),
     ):
-        # Not every system knows all of these.
+        # Not every system supports all of these limits.
         with suppress(ValueError, OSError):
             resource.setrlimit(what, (most, most))
 

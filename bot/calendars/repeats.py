@@ -1,4 +1,4 @@
-"""How an event repeats: the part of RFC 5545's rules that can be said in a few words (pure)."""
+"""Parses repeat rules: the part of RFC 5545 that can be described in a few words (pure)."""
 
 import re
 from calendar import monthrange
@@ -32,12 +32,12 @@ HOW = (
 
 @dataclass(frozen=True, slots=True)
 class Repeat:
-    """A rule.
+    """A repeat rule.
 
     Attributes:
         unit: `DAILY`, `WEEKLY`, `MONTHLY` or `YEARLY`.
         days: As `MO`, or as `1MO` and `-1FR` for the first and the last of a month.
-        until: The last day on which it may begin.
+        until: The last day on which an occurrence may begin.
     """
 
     unit: str
@@ -56,7 +56,7 @@ class Repeat:
 
     @property
     def words(self) -> str:
-        """The rule as people say it."""
+        """The rule in words."""
         unit = UNITS[self.unit]
         text = f"every {unit}" if self.interval == 1 else f"every {self.interval} {unit}s"
         if self.days:
@@ -67,10 +67,10 @@ class Repeat:
 
 
 def repeat(said: str, first: date) -> Repeat:
-    """Return the rule that is meant, for an event that first happens on this day.
+    """Parse the rule of an event whose first occurrence is on this day.
 
     Raises:
-        ToolError: It is none, says more than we can say in words, or leaves the first day out.
+        ToolError: The rule is invalid, unsupported, or excludes the first day.
     """
     text = said.strip().upper().removeprefix("RRULE:")
     rule = Repeat(text) if text in UNITS else _rule(text)
@@ -90,8 +90,8 @@ def _rule(text: str) -> Repeat:
     days = tuple(filter(None, parts.pop("BYDAY", "").split(",")))
     interval = _number(parts.pop("INTERVAL", "1"), MOST_INTERVAL)
     count = _number(parts.pop("COUNT"), MOST_COUNT) if "COUNT" in parts else None
-    # Where a week begins changes nothing of what can be said here but for several days in every
-    # second week, and there Monday is what everyone means.
+    # The start of the week matters only for several days in every second week, where Monday is what
+    # users mean.
     parts.pop("WKST", None)
     if parts or unit not in UNITS or (count and until):
         raise ToolError(f"That is no way of repeating that I understand. {HOW}")

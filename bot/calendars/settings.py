@@ -1,4 +1,4 @@
-"""Which calendars there are, whose they are, and how their servers are asked."""
+"""Settings of calendars (`calendar:`): servers, users and rights."""
 
 import re
 from importlib.util import find_spec
@@ -58,7 +58,7 @@ class CalendarSettings(Settings):
     def _fits_together(self) -> "CalendarSettings":
         if bool(self.username) != bool(self.password and self.password.get_secret_value()):
             raise ValueError("must have both `username` and `password`, or neither")
-        # Two parts are joined by the first colon of what is sent.
+        # The first colon of the sent text separates the username from the password.
         if ":" in self.username:
             raise ValueError("has a `username` with a colon, which CalDAV servers cannot be sent")
         return self
@@ -91,7 +91,7 @@ class CalendarsSettings(Settings):
         """Check that the libraries for the calendars in use are installed.
 
         Raises:
-            ConfigError: They are not.
+            ConfigError: A library is missing.
         """
         used = any(each.enabled for each in self.calendars.values())
         if used and not all(find_spec(name) for name in _LIBRARIES):

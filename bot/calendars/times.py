@@ -1,4 +1,4 @@
-"""Times of events: from what a model wrote to moments, and back into words (pure)."""
+"""Parses times of events from model input, and formats them in words (pure)."""
 
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
@@ -13,19 +13,19 @@ _YEARS = range(1970, 2200)
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """A time in which events are looked for; both ends are aware."""
+    """A period of time to search for events; both ends are aware."""
 
     start: datetime
     end: datetime
 
 
 def window(begin: str | None, end: str | None, zone: ZoneInfo, now: datetime) -> Window:
-    """Return the time that is meant: from now, and for a week, where nothing is said.
+    """Return the requested window; by default it starts now and lasts a week.
 
-    A day alone means its beginning as the first end, and its whole as the second.
+    A day alone means its beginning as `begin`, and its end as `end`.
 
     Raises:
-        ToolError: One of them is no time, or they do not fit together.
+        ToolError: A value is no time, or the two do not fit together.
     """
     start = beginning(read(begin, "from"), zone) if begin else now.astimezone(zone)
     stop = _closing(read(end, "to"), zone) if end else later(start, DAYS_AHEAD, zone)
@@ -37,10 +37,10 @@ def window(begin: str | None, end: str | None, zone: ZoneInfo, now: datetime) ->
 
 
 def read(said: str, what: str) -> date | datetime:
-    """Return a day, or a time with or without an offset.
+    """Parse a day, or a time with or without an offset.
 
     Raises:
-        ToolError: It is neither.
+        ToolError: The text is neither.
     """
     text = said.strip()
     try:
@@ -56,10 +56,10 @@ def read(said: str, what: str) -> date | datetime:
 
 
 def beginning(found: date | datetime, zone: ZoneInfo) -> datetime:
-    """Return when it begins, on the clock of a zone.
+    """Return the moment at which a day or time begins, in a zone.
 
-    Without an offset the clock of the zone is meant. A time that it shows twice means the first;
-    one that it leaves out is as long after the change as it claims to be, as RFC 5545 has it.
+    A time without an offset is local time in the zone. An ambiguous local time is its first
+    occurrence; a local time in a DST gap is read with the offset before the gap (RFC 5545).
     """
     if not isinstance(found, datetime):
         found = datetime.combine(found, time.min)
@@ -75,17 +75,17 @@ def _closing(found: date | datetime, zone: ZoneInfo) -> datetime:
 
 
 def later(moment: datetime, days: int, zone: ZoneInfo) -> datetime:
-    """Return the same time of the clock so many days later."""
+    """Return the same local time a number of days later."""
     return beginning(moment.replace(tzinfo=None) + timedelta(days=days), zone)
 
 
 def day(found: date) -> str:
-    """Return a day as people say it."""
+    """Return a day as text."""
     return f"{found:%A} {found.day} {found:%B %Y}"
 
 
 def between(start: datetime, end: datetime, zone: ZoneInfo) -> str:
-    """Return from when to when, as people of that zone say it."""
+    """Return a period as text, in the local time of a zone."""
     first, last = start.astimezone(zone), end.astimezone(zone)
     closing = f"{last:%H:%M}" if first.date() == last.date() else f"{day(last)}, {last:%H:%M}"
     dash = "–" if first.date() == last.date() else " to "

@@ -1,4 +1,4 @@
-"""A look at the MCP servers: each is connected to, asked for its tools, and let go."""
+"""Checks the MCP servers: connects to each, lists its tools, and disconnects."""
 
 import asyncio
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ MOST_CHARACTERS = 600
 
 
 async def look(settings: McpSettings, environ: Mapping[str, str]) -> list[Remark]:
-    """Look at all servers at once; each has as long as it may take to connect."""
+    """Check all servers concurrently, each within its connection timeout."""
     if not any(each.enabled for each in settings.servers.values()):
         return [_off(name) for name in settings.servers]
     connect = await asyncio.to_thread(load_connect)
@@ -60,4 +60,4 @@ def _bad(name: str, settings: McpServerSettings, reason: str) -> Remark:
 
 
 def _not_heard() -> None:
-    """Do nothing about a list that changes meanwhile."""
+    """Ignore a change of the list of tools."""

@@ -1,4 +1,4 @@
-"""How much a server may send: one that sends more is cut off (pure, but for its clock)."""
+"""Limits the data rate of a server; exceeding it ends the connection (pure, but for its clock)."""
 
 import time
 from collections.abc import Callable
@@ -8,12 +8,12 @@ MOST_MESSAGE_BYTES = 4 * 1024 * 1024
 
 
 class FloodError(Exception):
-    """A server sends more than anyone could read."""
+    """A server exceeds a limit of its data rate."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Allowance:
-    """What a server may send in one window of time; `requests` are those that it makes of us."""
+    """Limits per window of `seconds`; `requests` are those that the server sends to the bot."""
 
     seconds: float = 10.0
     messages: int = 2_000
@@ -22,7 +22,7 @@ class Allowance:
 
 
 class Flow:
-    """Counts what a server sends."""
+    """Counts the bytes and messages that a server sends."""
 
     def __init__(
         self, allowance: Allowance | None = None, clock: Callable[[], float] = time.monotonic
@@ -36,7 +36,7 @@ class Flow:
         """Count bytes.
 
         Raises:
-            FloodError: There were too many.
+            FloodError: The limit of the window is exceeded.
         """
         self._window()
         self._octets += count
@@ -47,7 +47,7 @@ class Flow:
         """Count a message.
 
         Raises:
-            FloodError: There were too many.
+            FloodError: The limit of the window is exceeded.
         """
         self._window()
         self._messages += 1

@@ -1,4 +1,4 @@
-"""The HTTP of a connection: to the one address that an admin has named, and bounded."""
+"""Opens HTTP clients for MCP servers: limited to the configured origin, with bounded input."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -11,32 +11,32 @@ from bot.mcp.settings import McpServerSettings
 
 @asynccontextmanager
 async def http_client(settings: McpServerSettings, flow: Flow) -> AsyncIterator[httpx2.AsyncClient]:
-    """Open the client for one origin. An admin has named it, so it may be a private address.
+    """Open the client for one origin, which may be a private address, since an admin has named it.
 
     Redirects are followed by the SDK, and only within the origin.
     """
     headers = {key: value.get_secret_value() for key, value in settings.headers.items()}
     seconds = settings.connect_seconds
     async with httpx2.AsyncClient(
-        # What is small on the wire must not become large here.
+        # A small compressed response must not become large here.
         headers={"Accept-Encoding": "identity", **headers},
         timeout=httpx2.Timeout(seconds, read=max(300.0, settings.timeout_seconds)),
         transport=_Measured(httpx2.AsyncHTTPTransport(), flow),
-        # No proxy and no password file of the environment.
+        # Ignore proxies and password files of the environment.
         trust_env=False,
     ) as client:
         yield client
 
 
 class _Measured(httpx2.AsyncBaseTransport):
-    """Counts what comes in, and takes nothing that is packed."""
+    """Counts incoming bytes, and refuses compressed responses."""
 
     def __init__(self, inner: httpx2.AsyncBaseTransport, flow: Flow) -> None:
         self._inner = inner
         self._flow = flow
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        """Send a request; its answer is counted while it is read."""
+        """Send a request; its response is counted while it is read."""
         response = await self._inner.handle_async_request(request)
         if response.headers.get("content-encoding", "identity") != "identity":
             await response.aclose()

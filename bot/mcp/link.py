@@ -1,4 +1,4 @@
-"""A connection to an MCP server; the one place that speaks with the SDK.
+"""A connection to an MCP server; the only module that uses the SDK's client.
 
 Importing this module takes a second: see `bot.mcp.servers`.
 """
@@ -43,10 +43,10 @@ _KEPT = ("name", "description", "inputSchema")
 
 
 class Link:
-    """A server that is connected.
+    """A connected server.
 
     Attributes:
-        ended: Set when nothing more will come.
+        ended: Set when the connection has ended.
     """
 
     def __init__(self, name: str, client: Client, ended: asyncio.Event) -> None:
@@ -55,10 +55,10 @@ class Link:
         self._client = client
 
     async def tools(self) -> list[Json]:
-        """Return the list of tools, as the server gives it.
+        """Return the list of tools, as the server sends it.
 
         Raises:
-            MCPError: The server cannot give it.
+            MCPError: The server did not return it.
         """
         capabilities = self._client.server_capabilities
         if capabilities is not None and capabilities.tools is None:
@@ -74,10 +74,10 @@ class Link:
         return found
 
     async def call(self, tool: str, arguments: Json, *, seconds: float) -> Json:
-        """Call a tool and return what it brought.
+        """Call a tool and return its result.
 
         Raises:
-            ToolError: It did not come to a good end.
+            ToolError: The call failed.
         """
         try:
             result = await self._client.call_tool(tool, arguments, read_timeout_seconds=seconds)
@@ -96,7 +96,7 @@ class Link:
         return result.model_dump(mode="json", by_alias=True)
 
     async def listen(self, on_change: Callable[[], object]) -> None:
-        """Hear of changes of the list for as long as the server tells; older ones tell unasked."""
+        """Receive change notifications while the server sends them; old servers need no request."""
         try:
             async with self._client.listen(tools_list_changed=True) as changes:
                 async for _ in changes:
@@ -129,10 +129,10 @@ async def connect(
 ) -> AsyncIterator[Link]:
     """Connect to a server; the block must be left by the task that entered it.
 
-    Whatever the server asks of us (to sample a model, to ask the person, for folders) is refused:
-    that is what the SDK does when nobody is named to answer.
+    Requests of the server to the bot (to sample a model, to ask the user, for folders) are refused:
+    the SDK does so when no handler is given.
     """
-    # It logs what servers send, at every level.
+    # The SDK logs data from servers at every level.
     logging.getLogger("mcp").setLevel(logging.CRITICAL)
     logging.getLogger("client").setLevel(logging.CRITICAL)
 
@@ -168,7 +168,7 @@ async def connect(
 
 
 class _Guarded:
-    """A transport whose messages are counted, and tamed before the SDK reads them."""
+    """A transport whose messages are counted, and cleaned before the SDK reads them."""
 
     def __init__(self, name: str, inner: Any, flow: Flow, ended: asyncio.Event) -> None:
         self._name = name
@@ -191,7 +191,7 @@ class _Guarded:
 
 
 class _Inbox:
-    """A stream of messages around a stream of messages."""
+    """Wraps the stream of incoming messages: counts and cleans each."""
 
     def __init__(self, name: str, inner: Any, flow: Flow, ended: asyncio.Event) -> None:
         self._name = name
@@ -201,7 +201,7 @@ class _Inbox:
 
     @property
     def last_context(self) -> Any:
-        """What the SDK asks of some streams."""
+        """An attribute that the SDK reads from some streams."""
         return getattr(self._inner, "last_context", None)
 
     async def receive(self) -> SessionMessage | Exception:
@@ -252,10 +252,10 @@ class _Inbox:
 
 
 def _tame(tool: object) -> Json | None:
-    """Return of a tool what we use, or nothing: one broken tool must not spoil the list.
+    """Return the parts of a tool that we use; `None` for a broken tool, which is left out.
 
-    The SDK would check results against the schema that a server gives for them; with a pattern of
-    the server's choice, that could take for ever.
+    The SDK would check results against the server's own schema for them; with a pattern of the
+    server's choice, that could take for ever.
     """
     if not isinstance(tool, dict):
         return None

@@ -1,4 +1,4 @@
-"""Pins: a tool that changed since it was approved is not used until an admin approves it again."""
+"""Pins tools: a tool that changed since its approval is unused until an admin approves it again."""
 
 import logging
 from collections.abc import Iterable, Mapping
@@ -15,11 +15,11 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Reviewed:
-    """What became of a list of tools.
+    """The result of comparing a list of tools with the pins.
 
     Attributes:
-        accepted: Those in the form that was approved, by raw name.
-        waiting: The raw names of those that are new or have changed.
+        accepted: Tools in their approved form, by raw name.
+        waiting: Raw names of tools that are new or have changed.
     """
 
     accepted: Mapping[str, Offer]
@@ -27,10 +27,10 @@ class Reviewed:
 
 
 class Pins:
-    """Keeps what was approved of every server.
+    """Stores the approved tools of every server.
 
-    The first list of a server that nothing is known of is taken as it is: an admin has just named
-    the server. Whatever is added or changed later waits for an approval.
+    The first list of a new server is approved as it is, since an admin has just named it. Later
+    additions and changes wait for an approval.
     """
 
     def __init__(self, database: Database, now: Clock) -> None:
@@ -38,7 +38,7 @@ class Pins:
         self._now = now
 
     async def review(self, server: str, offered: Mapping[str, Offer]) -> Reviewed:
-        """Note what a server offers now, and tell what of it may be used."""
+        """Record the tools that a server offers now, and return those that may be used."""
         async with self._database.snapshot() as tx:
             known = {pin.tool: pin for pin in await mcp_pins.all_of(tx, server)}
         if _differs(known, offered):
@@ -64,31 +64,31 @@ class Pins:
                     await mcp_pins.add(tx, server, raw, offer.definition, values=values)
                 elif pin.offered_hash != offer.hash:
                     await mcp_pins.offer(tx, server, raw, offer.hash, offer.definition, now)
-            # A server that invents a name each time must not fill the table.
+            # A server that invents a new name each time must not fill the table.
             await mcp_pins.forget(tx, server, sorted(set(known) - set(offered)))
             return {pin.tool: pin for pin in await mcp_pins.all_of(tx, server)}
 
     async def known(self, server: str) -> list[Pin]:
-        """Return all that is known of a server's tools, in both forms."""
+        """Return all known tools of a server, in their approved and offered forms."""
         async with self._database.snapshot() as tx:
             return await mcp_pins.all_of(tx, server)
 
     async def waiting(self, server: str) -> list[Pin]:
-        """Return what waits for an approval, in both forms."""
+        """Return the tools that wait for an approval, in their approved and offered forms."""
         return [pin for pin in await self.known(server) if pin.waits]
 
     async def approve(
         self, server: str, *, by: str, shown: Iterable[Pin] | None = None, command_id: str = ""
     ) -> tuple[str, ...]:
-        """Approve what waits, with a note for the record, and return the names of the tools.
+        """Approve waiting tools, record it in the audit log, and return the names of the tools.
 
         Args:
             server: The server.
-            by: The key of whoever says so.
-            shown: What the admin has seen: what changed again since then is not approved. `None`
-                for whatever waits.
-            command_id: The stored command that says so: it is not carried out again after a crash,
-                since other tools may wait by then. Empty for none.
+            by: The key of the approver.
+            shown: The pins that the admin has seen: a tool that has changed again is not approved.
+                `None` for all that wait.
+            command_id: The stored command of the approval. It is not repeated after a crash, since
+                other tools may wait by then. Empty for none.
         """
         pins = await self.waiting(server) if shown is None else list(shown)
         now, done = self._now(), []

@@ -1,4 +1,4 @@
-"""Whether what a server needs on this machine is there, as far as can be seen."""
+"""Checks that the program and the folder of a server exist on this machine."""
 
 import os
 import shutil
@@ -9,14 +9,14 @@ from bot.mcp.settings import McpServerSettings
 
 
 def missing(settings: McpServerSettings, environ: Mapping[str, str]) -> str:
-    """Return what is not there of a program and its folder; empty when nothing is amiss."""
+    """Return a text about the missing program or folder; empty when both exist."""
     if not settings.command:
         return ""
     if settings.folder is not None and not Path(settings.folder).is_dir():
         return f"there is no folder {settings.folder}"
     program = settings.command[0]
     if os.sep in program:
-        # Looked for where it is started from.
+        # Resolved relative to the folder where it is started.
         found = shutil.which(Path(settings.folder or ".").absolute() / program)
     else:
         found = shutil.which(program, path=environ.get("PATH"))

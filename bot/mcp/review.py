@@ -1,4 +1,4 @@
-"""What an admin sees of the tools that wait for a yes, and which of them a yes means (pure)."""
+"""Shows admins the tools that wait for approval, and resolves the tools they name (pure)."""
 
 import difflib
 import json
@@ -17,15 +17,15 @@ _MARKED = re.compile(rf"(?P<tool>.+)@(?P<mark>[0-9a-f]{{{_MARK_CHARACTERS}}})")
 
 
 def handle(pin: Pin) -> str:
-    """Return what to approve this tool by: its name, and a mark of the form that was shown."""
+    """Return the name with which to approve a tool: its own, and a mark of the shown form."""
     return f"{pin.tool}@{pin.offered_hash[:_MARK_CHARACTERS]}"
 
 
 def chosen(server: str, waiting: Sequence[Pin], wanted: Sequence[str]) -> list[Pin]:
-    """Return those of the waiting tools that were named; all of them for no names.
+    """Return the waiting tools that were named; all of them for no names.
 
     Raises:
-        BadRequestError: One does not wait, or not in the form of its mark; nothing is to be done.
+        BadRequestError: A tool does not wait, or not in the form of its mark; approve none.
     """
     if not waiting:
         raise BadRequestError(f"No tool of the MCP server {server} waits for an approval.")
@@ -51,7 +51,7 @@ def _named(server: str, waiting: Sequence[Pin], name: str) -> Pin:
 
 
 def difference(pin: Pin) -> list[str]:
-    """Return what changed of a tool, line by line: `-` was approved, `+` is offered now."""
+    """Return the changes of a tool, line by line: `-` was approved, `+` is offered now."""
     if pin.approved is None:
         return [f"+ {line}" for line in _lines(pin.offered)]
     before, after = list(_lines(pin.approved)), list(_lines(pin.offered))
@@ -68,7 +68,7 @@ def _lines(definition: Mapping[str, Any]) -> Iterator[str]:
 
 
 def described(pin: Pin) -> str:
-    """Return in a few words how a tool stands."""
+    """Return the approval status of a tool in a few words."""
     if not pin.waits:
         return f"approved ({pin.approved_by}, {pin.approved_at:%Y-%m-%d %H:%M} UTC)"
     kind = "changed" if pin.approved_hash else "new"

@@ -1,4 +1,4 @@
-"""The MCP servers: one task owns the connection to each, and connects again when it ends."""
+"""Owns the MCP servers: one task per server connects, and reconnects when the connection ends."""
 
 import asyncio
 import logging
@@ -30,16 +30,16 @@ GRACE = 2.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pace:
-    """How often things are done, in seconds.
+    """Intervals and timeouts, in seconds.
 
     Attributes:
-        first_wait: Before the second attempt to connect; it doubles each time.
-        longest_wait: Between attempts.
-        settled: A connection that lasted so long was a good one.
-        list_pause: Between two looks at the list, whatever the server tells.
-        list_every: So often the list is asked for, even if the server tells nothing.
-        first_look: The longest that work waits for the first list of tools, once per process.
-        pins_every: So often the pins are looked at while a tool waits: another process may have
+        first_wait: Backoff before the second attempt to connect; it doubles each time.
+        longest_wait: Longest backoff.
+        settled: A connection that lasted this long resets the backoff.
+        list_pause: Shortest time between two requests for the list of tools.
+        list_every: Longest time between them, if the server notifies of no change.
+        first_look: Longest wait of work for the first list of tools, once per process.
+        pins_every: Poll interval of the pins while a tool waits: another process may have
             approved it.
     """
 
@@ -53,10 +53,10 @@ class Pace:
 
 
 class Link(Protocol):
-    """A server that is connected: `bot.mcp.link.Link`.
+    """A connected server: `bot.mcp.link.Link`.
 
     Attributes:
-        ended: Set when nothing more will come.
+        ended: Set when the connection has ended.
     """
 
     @property
@@ -74,7 +74,7 @@ Connect = Callable[
 
 
 def load_connect() -> Connect:
-    """Return `bot.mcp.link.connect`; importing that takes a second."""
+    """Return `bot.mcp.link.connect`; importing it takes a second."""
     from bot.mcp.link import connect  # noqa: PLC0415
 
     return connect
@@ -84,9 +84,9 @@ class McpServer:
     """One server, connected or not.
 
     Attributes:
-        problem: Why it cannot be used, or not in full; empty when all is well.
-        waiting: The tools that wait for an admin's approval, as the server calls them.
-        listed: It is connected and has given its list of tools.
+        problem: The reason why it is unusable in full or in part; empty when it is usable.
+        waiting: The tools that wait for an admin's approval, by raw name.
+        listed: Whether it is connected and has returned its list of tools.
     """
 
     def __init__(
@@ -111,30 +111,30 @@ class McpServer:
         self._offered: Mapping[str, Offer] = {}
         self._accepted: Mapping[str, Offer] = {}
         self._tools: tuple[Tool, ...] = ()
-        #: What is offered was compared with the pins.
+        #: Whether the offered tools were compared with the pins.
         self._reviewed = True
         self._stale = asyncio.Event()
-        #: Why it is away, as it was logged; empty while it is connected.
+        #: The logged reason why it is away; empty while it is connected.
         self._said = ""
         self._changed = asyncio.Condition()
 
     @property
     def connected(self) -> bool:
-        """Whether it is connected now."""
+        """True if it is connected now."""
         return self._link is not None
 
     @property
     def tools(self) -> tuple[Tool, ...]:
-        """What may be called now: of a server that is away, nothing."""
+        """The tools that may be called now; empty while the server is away."""
         return self._tools
 
     async def until(self, holds: Callable[["McpServer"], bool]) -> None:
-        """Wait until something is so; looked at whenever anything here has changed."""
+        """Wait until a condition holds; it is checked after every change of the server's state."""
         async with self._changed:
             await self._changed.wait_for(lambda: holds(self))
 
     async def first_look(self) -> None:
-        """Wait until the server has given its list of tools once, or nobody is to wait for it."""
+        """Wait until the server has returned its first list, or `wait_no_longer` was called."""
         await self._looked.wait()
 
     def wait_no_longer(self) -> None:
@@ -142,7 +142,7 @@ class McpServer:
         self._looked.set()
 
     def look_again(self) -> None:
-        """Have the list asked for soon."""
+        """Request the list of tools again soon."""
         self._stale.set()
 
     async def run(self) -> None:
@@ -163,7 +163,7 @@ class McpServer:
             if reason != self._said:
                 self._said = reason
                 log.warning("The MCP server %s is away, it is tried again: %s", self.name, reason)
-            # Many bots must not all come back at once.
+            # Jitter: many bots must not all reconnect at once.
             await asyncio.sleep(wait * random.uniform(0.8, 1.2))  # noqa: S311
             wait = min(wait * 2, self._pace.longest_wait)
 
@@ -174,8 +174,8 @@ class McpServer:
             if self._said:
                 log.info("The MCP server %s is back", self.name)
                 self._said = ""
-            # From Python 3.13 on asyncio's own group would cancel this task once more when the link
-            # breaks off, and nobody would connect again: the link cancels it in anyio's way.
+            # From Python 3.13 on, asyncio's TaskGroup would cancel this task once more when the
+            # link breaks, and no task would reconnect: the link cancels it in anyio's way.
             async with anyio.create_task_group() as group:
                 group.start_soon(self._listen, link, name=f"changes of {self.name}")
                 group.start_soon(_until_ended, link, name=f"end of {self.name}")
@@ -185,12 +185,12 @@ class McpServer:
     async def _listen(self, link: Link) -> None:
         while True:
             await link.listen(self.look_again)
-            # The stream broke off, or there is none: what was missed is seen by looking.
+            # The stream ended, or the server has none: polling finds the changes that were missed.
             await asyncio.sleep(self._pace.list_every)
             self.look_again()
 
     async def _watch(self, link: Link) -> None:
-        """Keep the list of tools up to date."""
+        """Update the list of tools, on notification and periodically."""
         loop = asyncio.get_running_loop()
         while True:
             self._stale.clear()
@@ -206,7 +206,7 @@ class McpServer:
                     await self._review(problems)
 
     async def _review(self, problems: list[str]) -> None:
-        """Compare what is offered with the pins; while they are out of reach, later."""
+        """Compare the offered tools with the pins; a failed attempt is repeated by `_watch`."""
         self._reviewed = False
         try:
             reviewed = await self._pins.review(self.name, self._offered)
@@ -251,13 +251,13 @@ class McpServer:
             foreign=True,
             private=True,
             reach=Reach.READS_BEYOND if raw in settings.read_only else Reach.ACTS_BEYOND,
-            # What is said here says more than what the toolbox would.
+            # The toolbox's own timeout comes later, as the error here is more specific.
             timeout_seconds=settings.timeout_seconds + GRACE,
             check=partial(check_arguments, offer.name, offer.schema),
         )
 
     async def _call(self, offer: Offer, arguments: Json) -> str:
-        """Call a tool that was listed some time ago: what has changed since is looked at again."""
+        """Call a tool from an earlier list, after checking that this form is still approved."""
         link = self._link
         if link is None:
             raise ToolError(
@@ -275,7 +275,7 @@ class McpServer:
             async with asyncio.timeout(seconds):
                 result = await link.call(offer.raw_name, arguments, seconds=seconds + GRACE)
         except TimeoutError:
-            # A server that hangs altogether does not answer this either, and is started anew.
+            # A server that hangs does not answer this request either, and is restarted.
             self.look_again()
             raise ToolError(
                 f"The MCP server {self.name} did not answer within {seconds:g} seconds. It may "
@@ -293,7 +293,7 @@ class McpServer:
 
 
 class McpServers:
-    """All servers of the configuration."""
+    """All enabled servers of the configuration."""
 
     def __init__(
         self,
@@ -315,7 +315,7 @@ class McpServers:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator["McpServers"]:
-        """Connect to all servers while the block runs; the start waits for none."""
+        """Connect to all servers while the block runs; start-up waits for none."""
         owners = [
             self._tasks.start(server.run(), name=f"MCP server {name}", fresh_context=True)
             for name, server in self.servers.items()
@@ -335,10 +335,10 @@ class McpServers:
                 await asyncio.wait((*owners, *looks), timeout=CLOSE_SECONDS)
 
     async def away(self, needs: Callable[[McpServer], bool]) -> tuple[str, ...]:
-        """Return the servers that some work needs and that are away, after the first look at each.
+        """Return the unavailable servers that some work needs, after the first look at each.
 
         Args:
-            needs: Whether the work could use the tools of a server.
+            needs: Returns True if the work could use the tools of a server.
         """
         needed = [server for server in self.servers.values() if needs(server)]
         for server in needed:
@@ -348,7 +348,7 @@ class McpServers:
     async def approve(
         self, server: str, *, by: str, shown: Iterable[Pin] | None = None, command_id: str = ""
     ) -> tuple[str, ...]:
-        """Approve what waits of a server (see `Pins.approve`), and use it at once."""
+        """Approve waiting tools of a server (see `Pins.approve`), and use them at once."""
         done = await self.pins.approve(server, by=by, shown=shown, command_id=command_id)
         if server in self.servers:
             self.servers[server].look_again()
@@ -358,7 +358,7 @@ class McpServers:
 async def offered_by(
     name: str, settings: McpServerSettings, link: Link
 ) -> tuple[dict[str, Offer], list[str]]:
-    """Ask a server for its tools; return what can be used, by raw name, and what is wrong."""
+    """Request a server's tools; return the usable ones by raw name, and the problems found."""
     listed = await link.tools()
     wanted = settings.tools
     if wanted is not None:
@@ -367,7 +367,7 @@ async def offered_by(
     named = {*(wanted or ()), *settings.runs, *settings.confirm}
     missing = sorted(named - {str(tool.get("name")) for tool in listed})
     if missing:
-        # First, since it is ours to mend, and the list of the others may be long.
+        # First, since the admin can fix it, and the list of the others may be long.
         problems.insert(0, f"it has no tool {', '.join(missing)}, which the configuration names")
     return found, problems
 
@@ -378,7 +378,7 @@ async def _until_ended(link: Link) -> None:
 
 
 def reason_of(error: BaseException) -> str:
-    """Return why a connection failed, for an admin."""
+    """Return the reason why a connection failed, for an admin."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     match error:

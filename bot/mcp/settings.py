@@ -1,4 +1,4 @@
-"""Which MCP servers there are, and who may use which of their tools."""
+"""Settings of MCP servers (`mcp:`), and of the tools that users and runs may use."""
 
 import re
 from typing import Annotated
@@ -8,7 +8,7 @@ from pydantic import Field, SecretStr, StringConstraints, field_validator, model
 
 from bot.values import Settings
 
-#: No two underscores in a row and none at the end: `mcp__server__tool` can be read in one way only.
+#: No two underscores in a row and none at the end, so that `mcp__server__tool` is unambiguous.
 NAME = re.compile(r"[a-z0-9]+(?:[_-][a-z0-9]+)*")
 MOST_NAME_CHARACTERS = 30
 
@@ -57,7 +57,7 @@ class McpServerSettings(Settings):
 
     @property
     def shown(self) -> str:
-        """What it is, without what may be secret: the program, or the address's host."""
+        """The program, or the URL's scheme and host, without parts that may be secret."""
         if self.url:
             parts = urlsplit(self.url)
             return f"{parts.scheme}://{parts.netloc}"

@@ -1,7 +1,7 @@
-"""A server that is a program: started, spoken to over its pipes, and ended with all it started.
+"""Transport for a server that is a program: starts it, exchanges messages over pipes, ends it.
 
-The SDK has such a transport too. It keeps a line that never ends in memory, and logs what it cannot
-read; a hostile or broken program must be able to do neither to the bot.
+The SDK's own transport stores a line of any length in memory, and logs unreadable data; a hostile
+or broken program must be able to do neither to the bot.
 """
 
 import asyncio
@@ -22,13 +22,13 @@ from bot.mcp.flow import MOST_MESSAGE_BYTES, Allowance, FloodError, Flow
 
 log = logging.getLogger(__name__)
 
-#: What a program needs of our environment, and nothing that could be a secret.
+#: Variables that a program needs of the bot's environment; none could be a secret.
 INHERITED = ("HOME", "LANG", "LC_ALL", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER")
 WRITE_SECONDS = 30.0
 END_SECONDS = 2.0
 KILL_SECONDS = 1.0
 _CHUNK = 2_000
-#: What it says on its standard error reaches the log, as far as a person would read it.
+#: Limits for logging its standard error, at a rate that a human would read.
 _COMPLAINTS = Allowance(seconds=60, messages=50)
 
 Inbox = MemoryObjectReceiveStream[SessionMessage | Exception]
@@ -40,8 +40,8 @@ class Program:
     """A program to start.
 
     Attributes:
-        name: What the server is called.
-        environment: All that it gets.
+        name: The server's name.
+        environment: All of its environment.
     """
 
     name: str
@@ -51,16 +51,16 @@ class Program:
 
 
 def environment_of(environ: Mapping[str, str], further: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment of a program: what it needs of ours, and what is configured."""
+    """Return the environment of a program: the inherited variables and the configured ones."""
     return {key: environ[key] for key in INHERITED if key in environ} | dict(further)
 
 
 @asynccontextmanager
 async def stdio_transport(program: Program, flow: Flow) -> AsyncIterator[tuple[Inbox, Outbox]]:
-    """Start a program and give the streams of its messages; it is ended with the block.
+    """Start a program and yield the streams of its messages; it is ended with the block.
 
     Raises:
-        OSError: It cannot be started.
+        OSError: The program cannot be started.
     """
     process = await asyncio.create_subprocess_exec(
         *program.command,
@@ -70,7 +70,7 @@ async def stdio_transport(program: Program, flow: Flow) -> AsyncIterator[tuple[I
         env=dict(program.environment),
         cwd=program.folder,
         limit=MOST_MESSAGE_BYTES,
-        # A group of its own, so that what it starts can be ended with it.
+        # A process group of its own, so that its child processes can be ended with it.
         start_new_session=True,
     )
     try:
@@ -107,7 +107,7 @@ async def _read(
             try:
                 message = jsonrpc_message_adapter.validate_json(line, by_name=False)
             except ValueError:
-                # Programs print banners where only messages belong. They count like messages.
+                # Programs print banners where only messages belong; each counts as a message.
                 flow.take_message(request=False)
                 continue
             with suppress(anyio.ClosedResourceError, anyio.BrokenResourceError):
@@ -118,13 +118,14 @@ async def _write(
     process: asyncio.subprocess.Process, to_send: MemoryObjectReceiveStream[SessionMessage]
 ) -> None:
     assert process.stdin is not None
-    # Closed when the pipe is broken, so that nobody waits to be heard.
+    # The stream is closed when the pipe is broken, so that no sender waits for ever.
     async with to_send:
         with suppress(ConnectionError):
             async for item in to_send:
                 text = item.message.model_dump_json(by_alias=True, exclude_unset=True)
                 process.stdin.write(text.encode("utf-8", "replace") + b"\n")
-                # One that does not read would have us wait, and gather what we want to say.
+                # A program that does not read would block the bot, and fill its memory with unsent
+                # messages.
                 async with asyncio.timeout(WRITE_SECONDS):
                     await process.stdin.drain()
 
@@ -145,24 +146,24 @@ async def _log_complaints(process: asyncio.subprocess.Process, name: str) -> Non
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:
-    """End a program as the protocol says: close its input, wait, and then by force."""
+    """End a program as the protocol requires: close its input, wait, then use signals."""
     if process.stdin is not None:
         process.stdin.close()
     ended = await _ended(process, END_SECONDS)
-    # What it started may live on when it itself is gone.
+    # Its child processes may outlive it.
     for number, seconds in ((signal.SIGTERM, KILL_SECONDS), (signal.SIGKILL, END_SECONDS)):
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, number)
             ended = ended or await _ended(process, seconds)
     if not ended:
         log.error("The process %d of an MCP server cannot be ended; it is left behind", process.pid)
-    # Nothing public closes the pipes that a child of it may still hold.
+    # No public method closes the pipes that a child of it may still hold.
     process._transport.close()  # type: ignore[attr-defined]  # noqa: SLF001
 
 
 async def _ended(process: asyncio.subprocess.Process, seconds: float) -> bool:
     with anyio.move_on_after(seconds):
-        # Not `wait`: that waits for its pipes too, which a child of it may hold.
+        # Not `wait`, which also waits for the pipes, which a child of it may hold.
         while process.returncode is None:  # noqa: ASYNC110
             await anyio.sleep(0.01)
     return process.returncode is not None

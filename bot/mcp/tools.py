@@ -1,4 +1,4 @@
-"""What an MCP server offers and answers, as the bot takes it (pure)."""
+"""Validates the tools and results of MCP servers, and converts them to the bot's form (pure)."""
 
 import hashlib
 import json
@@ -10,7 +10,7 @@ from bot.agent.plain import clean, plain
 from bot.agent.sanitizer import escape_for_model, for_log, one_line
 from bot.values import Json
 
-#: What every provider of models takes.
+#: Longest tool name that every model provider accepts.
 MOST_NAME_CHARACTERS = 64
 MOST_RAW_NAME_CHARACTERS = 200
 MOST_TOOLS = 128
@@ -22,7 +22,7 @@ _HASH_CHARACTERS = 8
 
 _ODD = re.compile(r"[^a-zA-Z0-9_-]")
 _ARGUMENT = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
-#: At the top of a schema, no provider takes these.
+#: Keywords that no provider accepts at the top of a schema.
 _ALTERNATIVES = ("anyOf", "oneOf", "allOf", "not", "enum")
 
 WARNING = (
@@ -36,9 +36,9 @@ class Offer:
     """A tool that a server offers.
 
     Attributes:
-        raw_name: As the server calls it.
-        name: As models call it.
-        hash: Of all that a model would see of it.
+        raw_name: Its name on the server.
+        name: Its name for models.
+        hash: Hash of all parts that a model would see.
     """
 
     raw_name: str
@@ -49,14 +49,14 @@ class Offer:
 
     @property
     def definition(self) -> Json:
-        """What an admin approves."""
+        """The definition that an admin approves."""
         return {"name": self.name, "description": self.description, "schema": self.schema}
 
 
 def name_for(server: str, raw_name: str) -> str:
     """Return the name of a tool: `mcp__server__tool`, of at most 64 plain characters.
 
-    Where the server's own name does not fit, a hash of it keeps two of them apart.
+    Where the server's own name does not fit, a hash of it keeps names unique.
     """
     prefix = f"mcp__{server}__"
     name = prefix + _ODD.sub("_", raw_name)
@@ -68,14 +68,14 @@ def name_for(server: str, raw_name: str) -> str:
 
 
 def is_of(server: str, name: str) -> bool:
-    """Whether a name means all tools of a server, or one of them."""
+    """Return True if a name refers to one of a server's tools, or to all of them."""
     return name == f"mcp__{server}" or name.startswith(f"mcp__{server}__")
 
 
 def offers(server: str, listed: Iterable[Json]) -> tuple[dict[str, Offer], list[str]]:
-    """Return what can be used of a list of tools, by raw name, and what was wrong with the rest.
+    """Return the usable tools in a list, by raw name, and the problems of the others.
 
-    Nobody could tell which of two tools of one name was meant: both are left out.
+    Two tools of the same name are ambiguous: both are left out.
     """
     found: dict[str, Offer] = {}
     problems: list[str] = []
@@ -102,7 +102,7 @@ def _offer(server: str, tool: Json) -> Offer:
     raw, description, schema = tool.get("name"), tool.get("description"), tool.get("inputSchema")
     if not isinstance(raw, str) or not raw.strip() or len(raw) > MOST_RAW_NAME_CHARACTERS:
         raise ValueError(f"its name must be 1 to {MOST_RAW_NAME_CHARACTERS} characters")
-    # It is the key of a row, and of all calls.
+    # It is the key of a row, and used in all calls.
     if clean(raw) != raw:
         raise ValueError("its name has characters that nobody can see")
     if not isinstance(schema, dict):
@@ -120,7 +120,7 @@ def _offer(server: str, tool: Json) -> Offer:
 
 
 def _schema(schema: Json) -> Json:
-    """Return a schema that every provider takes: one that does not would fail every request."""
+    """Return a schema that every provider accepts: one that it rejects would fail every request."""
     _check_depth(schema)
     if len(json.dumps(schema)) > MOST_SCHEMA_CHARACTERS:
         raise ValueError(f"its schema has more than {MOST_SCHEMA_CHARACTERS:,} characters")
@@ -152,7 +152,7 @@ def _check_depth(value: object, left: int = DEEPEST_SCHEMA) -> None:
 
 
 def _check_valid(schema: Json) -> None:
-    # It takes 0.2 s to import, and most bots have no server.
+    # Imported here: it takes 0.2 s, and most bots have no server.
     from jsonschema import Draft202012Validator, SchemaError  # noqa: PLC0415
 
     try:
@@ -173,7 +173,7 @@ def _references(value: object) -> Iterator[str]:
 
 
 def _cleaned(value: object) -> object:
-    """Return a schema in which no text hides something that only a model would read."""
+    """Return a schema without characters that only a model would read."""
     if isinstance(value, dict):
         return {clean(str(key)): _cleaned(part) for key, part in value.items()}
     if isinstance(value, list):
@@ -182,9 +182,9 @@ def _cleaned(value: object) -> object:
 
 
 def result_text(server: str, result: Json) -> str:
-    """Return what a call brought, as a model may read it: marked as untrusted, escaped and cut.
+    """Return the result of a call for a model: marked as untrusted, escaped and truncated.
 
-    Images, sounds and files are described; what they hold does not reach the model.
+    Images, sounds and files are described; their content does not reach the model.
     """
     content = result.get("content")
     parts = [_part(item) for item in content if isinstance(item, dict)] if content else []

@@ -1,7 +1,7 @@
-"""Which addresses may be dialled (pure).
+"""Decides to which addresses the bot may connect (pure).
 
 The decision is made about the very address that a socket is about to connect to, never about the
-text of a URL: names, spellings and redirects all end here.
+text of a URL: this covers names, spellings and redirects alike.
 """
 
 from collections.abc import Iterable
@@ -20,8 +20,8 @@ WEB_PORTS = frozenset({80, 443})
 
 Network = IPv4Network | IPv6Network
 
-#: What `ipaddress.is_global` calls public is not all here, and the other way round: it lets
-#: multicast, 6to4, NAT64 and the inner services of clouds through.
+#: `ipaddress.is_global` differs: it allows multicast, 6to4, NAT64 and the internal services of
+#: clouds.
 _NOT_PUBLIC_4 = tuple(
     IPv4Network(text)
     for text in (
@@ -42,9 +42,9 @@ _NOT_PUBLIC_4 = tuple(
         "224.0.0.0/3",  # multicast, reserved, broadcast
     )
 )
-#: All that is public of IPv6, so far ...
+#: The public IPv6 addresses assigned so far ...
 _PUBLIC_6 = IPv6Network("2000::/3")
-#: ... but for tunnels, which carry an address of IPv4 to somewhere else, and documentation.
+#: ... except documentation and tunnels, which carry an IPv4 address to another destination.
 _NOT_PUBLIC_6 = tuple(
     IPv6Network(text) for text in ("2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20")
 )
@@ -52,10 +52,10 @@ _NAT64 = IPv6Network("64:ff9b::/96")
 
 
 class Addresses(Protocol):
-    """Decides which addresses may be dialled."""
+    """Decides to which addresses the bot may connect."""
 
     def may_dial(self, address: str, port: int) -> bool:
-        """Whether a socket may connect there; `address` is what connect() would get."""
+        """Return True if a socket may connect there; `address` is the argument of connect()."""
         ...
 
 
@@ -64,40 +64,40 @@ class PublicAddresses:
     """Public addresses, at the ports of the web.
 
     Attributes:
-        refused: Further networks that are not dialled.
+        refused: Further networks that are refused.
     """
 
     ports: frozenset[int] = WEB_PORTS
     refused: tuple[Network, ...] = ()
 
     def may_dial(self, address: str, port: int) -> bool:
-        """Whether a socket may connect there."""
+        """Return True if a socket may connect there."""
         if port not in self.ports:
             return False
         try:
             parsed = _unwrapped(ip_address(address))
         except ValueError:
-            # Handed to connect(), this would be looked up once more, after the decision.
+            # connect() would resolve this text as a name, after the decision.
             return False
         return is_public(parsed) and not any(parsed in network for network in self.refused)
 
 
 @dataclass(frozen=True, slots=True)
 class AnyAddress:
-    """Every address: for what the configuration itself names, and for nothing else."""
+    """Every address: only for hosts that the configuration itself names."""
 
     def may_dial(self, address: str, port: int) -> bool:
-        """Whether a socket may connect there."""
+        """Return True if a socket may connect there."""
         return True
 
 
 def networks(texts: Iterable[str]) -> tuple[Network, ...]:
-    """Return networks from how they are written."""
+    """Parse networks from their text form."""
     return tuple(ip_network(text) for text in texts)
 
 
 def is_public(address: IPv4Address | IPv6Address) -> bool:
-    """Whether an address belongs to the public internet, wrapped ones judged by their inside."""
+    """Return True if an address is on the public internet, judged by the address that it wraps."""
     inner = _unwrapped(address)
     if isinstance(inner, IPv4Address):
         return not any(inner in network for network in _NOT_PUBLIC_4)
@@ -107,7 +107,7 @@ def is_public(address: IPv4Address | IPv6Address) -> bool:
 
 
 def _unwrapped(address: IPv4Address | IPv6Address) -> IPv4Address | IPv6Address:
-    """Return the address of IPv4 that packets to a mapped or translated one arrive at."""
+    """Return the IPv4 address that packets to a mapped or translated address arrive at."""
     if not isinstance(address, IPv6Address) or address.scope_id is not None:
         return address
     if address.ipv4_mapped is not None:

@@ -1,4 +1,4 @@
-"""What comes of a request to the web, and what can go wrong: nothing here is slow to import."""
+"""Types of web requests and their errors; every import in this module is fast."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,25 +12,25 @@ UNREACHABLE = (
 )
 
 
-#: Returns whether a redirect from one address to another is followed.
+#: Takes two addresses and returns True if a redirect from one to the other is followed.
 Follows = Callable[[str, str], bool]
 
 
 class WebError(ToolError):
-    """A page was not got; the text names no address, no port and nothing of how names resolve."""
+    """A page could not be fetched; the text reveals no address, no port and no DNS result."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What a server answered.
+    """The response of a server.
 
     Attributes:
-        url: Where it came from in the end.
+        url: The final URL, after redirects.
         hops: The addresses that redirected to it, in order.
-        media_type: As the server says, in lower case; empty when it says nothing.
-        charset: As the server says; empty when it says nothing.
-        content: The body, unpacked.
-        cut: There was more than is read.
+        media_type: From the server, in lower case; empty when it sends none.
+        charset: From the server; empty when it sends none.
+        content: The body, decompressed.
+        cut: The body is longer than the limit, and truncated.
     """
 
     url: str
@@ -43,16 +43,16 @@ class Answer:
 
 
 class Fetches(Protocol):
-    """Gets pages of the public web."""
+    """Fetches pages of the public web."""
 
     async def fetch(self, address: str, *, follows: Follows | None = None) -> Answer:
-        """Return what is at an address that nobody vouches for.
+        """Return the page at an untrusted address.
 
         Args:
             address: With its scheme.
             follows: `None` follows all redirects.
 
         Raises:
-            WebError: It is not to be had.
+            WebError: The page cannot be fetched.
         """
         ...

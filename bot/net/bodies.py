@@ -1,4 +1,4 @@
-"""Bodies of answers: bounded in size, in how far they unpack, and in what they may be."""
+"""Reads response bodies: limits size, decompression and media type, and decodes text."""
 
 import codecs
 import re
@@ -11,10 +11,10 @@ from bot.net.base import WebError
 
 KILOBYTE = 1024
 MEGABYTE = 1024 * KILOBYTE
-#: What a page may unpack to, at most, and by how much.
+#: Largest decompressed size of a page, and largest compression ratio.
 MOST_UNPACKED = 5 * MEGABYTE
 MOST_RATIO = 100
-#: Below this a ratio says nothing: a small page of one letter is no bomb.
+#: The ratio is not checked below this size: a small page of one repeated letter is no bomb.
 _RATIO_FROM = 128 * KILOBYTE
 
 ENCODINGS = "gzip, deflate"
@@ -29,7 +29,8 @@ _TEXTS = re.compile(
 )
 HTML_TYPES = frozenset({"text/html", "application/xhtml+xml"})
 
-#: Python knows more, some of which take time quadratic in the text, or are none.
+#: The accepted charsets. Python knows more: some take time quadratic in the text, or are no
+#: charsets.
 _CHARSETS = frozenset(
     codecs.lookup(name).name
     for name in (
@@ -50,11 +51,11 @@ _MARKS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BodyLimits:
-    """What is read of a body.
+    """Size limits of a body.
 
     Attributes:
-        wire: Bytes as they come.
-        unpacked: Bytes that they may unpack to.
+        wire: Bytes as received.
+        unpacked: Bytes after decompression.
     """
 
     wire: int = 2 * MEGABYTE
@@ -80,7 +81,7 @@ class _Plain:
 
 
 class _Inflating:
-    """Inflates gzip or deflate, and never more at once than is wanted."""
+    """Decompresses gzip or deflate, never more at once than requested."""
 
     def __init__(self, encoding: str) -> None:
         self._encoding = encoding
@@ -88,12 +89,12 @@ class _Inflating:
 
     @property
     def complete(self) -> bool:
-        # Nothing at all is a complete nothing: servers send that after a HEAD or a 304.
+        # An empty body is valid (HEAD, 304).
         return self._inflater is None or self._inflater.eof
 
     @property
     def waiting(self) -> int:
-        """How many bytes were given and not needed for what was wanted."""
+        """Number of received bytes that are not yet decompressed."""
         return 0 if self._inflater is None else len(self._inflater.unconsumed_tail)
 
     def unpack(self, data: bytes, most: int) -> bytes:
@@ -101,7 +102,7 @@ class _Inflating:
             return b""
         if self._inflater is None:
             self._inflater = zlib.decompressobj(_window(self._encoding, data[0]))
-        # What follows the end is left alone, as browsers do.
+        # Data after the end of the stream is ignored, as browsers do.
         if self._inflater.eof:
             return b""
         try:
@@ -115,22 +116,22 @@ class _Inflating:
 def _window(encoding: str, first: int) -> int:
     if encoding == "gzip":
         return 16 + zlib.MAX_WBITS
-    # "deflate" should mean zlib's format, and some servers take it for the bare stream.
+    # "deflate" should mean zlib's format, but some servers send the raw stream.
     return zlib.MAX_WBITS if first & 0x0F == zlib.DEFLATED else -zlib.MAX_WBITS
 
 
 async def read_body(
     chunks: AsyncIterable[bytes], encoding: str, limits: BodyLimits
 ) -> tuple[bytes, bool]:
-    """Return a body, unpacked, and whether there was more of it than is read.
+    """Return a decompressed body, and True if it was truncated at a limit.
 
     Args:
-        chunks: As they come over the wire, still packed.
+        chunks: As received, still compressed.
         encoding: The header Content-Encoding; only gzip and deflate are known.
-        limits: How much is read.
+        limits: The size limits.
 
     Raises:
-        WebError: It is packed in an unknown way, is a bomb, or breaks off.
+        WebError: The compression is unknown, the body is a decompression bomb or incomplete.
     """
     unpacking = _unpacking(encoding)
     body = bytearray()
@@ -160,10 +161,10 @@ def _unpacking(encoding: str) -> _Unpacks:
 
 
 def check_type(media_type: str) -> None:
-    """See that a body of this type is text; one of no type may be.
+    """Raise unless a body of this media type is text; an empty type passes.
 
     Raises:
-        WebError: It is something else.
+        WebError: The type is no text.
     """
     if media_type and not _TEXTS.fullmatch(media_type):
         raise WebError(
@@ -173,15 +174,15 @@ def check_type(media_type: str) -> None:
 
 
 def decoded(content: bytes, charset: str, *, html: bool = False) -> str:
-    """Return a body as text: in the charset that is named, else UTF-8 or what it looks like.
+    """Decode a body to text: in the declared charset, else in UTF-8 or the likely charset.
 
     Args:
         content: The body.
-        charset: As the server says.
-        html: Whether the body itself may name one.
+        charset: From the server.
+        html: Also accept a charset that the body itself declares.
 
     Raises:
-        WebError: It is no text.
+        WebError: The body is no text.
     """
     for mark, name in _MARKS:
         if content.startswith(mark):
@@ -200,7 +201,8 @@ def _is_utf8(content: bytes) -> bool:
     try:
         content.decode()
     except UnicodeDecodeError as error:
-        # The last character may have been cut in two; of one alone nobody can say.
+        # The last character may have been truncated; a body of one partial character stays
+        # undecided.
         return error.reason == "unexpected end of data" and not content[: error.start].isascii()
     return True
 
@@ -210,7 +212,7 @@ def _known(charset: str) -> str:
         name = codecs.lookup(charset.strip()).name if charset.isascii() else ""
     except (LookupError, ValueError):
         return ""
-    # What is called Latin-1 on the web is this, in truth.
+    # On the web, Latin-1 means cp1252.
     name = "cp1252" if name in {"iso8859-1", "ascii"} else name
     return name if name in _CHARSETS else ""
 

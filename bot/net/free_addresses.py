@@ -1,4 +1,4 @@
-"""Finds web addresses in texts, and the site that an address belongs to (pure)."""
+"""Finds web addresses in texts, and compares the sites of addresses (pure)."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -8,8 +8,8 @@ from itertools import islice
 from bot.net.base import WebError
 from bot.net.urls import checked
 
-#: Addresses that a turn with all its runs may choose from after private material, and how many of
-#: them it may read: 64 to the power of 10 is 60 bits, the most that the choice can give away.
+#: Most addresses that a turn with all its runs may choose from after private material, and most of
+#: them that it may fetch: 64 to the power of 10 is 60 bits, the most that the choice can leak.
 MOST_KNOWN, MOST_FETCHES = 64, 10
 MOST_LOOKED_AT = 1_000
 
@@ -20,12 +20,12 @@ _BARE = re.compile(
     re.IGNORECASE,
 )
 _TRAILING = ".,;:!?*_~"
-#: Braces are in no address that is found.
+#: Addresses with braces are not found.
 _PAIRS = {")": "(", "]": "["}
 
 
 def canonical(address: str) -> str:
-    """Return an address in the one form in which addresses are compared; empty for none."""
+    """Return an address in the canonical form used for comparison; empty if it is invalid."""
     with suppress(WebError):
         url = checked(address)
         return f"{url}/" if str(url) == str(url.origin()) else str(url)
@@ -36,7 +36,7 @@ def addresses_in(text: str, *, bare: bool = False) -> Iterator[str]:
     """Yield the addresses in a text in their canonical form, in order of appearance.
 
     Args:
-        text: Markdown, or what a user wrote.
+        text: Markdown, or a message of a user.
         bare: Take `example.com` for `https://example.com` too.
     """
     found = [(match.start(), match[0]) for match in _ADDRESS.finditer(text)]
@@ -48,7 +48,7 @@ def addresses_in(text: str, *, bare: bool = False) -> Iterator[str]:
 
 
 def _without_punctuation(address: str) -> str:
-    """Return an address without what belongs to the sentence or the Markdown around it."""
+    """Return an address without trailing characters of the sentence or the Markdown around it."""
     while address:
         last = address[-1]
         opening = _PAIRS.get(last)
@@ -56,7 +56,7 @@ def _without_punctuation(address: str) -> str:
             address = address[:-1]
         else:
             break
-    # In Markdown the address ends with its bracket: `[text](https://a.example) and so on`.
+    # In Markdown the address ends at its bracket: `[text](https://a.example) and so on`.
     closing = address.find(")")
     if closing >= 0 and "(" not in address[:closing]:
         return address[:closing]
@@ -66,7 +66,7 @@ def _without_punctuation(address: str) -> str:
 def merged(known: Iterable[str], more: Iterable[str]) -> list[str]:
     """Return the first `MOST_KNOWN` different addresses of both, in order.
 
-    Of `more` only the first `MOST_LOOKED_AT` count: a page may have links without end.
+    Of `more`, only the first `MOST_LOOKED_AT` are read: a page may have any number of links.
     """
     found = dict.fromkeys(known)
     for address in islice(more, MOST_LOOKED_AT):
@@ -77,9 +77,9 @@ def merged(known: Iterable[str], more: Iterable[str]) -> list[str]:
 
 
 def same_site(one: str, other: str) -> bool:
-    """Return whether two addresses have the same registrable domain.
+    """Return True if two addresses have the same registrable domain.
 
-    By the Public Suffix List with its private part: two users of a host for pages are two sites.
+    The Public Suffix List is used with its private part: two users of a page host are two sites.
     """
     from tld import get_fld  # noqa: PLC0415 - reads the list, which the start does not need
 

@@ -1,4 +1,4 @@
-"""The one place that makes an HTTP client for URLs that come from people, models or platforms."""
+"""Makes all HTTP clients for URLs that come from users, models or platforms."""
 
 import socket
 from collections.abc import AsyncIterator, Callable
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 CONNECT_SECONDS = 5.0
 
-#: Addresses for documentation, which no machine has: binding one works only where any can be bound.
+#: Documentation addresses, which no machine has: binding one works only where any can be bound.
 _NOBODYS = {socket.AF_INET: "192.0.2.1", socket.AF_INET6: "2001:db8::1"}
 
 
@@ -25,22 +25,22 @@ class NotDialledError(OSError):
 
 @dataclass(frozen=True, slots=True)
 class NotOurOwn:
-    """What another policy allows, less the addresses that this machine itself has."""
+    """Allows the addresses of another policy, except those of this machine itself."""
 
     inner: Addresses
 
     def may_dial(self, address: str, port: int) -> bool:
-        """Whether a socket may connect there."""
+        """Return True if a socket may connect there."""
         return self.inner.may_dial(address, port) and not is_own(address)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Doors:
-    """What stands between us and the network, where it is not the usual.
+    """Network options that differ from the defaults.
 
     Attributes:
-        resolver: Makes addresses of names; `None` for the system's.
-        tls: Whom to trust; `None` for whom the system trusts.
+        resolver: Resolves host names; `None` for the system's resolver.
+        tls: The trusted certificates; `None` for the system's.
     """
 
     resolver: "AbstractResolver | None" = None
@@ -51,13 +51,13 @@ class Doors:
 async def open_guarded(
     addresses: Addresses, doors: Doors | None = None
 ) -> AsyncIterator["aiohttp.ClientSession"]:
-    """Open a client that dials only what `addresses` allows, whatever a name resolves to.
+    """Open a client that connects only to addresses that `addresses` allows, after DNS resolution.
 
-    It keeps nothing: no cookies, no connections, no answers of the resolver. It takes no proxy and
-    no password from the environment, and unpacks nothing. Who uses it follows redirects by hand,
-    and sets the time that all may take.
+    It stores no cookies, connections or DNS results. It reads no proxy and no password from the
+    environment, and decompresses nothing. Callers follow redirects themselves, and set the total
+    timeout.
     """
-    # A quarter of a second, which the start and `check` do not need.
+    # Imported here: it takes 0.25 s, which the start and `check` do not need.
     import aiohttp  # noqa: PLC0415
 
     doors = doors or Doors()
@@ -80,7 +80,7 @@ async def open_guarded(
 
 
 def is_own(address: str) -> bool:
-    """Whether this machine has that address, under whichever of its interfaces."""
+    """Return True if any interface of this machine has that address."""
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     if _source_towards(family, address) == address:
         return True
@@ -92,7 +92,7 @@ def _socket_factory(
 ) -> Callable[["aiohttp.AddrInfoType"], socket.socket]:
     def make(info: "aiohttp.AddrInfoType") -> socket.socket:
         family, kind, protocol, _, where = info
-        # This is the address that connect() gets: nothing is looked up in between.
+        # The address that connect() gets: no name is resolved in between.
         if not addresses.may_dial(str(where[0]), int(where[1])):
             raise NotDialledError("not dialled")
         return socket.socket(family, kind, protocol)
@@ -101,7 +101,7 @@ def _socket_factory(
 
 
 def _source_towards(family: socket.AddressFamily, address: str) -> str:
-    """Return from which of our addresses we would speak to that one; nothing is sent."""
+    """Return the source address for connections to an address; nothing is sent."""
     with socket.socket(family, socket.SOCK_DGRAM) as probe:
         try:
             probe.connect((address, 9))

@@ -1,4 +1,4 @@
-"""Pages as Markdown: read in a process of their own, which is killed when it takes too long."""
+"""Converts pages to Markdown in a separate process, which is killed after a timeout."""
 
 import asyncio
 import logging
@@ -9,24 +9,24 @@ from bot.net.base import WebError
 
 log = logging.getLogger(__name__)
 
-#: The beginning of the process included, of which most is spent on imports.
+#: Timeout, including the start of the process, which is most of the time due to imports.
 READING_SECONDS = 20.0
 
 _SCRIPT = Path(__file__).with_name("reading.py")
 
 
 async def to_markdown(text: str, url: str, *, seconds: float = READING_SECONDS) -> str:
-    """Return a page as Markdown, with its title; empty when it says nothing.
+    """Return a page as Markdown, with its title; empty when it has no text.
 
     Args:
         text: The page.
-        url: Where it is, for the links in it.
-        seconds: The most that it may take.
+        url: Its URL, for relative links.
+        seconds: Timeout.
 
     Raises:
-        WebError: It cannot be read.
+        WebError: The page cannot be parsed.
     """
-    # Neither the folder that we are in nor the environment has a say in what is imported.
+    # Isolated: neither the current folder nor the environment affects imports.
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         *("-EP", "-W", "ignore", str(_SCRIPT), url),

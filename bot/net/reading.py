@@ -1,7 +1,7 @@
-"""HTML as Markdown, in a process of its own: `bot.net.pages` starts this file and may kill it.
+"""Converts HTML to Markdown as a separate process, started and killed by `bot.net.pages`.
 
-What parses pages is C code that was given worse than it was written for, and some of it takes time
-quadratic in what a page holds. Nothing of the bot is in this process: no memory, no environment.
+The parser is C code that receives hostile input, and some of it takes time quadratic in the page.
+So this process has no data of the bot: not its memory, not its environment.
 """
 
 import re
@@ -12,7 +12,7 @@ from contextlib import suppress
 import trafilatura
 from lxml import etree, html
 
-#: The extraction takes up to 0.3 ms for each element: a page with more is given as its bare text.
+#: The extraction takes up to 0.3 ms for each element: a page with more is returned as bare text.
 MOST_ELEMENTS = 20_000
 MOST_CHARACTERS = 5_000_000
 
@@ -36,7 +36,7 @@ def to_markdown(text: str, url: str) -> str:
 
     Args:
         text: The page.
-        url: Where it is, for the links in it.
+        url: Its URL, for relative links.
     """
     tree = _tree(text)
     if tree is None:
@@ -74,7 +74,7 @@ def _extracted(text: str, url: str) -> str:
 
 
 def _bare(tree: html.HtmlElement) -> str:
-    """Return all that a page says, a line for each block."""
+    """Return all text of a page, one line per block."""
     parts = []
     silent = 0
     for event, element in etree.iterwalk(tree, events=("start", "end")):
@@ -88,14 +88,14 @@ def _bare(tree: html.HtmlElement) -> str:
 
 
 def limit_this_process() -> None:
-    """Let this process use only so much, and write no file."""
+    """Limit CPU time and memory of this process, and forbid it to write files."""
     for what, most in (
         (resource.RLIMIT_CPU, CPU_SECONDS),
         (resource.RLIMIT_DATA, MEMORY_BYTES),
         (resource.RLIMIT_FSIZE, 0),
         (resource.RLIMIT_CORE, 0),
     ):
-        # Not every system knows all of these.
+        # Not every system supports all of these limits.
         with suppress(ValueError, OSError):
             resource.setrlimit(what, (most, most))
 

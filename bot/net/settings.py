@@ -1,4 +1,4 @@
-"""Everything under `fetch:`."""
+"""Settings of web access (`web:` and `fetch:`)."""
 
 from ipaddress import ip_network
 from typing import Annotated, Literal

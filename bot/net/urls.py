@@ -1,4 +1,4 @@
-"""What a URL may look like (pure). Where it leads is not decided here: see `addresses`."""
+"""Validates the form of URLs (pure). Their destination is checked elsewhere: see `addresses`."""
 
 import re
 import unicodedata
@@ -11,23 +11,23 @@ if TYPE_CHECKING:
 
 MOST_CHARACTERS = 4_000
 
-#: Controls, blanks and line ends of every script, and halves of surrogate pairs.
+#: Unicode categories of control characters, spaces and line ends, and of lone surrogates.
 _UNFIT = frozenset({"Cc", "Cs", "Zs", "Zl", "Zp"})
 _SHAPE = re.compile(r"(?P<scheme>[a-z][a-z0-9+.-]*):(?://(?P<authority>[^/?#]*))?", re.IGNORECASE)
 _NAME = re.compile(r"(?=.{1,253}\.?\Z)[a-z0-9_-]{1,63}(?:\.[a-z0-9_-]{1,63})*\.?")
 _LITERAL_6 = re.compile(r"[0-9a-f:.]*:[0-9a-f:.]*")
 _LITERAL_4 = re.compile(r"(?:(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)(?:\.(?!\Z)|\Z)){4}", re.ASCII)
-#: What some resolvers take for an address of IPv4: `127.1`, `0x7f.1`, `2130706433`.
+#: Texts that some resolvers read as an IPv4 address: `127.1`, `0x7f.1`, `2130706433`.
 _NUMBER = re.compile(r"(?:.*\.)?(?:\d+|0x[0-9a-f]*)\.?", re.ASCII)
 
 _PORTS = "Only the usual ports of http and https are spoken to; leave the port out."
 
 
 def checked(address: str) -> "URL":
-    """Return an address that may be asked for, without its fragment.
+    """Return a valid URL without its fragment.
 
     Raises:
-        WebError: Its shape is wrong; the text says in which way.
+        WebError: The form is invalid; the text has the reason.
     """
     text = address.strip(" \t\r\n")
     _check_text(text)
@@ -41,10 +41,10 @@ def checked(address: str) -> "URL":
 
 
 def next_hop(current: "URL", location: str) -> "URL":
-    """Return where a redirect leads.
+    """Return the target of a redirect.
 
     Raises:
-        WebError: There it must not lead.
+        WebError: The target is invalid or not allowed.
     """
     from yarl import URL  # noqa: PLC0415 - see `_parsed`
 
@@ -74,7 +74,7 @@ def _check_text(text: str) -> None:
             "%20."
         )
     shape = _SHAPE.match(text)
-    # A port without a scheme (`example.com:443`) looks like one.
+    # A host with a port but without a scheme (`example.com:443`) looks like one.
     if shape is None or "." in shape["scheme"]:
         raise WebError("Give the whole address, with https:// at its beginning.")
     if shape["scheme"].lower() not in {"http", "https"}:
@@ -86,12 +86,12 @@ def _check_text(text: str) -> None:
 
 
 def _parsed(text: str) -> "URL":
-    # As slow to import as what is done with the URL, and the start must be quick.
+    # Imported here, since it is slow and the start must be quick.
     from yarl import URL  # noqa: PLC0415
 
     try:
         url = URL(text)
-        # Some parts are decoded only when they are asked for.
+        # Some parts are decoded on access, so errors are raised here.
         _ = (url.raw_host, url.port, url.raw_path_qs)
     except ValueError:
         raise WebError("That is no address of a web page. Check how it is written.") from None
@@ -101,10 +101,10 @@ def _parsed(text: str) -> "URL":
 
 
 def check_port(url: "URL", ports: frozenset[int]) -> None:
-    """See that a URL names one of these ports.
+    """Raise unless a URL has one of these ports.
 
     Raises:
-        WebError: It names another.
+        WebError: The URL has another port.
     """
     if url.port not in ports:
         raise WebError(_PORTS)

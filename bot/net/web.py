@@ -1,4 +1,4 @@
-"""Requests to the web: pages that nobody vouches for, and services that the configuration names."""
+"""Makes web requests: to untrusted pages, and to services that the configuration names."""
 
 import asyncio
 import logging
@@ -40,14 +40,14 @@ _BROKE_OFF = (
 
 
 class Web:
-    """The public web, for URLs that come from people, models and pages.
+    """The public web, for URLs that come from users, models and pages.
 
     Args:
-        settings: How much and how long.
-        addresses: Which addresses may be dialled; `None` for public ones that are not ours.
+        settings: Limits and timeout.
+        addresses: Policy of addresses; `None` allows public ones that are not this machine's.
         ports: The ports that a URL may name.
-        doors: What stands between us and the network, where it is not the usual.
-        reserve: The part of the disk that no page gets: what a page says is stored.
+        doors: Network options that differ from the defaults.
+        reserve: The part of the disk that stays free, since the text of pages is stored.
     """
 
     def __init__(
@@ -68,15 +68,15 @@ class Web:
         self._limits = BodyLimits(wire=int(settings.megabytes * MEGABYTE))
 
     async def fetch(self, address: str, *, follows: Follows | None = None) -> Answer:
-        """Return what is at an address that nobody vouches for, redirects followed.
+        """Return the page at an untrusted address, after redirects.
 
         Args:
             address: With its scheme.
-            follows: Returns whether a redirect from one address to another is followed; `None`
+            follows: Returns True if a redirect from one address to another is followed; `None`
                 follows all.
 
         Raises:
-            WebError: It is not to be had.
+            WebError: The page cannot be fetched.
             DiskFullError: The disk is nearly full.
         """
         self._reserve.check()
@@ -124,16 +124,16 @@ class Web:
 
 
 class Site:
-    """A service at an address that the configuration names, on whatever network that is.
+    """A service at an address that the configuration names, on any network.
 
-    Nothing that a person, a model or a page says leads anywhere else: what is asked for is always
-    below that address, and redirects are not followed.
+    Input from users, models and pages cannot change the destination: every request is below that
+    address, and redirects are not followed.
 
     Args:
-        name: As people know the service.
-        base_url: The address below which everything is.
-        settings: How much and how long.
-        doors: What stands between us and the network, where it is not the usual.
+        name: The service's name for users.
+        base_url: The address below which all requests are.
+        settings: Limits and timeout.
+        doors: Network options that differ from the defaults.
     """
 
     def __init__(
@@ -154,17 +154,17 @@ class Site:
         headers: Mapping[str, str] | None = None,
         json: Json | None = None,
     ) -> Answer:
-        """Return what the service answers, whatever its status.
+        """Return the service's response, whatever its status.
 
         Args:
-            path: Below the service's address, percent-encoded where it must be.
-            method: The verb of HTTP.
-            params: What goes into the query.
-            headers: What goes along, such as a key.
-            json: What goes into the body.
+            path: Below the service's address, percent-encoded where needed.
+            method: The HTTP method.
+            params: The query parameters.
+            headers: Further headers, such as a key.
+            json: The body.
 
         Raises:
-            WebError: It does not answer, or with more than is read.
+            WebError: The service does not respond, or its response is too large.
         """
         url = self._below(path, params or {})
         sent = {"Accept-Encoding": ENCODINGS, "User-Agent": self._settings.user_agent}
@@ -203,7 +203,7 @@ class Site:
 
 @contextmanager
 def _told() -> Iterator[None]:
-    """Put what goes wrong into words that give away nothing of the network that we are in."""
+    """Convert network errors to texts that reveal nothing about the bot's network."""
     import aiohttp  # noqa: PLC0415 - a quarter of a second, which the start does not need
 
     try:
@@ -212,7 +212,8 @@ def _told() -> Iterator[None]:
         log.info("A page was not got: %s", type(error).__name__)
         raise WebError(_CERTIFICATE) from None
     except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError, ValueError) as error:
-        # Refused by the guard, by the machine there, or unknown: nobody is to tell these apart.
+        # Refused by the guard, refused by the host, or unresolvable: the text must not distinguish
+        # them.
         log.info("A page was not got: %s", type(error).__name__)
         raise WebError(UNREACHABLE) from None
     except (aiohttp.ClientError, OSError) as error:

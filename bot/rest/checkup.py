@@ -1,4 +1,4 @@
-"""A look at the REST services: their documents are read, and nothing else is asked of them."""
+"""Checks the REST services: reads their documents, and makes no other request."""
 
 import asyncio
 
@@ -13,7 +13,7 @@ MOST_CHARACTERS = 600
 
 
 async def look(settings: RestSettings, open_client: OpenClient) -> list[Remark]:
-    """Read all documents at once, each as long as a call may take."""
+    """Read all documents concurrently, each within the timeout of a call."""
     async with asyncio.TaskGroup() as group:
         looks = [
             group.create_task(_look(RestService(name, each, open_client)))
@@ -44,7 +44,7 @@ async def _look(service: RestService) -> Remark:
 
 
 def known(name: str, settings: RestServiceSettings) -> str:
-    """Return what can be said of a service without asking it."""
+    """Return a description of a service without a network request."""
     source = settings.document
     if source is None:
         return f"{_count(len(settings.requests))} to {settings.base}"

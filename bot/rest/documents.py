@@ -1,4 +1,4 @@
-"""OpenAPI documents as they are found: bytes into a tree, and where their service is (pure)."""
+"""Parses OpenAPI documents safely, and finds the base URL of their service."""
 
 import json
 from pathlib import Path
@@ -12,7 +12,7 @@ from bot.errors import ConfigError
 MOST_BYTES = 5 * 1024 * 1024
 DEEPEST = 100
 
-#: The fast one, where it was built.
+#: The fast loader, where it was built.
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _OPENS = (
     yaml.BlockMappingStartToken,
@@ -24,13 +24,17 @@ _CLOSES = (yaml.BlockEndToken, yaml.FlowMappingEndToken, yaml.FlowSequenceEndTok
 
 
 def read_file(path: str) -> bytes:
-    """Return the content of a file, or of one that is too large its beginning."""
+    """Return the content of a file, truncated just past the size limit."""
     with Path(path).open("rb") as opened:
         return opened.read(MOST_BYTES + 1)
 
 
 def parsed(service: str, content: bytes) -> object:
-    """Read JSON or YAML; of YAML without anchors, which could unfold without end."""
+    """Parse JSON or YAML; YAML aliases are refused, since they could expand without end.
+
+    Raises:
+        ConfigError: The document is too large, or neither JSON nor YAML.
+    """
     complaint = f"The document of the REST service {service} is neither JSON nor YAML"
     if len(content) > MOST_BYTES:
         raise ConfigError(f"{complaint} of at most {MOST_BYTES // 1024**2} MB.")
@@ -44,14 +48,14 @@ def parsed(service: str, content: bytes) -> object:
     try:
         _check_tokens(text, complaint)
         tree = yaml.load(text, Loader=_LOADER)  # noqa: S506 - both are safe ones
-        # YAML knows dates and keys that are no texts; a schema does not.
+        # YAML has dates and keys that are no texts; a schema has not.
         return encodable(json.loads(json.dumps(tree, default=str)))
     except (yaml.YAMLError, RecursionError, ValueError, TypeError):
         raise ConfigError(f"{complaint}.") from None
 
 
 def _check_tokens(text: str, complaint: str) -> None:
-    """Look through YAML for what would take for ever to load."""
+    """Raise if YAML has aliases or deep nesting, which could take for ever to load."""
     depth = 0
     for token in yaml.scan(text, Loader=_LOADER):
         if isinstance(token, yaml.AliasToken):
@@ -63,10 +67,10 @@ def _check_tokens(text: str, complaint: str) -> None:
 
 
 def base_of(service: str, source: str, servers: tuple[str, ...]) -> str:
-    """Return where the document says that the service is, if it has a say in that.
+    """Return the base URL from the document, if the document may determine it.
 
     Raises:
-        ConfigError: It says nothing, or names another origin than its own.
+        ConfigError: The document names no server, or one of another origin than its own.
     """
     remote = source.startswith(("http://", "https://"))
     found = servers[0] if servers else ("/" if remote else "")

@@ -1,4 +1,4 @@
-"""An OpenAPI 3 document, or a request written down by hand, as operations to call (pure)."""
+"""Converts OpenAPI 3 documents and configured requests to operations (pure)."""
 
 import hashlib
 import json
@@ -17,12 +17,12 @@ MOST_OPERATIONS = 128
 MOST_NAME_CHARACTERS = 64
 MOST_DESCRIPTION_CHARACTERS = 2_000
 MOST_SCHEMA_CHARACTERS = 24_000
-#: How far references are followed; below, anything may stand.
+#: Most nested references that are followed; deeper schemas accept anything.
 DEEPEST = 8
 METHODS = ("get", "head", "post", "put", "patch", "delete")
 BODY = "body"
 
-#: What only we set: the rest of these decides where a request goes, or who is asking.
+#: Headers that only the bot sets: they decide the destination of a request, or its sender.
 _OUR_HEADERS = frozenset(
     (
         *("accept", "authorization", "connection", "content-length", "content-type", "cookie"),
@@ -45,12 +45,12 @@ Where = Literal["path", "query", "header", "body"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parameter:
-    """Where an argument goes.
+    """The place of an argument in a request.
 
     Attributes:
-        argument: As models call it.
-        name: As the service calls it; empty for a whole body.
-        exploded: A list is repeated, and an object is spread.
+        argument: Its name for models.
+        name: Its name for the service; empty for a whole body.
+        exploded: A list is sent as repeated parameters, an object as one parameter per key.
         deep: An object is written as name[key].
     """
 
@@ -66,11 +66,11 @@ class Operation:
     """A request that can be made.
 
     Attributes:
-        id: As the document, or the configuration, calls it.
-        name: As models call it.
+        id: Its id in the document or the configuration.
+        name: Its name for models.
         path: Below the base, with parameters in braces.
-        schema: Of the arguments.
-        form: The body is sent like a form and not as JSON.
+        schema: The schema of the arguments.
+        form: The body is sent as a form and not as JSON.
     """
 
     id: str
@@ -85,11 +85,11 @@ class Operation:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """What a document says.
+    """The content of a document.
 
     Attributes:
-        servers: Where the service is said to be.
-        problems: What was left out of it, and why.
+        servers: The URLs of the service.
+        problems: The parts that were left out, with the reasons.
     """
 
     operations: tuple[Operation, ...]
@@ -108,7 +108,7 @@ def name_for(service: str, operation: str) -> str:
 
 
 def read(service: str, tree: object) -> Document:
-    """Return the operations of a document; one that cannot be made is left out.
+    """Return the operations of a document; unusable ones are left out.
 
     Raises:
         ConfigError: It is no OpenAPI 3 document.
@@ -231,7 +231,7 @@ class _Reader:
             listed = source.get("parameters")
             for each in listed if isinstance(listed, list) else ():
                 resolved = self._resolved(each)
-                # What the operation says replaces what stands above it.
+                # A parameter of the operation replaces the one of the path.
                 found[(resolved.get("name"), resolved.get("in"))] = resolved
         return list(found.values())
 
@@ -253,7 +253,7 @@ class _Reader:
         properties: Json,
         required: list[str],
     ) -> bool:
-        """Add the body to the arguments; return whether it is a form."""
+        """Add the body to the arguments; return True if it is a form."""
         if "requestBody" not in operation:
             return False
         body = self._resolved(operation["requestBody"])
@@ -276,7 +276,7 @@ class _Reader:
         return form
 
     def _resolved(self, value: object, depth: int = 0) -> Json:
-        """Return what a reference stands for; only within the document."""
+        """Return the target of a reference; only within the document."""
         if not isinstance(value, dict):
             raise ValueError("something in it is not what OpenAPI wants there")  # noqa: TRY004
         reference = value.get("$ref")
@@ -293,7 +293,7 @@ class _Reader:
         return self._resolved(found, depth + 1)
 
     def _schema(self, value: object, depth: int = 0) -> Json:
-        """Return a JSON Schema without references, in the words of 2020-12."""
+        """Return a JSON Schema without references, in the 2020-12 dialect."""
         if depth > DEEPEST or not isinstance(value, dict):
             return {}
         source = self._resolved(value)
@@ -317,7 +317,7 @@ class _Reader:
 
 
 def _parameter(source: Json, taken: Mapping[str, object]) -> Parameter | None:
-    """Return where a parameter goes; `None` for one that a model must not set."""
+    """Return the place of a parameter; `None` for one that a model must not set."""
     name, where = source.get("name"), source.get("in")
     if not isinstance(name, str) or where not in ("path", "query", "header"):
         return None
@@ -339,7 +339,7 @@ def _parameter(source: Json, taken: Mapping[str, object]) -> Parameter | None:
 
 
 def _modernise(schema: Json) -> None:
-    """Turn what only OpenAPI 3.0 says into JSON Schema, in place."""
+    """Convert the keywords of OpenAPI 3.0 to JSON Schema, in place."""
     for bound, limit in (("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")):
         if isinstance(schema.get(bound), bool):
             strict = schema.pop(bound)
@@ -352,11 +352,11 @@ def _modernise(schema: Json) -> None:
 
 
 def _check_valid(schema: Json) -> None:
-    # It takes 0.2 s to import, and most bots have no service.
+    # Imported here: it takes 0.2 s, and most bots have no service.
     from jsonschema import Draft202012Validator, SchemaError  # noqa: PLC0415
 
     try:
-        # Its bounds and examples go to the provider, which reads no `1e999`.
+        # Its bounds and examples are sent to the provider, which rejects `1e999`.
         written = json.dumps(schema, allow_nan=False)
     except ValueError:
         raise ValueError("its schema holds a number that JSON does not have") from None

@@ -1,4 +1,4 @@
-"""Arguments of a model as a request (pure)."""
+"""Builds requests from a model's arguments (pure)."""
 
 import json
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ from bot.values import Json
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What goes over the wire, without what proves who we are."""
+    """A request as sent, without the credentials."""
 
     method: str
     path: str
@@ -26,14 +26,14 @@ class Request:
 
 
 def request_for(operation: Operation, arguments: Json) -> Request:
-    """Return the request that these arguments mean (pure).
+    """Return the request for these arguments (pure).
 
     Raises:
-        ToolError: They do not fit; the text says how.
+        ToolError: The arguments do not match the schema; the text has the reason.
     """
     if too_deep(arguments):
         raise ToolError(f"{operation.name} was not called: its arguments are nested too deeply.")
-    # A lone surrogate fits no address and no body.
+    # A lone surrogate cannot be encoded in a URL or a body.
     arguments = encodable(arguments)
     _check(operation, arguments)
     path, query, headers = operation.path, list[tuple[str, str]](), dict[str, str]()
@@ -69,7 +69,7 @@ def _check(operation: Operation, arguments: Json) -> None:
     from jsonschema.validators import extend  # noqa: PLC0415
     from referencing import Registry  # noqa: PLC0415
 
-    # A pattern of the document could take for ever on a text of the model; the service has it too.
+    # A pattern of the document could take for ever on a model's text; the service checks it anyway.
     kind = extend(Draft202012Validator, {"pattern": None, "patternProperties": None})
     registry: Registry[Any] = Registry()
     error = best_match(kind(operation.schema, registry=registry).iter_errors(arguments))
@@ -83,7 +83,7 @@ def _check(operation: Operation, arguments: Json) -> None:
 
 def _segment(parameter: Parameter, value: object) -> str:
     text = ",".join(_text(each) for each in value) if isinstance(value, list) else _text(value)
-    # A dot segment would be taken for a step up, to another operation.
+    # A dot segment would be resolved as a step up, to another operation.
     if text.strip() in ("", ".", ".."):
         raise ToolError(f"`{parameter.argument}` cannot be {text!r}. Give the id or name itself.")
     return quote(text, safe="")

@@ -1,4 +1,4 @@
-"""REST services: asked at the configured origin, and nowhere else."""
+"""Calls REST services, only at the configured origin."""
 
 import asyncio
 import json
@@ -37,13 +37,13 @@ WARNING = (
     "request in it. In it, &lt; &gt; and &amp; stand for the characters themselves."
 )
 
-#: Opens a client that dials what the configuration names; see `bot.net.guard.open_guarded`.
+#: Opens a client that may connect to configured addresses; see `bot.net.guard.open_guarded`.
 OpenClient = Callable[[], AbstractAsyncContextManager["aiohttp.ClientSession"]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
-    """What came back."""
+    """The response of a service."""
 
     status: int
     media_type: str
@@ -54,10 +54,10 @@ class Reply:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Described:
-    """What a document brings, as the configuration wants it.
+    """The usable part of a document, filtered by the configuration.
 
     Attributes:
-        problems: What is left out or missing, in a few words each.
+        problems: Parts that are left out or missing, in a few words each.
     """
 
     base: str
@@ -69,7 +69,7 @@ def described_by(name: str, settings: RestServiceSettings, content: bytes) -> De
     """Read the document of a service.
 
     Raises:
-        ConfigError: It cannot be read, or used.
+        ConfigError: The document cannot be read, or used.
     """
     source, wanted = settings.document or "", settings.operations
     document = read(name, parsed(name, content))
@@ -87,10 +87,10 @@ def described_by(name: str, settings: RestServiceSettings, content: bytes) -> De
 
 
 class RestService:
-    """One service: what it can do, and how it is asked.
+    """One service: its tools, and the requests to it.
 
     Attributes:
-        problem: Why it cannot be used, or not in full; empty when all is well.
+        problem: The reason why it is unusable in full or in part; empty when it is usable.
         settled: Set when its document was read, or never will be.
     """
 
@@ -105,10 +105,10 @@ class RestService:
         self._take(())
 
     async def load(self) -> None:
-        """Read the document, if there is one.
+        """Read the document, if the service has one.
 
         Raises:
-            BotError: It cannot be read, or used.
+            BotError: The document cannot be read, or used.
         """
         source = self.settings.document
         if source is None:
@@ -128,7 +128,7 @@ class RestService:
             each.name: each
             for each in (
                 *operations,
-                # What is written by hand wins.
+                # Configured requests override those of the document.
                 *(by_hand(self.name, k, v) for k, v in self.settings.requests.items()),
             )
         }
@@ -188,7 +188,7 @@ class RestService:
                 f"{_doubt(request)} Try something smaller, or go on without it."
             ) from None
         except OSError as error:
-            # All that aiohttp raises for a connection is one, and its text may name an address.
+            # Every connection error of aiohttp is an `OSError`, whose text may contain an address.
             log.warning("The REST service %s: %s", self.name, type(error).__name__)
             raise ToolError(
                 f"The service {self.name} cannot be reached now.{_doubt(request)} Try again later, "
@@ -201,7 +201,7 @@ class RestService:
 
         headers = {key: value.get_secret_value() for key, value in self.settings.headers.items()}
         secret = {key: value.get_secret_value() for key, value in self.settings.query.items()}
-        # Ours come last: a model cannot put another key in their place.
+        # Configured headers come last: a model cannot replace a key.
         ours = {key.lower() for key in headers}
         sent = {key: v for key, v in request.headers.items() if key.lower() not in ours}
         if request.media_type:
@@ -212,14 +212,14 @@ class RestService:
         address += f"{'&' if '?' in address else '?'}{together}" if together else ""
         try:
             async with self._open() as client:
-                # By itself aiohttp would make a PUT or a DELETE once more when a connection breaks.
+                # By default aiohttp repeats a PUT or a DELETE when a connection breaks.
                 client._retry_connection = False  # noqa: SLF001
                 async with client.request(
                     request.method,
                     yarl.URL(address, encoded=True),
                     data=request.body,
                     headers={"Accept": ACCEPT, **sent, **headers},
-                    # Where to go is the configuration's word alone.
+                    # The configuration alone decides the destination.
                     allow_redirects=False,
                 ) as response:
                     return await _reply(response, most)
@@ -238,7 +238,7 @@ class RestService:
         return f"{self.name} answered {reply.status}.\n{WARNING.format(self.name)}\n\n{body}{more}"
 
     def _without_secrets(self, text: str) -> str:
-        """Take out what proves who we are: some services send back what they were sent."""
+        """Mask the credentials: some services echo the request."""
         values = [*self.settings.headers.values(), *self.settings.query.values()]
         words = {word for value in values for word in value.get_secret_value().split()}
         words |= {value.get_secret_value() for value in values}
@@ -249,7 +249,7 @@ class RestService:
 
 
 class RestServices:
-    """All services of the configuration."""
+    """All enabled services of the configuration."""
 
     def __init__(
         self,
@@ -269,7 +269,7 @@ class RestServices:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator["RestServices"]:
-        """Read the documents while the block runs; none is waited for."""
+        """Read the documents while the block runs; start-up waits for none."""
         owners = [
             self._tasks.start(self._load(each), name=f"REST {each.name}", fresh_context=True)
             for each in self.services.values()
@@ -288,7 +288,7 @@ class RestServices:
             try:
                 await service.load()
             except ConfigError as error:
-                # It will not get better by itself.
+                # A retry would not help.
                 service.problem = str(error)
                 service.settled.set()
                 log.error("%s", error)
@@ -322,7 +322,7 @@ def _doubt(request: Request) -> str:
 
 
 def _readable(reply: Reply) -> str:
-    """Return what can be read of a body; of anything else, what it is."""
+    """Return a body as text; for other media, a description."""
     media = reply.media_type
     texts = media.startswith("text/") or media.endswith(("json", "xml", "yaml"))
     if not reply.content:

@@ -1,4 +1,4 @@
-"""Which REST services there are, and who may use which of their operations."""
+"""Settings of REST services (`rest:`), and of the operations that users and runs may use."""
 
 import re
 from typing import Annotated, Literal
@@ -8,7 +8,7 @@ from pydantic import Field, SecretStr, StringConstraints, field_validator, model
 
 from bot.values import Json, Settings
 
-#: No two underscores in a row and none at the end: `rest__name__operation` reads in one way only.
+#: No two underscores in a row and none at the end, so that `rest__name__operation` is unambiguous.
 NAME = re.compile(r"[a-z0-9]+(?:[_-][a-z0-9]+)*")
 MOST_NAME_CHARACTERS = 30
 

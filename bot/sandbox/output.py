@@ -1,4 +1,4 @@
-"""What a command printed: its beginning and its end, however much it was (pure)."""
+"""Stores the beginning and the end of a command's output, in bounded memory (pure)."""
 
 from collections import deque
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """What is kept of it.
+    """The stored part of an output.
 
     Attributes:
         head: The beginning, or everything.
@@ -20,10 +20,10 @@ class Output:
 
 
 class Kept:
-    """Takes what arrives, in pieces, and keeps at most `limit` bytes of it.
+    """Receives output in pieces, and stores at most `limit` bytes of it.
 
     Attributes:
-        total: Bytes that have arrived.
+        total: Bytes that have been received.
     """
 
     def __init__(self, limit: int) -> None:
@@ -34,7 +34,7 @@ class Kept:
         self.total = 0
 
     def add(self, piece: bytes) -> None:
-        """Take a piece."""
+        """Receive a piece."""
         self.total += len(piece)
         room = self._half - len(self._head)
         if room > 0:
@@ -48,7 +48,7 @@ class Kept:
 
     @property
     def output(self) -> Output:
-        """What is kept so far."""
+        """The output stored so far."""
         rest = b"".join(self._tail)
         tail = rest[-self._half :] if self._half else b""
         missing = self.total - len(self._head) - len(tail)

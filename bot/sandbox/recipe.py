@@ -1,4 +1,4 @@
-"""The recipe of the sandbox: which programs with which arguments, one inside the other (pure)."""
+"""Builds the command line of the sandbox: nested programs and their arguments (pure)."""
 
 import hashlib
 import math
@@ -11,26 +11,28 @@ from bot.sandbox.settings import MEGABYTE, ShellSettings
 
 WORKSPACE = "/workspace"
 COMMAND = "/run/command"
-#: Account and group inside; outside it is the bot's own, or one of those below.
+#: Account and group inside; outside, the command has the bot's own, or one of those below.
 ACCOUNT = 1000
 
-#: Where the bot is root, each workspace belongs to an account of its own from here on: above those
-#: that systemd gives to containers, and below the numbers that some programs take for negative.
+#: Where the bot is root, each workspace belongs to an account of its own from this range: above the
+#: accounts that systemd gives to containers, and below the numbers that some programs read as
+#: negative.
 FIRST_ACCOUNT, ACCOUNTS = 1_900_000_000, 200_000_000
 
-#: Descriptors that one process may have open, and that the account may have on their way in
-#: messages, where they are in no process.
+#: Most descriptors of one process, and most that the account may have in transit in messages, where
+#: they belong to no process.
 _OPEN_FILES = 256
-#: The timer inside runs out after the bot's own: it counts when the bot is stopped, or held up.
+#: The timer inside fires later than the bot's own by this much: it counts when the bot is stopped
+#: or stalled.
 _LATER_SECONDS = 5
 
 _MOUNT_POINT = "/mnt"
 _LOWER, _LAYER = f"{_MOUNT_POINT}/lower", f"{_MOUNT_POINT}/layer"
-#: What the command changes, as the mount namespace of bubblewrap's own process shows it.
+#: The command's writes, as the mount namespace of bubblewrap's own process shows them.
 UPPER = f"{_LAYER}/up"
 
-#: In a mount namespace of their own, which no other process sees and which goes away by itself: the
-#: workspace as it was, and a layer of limited size for what the command changes. The kernel keeps
+#: Set up in a separate mount namespace, which no other process sees and which ends by itself: the
+#: workspace as it was, and a layer of limited size for the command's writes. The kernel enforces
 #: that limit. Where the bot is root, the command's account cannot reach every folder that root can,
 #: so bubblewrap is mounted where it can. Inside, the mount table names nothing else.
 _MOUNTS = f"""\
@@ -48,15 +50,15 @@ shift 4
 exec "$@"
 """
 
-#: The first program inside waits for a word from the bot. It comes when bubblewrap's first process
-#: is bound to the life of its parent, which it is not from its beginning: of a bot that dies before
-#: that, nothing is left. (`--block-fd` would let the command begin when the bot is dead.)
+#: The first program inside waits for a line from the bot, which is sent once bubblewrap's first
+#: process is bound to the life of its parent; it is not bound from its start. If the bot dies
+#: before that, nothing is left. (With `--block-fd` the command would begin when the bot is dead.)
 _WAIT = 'read -r word && exec "$@" </dev/null'
 WORD = b"begin\n"
 
 #: The first program of a command where cgroups are used: it joins the command's group.
 _JOIN = 'echo 0 >"$1/cgroup.procs" && shift && exec "$@"'
-#: Processes of ours around a command, in the same group.
+#: Most processes of ours around a command, in the same group.
 AROUND_A_COMMAND = 16
 
 _ISOLATION = (
@@ -83,7 +85,7 @@ _ENVIRONMENT = {
     "USER": "user",
 }
 
-#: Files of /etc that tell nothing of this machine.
+#: Files of /etc that reveal nothing about this machine.
 FILES = {
     "/etc/passwd": (
         "root:x:0:0:root:/:/usr/sbin/nologin\n"
@@ -96,18 +98,18 @@ FILES = {
 }
 
 
-#: Files of /proc that tell of this machine, with what stands there instead.
+#: Files of /proc that reveal facts about this machine, with their replacements.
 COVERED = {"/proc/cmdline": "\n"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LayerLimits:
-    """What a command may change before it ends: the kernel keeps these.
+    """Limits of a command's writes, enforced by the kernel.
 
     Attributes:
         size: In bytes.
         count: Files and folders, removed ones included.
-        is_overlay: The layer lies over the workspace; otherwise it holds a copy of it.
+        is_overlay: Whether the layer lies over the workspace; otherwise it holds a copy of it.
     """
 
     size: int
@@ -117,13 +119,13 @@ class LayerLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Descriptors:
-    """The open files that bubblewrap is given, by number.
+    """The open files that bubblewrap inherits, by number.
 
     Attributes:
         options: Its options: on the command line any process could read them.
-        command: What the shell inside is to do.
-        filter: The system calls that are allowed.
-        information: Where it writes the number of the first process inside.
+        command: The script for the shell inside.
+        filter: The system-call filter.
+        information: Bubblewrap writes the pid of the first process inside to this file.
         files: The files of `FILES` and `COVERED`.
     """
 
@@ -135,7 +137,7 @@ class Descriptors:
 
     @property
     def all(self) -> tuple[int, ...]:
-        """All numbers."""
+        """All descriptor numbers."""
         own = (self.options, self.command, self.filter, self.information)
         return (*own, *self.files.values())
 
@@ -144,8 +146,8 @@ def account_of(folder: str, owner: int) -> int:
     """Return the account for a workspace when the bot is root: its owner, or one from its path.
 
     Args:
-        folder: The workspace, in full.
-        owner: Whom it belongs to so far.
+        folder: The absolute path of the workspace.
+        owner: The uid of its current owner; 0 for root.
     """
     if owner:
         return owner
@@ -163,15 +165,15 @@ def command_line(
     layer: LayerLimits,
     group: Path | None = None,
 ) -> tuple[str, ...]:
-    """Return the program to start, with its arguments: nothing of a user stands in it.
+    """Return the program to start, with its arguments, which contain no text of a user.
 
     Args:
         host: This machine.
-        settings: What the command may use.
-        descriptors: What the program is to be started with.
+        settings: The limits of the command.
+        descriptors: The files that the program inherits.
         account: The account that the command gets outside, when the bot is root.
-        seconds: The time that it has.
-        layer: What it may change.
+        seconds: The command's timeout.
+        layer: The limits of its writes.
         group: The cgroup that it joins.
     """
     around = host.around
@@ -195,7 +197,7 @@ def command_line(
         around["prlimit"],
         *(f"--{name}={limit}:{limit}" for name, limit in limits.items()),
         *("--", bwrap, "--args", str(descriptors.options), "--"),
-        # Outside, this would count every process of the account.
+        # Set inside: outside, it would count every process of the account.
         *(host.within["prlimit"], f"--nproc={settings.processes}:{settings.processes}", "--"),
         *("/bin/sh", "-c", _WAIT, "sh"),
         *(host.within["timeout"], "--signal=KILL", f"{seconds + _LATER_SECONDS:g}"),
@@ -204,9 +206,10 @@ def command_line(
 
 
 def _mounted(host: Host, account: int | None, layer: LayerLimits) -> tuple[str, ...]:
-    """Mount what is needed, then give up the rights for it; root becomes another account."""
+    """Return the programs that mount the layer, then drop the rights for it; root changes user."""
     around = host.around
-    # Root has no limit of processes; others may mount in a user namespace alone.
+    # A process limit does not apply to root, so root changes account; others may mount only in a
+    # user namespace.
     own = ("--user", "--map-current-user", "--keep-caps") if account is None else ()
     becoming = (
         ("--ambient-caps=-all",)
@@ -227,13 +230,13 @@ def options(
     descriptors: Descriptors,
     layer: LayerLimits,
 ) -> bytes:
-    """Return bubblewrap's options, as it reads them from a file.
+    """Return bubblewrap's options in the form in which it reads them from a file.
 
     Args:
         host: This machine.
-        settings: What the command may use.
-        descriptors: What it is started with.
-        layer: What the command may change.
+        settings: The limits of the command.
+        descriptors: The files that bubblewrap inherits.
+        layer: The limits of the command's writes.
     """
     workspace = (
         ("--overlay-src", _LOWER, "--overlay", UPPER, f"{_LAYER}/work", WORKSPACE)
@@ -261,7 +264,7 @@ def _system(host: Host, descriptors: Descriptors) -> Iterator[str]:
     for folder in (*host.folders, *host.configuration):
         yield from ("--ro-bind", folder, folder)
     for folder in host.masked:
-        # A tmpfs without a size may take half of the memory, unless nothing can be put there.
+        # A tmpfs without a size may take half of the memory, unless it is read-only.
         yield from ("--tmpfs", folder, "--remount-ro", folder)
     yield from ("--proc", "/proc")
     for path in COVERED:
@@ -270,12 +273,12 @@ def _system(host: Host, descriptors: Descriptors) -> Iterator[str]:
 
 def _devices(settings: ShellSettings) -> Iterator[str]:
     yield from ("--dev", "/dev")
-    # Shared memory made of /dev/zero is in no counter; /dev/full gives the same zeros.
+    # No counter includes shared memory mapped from /dev/zero; /dev/full gives the same zeros.
     yield from ("--dev-bind", "/dev/full", "/dev/zero")
     size = str(settings.temporary_mb * MEGABYTE)
     for folder in ("/tmp", "/dev/shm"):  # noqa: S108 - the sandbox's own
         yield from ("--perms", "1777", "--size", size, "--tmpfs", folder)
-    # It is a tmpfs too, without a size.
+    # /dev is a tmpfs without a size, too.
     yield from ("--remount-ro", "/dev")
 
 

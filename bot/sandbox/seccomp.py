@@ -1,7 +1,7 @@
-"""Which system calls a command may make: a classic BPF program, assembled here (pure).
+"""Assembles the filter of system calls for a command: a classic BPF program (pure).
 
-A namespace hides things; this keeps the command from the parts of the kernel that no namespace
-covers, and from those where its holes have been found.
+A namespace hides resources; the filter blocks the parts of the kernel that no namespace covers,
+and those in which namespaces have had vulnerabilities.
 """
 
 import errno
@@ -14,7 +14,7 @@ Instruction = tuple[int, int, int, int]
 _LOAD, _JUMP_EQUAL, _JUMP_AT_LEAST, _AND, _RETURN = 0x20, 0x15, 0x35, 0x54, 0x06
 _KILL_PROCESS, _ERROR, _ALLOW = 0x80000000, 0x00050000, 0x7FFF0000
 
-#: Where `struct seccomp_data` holds what we look at; of an argument, the lower half.
+#: Offsets in `struct seccomp_data`; for an argument, of its lower half.
 _NUMBER, _ARCHITECTURE = 0, 4
 
 _X32 = 0x40000000
@@ -33,12 +33,12 @@ def _argument(index: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Architecture:
-    """A kind of processor.
+    """A processor architecture.
 
     Attributes:
         audit: Its number in `linux/audit.h`.
-        column: Where its numbers stand in the tables below.
-        has_x32: It takes a second set of numbers, which a list of numbers would miss.
+        column: Column of its numbers in the tables below.
+        has_x32: Whether it accepts a second set of numbers, which a list of numbers would miss.
     """
 
     audit: int
@@ -53,7 +53,7 @@ ARCHITECTURES: Mapping[str, Architecture] = {
 
 Numbers = tuple[int | None, int | None]
 
-#: Refused, whatever their arguments: on x86_64 and on aarch64, `None` where there is no such call.
+#: Refused with any arguments: numbers on x86_64 and aarch64, `None` where the call does not exist.
 REFUSED: Mapping[str, Numbers] = {
     # Mounts, old and new ways, and other namespaces.
     "chroot": (161, 51),
@@ -69,10 +69,10 @@ REFUSED: Mapping[str, Numbers] = {
     "setns": (308, 268),
     "umount2": (166, 39),
     "unshare": (272, 97),
-    # Files by handle reach past every mount.
+    # Files opened by handle bypass every mount.
     "name_to_handle_at": (303, 264),
     "open_by_handle_at": (304, 265),
-    # Looking into other processes.
+    # Access to other processes.
     "kcmp": (312, 272),
     "pidfd_getfd": (438, 438),
     "process_madvise": (440, 440),
@@ -83,14 +83,14 @@ REFUSED: Mapping[str, Numbers] = {
     "add_key": (248, 217),
     "keyctl": (250, 219),
     "request_key": (249, 218),
-    # Memory that is charged to no process, or hides from its counters.
+    # Memory that is charged to no process, or is missing in its counters.
     "memfd_create": (319, 279),
     "memfd_secret": (447, 447),
     "mq_open": (240, 180),
     "msgget": (68, 186),
     "semget": (64, 190),
     "shmget": (29, 194),
-    # Large, and often the way into the kernel.
+    # Large attack surface, and often exploited.
     "bpf": (321, 280),
     "fanotify_init": (300, 262),
     "io_uring_enter": (426, 426),
@@ -106,7 +106,7 @@ REFUSED: Mapping[str, Numbers] = {
     "uselib": (134, None),
     "userfaultfd": (323, 282),
     "ustat": (136, None),
-    # For whoever runs the machine.
+    # System administration.
     "_sysctl": (156, None),
     "acct": (163, 89),
     "adjtimex": (159, 171),
@@ -131,7 +131,7 @@ REFUSED: Mapping[str, Numbers] = {
     "vhangup": (153, 58),
 }
 
-#: Looked at more closely.
+#: Allowed or refused by their arguments.
 JUDGED: Mapping[str, Numbers] = {
     "clone": (56, 220),
     "clone3": (435, 435),
@@ -144,17 +144,17 @@ JUDGED: Mapping[str, Numbers] = {
 
 
 def program(machine: str) -> bytes:
-    """Return the filter for a machine, as `platform.machine()` calls it.
+    """Return the filter for a machine, named as by `platform.machine()`.
 
     Raises:
-        KeyError: Its system calls are not known here.
+        KeyError: The system calls of this machine are not known here.
     """
     architecture = ARCHITECTURES[machine]
     return b"".join(struct.pack("=HBBI", *one) for one in _instructions(architecture))
 
 
 def _instructions(architecture: Architecture) -> Iterator[Instruction]:
-    # Numbers mean something else to another instruction set: `int 0x80` is one.
+    # Numbers mean other calls in another instruction set: `int 0x80` uses one.
     yield (_LOAD, 0, 0, _ARCHITECTURE)
     yield (_JUMP_EQUAL, 1, 0, architecture.audit)
     yield (_RETURN, 0, 0, _KILL_PROCESS)
@@ -177,28 +177,29 @@ def _instructions(architecture: Architecture) -> Iterator[Instruction]:
 
 
 def _rule(name: str) -> Iterator[Instruction]:
-    """Judge one call by its arguments; every way through it ends in a verdict."""
+    """Yield the instructions that judge a call by its arguments; every path ends in a verdict."""
     if name == "clone3":
-        # Its flags lie in memory, out of reach; without it, libraries fall back on `clone`.
+        # The flags of `clone3` are in memory, which BPF cannot read; libraries fall back on
+        # `clone`.
         yield _error(errno.ENOSYS)
         return
     if name == "clone":
         yield from _unless_any_bit(_argument(0), _CLONE_NEW)
     elif name == "mmap":
-        # Shared memory without a file is in no counter once it has been given back (MADV_DONTNEED).
+        # No counter includes shared memory without a file once it was returned (MADV_DONTNEED).
         yield (_LOAD, 0, 0, _argument(3))
         yield (_AND, 0, 0, _MAP_SHARED_ANONYMOUS)
         yield (_JUMP_EQUAL, 0, 1, _MAP_SHARED_ANONYMOUS)
         yield _error(errno.EPERM)
     elif name == "ioctl":
-        # The kernel reads 32 bits of the request, so higher ones must not make it another.
+        # The kernel reads only 32 bits of the request, so the comparison must ignore higher ones.
         yield (_LOAD, 0, 0, _argument(1))
         for request in (_TIOCSTI, _TIOCLINUX):
             yield (_JUMP_EQUAL, 0, 1, request)
             yield _error(errno.EPERM)
     elif name == "setsockopt":
-        # Buffers are memory of the kernel that is charged to no process. Programs ask for larger
-        # ones as a matter of course, so they are told yes, and keep the usual ones.
+        # Buffers are kernel memory that is charged to no process. Programs often request larger
+        # ones, so the call reports success without effect, and the default size stays.
         yield (_LOAD, 0, 0, _argument(1))
         yield (_JUMP_EQUAL, 1, 0, _SOL_SOCKET)
         yield (_RETURN, 0, 0, _ALLOW)
@@ -207,7 +208,7 @@ def _rule(name: str) -> Iterator[Instruction]:
             yield (_JUMP_EQUAL, 0, 1, size)
             yield _error(0)
     else:
-        # A list of what is allowed: vsock and netlink are not covered by a network namespace.
+        # An allow-list: a network namespace does not cover vsock and netlink.
         yield (_LOAD, 0, 0, _argument(0))
         for family in (_AF_UNIX, _AF_INET, _AF_INET6):
             yield (_JUMP_EQUAL, 0, 1, family)

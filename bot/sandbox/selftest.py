@@ -1,4 +1,4 @@
-"""Tries the sandbox before anyone is offered it: what it does not keep is not promised."""
+"""Tests the sandbox before it is offered: checks every restriction that it promises."""
 
 import logging
 import re
@@ -22,12 +22,12 @@ log = logging.getLogger(__name__)
 
 SECONDS = 10.0
 _MARK = "tried"
-#: Why commands get no cgroup although this system allows them.
+#: Reason for running without cgroups although the system allows them.
 NO_START_IN_GROUP = "commands did not start in one"
-#: A folder that the script replaces by one of the same name: not every overlay can tell that.
+#: A folder that the script replaces by a new one of the same name: not every overlay detects that.
 _FOLDER = "folder"
 
-#: One start, and few programs: it runs at every start of the bot.
+#: A single script with few programs, since it runs at every start of the bot.
 SCRIPT = f"""\
 while read -r line; do
     case $line in Cap*|NoNew*|Seccomp:*) echo "status $line" ;; esac
@@ -46,7 +46,7 @@ export | while read -r line; do echo "export ${{line%%=*}}"; done
 rm -r {_FOLDER} && mkdir {_FOLDER} && : >{_FOLDER}/new && : >{_MARK} && echo "done"
 """
 
-#: What may stand at the top, and no more.
+#: The only entries allowed in the root folder.
 _TOP = frozenset(
     f"/{name}"
     for name in (
@@ -67,14 +67,14 @@ _NAME = re.compile(r"(?:export |declare -x )?(\w+)")
 
 @asynccontextmanager
 async def open_sandbox(settings: ShellSettings, room: Room) -> AsyncIterator[Sandbox]:
-    """Give a sandbox that has passed its self-test.
+    """Open a sandbox that has passed its self-test.
 
     Args:
-        settings: What a command may use.
-        room: What one person's files may take.
+        settings: The limits of a command.
+        room: The limits of a user's files.
 
     Raises:
-        SandboxUnavailableError: There is none here; the text says why.
+        SandboxUnavailableError: No sandbox is available; the text has the reason.
     """
     if not settings.enabled:
         raise SandboxUnavailableError("It is switched off: `shell.enabled` is false.")
@@ -110,12 +110,12 @@ async def _first_that_works(
             reasons.append(error)
         else:
             return sandbox
-    # The copy needs less of the system: what it lacks is what is missing.
+    # The last variant, a copy, needs least of the system, so its failure names the real cause.
     raise reasons[-1]
 
 
 def enforced(sandbox: Sandbox) -> str:
-    """Return the limits of a command that this machine enforces, and how, in one sentence."""
+    """Return a sentence about the limits that this machine enforces on a command, and how."""
     files = "an overlay" if sandbox.is_overlay else "a copy"
     if sandbox.groups is not None:
         memory = "memory and processes by a cgroup"
@@ -131,10 +131,10 @@ def enforced(sandbox: Sandbox) -> str:
 
 
 async def self_test(sandbox: Sandbox) -> None:
-    """Run one command and look at what it could see and do.
+    """Run one command and check its access and its limits.
 
     Raises:
-        SandboxUnavailableError: It is not shut in as it should be, or cannot be run at all.
+        SandboxUnavailableError: The command is not isolated as it should be, or does not run.
     """
     with tempfile.TemporaryDirectory(prefix="sandbox-") as folder:
         workspace = Workspaces(WorkspaceSettings(folder=folder)).scratch()
@@ -152,12 +152,12 @@ async def self_test(sandbox: Sandbox) -> None:
 
 
 def problems(ended: Ended, settings: ShellSettings, *, wrote: bool) -> Iterator[str]:
-    """Give what is wrong with a sandbox, from what the script of the test found in it (pure).
+    """Yield the defects of a sandbox, from the output of the test script (pure).
 
     Args:
-        ended: How the script ended.
-        settings: What it was started with.
-        wrote: What it changed has arrived in the workspace.
+        ended: The result of the script.
+        settings: The settings that it was started with.
+        wrote: Whether its changes have arrived in the workspace.
     """
     lines = ended.output.head.splitlines()
     if ended.reason:
@@ -207,7 +207,7 @@ def _sights(facts: dict[str, list[str]]) -> Iterator[str]:
 
 
 def explain(cause: str) -> str:
-    """Return why bubblewrap did not start, and what to do about it (pure)."""
+    """Return the reason why bubblewrap did not start, and the remedy (pure)."""
     if "nknown option" in cause:
         return f"bubblewrap is too old: 0.8 or newer is needed ({cause})."
     if "proc" in cause and "mount" in cause.lower():

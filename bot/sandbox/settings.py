@@ -1,4 +1,4 @@
-"""What a command may use, as `config.yaml` sets it."""
+"""Settings of the shell tool and its sandbox (`shell:`)."""
 
 from dataclasses import dataclass
 
@@ -11,7 +11,7 @@ MEGABYTE = 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """What one person's files may take, over all their workspaces.
+    """The limits of a user's files, over all their workspaces.
 
     Attributes:
         size: In bytes.

@@ -1,4 +1,4 @@
-"""Runs a command of an agent in a sandbox of its own, and leaves nothing behind."""
+"""Runs each command of an agent in a new sandbox, and cleans up afterwards."""
 
 import asyncio
 import os
@@ -23,7 +23,7 @@ from bot.tasks import Tasks
 from bot.workspaces.snapshot import Snapshot, TakenOver
 from bot.workspaces.workspace import Workspace
 
-#: How long bubblewrap may take to begin, and to end once it was killed.
+#: Timeouts for bubblewrap to start, and to end after it was killed.
 START_SECONDS, END_SECONDS = 10.0, 5.0
 #: Longest wait for a slot, in seconds.
 QUEUE_SECONDS = 120.0
@@ -31,7 +31,7 @@ _PIECE = 65_536
 #: Files that the layer needs for itself.
 _OWN_FILES, _OWN_FILES_OF_OVERLAY = 3, 5
 _GLANCE_SECONDS = 0.003
-#: For the programs around the sandbox; nothing of the bot's own environment goes there.
+#: Environment of the programs around the sandbox; it includes nothing of the bot's own.
 _ENVIRONMENT = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LANG": "C.UTF-8"}
 
 P = ParamSpec("P")
@@ -39,18 +39,18 @@ R = TypeVar("R")
 
 
 class NotStartedError(BotError):
-    """The sandbox did not come up; the text has the cause as bubblewrap tells it."""
+    """The sandbox did not start; the text has the cause as reported by bubblewrap."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """How a command ended.
+    """The result of a command.
 
     Attributes:
-        code: What it returned; more than 128 when a signal ended it.
-        output: What it printed, errors included.
-        reason: Why we ended it; empty when it ended by itself.
-        files: What became of its changes to files.
+        code: Its exit code; more than 128 when a signal ended it.
+        output: Its output, errors included.
+        reason: The reason why the bot ended it; empty when it ended by itself.
+        files: The outcome of merging its changes to files.
     """
 
     code: int
@@ -61,7 +61,7 @@ class Ended:
 
 @dataclass(frozen=True, slots=True)
 class _Command:
-    """What is to be run, for how long, and an event that ends it."""
+    """A command to run, its timeout, and an event that ends it."""
 
     text: str
     account: int | None
@@ -79,7 +79,7 @@ class _Started:
     limits: LayerLimits
 
     def open_layer(self) -> Layer:
-        """Open the layer, filled as the command is to find it; it blocks."""
+        """Open the layer, filled as the command expects it; it blocks."""
         layer = Layer(self.process.pid, self.limits)
         if not self.limits.is_overlay:
             try:
@@ -91,16 +91,16 @@ class _Started:
 
 
 class Sandbox:
-    """Runs commands, each in a sandbox of its own. Made by `bot.sandbox.selftest`, which tries it.
+    """Runs each command in a new sandbox. Made by `bot.sandbox.selftest`, which tests it.
 
     Args:
         host: This machine.
-        settings: What a command may use.
-        room: What one user's files may take.
-        executor: Looks at processes and disks, beside the event loop.
-        is_overlay: What a command writes lies over the workspace; otherwise the command works on a
-            copy in memory.
-        groups: Give each command a cgroup with limits; `None` where the system allows none.
+        settings: The limits of a command.
+        room: The limits of a user's files.
+        executor: Runs blocking checks of processes and disks.
+        is_overlay: The command's writes go to an overlay over the workspace; otherwise the command
+            works on a copy in memory.
+        groups: Gives each command a cgroup with limits; `None` where the system allows none.
         no_groups: The reason for `None`.
     """
 
@@ -134,10 +134,10 @@ class Sandbox:
         user: str = "",
         seconds: float | None = None,
     ) -> Ended:
-        """Run a command and wait for its end. When the caller is cancelled, it is killed.
+        """Run a command and wait for its end. The command is killed when the caller is cancelled.
 
-        What it changed in the workspace is there afterwards, however it ended; while it runs, the
-        workspace is as others leave it.
+        The command's changes are merged into the workspace at its end, however it ends; while it
+        runs, the workspace shows only the changes of others.
 
         Call it from the main thread's loop: the sandbox ends with the thread that started it.
 
@@ -145,17 +145,18 @@ class Sandbox:
             command: A shell script.
             workspace: The files that it sees and may change.
             user: The key of the user whose share of the slots it takes.
-            seconds: The time that it has.
+            seconds: Its timeout.
 
         Raises:
-            NotStartedError: The sandbox did not come up; nothing was run.
+            NotStartedError: The sandbox did not start; nothing was run.
             SlotsBusyError: No slot became free in time; nothing was run.
             ToolError: Others were writing to the workspace for too long; nothing was run.
         """
         seconds = seconds or self.settings.default_seconds
         stop = asyncio.Event()
         async with self._slots.hold(user, seconds=QUEUE_SECONDS):
-            # In a task of its own: half-made sandboxes are not to be broken off anywhere.
+            # In a task of its own, so that a cancellation cannot interrupt the setup of a sandbox
+            # midway.
             work = self._tasks.start(self._work(command, workspace, seconds, stop), name="command")
             try:
                 await asyncio.wait({work})
@@ -196,9 +197,9 @@ class Sandbox:
 
     def _limits(self, snapshot: Snapshot) -> LayerLimits:
         return LayerLimits(
-            # It is memory of the command, which needs some for itself.
+            # The layer counts as memory of the command, which needs some for itself.
             size=min(self._room.size, self.settings.memory_mb * MEGABYTE // 2),
-            # To remove a file takes a place too: a full workspace can be cleared.
+            # Removing a file takes an inode too: the limit lets a full workspace be cleared.
             count=max(self._room.count, len(snapshot))
             + (_OWN_FILES_OF_OVERLAY if self.is_overlay else _OWN_FILES),
             is_overlay=self.is_overlay,
@@ -211,7 +212,8 @@ class Sandbox:
             handed.fill(self.host, self.settings, command.text, limits)
             group = None
             if self.groups is not None:
-                # The kernel counts the files of /tmp and /dev/shm too, which have their own limits.
+                # The kernel's count includes the files of /tmp and /dev/shm, which have their own
+                # limits.
                 megabytes = self.settings.memory_mb + 2 * self.settings.temporary_mb
                 processes = self.settings.processes + AROUND_A_COMMAND
                 making = self.groups.command(megabytes * MEGABYTE, processes)
@@ -248,14 +250,15 @@ class Sandbox:
         kept = Kept(self.settings.shown_kb * 1024)
         process = started.process
         async with asyncio.TaskGroup() as group:
-            # To the very end: a command that finds nobody reading waits for ever.
+            # Read to the end: a command whose output is not read would block for ever.
             draining = group.create_task(_drain(process, kept), name="read a command's output")
             waiting = group.create_task(process.wait(), name="wait for a command")
             try:
                 ended = await self._watched(group, waiting, started, command, kept)
             finally:
-                # What has not begun never does now, and ends by itself. To kill bubblewrap before
-                # it has told its first process could leave that one waiting for ever.
+                # A command that has not begun never begins after this, and its sandbox ends by
+                # itself. Killing bubblewrap before it has reported its first process could leave
+                # that process waiting for ever.
                 started.handed.close()
                 await asyncio.wait({draining, waiting}, timeout=END_SECONDS)
                 _kill(process)
@@ -275,10 +278,11 @@ class Sandbox:
         command: _Command,
         kept: Kept,
     ) -> tuple[str, TakenOver] | NotStartedError | None:
-        """Let the command begin, see it to its end, and take its changes over.
+        """Let the command begin, wait for its end, and merge its changes.
 
         Returns:
-            Why it was ended, with what became of its changes; `None` when it has not begun.
+            The reason why it was ended, with the outcome of its changes; `None` when it has not
+            begun.
         """
         first = await _first_process(started.handed, waiting)
         if first is None:
@@ -299,33 +303,33 @@ class Sandbox:
             finally:
                 inside.kill()
                 await inside.gone()
-            # No process is left that could change the layer now.
+            # No process that could change the layer is left now.
             return reason, await self._beside(started.snapshot.take_over, layer.descriptor)
 
 
 def commands_at_once(settings: ShellSettings) -> int:
-    """Return how many commands may run at the same time."""
+    """Return the limit of concurrent commands."""
     return settings.at_once or 2 * (os.cpu_count() or 1)
 
 
 async def _first_process(handed: Handed, waiting: "asyncio.Task[int]") -> int | None:
-    """Return the first process inside; `None` when it does not come to that."""
+    """Return the pid of the first process inside; `None` when the sandbox ends before it."""
     return await _seen(lambda: handed.first_process, waiting)
 
 
 async def _came_up(inside: Inside, waiting: "asyncio.Task[int]") -> bool:
-    """Wait until the sandbox is complete and bound to our life."""
+    """Wait until the sandbox is complete and bound to the life of the bot; return True if so."""
     return bool(await _seen(lambda: inside.bound, waiting))
 
 
 async def _seen(look: Callable[[], R], waiting: "asyncio.Task[int]") -> R | None:
-    """Look until there is something, as long as the sandbox is there, and not for ever."""
+    """Poll `look` until it returns a value; `None` if the sandbox ends or after `START_SECONDS`."""
     with suppress(TimeoutError):
         async with asyncio.timeout(START_SECONDS):
             while not waiting.done():
                 if seen := look():
                     return seen
-                # There is nothing to be told by: bubblewrap says only when it begins.
+                # Bubblewrap reports only its beginning, so no event can replace this poll.
                 await asyncio.sleep(_GLANCE_SECONDS)
     return None
 
@@ -333,7 +337,7 @@ async def _seen(look: Callable[[], R], waiting: "asyncio.Task[int]") -> R | None
 async def _until_over(
     group: asyncio.TaskGroup, waiting: "asyncio.Task[int]", dog: Watchdog, stop: asyncio.Event
 ) -> str:
-    """Wait until the command has ended or must end, and return why it must; empty if it has."""
+    """Wait until the command ends or must end; return the reason to end it, or an empty text."""
     watching = group.create_task(dog.watch(), name="watch a command")
     stopping = group.create_task(stop.wait(), name="wait for a stop")
     try:

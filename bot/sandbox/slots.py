@@ -13,10 +13,10 @@ class SlotsBusyError(BotError):
 
 
 class FairSlots:
-    """Gives a limited number of slots to users in turn, at most some of them to one user.
+    """Grants a limited number of slots to users in turn, with a limit per user.
 
-    A free slot goes to the user whose last slot was given longest ago, and within one user to the
-    request that came first.
+    A free slot goes to the user whose last slot was granted longest ago, and within one user to the
+    oldest request.
 
     Args:
         total: Slots in all.
@@ -27,7 +27,7 @@ class FairSlots:
         self._free = total
         self._per_user = per_user
         self._held: Counter[str] = Counter()
-        #: Waiting requests by user; the user who is next stands first.
+        #: Waiting requests by user; the next user comes first.
         self._waiting: OrderedDict[str, deque[asyncio.Future[None]]] = OrderedDict()
 
     @asynccontextmanager
@@ -35,8 +35,8 @@ class FairSlots:
         """Hold a slot until the block ends.
 
         Args:
-            user: The key of the user who pays for the command.
-            seconds: Longest time to wait for a slot.
+            user: The key of the user whose share the slot counts towards.
+            seconds: Longest wait for a slot.
 
         Raises:
             SlotsBusyError: No slot became free in that time.
@@ -88,7 +88,7 @@ class FairSlots:
         self._grant()
 
     def _grant(self) -> None:
-        """Give the free slots to the users whose turn it is."""
+        """Grant the free slots to the users whose turn it is."""
         while self._free:
             user = next((each for each in self._waiting if self._held[each] < self._per_user), None)
             if user is None:

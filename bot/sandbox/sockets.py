@@ -1,14 +1,14 @@
-"""Estimates the memory of the kernel behind the sockets of a sandbox."""
+"""Estimates the kernel memory behind the sockets of a sandbox."""
 
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
-#: Most bytes that a socket without a queue of its own in /proc can hold: what the kernel charges
-#: for a filled buffer of the usual size (`net.core.wmem_default`). Larger buffers are not given:
-#: `bot.sandbox.seccomp`.
+#: Most bytes that a socket without a queue listed in /proc can hold: the kernel's charge for a
+#: filled buffer of the default size (`net.core.wmem_default`). `bot.sandbox.seccomp` blocks larger
+#: buffers.
 BYTES_PER_SOCKET = 233_472
-#: The kernel charges whole packets: about twice the bytes that wait in a queue of TCP.
+#: The kernel charges whole packets: about twice the bytes that are queued in TCP.
 _TCP_OVERHEAD = 2
 _QUEUES, _INODE = 4, 9
 

@@ -1,4 +1,4 @@
-"""Ends a command that takes more than it may: what no limit of the kernel covers."""
+"""Ends a command that exceeds a limit which the kernel does not enforce."""
 
 import asyncio
 import os
@@ -15,23 +15,23 @@ from bot.sandbox.sockets import socket_memory
 
 EVERY_SECONDS = 0.05
 
-#: When the machine runs out of memory, small commands are not to blame.
+#: When the machine is short of memory, commands below this size are not ended.
 INNOCENT_BYTES = 64 * MEGABYTE
 
-#: Page tables among them: mapping much and touching little of it takes memory of the kernel alone.
+#: Includes page tables: mapping much memory and touching little of it takes kernel memory alone.
 _MEMORY = re.compile(rb"^(?:RssAnon|RssShmem|VmPTE):\s+(\d+) kB", re.MULTILINE)
 _AVAILABLE = re.compile(rb"^MemAvailable:\s+(\d+) kB", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """What a command takes at one moment.
+    """The resources that a command takes at one moment.
 
     Attributes:
-        seconds: Since it began.
+        seconds: Time since it began.
         output: Bytes that it has printed.
-        memory: Bytes of all its processes and of the kernel for them (page tables, sockets), and
-            of what it wrote to files, which are in memory until it ends.
+        memory: Bytes of all its processes, of the kernel for them (page tables, sockets), and of
+            the files that it wrote, which are in memory until it ends.
         available: Bytes of memory that the machine has left.
         temporary: Files in its /tmp and /dev/shm.
     """
@@ -45,17 +45,17 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class Allowance:
-    """What one command may take.
+    """The limits of one command.
 
     Attributes:
-        seconds: Its time.
+        seconds: Its timeout.
     """
 
     settings: ShellSettings
     seconds: float
 
     def passed(self, usage: Usage) -> str:
-        """Return which limit was passed, as a sentence for the agent; empty for none."""
+        """Return the limit that was exceeded, as a sentence for the agent; empty for none."""
         return next((text for broken, text in self._rules(usage) if broken), "")
 
     def _rules(self, usage: Usage) -> Iterator[tuple[bool, str]]:
@@ -85,14 +85,14 @@ class Allowance:
 
 
 class Watchdog:
-    """Looks at one command every 50 ms.
+    """Checks the resources of one command every 50 ms.
 
     Args:
-        allowance: What it may take.
-        layer: What it writes.
+        allowance: The command's limits.
+        layer: The layer of its writes.
         process: Its first process, as this machine numbers it.
-        output: Tells how many bytes it has printed.
-        executor: Does the looking, beside the event loop.
+        output: Returns the number of bytes that it has printed.
+        executor: Runs the blocking checks.
     """
 
     def __init__(
@@ -108,7 +108,7 @@ class Watchdog:
         self._root = Path(f"/proc/{process}/root")
 
     async def watch(self) -> str:
-        """Return once a limit was passed, with which. Ends otherwise only by being cancelled."""
+        """Wait until a limit is exceeded, and return its sentence; else run until cancelled."""
         loop = asyncio.get_running_loop()
         began = loop.time()
         while True:
@@ -133,7 +133,7 @@ class Watchdog:
         )
 
     def _processes(self) -> list[Path]:
-        """Return all processes of the sandbox, each by its folder in the sandbox's own /proc."""
+        """Return all processes of the sandbox, as folders in the sandbox's own /proc."""
         inner = self._root / "proc"
         try:
             # Before bubblewrap has changed its root, this is the /proc of the whole machine.

@@ -1,4 +1,4 @@
-"""What people have planned: added, listed, cancelled, switched off and on."""
+"""Adds, lists, cancels, pauses and resumes the schedules of users."""
 
 import uuid
 from collections.abc import Sequence
@@ -31,11 +31,11 @@ _NAMESPACE = uuid.UUID("0d5b6c1e-8f7a-4b52-9a3e-6f2d1c7b9e40")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """A schedule that someone wants: `at` a time, or again and again by `cron`.
+    """A requested schedule: once (`at`) or recurring (`cron`).
 
     Attributes:
-        timezone: Empty for the one of the person's last schedule, or else of this bot.
-        key: (work, call) of the call that asks: asked again, it means the same schedule.
+        timezone: IANA name; empty for the zone of the user's newest schedule, else the bot's zone.
+        key: (work, call) of the requesting call; a repeated call finds the same schedule.
     """
 
     task: str
@@ -49,10 +49,10 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Planned:
-    """A schedule, and the next moments at which it fires, spelled in its own zone.
+    """A schedule and its next fires, formatted in its own time zone.
 
     Attributes:
-        notes: What is not as it was asked for, in sentences.
+        notes: Sentences about deviations from the request.
     """
 
     schedule: Schedule
@@ -62,10 +62,10 @@ class Planned:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScheduleBook:
-    """Keeps everyone's schedules; each person reaches their own.
+    """Stores the schedules of all users; each user reaches only their own.
 
     Attributes:
-        zone: The time zone of people who have named none.
+        zone: Default time zone for users who have named none.
     """
 
     kind: ClassVar[str] = "schedule"
@@ -77,11 +77,11 @@ class ScheduleBook:
     now: Clock
 
     async def add(self, wanted: Wanted, user: Identity, place: Place) -> Planned:
-        """Keep a schedule for a person, to be announced in this place.
+        """Store a schedule of a user, to be announced in this place (idempotent by `wanted.key`).
 
         Raises:
-            BadRequestError: It makes no sense; the text says what would.
-            LimitReachedError: The person has as many as one may have.
+            BadRequestError: The request is invalid; the text says what would be valid.
+            LimitReachedError: The user has `max_per_user` schedules.
         """
         task = stored(plain(wanted.task, limit=None)).strip()
         _check(task, wanted)
@@ -97,16 +97,16 @@ class ScheduleBook:
         return self._planned(schedule, self._notes(schedule))
 
     async def alive(self, user: Identity) -> Sequence[Planned]:
-        """Return a person's schedules that are not over, oldest first."""
+        """Return a user's schedules that are not over, oldest first."""
         async with self.database.snapshot() as tx:
             found = await schedules.alive(tx, user.key)
         return [self._planned(schedule) for schedule in found]
 
     async def cancel(self, number: int, user: Identity, cause: Cause) -> Schedule:
-        """End one of a person's schedules.
+        """Cancel one of a user's schedules and record the change, which can be undone.
 
         Raises:
-            NotFoundError: There is none of that number, or it is over.
+            NotFoundError: No schedule has that number, or it is over.
         """
         async with self.database.transaction() as tx:
             schedule = await self._one(tx, number, user)
@@ -124,18 +124,18 @@ class ScheduleBook:
         return schedule
 
     async def state(self, tx: Transaction, user: str, key: str) -> Json | None:
-        """Return whether a user's schedule goes on, and when it fires next."""
+        """Return status and next due time of a user's schedule; `None` if it is deleted."""
         schedule = await schedules.find(tx, user, key)
         return None if schedule is None else _state(schedule)
 
     async def restore(
         self, tx: Transaction, user: str, key: str, before: Json | None, *, beside: bool
     ) -> tuple[str, str]:
-        """Let a user's schedule go on that was cancelled, or cancel it again.
+        """Revive a user's cancelled schedule, or cancel it again.
 
         Raises:
-            BadRequestError: It is deleted, or its time is over.
-            LimitReachedError: The user has as many as one may have.
+            BadRequestError: The schedule is deleted, or its time is over.
+            LimitReachedError: The user has `max_per_user` schedules.
         """
         await users.lock(tx, user)
         schedule = await schedules.find(tx, user, key)
@@ -156,14 +156,14 @@ class ScheduleBook:
         return key, state or f"It is due {times.spelled(due_at, zone)}."
 
     async def toggle(self, number: int | None, user: Identity, *, on: bool) -> Sequence[Planned]:
-        """Let one of a person's schedules, or all of them, not fire for now, or fire again.
+        """Pause or resume one of a user's schedules, or all of them when `number` is None.
 
         Returns:
-            Those that have changed.
+            The schedules that have changed.
 
         Raises:
-            NotFoundError: There is none of that number, or it is over.
-            BadRequestError: Its time is over.
+            NotFoundError: No schedule has that number, or it is over.
+            BadRequestError: The time of the schedule is over.
         """
         changed = []
         async with self.database.transaction() as tx:
@@ -226,7 +226,7 @@ class ScheduleBook:
         )
 
     def _when(self, wanted: Wanted, zone: ZoneInfo) -> tuple[str, datetime | None]:
-        """Return the cron expression, empty for once, and the first fire."""
+        """Return the cron expression (empty for a schedule that fires once) and the first fire."""
         if not wanted.cron.strip():
             return "", times.once(wanted.at, zone, self.now())
         least = timedelta(minutes=self.settings.min_minutes_between)

@@ -1,4 +1,4 @@
-"""Makes what people have planned happen: each fire once, whoever makes it."""
+"""Starts the runs of schedules that are due: each fire once, in whichever process claims it."""
 
 import logging
 from collections.abc import Sequence
@@ -20,25 +20,25 @@ from db.schedules import Ended, Fire, Schedule
 
 log = logging.getLogger(__name__)
 
-#: A fire that was claimed so long ago, and of which nothing came, is made by whoever sees it.
+#: A fire that was claimed this long ago without a result is taken over by any process.
 OVERDUE = timedelta(seconds=10)
-#: How long a fire that breaks on our side is tried.
+#: Retry period of a fire that fails because of an internal error.
 GIVE_UP_AFTER = timedelta(minutes=30)
 OUR_FAULT = "Something went wrong on our side; the log says more."
 
-#: What a person stops is no fault of the schedule.
+#: A run that its user cancels does not count as a failure of the schedule.
 _NEUTRAL = {RunStatus.COMPLETED, RunStatus.CANCELLED}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fires:
-    """Looks for schedules that are due, and has their work done.
+    """Finds schedules that are due and starts their runs.
 
-    A fire is a row that only one process can insert. Its run has an id that comes from schedule and
-    due time, so that whoever makes a fire again after a crash finds the run of the first attempt.
+    A fire is a row that only one process can insert. The id of its run is derived from schedule and
+    due time, so a process that retries a fire after a crash finds the run of the first attempt.
 
     Attributes:
-        platforms: Those for which this process may act.
+        platforms: The platforms for which this process may act.
     """
 
     database: Database
@@ -50,7 +50,7 @@ class Fires:
     now: Clock
 
     async def fire_due(self) -> None:
-        """Make the fires that are due, and book how earlier ones ended."""
+        """Start the fires that are due, and record the outcomes of earlier ones."""
         now = self.now()
         async with self.database.snapshot() as tx:
             due = await schedules.due(tx, self.platforms, now)
@@ -69,7 +69,7 @@ class Fires:
         except DatabaseUnreachableError:
             raise
         except Exception:
-            # One that cannot be claimed must not keep the others from firing.
+            # A schedule that cannot be claimed must not keep the others from firing.
             log.exception("Schedule %s could not be claimed", schedule.id)
             return
         if fire is not None:
@@ -87,7 +87,7 @@ class Fires:
             return await schedules.claim(tx, schedule, due_at=due_at, next_due=next_due, now=now)
 
     async def _make(self, fire: Fire) -> None:
-        """Make a fire; what breaks on our side is tried again for a while."""
+        """Start the run of a fire; after an internal error it is retried until `GIVE_UP_AFTER`."""
         try:
             await self._attempt(fire)
         except DatabaseUnreachableError:
@@ -131,7 +131,7 @@ class Fires:
         return False
 
     async def _caller(self, fire: Fire, owner: Identity) -> Caller:
-        """Return the owner as the one who asks, in the conversation that is open there now."""
+        """Return the owner as the caller, in the conversation that is open in the place now."""
         place = fire.schedule.place
         async with self.database.transaction() as tx:
             conversation_id = await conversations.find_or_open(tx, owner, place, self.now())
@@ -144,7 +144,7 @@ class Fires:
         )
 
     async def _refuse(self, fire: Fire, reason: str) -> None:
-        """Book that a fire's run was not let in: its owner is told, and it counts as a failure."""
+        """Record that a fire's run was refused: notify its owner and count a failure."""
         keys = [derived_run_id(*_key(fire))]
         async with self.database.transaction() as tx:
             if not await schedules.close(tx, fire, "refused"):
@@ -155,7 +155,7 @@ class Fires:
             self.events.publish(AnnouncementDue(key=key))
 
     async def _skip(self, fire: Fire) -> None:
-        """Book that a fire came too late to be made, and tell its owner."""
+        """Record that a fire was skipped as too late, and notify its owner."""
         key = derived_run_id(*_key(fire))
         async with self.database.transaction() as tx:
             if not await schedules.close(tx, fire, "skipped"):
@@ -167,10 +167,11 @@ class Fires:
         async with self.database.transaction() as tx:
             await schedules.close(tx, fire, status, run_id)
 
-    # -- how it ended ----------------------------------------------------------------------------
+    # -- outcomes
+    # ------------------------------------------------------------------------------------
 
     async def _book(self, item: Ended) -> None:
-        """Book how a fire's run ended."""
+        """Record the outcome of a fire's run."""
         keys: list[str] = []
         async with self.database.transaction() as tx:
             if not await schedules.book(tx, item.fire):
@@ -187,7 +188,7 @@ class Fires:
             self.events.publish(AnnouncementDue(key=key))
 
     async def _failed(self, tx: Transaction, schedule: Schedule, reason: str) -> list[str]:
-        """Count a failure; return the key of what is to be announced if it was one too many."""
+        """Count a failure; return the key of the announcement if the schedule ended by it."""
         most = self.settings.max_failures_in_a_row
         if not await schedules.failed(tx, schedule.id, most=most, now=self.now()):
             return []

@@ -1,4 +1,4 @@
-"""The numbers of schedules."""
+"""Settings of schedules (`schedules:`)."""
 
 from pydantic import Field
 

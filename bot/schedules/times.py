@@ -1,4 +1,4 @@
-"""When a schedule fires: from what a person said to moments, across zones and DST (pure)."""
+"""Computes the moments at which a schedule fires, across time zones and DST (pure)."""
 
 import re
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ from bot.errors import BadRequestError
 MOST_AHEAD = timedelta(days=731)
 MAX_CRON = 100
 FIELDS = 5
-#: A fire that is later than this is not made any more.
+#: A fire that is later than this is skipped.
 GRACE = timedelta(days=1)
 
 _UNITS = {"m": timedelta(minutes=1), "h": timedelta(hours=1), "d": timedelta(days=1)}
@@ -26,14 +26,14 @@ _CLOCK_TIME = re.compile(r"\d{1,2}:\d{2}")
 
 
 def zone_named(name: str) -> ZoneInfo:
-    """Return a time zone by its IANA name.
+    """Return the time zone with this IANA name.
 
     Raises:
-        BadRequestError: There is none of that name.
+        BadRequestError: No time zone has that name.
     """
     try:
         return ZoneInfo(name)
-    # A name like `../x` is a ValueError, and one like `Europe` an OSError: it is a folder.
+    # A name like `../x` is a ValueError. A name like `Europe` is an OSError, since it is a folder.
     except (ZoneInfoNotFoundError, ValueError, OSError):
         raise BadRequestError(
             f"There is no time zone {name[:60]!r}; use a name like Europe/Berlin."
@@ -41,7 +41,7 @@ def zone_named(name: str) -> ZoneInfo:
 
 
 def spelled(moment: datetime, zone: ZoneInfo) -> str:
-    """Return a moment as people of that zone say it."""
+    """Return a moment as text, in the local time of a zone."""
     return f"{moment.astimezone(zone):%A %d %B %Y, %H:%M} ({zone.key})"
 
 
@@ -49,13 +49,13 @@ def spelled(moment: datetime, zone: ZoneInfo) -> str:
 
 
 def once(said: str, zone: ZoneInfo, now: datetime) -> datetime:
-    """Return the moment that is meant by `in 2 hours`, `18:30` or `2026-11-22 09:00`.
+    """Parse a single moment: `in 2 hours`, `18:30` or `2026-11-22 09:00`.
 
-    Without an offset the clock of the zone is meant. A time that its clock shows twice means the
-    first; one that it leaves out means the end of the gap.
+    A time without an offset is local time in the zone. An ambiguous local time (end of DST) is its
+    first occurrence; a local time that does not exist is moved to the end of the gap.
 
     Raises:
-        BadRequestError: It is no moment, it is over, or it is too far ahead.
+        BadRequestError: The text is no moment, or the moment is over or too far ahead.
     """
     text = " ".join(said.split())
     moment = _in_a_while(text, now) or _at_a_clock_time(text, zone, now) or _on_a_day(text, zone)
@@ -81,7 +81,7 @@ def _count(word: str) -> float:
 
 
 def _at_a_clock_time(text: str, zone: ZoneInfo, now: datetime) -> datetime | None:
-    """Return when the clocks of the zone show this time next."""
+    """Return the next moment at which clocks in the zone show this time; `None` for other text."""
     if not _CLOCK_TIME.fullmatch(text):
         return None
     try:
@@ -97,7 +97,7 @@ def _at_a_clock_time(text: str, zone: ZoneInfo, now: datetime) -> datetime | Non
 def _on_a_day(text: str, zone: ZoneInfo) -> datetime:
     try:
         given = datetime.fromisoformat(text)
-        # A day alone leaves the hour open, and midnight is seldom meant.
+        # A date alone leaves the hour open, and midnight is seldom meant.
         if ":" not in text:
             raise _no_moment(text)
         return _moment(given, zone) if given.tzinfo is None else given.astimezone(UTC)
@@ -116,10 +116,10 @@ def _no_moment(text: str) -> BadRequestError:
 
 
 def cron_of(said: str, *, least: timedelta) -> str:
-    """Return a cron expression of five fields as it is kept.
+    """Validate a cron expression of five fields and return it normalised, as it is stored.
 
     Raises:
-        BadRequestError: It is none, or two of its fires are closer than `least`.
+        BadRequestError: The expression is invalid, or two of its fires are closer than `least`.
     """
     text = " ".join(said.split())
     if len(text) > MAX_CRON or len(text.split()) != FIELDS:
@@ -146,18 +146,18 @@ def cron_of(said: str, *, least: timedelta) -> str:
 
 
 def _closest(minutes: set[int], hours: set[int]) -> timedelta:
-    """Return the least time between two fires: on one day, or over midnight."""
+    """Return the shortest time between two fires, on one day or over midnight."""
     marks = sorted(60 * hour + minute for hour in hours for minute in minutes)
     over_midnight = 24 * 60 - marks[-1] + marks[0]
     return timedelta(minutes=min([over_midnight, *(b - a for a, b in pairwise(marks))]))
 
 
 def fires(cron: str, zone: ZoneInfo, after: datetime) -> Iterator[datetime]:
-    """Give the moments after `after` at which a schedule fires, each later than the one before.
+    """Yield the fires of a schedule after `after`, in strictly ascending order.
 
-    Where an hour is named, the clock on the wall counts: a time that it shows twice fires the first
-    time only, and one that it leaves out fires at the end of the gap. With `*` for the hour it
-    fires every hour that passes, whatever the clock shows.
+    When the expression names hours, local time counts: an ambiguous local time fires at its first
+    occurrence only, and a local time in a DST gap fires at the end of the gap. With `*` for the
+    hour the schedule fires in every elapsed hour, whatever the local time.
     """
     local = after.astimezone(zone)
     if cron.split()[1] == "*":
@@ -177,7 +177,7 @@ def next_fire(cron: str, zone: ZoneInfo, after: datetime) -> datetime | None:
 
 
 def newest_due(cron: str, zone: ZoneInfo, due: datetime, now: datetime) -> datetime:
-    """Return the fire to make of those that are due: the newest that is not too late, or `due`."""
+    """Return the one due fire to make: the newest within `GRACE`, or `due` if none is."""
     newest = due
     for moment in fires(cron, zone, max(due, now - GRACE)):
         if moment > now:
@@ -187,10 +187,10 @@ def newest_due(cron: str, zone: ZoneInfo, due: datetime, now: datetime) -> datet
 
 
 def _moment(shown: datetime, zone: ZoneInfo) -> datetime:
-    """Return when a clock of the zone first shows this, or passes over it."""
+    """Return the first moment at which a clock of the zone shows `shown`, or skips it."""
     while True:
         moment = shown.replace(tzinfo=zone, fold=0).astimezone(UTC)
         if moment.astimezone(zone).replace(tzinfo=None) == shown.replace(fold=0):
             return moment
-        # In a gap, which ends on a full minute.
+        # In a DST gap, which ends on a full minute.
         shown = shown.replace(second=0, microsecond=0) + timedelta(minutes=1)

@@ -1,4 +1,4 @@
-"""What is said about fires: to the run, on its card, and to the person (pure)."""
+"""Builds the texts about fires: for the run, its card, and announcements to the user (pure)."""
 
 from datetime import datetime, timedelta
 
@@ -8,7 +8,7 @@ from bot.subagents.limits import spoken
 from bot.subagents.planning import MAX_LABEL
 from db.schedules import Fire, Schedule
 
-#: A fire that is later than this is said to be late.
+#: A fire that is later than this is marked as late.
 LATE = timedelta(minutes=2)
 
 
@@ -17,19 +17,19 @@ def _zone_time(schedule: Schedule, moment: datetime) -> str:
 
 
 def name(schedule: Schedule) -> str:
-    """Return what a person knows a schedule by."""
+    """Return the name of a schedule as users see it: number and label."""
     return f"schedule {schedule.number} “{one_line(schedule.label, 60)}”"
 
 
 def label(fire: Fire, now: datetime) -> str:
-    """Return the label of a fire's run, which says that it was scheduled, and if it is late."""
+    """Return the label of a fire's run, marked as scheduled and, if so, as late."""
     late = now - fire.due_at
     mark = f"(scheduled, {spoken(late.total_seconds())} late)" if late > LATE else "(scheduled)"
     return f"{one_line(fire.schedule.label, MAX_LABEL - len(mark) - 1)} {mark}"
 
 
 def context(fire: Fire, now: datetime) -> str:
-    """Return what a fire's run is told beside its task."""
+    """Return the context that the model of a fire's run receives beside the task."""
     schedule = fire.schedule
     text = (
         "The user scheduled this task, and is not waiting for it. It was due on "
@@ -41,7 +41,7 @@ def context(fire: Fire, now: datetime) -> str:
 
 
 def skipped(fire: Fire) -> tuple[str, str]:
-    """Return title and text of the announcement that a fire came too late to be made."""
+    """Return title and text of the announcement that a fire was skipped as too late."""
     schedule = fire.schedule
     after = (
         f"It fires next on {_zone_time(schedule, schedule.due_at)}."
@@ -56,7 +56,7 @@ def skipped(fire: Fire) -> tuple[str, str]:
 
 
 def refused(fire: Fire, reason: str) -> tuple[str, str]:
-    """Return title and text of the announcement that a fire's run was not let in."""
+    """Return title and text of the announcement that a fire's run was refused."""
     schedule = fire.schedule
     return (
         f"🔴 Not started: {name(schedule)}",
@@ -65,7 +65,7 @@ def refused(fire: Fire, reason: str) -> tuple[str, str]:
 
 
 def given_up(schedule: Schedule, failures: int, last: str) -> tuple[str, str]:
-    """Return title and text of the announcement that a schedule has failed too often."""
+    """Return title and text of the announcement that a schedule ended after repeated failures."""
     times_said = "once" if failures == 1 else f"{failures} times in a row"
     return (
         f"⏹ Ended: {name(schedule)}",

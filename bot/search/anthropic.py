@@ -1,4 +1,4 @@
-"""Claude's own search: a server tool of the Anthropic API, asked for in a request of its own."""
+"""Searches with Claude's web search, a server tool of the Anthropic API, in a separate request."""
 
 import asyncio
 import json
@@ -18,14 +18,14 @@ from bot.models.retrying import Patience
 from bot.search.base import Hit, SearchError, Spent, hits, uncounted
 from bot.values import Json
 
-#: For the whole search, attempts and waits included: less than the tool's own time limit.
+#: Timeout of the whole search, retries and waits included; shorter than the tool's own timeout.
 SECONDS = 40.0
 MAX_TOKENS = 2048
-#: How often a request that the provider paused is sent again.
+#: Most times a request is continued after the provider paused it.
 GO_ON = 2
 MOST_QUOTES = 3
 
-#: The plain version: the newer ones filter what they find by running code, for more tokens.
+#: The plain version: newer ones filter their results by running code, which costs more tokens.
 TOOL: Json = {"type": "web_search_20250305", "name": "web_search", "max_uses": 1}
 
 PROMPT = """\
@@ -48,11 +48,11 @@ _TOO_SLOW = "The search did not end in time. Try again with fewer words, or do w
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claude:
-    """How Claude is reached.
+    """Connection to Claude.
 
     Attributes:
-        patience: Asks it again while it is busy, together with all others who ask it.
-        answers: Whether it is Claude that answers for the bot.
+        patience: Retries while Claude is busy, shared with all other requests to Claude.
+        answers: Whether Anthropic is the chosen model provider of the bot.
     """
 
     settings: AnthropicSettings
@@ -61,12 +61,12 @@ class Claude:
 
 
 class ClaudeSearch:
-    """Searches by way of a small Claude model.
+    """Searches with a small Claude model.
 
     Args:
-        claude: How Claude is reached.
-        model: Which; `None` for the one of runs.
-        seconds: The most that one search takes.
+        claude: The connection to Claude.
+        model: Model id; `None` for the model of runs.
+        seconds: Timeout of one search.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class ClaudeSearch:
     async def open(
         cls, claude: Claude, model: str | None = None, *, seconds: float = SECONDS
     ) -> AsyncIterator["ClaudeSearch"]:
-        """Open the search; the SDK itself is imported with the first query."""
+        """Open the search; the SDK is imported with the first query."""
         search = cls(claude, model, seconds=seconds)
         try:
             yield search
@@ -93,7 +93,7 @@ class ClaudeSearch:
     async def search(
         self, query: str, *, most: int, spent: Spent = uncounted, background: bool = False
     ) -> tuple[Hit, ...]:
-        """Return the best pages first."""
+        """Return the pages found, best first."""
         try:
             until = asyncio.get_running_loop().time() + self._seconds
             async with asyncio.timeout(self._seconds):
@@ -107,9 +107,9 @@ class ClaudeSearch:
     async def _blocks(
         self, query: str, spent: Spent, until: float, *, background: bool
     ) -> list[Json]:
-        """Return all that Claude answered, over several requests where it paused."""
+        """Return all content blocks of the answer, over several requests if the provider pauses."""
         clock = asyncio.get_running_loop().time
-        # As JSON, so that nothing in a query can look like the end of it.
+        # As JSON, so that no part of the query can look like its end.
         said = {"role": "user", "content": f"Query: {json.dumps(query, ensure_ascii=False)}"}
         messages: list[Json] = [said]
         blocks: list[Json] = []
@@ -128,7 +128,7 @@ class ClaudeSearch:
         return blocks
 
     async def _ask(self, messages: list[Json], spent: Spent) -> tuple[list[Json], bool]:
-        """Return the blocks of one answer, and whether it was paused."""
+        """Return the blocks of one response, and True if the provider paused it."""
         sdk = self._sdk.opened or await self._sdk.get()
         request: Json = {
             "model": self.model,
@@ -143,7 +143,7 @@ class ClaudeSearch:
             response = await sdk.create_raw(**request)
             return _read(response.http_response.json(), estimate, spent)
         except asyncio.CancelledError:
-            # The provider was at work and may charge for it.
+            # The provider had started and may charge for the request.
             spent(Usage(input=estimate()))
             raise
         except sdk.troubles as error:
@@ -157,17 +157,17 @@ class ClaudeSearch:
 
 
 def _read(document: Json, estimate: Callable[[], int], spent: Spent) -> tuple[list[Json], bool]:
-    """Return the blocks of an answer and whether it was paused; count what it cost."""
+    """Return the blocks of a response, and True if it was paused; report its usage to `spent`."""
     blocks: list[Json] = [block for block in document["content"] if block["type"]]
     spent(usage_of(document.get("usage") or {}, blocks, estimate))
     return blocks, document.get("stop_reason") == "pause_turn"
 
 
 def found_in(blocks: Sequence[Json]) -> tuple[Hit, ...]:
-    """Return the pages that Claude's blocks tell of; none when the search found nothing.
+    """Return the pages in Claude's blocks; empty when the search found nothing.
 
     Raises:
-        SearchError: There was no search, or it failed.
+        SearchError: Claude did not search, or the search failed.
     """
     results = [
         block.get("content") for block in blocks if block["type"] == "web_search_tool_result"
@@ -194,7 +194,7 @@ def _has_url(page: object) -> bool:
 
 
 def _quotes(blocks: Sequence[Json]) -> dict[str, list[str]]:
-    """Return what Claude quoted from each page, by the page's address."""
+    """Return the quotes from each page, by its URL."""
     quotes: dict[str, list[str]] = {}
     for block in blocks:
         cited = block.get("citations") if block["type"] == "text" else None
@@ -207,7 +207,7 @@ def _quotes(blocks: Sequence[Json]) -> dict[str, list[str]]:
 
 
 def _text(page: Json, quotes: list[str]) -> str:
-    """Return how old a page is, where that is known, and what was quoted from it."""
+    """Return the age of a page, if known, followed by its quotes."""
     age = page.get("page_age")
     parts = [age] if isinstance(age, str) and age.strip() else []
     return " · ".join([*parts, " … ".join(quotes[:MOST_QUOTES])] if quotes else parts)

@@ -1,4 +1,4 @@
-"""The port of searches: what every provider gives."""
+"""Port of web search: the interface of all providers, and their shared response handling."""
 
 import html
 import json
@@ -16,7 +16,7 @@ _TAG = re.compile(r"</?[a-zA-Z][^<>]{0,200}>")
 
 
 class SearchError(ToolError):
-    """A search gave nothing that can be used; the text says what to try."""
+    """A search failed; the text says what to try."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class Hit:
     """A page that was found.
 
     Attributes:
-        text: An excerpt, or what the page is about.
+        text: An excerpt or a summary.
     """
 
     title: str
@@ -32,27 +32,28 @@ class Hit:
     text: str
 
 
-#: Takes what a search asked of a model.
+#: Receives the usage of each model request that a search makes.
 Spent = Callable[[Usage], None]
 
 
 def uncounted(usage: Usage) -> None:
-    """Take a cost that nobody counts."""
+    """Discard a usage: the default for callers that do not count costs."""
 
 
 class SearchProvider(Protocol):
-    """Finds pages."""
+    """Searches the web for pages."""
 
     async def search(
         self, query: str, *, most: int, spent: Spent = uncounted, background: bool = False
     ) -> tuple[Hit, ...]:
-        """Return the best pages first; none when nothing fits.
+        """Return the pages found, best first; empty when no page matches.
 
         Args:
-            query: What to look for.
-            most: The most pages to return.
-            spent: Is told of each request to a model, if it takes any.
-            background: A background run asks: requests to a model wait behind those of turns.
+            query: The search query.
+            most: Most pages to return.
+            spent: Called with the usage of each request to a model, if the provider makes any.
+            background: Called from a background run: requests to a model queue behind those of
+                turns.
 
         Raises:
             ToolError: The search does not work now.
@@ -61,14 +62,14 @@ class SearchProvider(Protocol):
 
 
 def read_json(name: str, answer: Answer) -> Json:
-    """Return the object that a service answered with.
+    """Return the JSON object in a response.
 
     Raises:
-        SearchError: It answered with something else.
+        SearchError: The response is no JSON object.
     """
     try:
         found = json.loads(answer.content)
-    # A document that is nested too deeply is the second.
+    # `RecursionError`: the document is nested too deeply.
     except (ValueError, RecursionError):
         found = None
     if not isinstance(found, dict):
@@ -77,7 +78,7 @@ def read_json(name: str, answer: Answer) -> Json:
 
 
 def hits(found: object, text_key: str) -> tuple[Hit, ...]:
-    """Return what a service found, from its list of objects; what is malformed is left out."""
+    """Return the hits in a service's list of objects; malformed ones are left out."""
     if not isinstance(found, list):
         return ()
     read = (_hit(each, text_key) for each in found if isinstance(each, Mapping))
@@ -85,15 +86,15 @@ def hits(found: object, text_key: str) -> tuple[Hit, ...]:
 
 
 def check_status(name: str, answer: Answer, *, refused: str) -> None:
-    """See that a service answered at all.
+    """Raise unless a service answered with status 200.
 
     Args:
-        name: Of the service.
-        answer: What it said.
-        refused: What a person must do where it does not let us search.
+        name: The service's name.
+        answer: Its response.
+        refused: Advice for the error text when the service denies access.
 
     Raises:
-        SearchError: It did not.
+        SearchError: The status is not 200.
     """
     if answer.status in {401, 402, 403, 422}:
         raise SearchError(f"{name} does not let me search. {refused}")
@@ -111,5 +112,5 @@ def _hit(found: Mapping[str, object], text_key: str) -> Hit | None:
 
 
 def _plain(text: object) -> str:
-    """Return a text without the marks for the words that were looked for."""
+    """Return a text without HTML tags, which highlight the query's words."""
     return html.unescape(_TAG.sub("", text)) if isinstance(text, str) else ""

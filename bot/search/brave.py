@@ -1,4 +1,4 @@
-"""Brave Search."""
+"""Searches with the Brave Search API."""
 
 from pydantic import SecretStr
 
@@ -14,8 +14,8 @@ class BraveSearch:
     """Searches with Brave.
 
     Args:
-        site: Where its API is.
-        api_key: Who pays.
+        site: The API's site.
+        api_key: The subscription token.
     """
 
     def __init__(self, site: Site, api_key: SecretStr) -> None:
@@ -25,7 +25,7 @@ class BraveSearch:
     async def search(
         self, query: str, *, most: int, spent: Spent = uncounted, background: bool = False
     ) -> tuple[Hit, ...]:
-        """Return the best pages first."""
+        """Return the pages found, best first."""
         answer = await self._site.ask(
             "res/v1/web/search",
             params={"q": query, "count": str(most), "text_decorations": "false"},

@@ -1,4 +1,4 @@
-"""Which search provider is meant, built from the settings."""
+"""Builds the search provider that the settings name."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -19,15 +19,15 @@ from bot.search.settings import SearchSettings
 async def open_provider(
     settings: SearchSettings, fetch: FetchSettings, claude: Claude
 ) -> AsyncIterator[SearchProvider | None]:
-    """Open what searches; `None` where nothing is configured.
+    """Open the configured search provider; `None` where none is configured.
 
     Args:
-        settings: Say which.
-        fetch: How services are reached.
-        claude: How Claude is.
+        settings: Selects the provider.
+        fetch: Network settings for requests to services.
+        claude: The connection to Claude.
 
     Raises:
-        ConfigError: It needs a library that is not installed.
+        ConfigError: The provider needs a library that is not installed.
     """
     if settings.provider == "anthropic" or (settings.provider == "auto" and claude.answers):
         async with ClaudeSearch.open(claude, settings.model) as search:
@@ -37,10 +37,10 @@ async def open_provider(
 
 
 def provider_of(settings: SearchSettings, fetch: FetchSettings) -> SearchProvider | None:
-    """Return the service that searches, where the settings name one that needs no opening.
+    """Return the configured provider, if it is one that needs no opening.
 
     Raises:
-        ConfigError: It needs a library that is not installed.
+        ConfigError: The provider needs a library that is not installed.
     """
     key = settings.api_key or SecretStr("")
     match settings.provider:

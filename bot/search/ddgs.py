@@ -1,4 +1,4 @@
-"""ddgs: asks several search engines without a key, by reading their pages. An optional extra."""
+"""Searches with ddgs: scrapes several search engines without an API key. An optional extra."""
 
 import asyncio
 import logging
@@ -11,15 +11,15 @@ log = logging.getLogger(__name__)
 
 SECONDS = 10
 
-#: Takes what to look for and the most to find, and gives objects with `title`, `href` and `body`.
+#: Takes a query and the most results, and returns objects with `title`, `href` and `body`.
 Engine = Callable[[str, int], Sequence[Mapping[str, object]]]
 
 
 class DdgsSearch:
-    """Searches by way of ddgs.
+    """Searches with ddgs.
 
     Args:
-        engine: What asks; it may block.
+        engine: Runs a query; it may block.
     """
 
     def __init__(self, engine: Engine) -> None:
@@ -28,11 +28,11 @@ class DdgsSearch:
     async def search(
         self, query: str, *, most: int, spent: Spent = uncounted, background: bool = False
     ) -> tuple[Hit, ...]:
-        """Return the best pages first."""
+        """Return the pages found, best first."""
         try:
             found = await asyncio.to_thread(self._engine, query, most)
         except Exception as error:  # noqa: BLE001 - named in BOUNDARIES
-            # It reads pages that change without notice, and finding nothing is an error to it.
+            # ddgs scrapes pages that change without notice, and raises when it finds nothing.
             log.warning("ddgs found nothing: %s", error)
             raise SearchError(
                 "The search found nothing, or does not work now. Try other words, or do without."
@@ -42,10 +42,10 @@ class DdgsSearch:
 
 
 def ddgs_engine() -> Engine:
-    """Return what asks by way of the library.
+    """Return the engine of the ddgs library.
 
     Raises:
-        ConfigError: It is not installed.
+        ConfigError: The library is not installed.
     """
     try:
         from ddgs import DDGS  # noqa: PLC0415 - an extra, and slow to import

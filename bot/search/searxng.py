@@ -1,4 +1,4 @@
-"""SearXNG: a search of one's own."""
+"""Searches with a self-hosted SearXNG."""
 
 from bot.net.web import Site
 from bot.search.base import Hit, Spent, check_status, hits, read_json, uncounted
@@ -10,10 +10,10 @@ _REFUSED = (
 
 
 class SearxngSearch:
-    """Searches with a SearXNG.
+    """Searches with SearXNG.
 
     Args:
-        site: Where it is.
+        site: The site of the SearXNG instance.
     """
 
     def __init__(self, site: Site) -> None:
@@ -22,7 +22,7 @@ class SearxngSearch:
     async def search(
         self, query: str, *, most: int, spent: Spent = uncounted, background: bool = False
     ) -> tuple[Hit, ...]:
-        """Return the best pages first."""
+        """Return the pages found, best first."""
         answer = await self._site.ask("search", params={"q": query, "format": "json"})
         check_status(self._site.name, answer, refused=_REFUSED)
         return hits(read_json(self._site.name, answer).get("results"), "content")[:most]

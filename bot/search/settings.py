@@ -1,4 +1,4 @@
-"""Everything under `search:`."""
+"""Settings of web search (`search:`)."""
 
 from typing import Literal, Self
 

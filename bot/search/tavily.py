@@ -1,4 +1,4 @@
-"""Tavily."""
+"""Searches with the Tavily API."""
 
 from pydantic import SecretStr
 
@@ -14,8 +14,8 @@ class TavilySearch:
     """Searches with Tavily.
 
     Args:
-        site: Where its API is.
-        api_key: Who pays.
+        site: The API's site.
+        api_key: The API key.
     """
 
     def __init__(self, site: Site, api_key: SecretStr) -> None:
@@ -25,7 +25,7 @@ class TavilySearch:
     async def search(
         self, query: str, *, most: int, spent: Spent = uncounted, background: bool = False
     ) -> tuple[Hit, ...]:
-        """Return the best pages first."""
+        """Return the pages found, best first."""
         answer = await self._site.ask(
             "search",
             method="POST",

@@ -1,7 +1,7 @@
-"""Files below an open folder, and nowhere else: one look-up, which follows no link.
+"""Opens files below an open folder, and only there: one look-up that follows no link.
 
-A path that is checked first and opened afterwards is another path when a folder was replaced by a
-link in between. So nothing here looks at a path twice: what was opened is what is judged and used.
+Checking a path first and opening it afterwards is a race: a folder in it can be replaced by a
+link in between. So no path here is looked up twice; the opened descriptor is checked and used.
 """
 
 import ctypes
@@ -20,12 +20,12 @@ from bot.agent.sanitizer import one_line
 from bot.errors import ToolError
 
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
-#: Not to wait where somebody planted a FIFO, nor to become the owner of a terminal.
+#: Do not block on a FIFO, and do not become the owner of a terminal.
 FILE = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
 MOST_LEVELS = 32
 MOST_NAME_BYTES = 240
-#: Names that one system call resolves: with 255 bytes each they stay below the kernel's 4,096.
+#: Names per system call: with 255 bytes each they stay below the kernel's limit of 4,096.
 _NAMES_AT_ONCE = 15
 MOST_PATH_CHARACTERS = 1_000
 
@@ -37,13 +37,13 @@ _TRIES = 20
 
 
 class Opener(Protocol):
-    """Opens what lies below an open folder."""
+    """Opens files and folders below an open folder."""
 
     def __call__(self, folder: int, parts: Sequence[str], flags: int, /) -> int:
-        """Return a new descriptor of a file or folder, or of `folder` itself for no parts.
+        """Return a new descriptor of a file or folder; of `folder` itself when `parts` is empty.
 
         Raises:
-            OSError: There is none, or the way to it leads through a link or out of the folder.
+            OSError: Nothing is at the path, or the path leads through a link or out of the folder.
         """
         ...
 
@@ -57,11 +57,11 @@ class _How(ctypes.Structure):
 
 
 def by_openat2(folder: int, parts: Sequence[str], flags: int) -> int:
-    """Open below a folder by the one system call of Linux that is made for it."""
+    """Open below a folder with `openat2`, which Linux offers for this."""
     with ExitStack() as passed:
         while len(parts) > _NAMES_AT_ONCE:
             folder = _openat2(folder, parts[:_NAMES_AT_ONCE], os.O_PATH | os.O_DIRECTORY)
-            # Closes the one before: however deep, two are open.
+            # Closes the previous folder: at most two are open at any depth.
             passed.pop_all().close()
             passed.callback(os.close, folder)
             parts = parts[_NAMES_AT_ONCE:]
@@ -75,14 +75,14 @@ def _openat2(folder: int, parts: Sequence[str], flags: int) -> int:
         opened: int = _syscall()(_OPENAT2, folder, path, ctypes.byref(how), ctypes.sizeof(how))
         if opened >= 0:
             return opened
-        # The kernel asks to try again when something else was renamed at the same moment.
+        # The kernel asks for a retry when something else was renamed at the same moment.
         if (number := ctypes.get_errno()) not in {errno.EAGAIN, errno.EINTR}:
             break
     raise OSError(number, os.strerror(number))
 
 
 def by_walking(folder: int, parts: Sequence[str], flags: int) -> int:
-    """Open below a folder step by step, where there is no `openat2`."""
+    """Open below a folder one name at a time, where the system has no `openat2`."""
     device = os.fstat(folder).st_dev
     with ExitStack() as passed:
         for part in parts[:-1]:
@@ -93,7 +93,7 @@ def by_walking(folder: int, parts: Sequence[str], flags: int) -> int:
 
 
 def best_opener() -> Opener:
-    """Return the better of the two that works here."""
+    """Return `by_openat2` where the system supports it, else `by_walking`."""
     if sys.platform == "linux":
         with suppress(OSError):
             os.close(by_openat2(_HERE, (), FOLDER))
@@ -102,10 +102,10 @@ def best_opener() -> Opener:
 
 
 def parts_of(path: str) -> tuple[str, ...]:
-    """Return the names in a path that a model gave, none for the workspace itself (pure).
+    """Split a path given by a model into names; empty for the workspace itself (pure).
 
     Raises:
-        ToolError: No file of the workspace could be meant.
+        ToolError: The path is not a valid path in the workspace.
     """
     if len(path) > MOST_PATH_CHARACTERS:
         raise ToolError(f"The path has {len(path):,} characters: give a shorter one.")
@@ -137,7 +137,7 @@ def shown(path: str | Sequence[str]) -> str:
 
 @contextmanager
 def told(parts: Sequence[str]) -> Iterator[None]:
-    """Turn what the system says of a path into a sentence for the model."""
+    """Convert an `OSError` about a path into a `ToolError` with a sentence for the model."""
     try:
         yield
     except OSError as error:
@@ -146,7 +146,7 @@ def told(parts: Sequence[str]) -> Iterator[None]:
 
 @contextmanager
 def opened_path(path: Path) -> Iterator[int]:
-    """Open a folder by a path that is ours, and so leads through no link of others."""
+    """Open a folder by a trusted path: one of the bot's own, which no user can put a link into."""
     descriptor = os.open(path, FOLDER)
     try:
         yield descriptor
@@ -156,7 +156,7 @@ def opened_path(path: Path) -> Iterator[int]:
 
 @contextmanager
 def opened(opener: Opener, folder: int, parts: Sequence[str], flags: int = FOLDER) -> Iterator[int]:
-    """Open below a folder for as long as the block lasts."""
+    """Open below a folder, and close the descriptor at the end of the block."""
     descriptor = opener(folder, parts, flags)
     try:
         yield descriptor
@@ -174,15 +174,15 @@ def opened_file(
     """Open a file to read it.
 
     Args:
-        opener: Opens what is below a folder.
-        folder: The folder, opened.
-        parts: The path in it.
-        own_names: Counts the names of the file that are known to be ours. With more of them it
-            could be a file of somebody else.
+        opener: Opens below a folder.
+        folder: Descriptor of the folder.
+        parts: The path in the folder.
+        own_names: Counts the hard links of the file that the bot made. A file with more links
+            could belong to another user.
 
     Raises:
-        ToolError: It is none, or could be a file that does not belong here.
-        OSError: It cannot be opened.
+        ToolError: The path is no regular file, or the file has a foreign hard link.
+        OSError: The file cannot be opened.
     """
     with opened(opener, folder, parts, FILE) as descriptor:
         state = os.fstat(descriptor)
@@ -201,14 +201,14 @@ def opened_file(
 def _is_all_ours(descriptor: int, own_names: Callable[[os.stat_result], int]) -> bool:
     for _ in range(_TRIES):
         state = os.fstat(descriptor)
-        # A name that comes or goes at this moment is right at the next look.
+        # A hard link that is made or removed at this moment is counted correctly on the next try.
         if state.st_nlink <= 1 or own_names(state) >= os.fstat(descriptor).st_nlink:
             return True
     return False
 
 
 def state_of(opener: Opener, folder: int, parts: Sequence[str]) -> os.stat_result | None:
-    """Return what the system knows of a file, a folder or a link itself; `None` for none."""
+    """Return the `lstat` result of a file, folder or link; `None` if nothing is there."""
     if not parts:
         return os.fstat(folder)
     try:

@@ -1,4 +1,4 @@
-"""Copies of files and of whole folders, and what tells a file from a later one of its name."""
+"""Copies files and folder trees, and stamps files to detect later versions."""
 
 import os
 import shutil
@@ -10,17 +10,17 @@ from bot.workspaces.beneath import FILE, Opener
 from bot.workspaces.tree import Level, Parts, levels, opened_by_force
 from bot.workspaces.walk import TEMPORARY, Kind, kind_of
 
-#: What a command may leave as the permissions of a file, and what the bot always needs.
+#: Permission bits that are kept from a command, and those that the bot always needs.
 _MODE, _FILE_MODE, _FOLDER_MODE = 0o755, 0o600, 0o700
 _WRITE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 @dataclass(frozen=True, slots=True)
 class Stamp:
-    """What tells a file from a later one of the same name.
+    """Identifies one version of the file at a path.
 
-    All writes replace a file by a new one, so the number of a file that is still there is enough;
-    size and time cover numbers that the system uses again.
+    All writes replace a file by a new one, so the inode number of a present file is enough; size
+    and time cover inode numbers that the system reuses.
     """
 
     kind: Kind
@@ -29,7 +29,7 @@ class Stamp:
     changed: int
 
 
-#: What a workspace held at one moment.
+#: The content of a workspace at one moment.
 Manifest = Mapping[Parts, Stamp]
 
 
@@ -42,22 +42,22 @@ def stamp_of(state: os.stat_result) -> Stamp:
 
 
 def tidy_mode(state: os.stat_result) -> int:
-    """Return the permissions with which something is taken over, never setuid and never closed."""
+    """Return the permissions for a copy: without setuid and always accessible to the bot."""
     needed = _FOLDER_MODE if stat.S_ISDIR(state.st_mode) else _FILE_MODE
     return state.st_mode & _MODE | needed
 
 
 def link_tree(opener: Opener, source: int, target: int, account: int | None) -> Manifest:
-    """Give every file of a folder a second name in an empty one, and return what there is.
+    """Hard-link every file of a folder into an empty one, and return the manifest.
 
-    Where the system allows no second name, the second tree holds a copy.
+    Where the system allows no hard link, the second tree holds a copy.
 
     Args:
-        opener: Opens what is below a folder.
-        source: The workspace, opened.
-        target: The empty folder, opened.
-        account: To whom everything is to belong when the bot is root: an overlay shows nothing of
-            other accounts. `None` leaves it as it is.
+        opener: Opens below a folder.
+        source: Descriptor of the workspace.
+        target: Descriptor of the empty folder.
+        account: Uid and gid that shall own everything when the bot is root, since an overlay hides
+            files of other accounts. `None` changes no owner.
     """
     if account is not None:
         os.fchown(source, account, account)
@@ -78,10 +78,10 @@ def link_tree(opener: Opener, source: int, target: int, account: int | None) -> 
 
 
 def copy_tree(opener: Opener, source: int, target: int, account: int | None) -> Manifest:
-    """Copy a folder into an empty one, and return what the copy holds.
+    """Copy a folder into an empty one, and return the manifest of the copy.
 
     Raises:
-        OSError: It does not fit.
+        OSError: The copy does not fit on the disk, or failed.
     """
     copied: dict[Parts, Stamp] = {}
     for level, twin in _twins(opener, source, target):
@@ -100,7 +100,7 @@ def copy_tree(opener: Opener, source: int, target: int, account: int | None) -> 
 
 
 def make_folder(above: int, name: str, mode: int, account: int | None = None) -> None:
-    """Make a folder with exactly these permissions."""
+    """Make a folder with exactly these permissions, ignoring the umask."""
     os.mkdir(name, 0o700, dir_fd=above)
     os.chmod(name, mode, dir_fd=above)
     if account is not None:
@@ -108,7 +108,7 @@ def make_folder(above: int, name: str, mode: int, account: int | None = None) ->
 
 
 def copy_file(above: int, name: str, target: int, as_name: str, state: os.stat_result) -> None:
-    """Copy a file or a link as such, with its tidied permissions and its time."""
+    """Copy a file with tidied permissions and its time; copy a link as a link."""
     if stat.S_ISLNK(state.st_mode):
         os.symlink(os.readlink(name, dir_fd=above), as_name, dir_fd=target)
         return
@@ -125,7 +125,7 @@ def copy_file(above: int, name: str, target: int, as_name: str, state: os.stat_r
 
 
 def open_to_read(above: int, name: str) -> int:
-    """Open a file to read it, also one whose permissions forbid it."""
+    """Open a file to read it; add the permission first where it is missing."""
     try:
         return os.open(name, FILE | os.O_NOFOLLOW, dir_fd=above)
     except PermissionError:
@@ -143,7 +143,7 @@ def _link(above: int, twin: int, name: str, state: os.stat_result, account: int 
     try:
         os.link(name, name, src_dir_fd=above, dst_dir_fd=twin, follow_symlinks=False)
     except OSError:
-        # Too many names, or a disk that has no second names.
+        # Too many hard links, or a disk that supports none.
         copy_file(above, name, twin, name, state)
         if account is not None:
             os.chown(name, account, account, dir_fd=twin, follow_symlinks=False)

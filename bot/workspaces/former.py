@@ -1,8 +1,8 @@
-"""The store of former versions: what changes to a user's files replaced or removed.
+"""Stores former versions: the content that changes to a user's files replaced or removed.
 
-It lies beside the workspaces, where no command and no file tool reaches: one folder per user, in it
-one per workspace, in it one per change. A change holds what was there before it, by number, and a
-list with the path of each.
+The store is beside the workspaces, where no command and no file tool can reach it: one folder per
+user, in it one per workspace, in it one per change. A change holds the former files by number, and
+a list with the path of each.
 """
 
 import json
@@ -30,24 +30,24 @@ from bot.workspaces.settings import Usage
 from bot.workspaces.versions import FileChange, item_of
 from bot.workspaces.writing import make_folders
 
-#: Beside the folders of the users; none of those has such a name.
+#: The store's folder, beside those of the users. No user's folder can have this name.
 STORE = ".former"
-#: What a change takes besides its files, at most: its cause, and a long path. And what each file
-#: takes in its list, as a rule.
+#: Most bytes that a change takes besides its files: its cause, and a long path. And the usual bytes
+#: of a file's line in the list.
 _LIST_BYTES, _LINE_BYTES = 20_000, 400
 
 
 class FormerVersions:
     """The former versions of one user's files.
 
-    Its methods block. Whoever changes something here holds the lock of the user's files.
+    Its methods block. Callers that change something must hold the lock of the user's files.
 
     Args:
         opener: Opens below a folder.
         base: The folder of all workspaces.
         user: The name of the user's folder.
-        most: The store never holds more: the oldest changes are dropped first.
-        now: The time.
+        most: Size limit of the store: the oldest changes are dropped first.
+        now: The clock.
         drops: Drop the oldest changes to make room for a new one; otherwise a change that does not
             fit beside them is refused.
     """
@@ -71,7 +71,7 @@ class FormerVersions:
 
     @contextmanager
     def change(self, workspace: str, cause: Cause, *, spared: str = "") -> Iterator[KeptChange]:
-        """Begin a change to a workspace: `keep` what it replaces or removes, before it does.
+        """Begin a change to a workspace; call `keep` before replacing or removing a path.
 
         Args:
             workspace: The name of the workspace in the store.
@@ -96,7 +96,7 @@ class FormerVersions:
                 change.close()
 
     def fits(self, size: int, count: int = 1) -> bool:
-        """Return whether files of this size can be kept, after dropping what may be dropped."""
+        """Return True if files of this size fit, after dropping older changes where allowed."""
         size, count = size + _LIST_BYTES, count + OWN_FILES
         if not self._drops:
             with self._opened() as store:
@@ -106,7 +106,7 @@ class FormerVersions:
         return size <= self._most.size and count <= self._most.count
 
     def changes(self) -> Iterator[FileChange]:
-        """Return the changes, newest first."""
+        """Yield the changes, newest first."""
         with self._opened() as store:
             names = sorted(self._names(store), key=lambda found: found[1], reverse=True)
             for workspace, name in names:
@@ -116,18 +116,18 @@ class FormerVersions:
 
     @contextmanager
     def kept_by(self, change: FileChange) -> Iterator[int]:
-        """Open the folder that holds what a change replaced or removed."""
+        """Open the folder that holds the former versions of a change."""
         parts = (change.workspace, change.id)
         with self._opened() as store, opened(self._opener, store, parts) as folder:
             yield folder
 
     def mark_undone(self, change: FileChange) -> None:
-        """Write down that a change was taken back."""
+        """Mark a change as undone."""
         with self.kept_by(change) as folder:
             os.close(os.open(UNDONE, NEW, 0o600, dir_fd=folder))
 
     def forget_before(self, moment: datetime) -> int:
-        """Drop the changes before a moment, and return how many there were."""
+        """Drop the changes before a moment, and return their number."""
         with self._opened() as store:
             old = [found for found in self._names(store) if time_of(found[1]) < moment]
             for workspace, name in old:
@@ -135,7 +135,7 @@ class FormerVersions:
         return len(old)
 
     def forget_workspace(self, workspace: str) -> None:
-        """Drop all changes to a workspace that is deleted."""
+        """Drop all changes to a workspace that is being deleted."""
         with self._opened() as store:
             for found, name in self._names(store):
                 if found == workspace:
@@ -160,12 +160,12 @@ class FormerVersions:
         return found
 
     def _taken(self, store: int) -> list[Taken]:
-        """Return the room that each change takes, oldest first."""
+        """Return the space that each change takes, oldest first."""
         found = {
             (workspace, name): Taken(name, workspace) for workspace, name in self._names(store)
         }
         for (workspace, name), change in found.items():
-            # Whoever only asks what fits holds no lock: it may be dropped meanwhile.
+            # A caller of `fits` holds no lock, so the change may be dropped meanwhile.
             with (
                 suppress(FileNotFoundError),
                 opened(self._opener, store, (workspace,)) as above,
@@ -180,7 +180,7 @@ class FormerVersions:
                 lines = _text(folder, ITEMS).splitlines()
                 undone = UNDONE in _names(folder)
         except (OSError, ValueError, TypeError):
-            # Half made, or half dropped, when the process ended.
+            # The process ended while the change was being made or dropped.
             return None
         items = tuple(item for line in lines if (item := item_of(line)) is not None)
         if not items:

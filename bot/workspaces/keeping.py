@@ -1,4 +1,4 @@
-"""Keeping what a change replaces or removes, before it does."""
+"""Stores the former version of a path before a change replaces or removes it."""
 
 import json
 import os
@@ -19,22 +19,23 @@ from bot.workspaces.writing import make_folders
 ABOUT, ITEMS, UNDONE = "about.json", "items.jsonl", "undone"
 NEW = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 _PIECE = 1 << 20
-#: Copies of one change that are forced to the disk: each takes some ms, and a command may replace
+#: Copies of one change that are synced to the disk: a sync takes some ms, and a command may replace
 #: thousands of files.
 _MOST_FORCED = 20
-#: The folder of a change, and what is in it beside the items.
+#: Files and folders that a change takes besides its items, its own folder included.
 OWN_FILES = 4
-#: A line of the list takes at most this, and its path and the target of a link written as JSON.
+#: Most bytes of a line of the list, without path and link target. Each byte of those two takes at
+#: most this many when it is written as JSON.
 _LINE_BYTES, _ESCAPED_BYTES = 250, 6
 
 
 class NotKeptError(Exception):
-    """Nothing was kept: it is larger than the store."""
+    """The item was not stored, since it is larger than the store."""
 
 
 @dataclass(slots=True)
 class Taken:
-    """The room that a change takes in the store."""
+    """The space that a change takes in the store."""
 
     id: str
     workspace: str
@@ -43,18 +44,18 @@ class Taken:
 
 
 class KeptChange:
-    """A change under way. Made by `FormerVersions.change`.
+    """A change in progress. Made by `FormerVersions.change`.
 
     Args:
         opener: Opens below a folder.
-        store: The folder of the user's former versions, opened.
-        others: The changes in it, oldest first.
+        store: Descriptor of the folder of the user's former versions.
+        others: The changes in the store, oldest first.
         workspace: The name of the workspace in the store.
         cause: The call that makes the change.
-        most: The store never holds more.
+        most: Size limit of the store.
         now: The time.
         spared: The id of a change that is not dropped to make room.
-        drops: Drop the oldest changes to make room; otherwise what does not fit is refused.
+        drops: Drop the oldest changes to make room; otherwise an item that does not fit is refused.
     """
 
     def __init__(  # noqa: PLR0913 - made in one place
@@ -80,7 +81,7 @@ class KeptChange:
         self._droppable = [other for other in others if other.id != spared]
         self._size = sum(other.size for other in others)
         self._count = sum(other.count for other in others)
-        #: What cannot be dropped: the change that is spared, and this one.
+        #: Space that cannot be freed: the spared change and this one.
         self._fixed_size = self._size - sum(other.size for other in self._droppable)
         self._fixed_count = self._count - sum(other.count for other in self._droppable)
         self._folder: int | None = None
@@ -89,24 +90,24 @@ class KeptChange:
 
     @property
     def id(self) -> str:
-        """The id of the change; empty while nothing was kept."""
+        """The id of the change; empty until an item is stored."""
         return self._mine.id if self._number else ""
 
     def keep(self, folder: int, parts: Sequence[str], *, removed: bool) -> None:
-        """Keep what is at a path below the opened folder, before it is replaced or removed.
+        """Store the former version of a path below the opened folder; call it before the change.
 
-        A file that is replaced is copied, and stays until then. What is removed is moved, and so
-        is every folder: nothing is left at the path, and it takes no room twice.
+        A file that is to be replaced is copied, and stays in place. A path that is to be removed,
+        and every folder, is moved: nothing is left at the path, and it takes no space twice.
 
         Args:
-            folder: The workspace, opened.
+            folder: Descriptor of the workspace.
             parts: The path in it.
-            removed: Nothing is put in its place.
+            removed: The path is removed; nothing is put in its place.
 
         Raises:
-            NotKeptError: It does not fit; everything is as it was.
-            ToolError: It does not fit, and nothing may be dropped for it; likewise.
-            OSError: There is nothing, or it cannot be kept; everything is as it was.
+            NotKeptError: It is larger than the store; nothing was changed.
+            ToolError: It does not fit, and no change may be dropped; nothing was changed.
+            OSError: Nothing is at the path, or it cannot be stored; nothing was changed.
         """
         with opened(self._opener, folder, parts[:-1]) as above:
             name = parts[-1]
@@ -131,14 +132,14 @@ class KeptChange:
                 item = replace(item, size=state.st_size)
                 (self._move if removed else self._copy)(above, name, item)
             elif removed:
-                # Pipes and sockets hold nothing.
+                # Pipes and sockets have no content to store.
                 os.unlink(name, dir_fd=above)
 
     def check_room(self, size: int, count: int) -> None:
-        """Let items pass that fit without dropping a change, where none may be dropped.
+        """Raise if no change may be dropped and these items do not fit.
 
         Args:
-            size: Bytes of them and of their lines, at most.
+            size: Most bytes of the items and their lines.
             count: Files and folders.
 
         Raises:
@@ -149,7 +150,7 @@ class KeptChange:
             raise ToolError(STORE_IS_FULL)
 
     def place_for(self, parts: Sequence[str], state: os.stat_result) -> str:
-        """Write down that a file is to be replaced, and return the place for its former version.
+        """List a file that is to be replaced, and return the name for its former version.
 
         Raises:
             NotKeptError: It does not fit.
@@ -165,19 +166,19 @@ class KeptChange:
         return str(item.number)
 
     def fill(self, place: str, above: int, name: str) -> None:
-        """Move a former version to its place."""
+        """Move a former version to the name that `place_for` returned."""
         os.rename(name, place, src_dir_fd=above, dst_dir_fd=self._folder)
 
     def made(self, parts: Sequence[str], *, beside: bool = False) -> None:
-        """Write down that there was nothing at a path to which this change brings something.
+        """List a path that had nothing before this change creates something there.
 
         Raises:
-            NotKeptError: It does not fit.
+            NotKeptError: The entry does not fit.
         """
         self._list(Item(number=self._number, kind=Former.NOTHING, path=tuple(parts), beside=beside))
 
     def discard(self) -> None:
-        """Forget a change that did not happen. What it moved is gone with it."""
+        """Delete a change that did not happen, including the former versions that it moved."""
         if self._folder is not None:
             self.close()
             drop(self._opener, self._store, self._mine)
@@ -191,7 +192,8 @@ class KeptChange:
         self._items = self._folder = None
 
     def _move(self, above: int, name: str, item: Item) -> None:
-        # Listed first: what is listed and not there is passed over; what is not listed is lost.
+        # List before moving: an entry without a file is skipped on undo; a file without an entry is
+        # lost.
         self._list(item)
         os.rename(name, str(item.number), src_dir_fd=above, dst_dir_fd=self._folder)
 
@@ -230,8 +232,8 @@ class KeptChange:
         """Drop the oldest changes until an item fits, and return the folder for it.
 
         Raises:
-            NotKeptError: It never does.
-            ToolError: It does not fit, and nothing may be dropped.
+            NotKeptError: It does not fit even into an empty store.
+            ToolError: It does not fit, and no change may be dropped.
         """
         about = b"" if self._folder is not None else json.dumps(asdict(self._cause)).encode()
         size = item.size + len(item.line) + len(about)
@@ -266,9 +268,9 @@ class KeptChange:
 
 
 def most_room(parts: Sequence[str], state: os.stat_result) -> int:
-    """Return the most bytes that something takes in the store, with its line (pure)."""
+    """Return the most bytes that a path takes in the store, its line included (pure)."""
     size = state.st_size if stat.S_ISREG(state.st_mode) else 0
-    # The size of a link is that of its target, which is written into the line.
+    # The size of a link is the length of its target, which is written into the line.
     target = state.st_size if stat.S_ISLNK(state.st_mode) else 0
     path = sum(len(os.fsencode(part)) + len('"", ') for part in parts)
     return size + _LINE_BYTES + _ESCAPED_BYTES * (path + target)
@@ -277,7 +279,7 @@ def most_room(parts: Sequence[str], state: os.stat_result) -> int:
 def drop(opener: Opener, store: int, change: Taken) -> None:
     """Delete a change from the store."""
     with opened(opener, store, (change.workspace,)) as folder:
-        # Without it the rest is no change any more, should the process end here.
+        # Without this file the rest is no valid change, should the process end here.
         with suppress(OSError):
             os.unlink(f"{change.id}/{ABOUT}", dir_fd=folder)
         with suppress(FileNotFoundError):
@@ -285,12 +287,12 @@ def drop(opener: Opener, store: int, change: Taken) -> None:
 
 
 def measured(opener: Opener, above: int, name: str) -> tuple[int, int]:
-    """Return the bytes of a folder, and the files and folders with it.
+    """Return the bytes in a folder, and the number of files and folders with the folder itself.
 
-    Folders that their owner may not change are opened up: they are to be moved and deleted.
+    Folders that their owner may not change get the permission: they are to be moved and deleted.
 
     Raises:
-        OSError: It cannot be opened.
+        OSError: The folder cannot be opened.
     """
     size, count = 0, 1
     with opened_by_force(opener, above, (name,)) as top:
@@ -304,7 +306,7 @@ def measured(opener: Opener, above: int, name: str) -> tuple[int, int]:
 
 
 def write_all(target: int, content: bytes) -> None:
-    """Write a content to an open file, to its end."""
+    """Write all of the content to an open file, over several system calls where needed."""
     rest = memoryview(content)
     while rest:
         rest = rest[os.write(target, rest) :]

@@ -1,4 +1,4 @@
-"""Reads what a command changed, from the layer that held its writes."""
+"""Reads the changes of a command from the layer that holds its writes."""
 
 import os
 import stat
@@ -11,15 +11,15 @@ from bot.workspaces.copies import Manifest, stamp_of
 from bot.workspaces.tree import Level, Parts, levels
 from bot.workspaces.walk import Kind, kind_of
 
-#: Folders in each other that are taken over. Paths of the file tools have fewer.
+#: Most nested folders that are taken over. The file tools allow fewer.
 MOST_LEVELS = 200
 
-#: With these the kernel's overlay marks a folder that hides the one below it.
+#: The attribute with which the kernel's overlay marks a folder that hides the one below it.
 _OPAQUE = "user.overlay.opaque"
 
 
 class NestedTooDeepError(Exception):
-    """The layer holds more folders in each other than are taken over."""
+    """The layer has more nested folders than `MOST_LEVELS`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class Written:
 
     Attributes:
         parts: Its path in the workspace, which is also its path in the layer.
-        state: What the system knows of it in the layer.
+        state: Its `lstat` result in the layer.
     """
 
     parts: Parts
@@ -36,19 +36,18 @@ class Written:
 
     @property
     def kind(self) -> Kind:
-        """What it is."""
+        """The kind of the entry."""
         return kind_of(self.state)
 
 
 @dataclass(slots=True)
 class Changes:
-    """What a command changed.
+    """The changes that a command made.
 
     Attributes:
-        removed: What the workspace held at the start and the command took away, or replaced by
-            something of another kind.
-        written: Made or changed; a folder comes before what is in it.
-        left_out: Devices, pipes and sockets, which are not taken over.
+        removed: Paths of the workspace that the command removed, or replaced by another kind.
+        written: Entries made or changed; a folder comes before its content.
+        left_out: Number of devices, pipes and sockets, which are not taken over.
     """
 
     removed: set[Parts] = field(default_factory=set)
@@ -57,10 +56,10 @@ class Changes:
 
 
 def overlay_changes(opener: Opener, layer: int, before: Manifest) -> Changes:
-    """Return what the upper layer of an overlay says.
+    """Return the changes recorded in the upper layer of an overlay.
 
     Raises:
-        NestedTooDeepError: Folders are nested deeper than is taken over.
+        NestedTooDeepError: Folders are nested deeper than `MOST_LEVELS`.
     """
     reader = _Reader(before)
     for level in _bounded(opener, layer):
@@ -76,16 +75,16 @@ def overlay_changes(opener: Opener, layer: int, before: Manifest) -> Changes:
 
 
 def copy_changes(opener: Opener, layer: int, before: Manifest, copied: Manifest) -> Changes:
-    """Return how a layer differs from the copy of the workspace that was put into it.
+    """Return the differences between a layer and the copy of the workspace that was put into it.
 
     Args:
-        opener: Opens what is below a folder.
-        layer: The layer, opened.
-        before: What the workspace held.
-        copied: The same, as it was in the layer.
+        opener: Opens below a folder.
+        layer: Descriptor of the layer.
+        before: The manifest of the workspace at the start.
+        copied: The manifest of its copy in the layer.
 
     Raises:
-        NestedTooDeepError: Folders are nested deeper than is taken over.
+        NestedTooDeepError: Folders are nested deeper than `MOST_LEVELS`.
     """
     reader = _Reader(before)
     seen: set[Parts] = set()
@@ -100,7 +99,7 @@ def copy_changes(opener: Opener, layer: int, before: Manifest, copied: Manifest)
 
 
 class _Reader:
-    """Gathers the changes; `before` is what the workspace held."""
+    """Collects the changes; `before` is the manifest of the workspace at the start."""
 
     def __init__(self, before: Manifest) -> None:
         self._before = before
@@ -108,7 +107,7 @@ class _Reader:
         self.changes = Changes()
 
     def see(self, parts: Parts, state: os.stat_result) -> None:
-        """Note what is in the layer."""
+        """Record an entry that is in the layer."""
         kind, was = kind_of(state), self._before.get(parts)
         if was is not None and (was.kind is Kind.FOLDER) != (kind is Kind.FOLDER):
             self.remove(parts)
@@ -121,7 +120,7 @@ class _Reader:
             self.changes.written.append(Written(parts, state))
 
     def remove(self, parts: Parts) -> None:
-        """Note that something is gone which was there at the start, with everything below."""
+        """Record that a path of the start is gone, with everything below it."""
         was = self._before.get(parts)
         if was is not None:
             self.changes.removed.add(parts)
@@ -129,7 +128,7 @@ class _Reader:
                 self.changes.removed.update(self.below(parts))
 
     def below(self, parts: Parts) -> Iterator[Parts]:
-        """Yield what there was in a folder, at all depths."""
+        """Yield the paths of the start in a folder, at all depths."""
         depth = len(parts)
         for index in range(bisect_right(self._in_order, parts), len(self._in_order)):
             if self._in_order[index][:depth] != parts:

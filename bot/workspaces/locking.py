@@ -1,4 +1,4 @@
-"""The lock of a user's files: one writer at a time, whichever process it is in."""
+"""Locks a user's files: one writer at a time, across processes."""
 
 import fcntl
 import os
@@ -14,7 +14,11 @@ _LOCK = "lock"
 
 @contextmanager
 def one_writer(user: int, seconds: float) -> Iterator[None]:
-    """Let one writer at a time into a person's files, whichever process it is in."""
+    """Hold the lock of a user's files, across processes.
+
+    Raises:
+        ToolError: The lock was not free within `seconds`.
+    """
     flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
     descriptor = os.open(_LOCK, flags, 0o600, dir_fd=user)
     try:

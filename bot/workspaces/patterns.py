@@ -1,6 +1,6 @@
-"""Patterns of models, read by RE2: whatever they say, the time grows with the text alone.
+"""Compiles patterns from models with RE2, whose time grows only linearly with the text.
 
-Python's `re` is never given what a model wrote: some expressions keep it busy for years.
+Python's `re` never receives a pattern from a model: some expressions would run for years.
 """
 
 import os
@@ -14,14 +14,14 @@ from bot.errors import ToolError
 
 MOST_CHARACTERS = 1_000
 
-#: Lets `^` and `$` stand for the ends of a line.
+#: Makes `^` and `$` match at the ends of a line.
 _PREFIX = "(?m)"
 
-#: RE2 makes a program of an expression: what is larger takes seconds for a page of text.
+#: Largest compiled program: with a larger one, RE2 takes seconds for a page of text.
 MOST_INSTRUCTIONS = 5_000
 _MEMORY = 2 << 20
 
-# One look takes at most 30 ns for each byte and instruction, and it cannot be stopped.
+# One call takes at most 30 ns for each byte and instruction, and it cannot be interrupted.
 _WORK_AT_ONCE = 30_000_000
 _LEAST_AT_ONCE, _MOST_AT_ONCE = 6_000, 1_000_000
 
@@ -40,45 +40,45 @@ class _Compiled(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Expression:
-    """A regular expression that looks at one line at a time."""
+    """A regular expression that matches within single lines."""
 
     compiled: _Compiled
 
     @property
     def bytes_at_once(self) -> int:
-        """How much it may look at in one go."""
+        """Most bytes to search in one call."""
         fitting = _WORK_AT_ONCE // max(1, self.compiled.programsize)
         return max(_LEAST_AT_ONCE, min(fitting, _MOST_AT_ONCE))
 
     def pieces(self, content: bytes) -> Iterator[tuple[int, int]]:
-        """Return where to cut a content into what may be looked at in one go."""
+        """Return the ranges of a content, each small enough to search in one call."""
         return pieces(content, self.bytes_at_once)
 
     def find(self, content: bytes, start: int, end: int) -> tuple[int, int] | None:
-        """Return where the first match begins and ends."""
+        """Return start and end of the first match, or `None`."""
         found = self.compiled.search(content, start, end)
         return None if found is None else (found.start(), found.end())
 
 
 @dataclass(frozen=True, slots=True)
 class PathPattern:
-    """A pattern of paths: `src/**/*.{js,ts}`.
+    """A pattern of paths, such as `src/**/*.{js,ts}`.
 
     Attributes:
-        names: The names in it, of which some are those of folders.
+        names: The pattern split at slashes.
     """
 
     compiled: _Compiled
     names: tuple[str, ...]
 
     def fits(self, path: str) -> bool:
-        """Return whether a path is meant."""
-        # Not every name is text.
+        """Return True if a path matches."""
+        # File names may hold bytes that are no text.
         return self.compiled.fullmatch(os.fsencode(path)) is not None
 
 
 def pieces(content: bytes, size: int) -> Iterator[tuple[int, int]]:
-    """Cut a content into pieces of at most this size, between lines where there are any."""
+    """Yield ranges of at most `size` bytes, which end after a line where possible."""
     start = 0
     while start < len(content):
         end = min(start + size, len(content))
@@ -89,10 +89,10 @@ def pieces(content: bytes, size: int) -> Iterator[tuple[int, int]]:
 
 
 def expression(pattern: str, *, ignore_case: bool = False) -> Expression:
-    """Return a regular expression of a model.
+    """Compile a regular expression from a model.
 
     Raises:
-        ToolError: It is none, or would take too long.
+        ToolError: The expression is invalid, or would take too long.
     """
     if not pattern:
         raise ToolError("The pattern is empty: give what to look for.")
@@ -101,13 +101,13 @@ def expression(pattern: str, *, ignore_case: bool = False) -> Expression:
 
 
 def path_pattern(pattern: str) -> PathPattern:
-    """Return a pattern of paths.
+    """Compile a pattern of paths.
 
-    `*` and `?` stand for what is in one name, `**` for folders at any depth, `[a-z]` for one of
-    these characters, `{a,b}` for one of these texts.
+    `*` and `?` match within one name, `**` matches folders at any depth, `[a-z]` one of these
+    characters, `{a,b}` one of these texts.
 
     Raises:
-        ToolError: It is none.
+        ToolError: The pattern is invalid.
     """
     if not pattern.strip("/") or ".." in pattern.split("/"):
         raise ToolError("Give a pattern of paths in the workspace, such as `**/*.py`.")
@@ -154,7 +154,7 @@ def _reason(error: Exception) -> str:
 
 
 def _translated(pattern: str) -> Iterator[str]:
-    """Give the parts of the regular expression that says the same."""
+    """Yield the parts of the equivalent regular expression."""
     at, braces = 0, 0
     while at < len(pattern):
         rest = pattern[at:]

@@ -1,4 +1,4 @@
-"""Decides how the changes of a command enter a workspace that others may have changed meanwhile."""
+"""Plans how the changes of a command are merged into a workspace that others may have changed."""
 
 import os
 import stat
@@ -13,14 +13,14 @@ from bot.workspaces.layers import Changes, Written
 from bot.workspaces.tree import OpenFolders, Parts
 from bot.workspaces.walk import Kind, kind_of
 
-#: The most bytes of a name on the usual file systems.
+#: Most bytes of a name on the usual file systems.
 _NAME_BYTES = 255
 _PIECE = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class Put:
-    """One file or link that is taken over.
+    """A file or link that is taken over.
 
     Attributes:
         source: Its path in the layer.
@@ -34,17 +34,17 @@ class Put:
 
 @dataclass(slots=True)
 class Plan:
-    """What is done to a workspace, in this order.
+    """The changes to make to a workspace, in this order.
 
     Attributes:
-        replaced: Files and links that are replaced, as they are so far.
-        removed: What goes away; of a folder that goes as a whole, only the folder.
+        replaced: Files and links that are replaced, with their current state.
+        removed: Paths to remove; for a folder that is removed as a whole, only the folder.
         folders: Folders to make, with their permissions.
         puts: Files and links to put in place.
-        conflicts: What somebody else changed meanwhile, with the name that the command's version
-            gets instead.
-        kept: What the command removed and somebody else changed meanwhile: it stays.
-        removed_bytes: The most that what is removed takes in the store of former versions.
+        conflicts: Paths that others changed meanwhile, each with the path that the command's
+            version gets instead.
+        kept: Paths that the command removed and others changed meanwhile: they stay.
+        removed_bytes: Most bytes that the removed paths take in the store of former versions.
         removed_count: Files and folders that are removed.
         size: Bytes that the workspace grows by; negative when it shrinks.
         count: Files and folders that it grows by.
@@ -65,14 +65,14 @@ class Plan:
 def untouched(
     opener: Opener, written: Iterable[Written], layer: int, lower: int, before: Manifest
 ) -> frozenset[Parts]:
-    """Return the files and links of a layer whose content is that of the start.
+    """Return the files and links of a layer whose content is unchanged since the start.
 
     Args:
-        opener: Opens what is below a folder.
-        written: What the command wrote.
-        layer: Its layer, opened.
-        lower: The workspace as it was when the command started, opened.
-        before: What it held then.
+        opener: Opens below a folder.
+        written: The entries that the command wrote.
+        layer: Descriptor of its layer.
+        lower: Descriptor of the workspace as it was when the command started.
+        before: The manifest of the workspace at that time.
     """
     found = set()
     with (
@@ -90,14 +90,14 @@ def untouched(
 
 
 class Planner:
-    """Makes the plan for one layer; nobody may write to the workspace meanwhile.
+    """Makes the plan for one layer; the caller holds the lock of the workspace.
 
     Args:
-        opener: Opens what is below a folder.
-        workspace: The workspace as it is now, opened.
-        layer: The layer of the command, opened.
-        before: What the workspace held when the command started.
-        same: What the command wrote with the content of then.
+        opener: Opens below a folder.
+        workspace: Descriptor of the workspace as it is now.
+        layer: Descriptor of the command's layer.
+        before: The manifest of the workspace when the command started.
+        same: Paths that the command wrote with unchanged content.
     """
 
     def __init__(
@@ -114,7 +114,7 @@ class Planner:
         self._folders = OpenFolders(opener, workspace)
         self._gone: set[Parts] = set()
         self._planned: set[Parts] = set()
-        #: Folders of the layer, and where what is in them goes.
+        #: Folders of the layer, and the folders of the workspace that receive their content.
         self._targets: dict[Parts, Parts] = {(): ()}
         self.plan = Plan()
 
@@ -156,7 +156,7 @@ class Planner:
             return all((*parts, entry.name) in self._gone for entry in listed)
 
     def _folder(self, parts: Parts, state: os.stat_result | None) -> Parts:
-        """Return where the content of a folder of the layer goes; the folder is planned if new."""
+        """Return the target of a folder of the layer; a new folder is added to the plan."""
         if parts in self._targets:
             return self._targets[parts]
         target = (*self._folder(parts[:-1], None), parts[-1])
@@ -183,7 +183,7 @@ class Planner:
             self.plan.count += 1
         else:
             self.plan.size -= now.st_size if stat.S_ISREG(now.st_mode) else 0
-            # It is the one of the start.
+            # If the content is the same, no former version is needed.
             if written.parts not in self._same:
                 self.plan.replaced[target] = now
         self._planned.add(target)
@@ -191,15 +191,15 @@ class Planner:
         self.plan.puts.append(Put(written.parts, target, written.state))
 
     def _is_unchanged(self, parts: Parts, now: os.stat_result) -> bool:
-        """Return whether a file or link is the one that was there at the start."""
+        """Return True if a file or link is the version of the start."""
         return kind_of(now) is not Kind.FOLDER and stamp_of(now) == self._before.get(parts)
 
     def _is_needless(self, written: Written, target: Parts) -> bool:
-        """Return whether others wrote the same, or the command changed nothing but the time."""
+        """Return True if others wrote the same, or the command changed only the time."""
         return written.parts in self._same or self._is_there(written, target)
 
     def _is_there(self, written: Written, target: Parts) -> bool:
-        """Return whether the workspace has what a command wrote, from somebody else."""
+        """Return True if the workspace has the command's content already, written by others."""
         with (
             opened(self._opener, self._layer, written.parts[:-1]) as mine,
             opened(self._opener, self._workspace, target[:-1]) as theirs,
@@ -210,7 +210,7 @@ class Planner:
             return _is_same(written.kind, (mine, written.parts[-1]), (theirs, target[-1]))
 
     def _conflict(self, target: Parts) -> Parts:
-        """Return a free name for a version that must not replace what is there."""
+        """Return a free path for a version that must not replace the present one."""
         for number in range(1, len(self._before) + len(self._planned) + 100_000):
             end = f".conflict-{number}"
             name = _cut(target[-1], _NAME_BYTES - len(end)) + end
@@ -221,7 +221,7 @@ class Planner:
         raise AssertionError("There are more names than files.")
 
     def _now(self, parts: Parts) -> os.stat_result | None:
-        # A folder that is still to be made is empty, whatever has its name so far.
+        # A folder that is still to be made is empty, whatever has its name now.
         if parts in self._gone or parts[:-1] in self._planned:
             return None
         try:

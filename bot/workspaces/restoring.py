@@ -1,4 +1,4 @@
-"""Undo of a change to files: brings back what was there before, and overwrites nothing for it."""
+"""Undoes a change to files: restores the former versions and overwrites no later work."""
 
 import errno
 import os
@@ -23,10 +23,10 @@ class Restored:
 
     Attributes:
         back: Paths that are as before.
-        beside: Paths where something else is by now, each with the path of its former version.
-        removed: Paths that an undo had brought, and that are gone again.
+        beside: Paths that hold something else now, each with the path of its former version.
+        removed: Paths that an undo had created and that are removed again.
         failed: Paths that are not restored, each with the reason.
-        id: Of the undo, which can be undone itself; empty when nothing changed.
+        id: The id of the undo, which can be undone itself; empty when nothing changed.
     """
 
     back: list[str] = field(default_factory=list)
@@ -37,13 +37,13 @@ class Restored:
 
 
 def restore(workspace: Workspace, change: FileChange) -> Restored:
-    """Put back what a change replaced or removed, as far as it is kept.
+    """Restore the paths that a change replaced or removed, as far as they are stored.
 
-    What is in its way by now stays, and the former version is put beside it. The state before is
-    kept like that before every change.
+    Later content at a path stays, and the former version is put beside it. The state before the
+    undo is stored, as before every change.
 
     Raises:
-        ToolError: The change is not kept any more, or was taken back already.
+        ToolError: The change is not stored any more, or was undone already.
     """
     with workspace.changing(spared=change.id) as (folder, undo):
         newest = list(workspace.former.changes())
@@ -66,11 +66,11 @@ def restore(workspace: Workspace, change: FileChange) -> Restored:
 
 
 def later_paths(newest: Sequence[FileChange], change: FileChange) -> list[tuple[str, ...]]:
-    """Return the paths that changed after a change, and were not taken back to it (pure).
+    """Return the paths that changed after a change, without changes that were undone (pure).
 
     Args:
         newest: All changes, newest first.
-        change: The one among them.
+        change: One of them.
     """
     found: list[tuple[str, ...]] = []
     taken_back: set[str] = set()
@@ -87,13 +87,13 @@ def later_paths(newest: Sequence[FileChange], change: FileChange) -> list[tuple[
 
 
 def paths_back(newest: Sequence[FileChange], change: FileChange) -> set[tuple[str, ...]]:
-    """Return the paths that an undo brought back before it failed or the process ended (pure)."""
+    """Return the paths that an earlier, incomplete undo of a change restored (pure)."""
     begun = (each for each in newest if each.cause.undoes == change.id and not each.undone)
     return {item.path for each in begun for item in each.items}
 
 
 class _Restoring:
-    """One undo, path by path."""
+    """Performs one undo, path by path."""
 
     def __init__(
         self,
@@ -112,7 +112,7 @@ class _Restoring:
         self.outcome = Restored()
 
     def bring_back(self, kept: int, item: Item) -> None:
-        """Bring one path to its state before the change."""
+        """Restore one path to its state before the change."""
         try:
             if item.kind is Former.NOTHING:
                 self._remove(item)
@@ -122,7 +122,7 @@ class _Restoring:
             self.outcome.failed.append((_spelled(item.path), _reason(error)))
 
     def _remove(self, item: Item) -> None:
-        """Remove what an undo brought to a path where nothing had been."""
+        """Remove content that the change created at a path where nothing had been."""
         if state_of(self._opener, self._folder, item.path) is None:
             return
         if self._changed_since(item):
@@ -164,13 +164,13 @@ class _Restoring:
             self.outcome.beside.append((_spelled(item.path), _spelled(path)))
 
     def _clear(self, path: tuple[str, ...]) -> None:
-        """Remove a file, of which a copy is kept: a folder can only be put where nothing is."""
+        """Remove a file whose copy is stored: a folder can only be moved to a free path."""
         with opened(self._opener, self._folder, path[:-1]) as above, suppress(FileNotFoundError):
             os.unlink(path[-1], dir_fd=above)
 
     def _move(self, kept: int, name: str, item: Item, above: int, to: str) -> None:
         if item.kind is Former.LINK:
-            # Through the store, so that it takes the place of what is there in one moment.
+            # Made in the store and renamed, so that it replaces the present file atomically.
             with suppress(FileNotFoundError):
                 os.unlink(name, dir_fd=kept)
             os.symlink(item.target, name, dir_fd=kept)
@@ -179,7 +179,7 @@ class _Restoring:
         os.rename(name, to, src_dir_fd=kept, dst_dir_fd=above)
 
     def _changed_since(self, item: Item) -> bool:
-        """Whether a later change touched this path, a folder on the way to it, or what is in it."""
+        """Return True if a later change touched this path, a folder above or content below it."""
         path = item.path
         return any(
             path[: len(other)] == other or other[: len(path)] == path for other in self._changed

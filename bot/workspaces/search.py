@@ -1,4 +1,4 @@
-"""Looking through files: by their names, and for what stands in them."""
+"""Searches files by name and by content."""
 
 import heapq
 import time
@@ -10,15 +10,15 @@ from bot.workspaces.patterns import Expression, PathPattern
 from bot.workspaces.walk import USUALLY_SKIPPED, Entry, Kind
 from bot.workspaces.workspace import WALK_SECONDS, Looking, Workspace
 
-#: What is looked at to tell a text from something else.
+#: Bytes at the start of a file that are checked for NUL to detect binary files.
 _HEAD = 8_192
-#: The part of a line that is taken over.
+#: Most bytes of a line that are shown.
 _LINE_BYTES = 400
 
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A line in which something was found.
+    """A line that matched.
 
     Attributes:
         line: Its number, from 1.
@@ -31,12 +31,12 @@ class Hit:
 
 @dataclass(slots=True)
 class Found:
-    """What a search found.
+    """The result of a search.
 
     Attributes:
-        looked: Files that were looked at.
-        too_large: Files that were not, for their size.
-        more: There may be more than this.
+        looked: Files that were searched.
+        too_large: Files that were skipped for their size.
+        more: The search was cut short: there may be more hits.
     """
 
     hits: list[Hit]
@@ -47,14 +47,14 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What to look for.
+    """A search request.
 
     Attributes:
-        path: The folder or file to look in.
-        files: The files to look at; `None` for all.
-        names_only: One hit in each file is enough.
-        most: Hits to return.
-        seconds: The time to look for them.
+        path: The folder or file to search.
+        files: Pattern of the files to search; `None` for all.
+        names_only: Stop at the first hit in each file.
+        most: Most hits to return.
+        seconds: Timeout.
     """
 
     expression: Expression
@@ -68,7 +68,7 @@ class Question:
 def newest(
     workspace: Workspace, path: str, pattern: PathPattern, most: int
 ) -> tuple[list[str], bool]:
-    """Return the files that fit, the last changed first, and whether there may be more."""
+    """Return the matching files, last changed first, and True if there may be more."""
     with workspace.walk(path, skip=USUALLY_SKIPPED.difference(pattern.names)) as looking:
         fitting = (
             entry
@@ -80,7 +80,7 @@ def newest(
 
 
 def search(workspace: Workspace, question: Question) -> Found:
-    """Return the lines that hold what is looked for, in the order of the files' names."""
+    """Return the lines that match, in the order of the files' names."""
     found = Found([])
     names = question.files.names if question.files else ()
     skip = USUALLY_SKIPPED.difference(names)
@@ -108,14 +108,14 @@ def _wanted(question: Question, entry: Entry) -> bool:
 
 
 def _content(workspace: Workspace, looking: Looking, entry: Entry, found: Found) -> bytes:
-    """Return a text, or nothing for what is none or cannot be read."""
+    """Return the content of a text file; empty for other files and unreadable ones."""
     if entry.size > workspace.most_bytes:
         found.too_large += 1
         return b""
     try:
         content = workspace.read_in(looking.folder, entry.parts)
     except (OSError, ToolError):
-        # It is no file by now, or not one that may be read.
+        # It has been removed or replaced, or may not be read.
         return b""
     found.looked += 1
     if b"\0" in content[:_HEAD]:
@@ -144,7 +144,7 @@ def _hits(expression: Expression, looking: Looking, entry: Entry, content: bytes
 
 
 def _shown(line: bytes, at: int) -> str:
-    """Return a line, of a long one what is around the match."""
+    """Return a line; of a long one, the part around the match."""
     if len(line) <= _LINE_BYTES:
         return line.decode(errors="replace")
     start = max(0, min(at - _LINE_BYTES // 4, len(line) - _LINE_BYTES))

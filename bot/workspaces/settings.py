@@ -1,4 +1,4 @@
-"""What a person's workspace may hold, as `config.yaml` sets it; and whether more fits (pure)."""
+"""Settings of workspaces (`workspaces:`), and the checks of their limits (pure)."""
 
 from dataclasses import dataclass
 
@@ -38,7 +38,7 @@ class WorkspaceSettings(Settings):
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What a person's files take.
+    """The space that a user's files take.
 
     Attributes:
         size: In bytes.
@@ -51,10 +51,10 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What a write would do.
+    """The effect of a write on the space taken.
 
     Attributes:
-        before: The size of the file as it is, 0 for none.
+        before: The current size of the file, 0 for none.
         after: Its size afterwards.
         made: Files and folders that it adds.
     """
@@ -65,10 +65,12 @@ class Change:
 
 
 def check_room(settings: WorkspaceSettings, usage: Usage, change: Change) -> None:
-    """Let a write pass. One that makes a file smaller always may.
+    """Raise if a write would exceed the size limit of a file or the user's limits.
+
+    A write that makes a file smaller is always allowed within the user's limits.
 
     Raises:
-        ToolError: It would take more than the person may have.
+        ToolError: The write would exceed a limit.
     """
     if change.after > settings.file_bytes:
         raise ToolError(
@@ -79,10 +81,10 @@ def check_room(settings: WorkspaceSettings, usage: Usage, change: Change) -> Non
 
 
 def check_total(settings: WorkspaceSettings, usage: Usage, change: Change) -> None:
-    """Let a change pass that fits into the room of all files.
+    """Raise if a change would exceed the user's limits. Only growth is checked.
 
     Raises:
-        ToolError: It does not fit.
+        ToolError: The change would exceed a limit.
     """
     grows = change.made > 0 or change.after > change.before
     if grows and usage.count + change.made > settings.user_files:
@@ -99,16 +101,16 @@ def check_total(settings: WorkspaceSettings, usage: Usage, change: Change) -> No
 
 
 def check_growth(settings: WorkspaceSettings, usage: Usage, size: int, count: int) -> None:
-    """Let the changes of a command pass. Those that make a workspace smaller always may.
+    """Raise if the changes of a command would exceed the user's limits. Only growth is checked.
 
     Args:
-        settings: What one user may have.
-        usage: What the user's files take before.
+        settings: The limits of a user.
+        usage: The space that the user's files take before.
         size: Bytes by which they would grow.
         count: Files and folders by which they would grow.
 
     Raises:
-        ToolError: They would take more than the user may have.
+        ToolError: The changes would exceed a limit.
     """
     after = usage.size + size
     if size > 0 and after > settings.user_bytes:
@@ -125,7 +127,7 @@ def check_growth(settings: WorkspaceSettings, usage: Usage, size: int, count: in
 
 
 def spoken(size: int) -> str:
-    """Return a size in words: `1 byte`, `12 kB`, `3.4 MB`."""
+    """Return a size as text: `1 byte`, `12 kB`, `3.4 MB`."""
     if size < 1_000:
         return "1 byte" if size == 1 else f"{size} bytes"
     return f"{size / 1_000:.3g} kB" if size < 999_500 else f"{size / 1_000_000:,.1f} MB"

@@ -1,4 +1,4 @@
-"""A workspace as it was when a command started, and what became of it when the command ended."""
+"""Snapshots a workspace when a command starts, and merges its changes when it ends."""
 
 import errno
 import fcntl
@@ -29,15 +29,15 @@ _BLOCK = 4096
 
 @dataclass(frozen=True, slots=True)
 class TakenOver:
-    """What became of the changes of a command.
+    """The outcome of merging the changes of a command.
 
     Attributes:
-        problem: Why not all of them are in the workspace, in sentences; empty when they are.
-        conflicts: Paths that somebody else changed meanwhile, with those that the command's
-            versions got instead.
-        kept: Paths that the command removed and somebody else changed meanwhile: still there.
-        left_out: Devices, pipes and sockets, which are never taken over.
-        can_be_undone: Former versions of what was replaced or removed are kept.
+        problem: The reason why changes are missing in the workspace, in sentences; else empty.
+        conflicts: Paths that others changed meanwhile, each with the path that the command's
+            version got instead.
+        kept: Paths that the command removed and others changed meanwhile: they are still there.
+        left_out: Number of devices, pipes and sockets, which are never taken over.
+        can_be_undone: Former versions of replaced or removed paths are stored.
         lost: Paths that were replaced or removed for good.
     """
 
@@ -53,8 +53,8 @@ class Snapshot:
     """A workspace as it was when a command started. Its methods block: call them in a thread.
 
     Args:
-        workspace: What it shows.
-        account: To whom all files are to belong, when the bot is root.
+        workspace: The workspace.
+        account: Uid and gid that shall own all files, when the bot is root.
 
     Raises:
         ToolError: Others were writing to the workspace for too long, or the disk is nearly full.
@@ -76,7 +76,8 @@ class Snapshot:
                 os.mkdir(name, 0o700, dir_fd=commands)
                 place = self._opener(commands, (name,), FOLDER)
                 undone.callback(os.close, place)
-                # Held as long as we live: without it the folder is cleared away by the next.
+                # Held until the process ends: without the lock the next snapshot deletes this
+                # folder.
                 fcntl.flock(place, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 undone.callback(remove_tree, self._opener, commands, name)
                 for each in (LOWER, _NEW):
@@ -88,11 +89,11 @@ class Snapshot:
             self._end = undone.pop_all()
 
     def __len__(self) -> int:
-        """The number of files and folders in it."""
+        """Return the number of files and folders in the snapshot."""
         return len(self._manifest)
 
     def copy_into(self, layer: int) -> None:
-        """Fill a layer that shows nothing of what lies below it.
+        """Copy the snapshot into a layer that is no overlay.
 
         Raises:
             OSError: The workspace does not fit into it.
@@ -100,7 +101,7 @@ class Snapshot:
         self._copied = copy_tree(self._opener, self._lower, layer, self._account)
 
     def take_over(self, layer: int) -> TakenOver:
-        """Put into the workspace what a command changed; all of its processes have ended."""
+        """Merge the changes of a command into the workspace; all of its processes have ended."""
         try:
             changes = self._changes(layer)
             if not changes.removed and not changes.written:
@@ -134,15 +135,16 @@ class Snapshot:
         return copy_changes(self._opener, layer, self._manifest, self._copied)
 
     def _entered(self, changes: Changes, layer: int) -> tuple[Plan, list[Parts], bool]:
-        """Put the changes into the workspace.
+        """Apply the changes to the workspace.
 
         Returns:
-            What was done, what is lost by it, and whether anything was kept.
+            The plan that was carried out, the paths that are lost by it, and True if former
+            versions were stored.
         """
         written = changes.written
         size = sum(each.state.st_size + _BLOCK for each in written)
         with ExitStack() as stack:
-            # What takes long comes before the lock.
+            # Slow work comes before the lock.
             with self._workspace.reserve.promised(size):
                 same = untouched(self._opener, written, layer, self._lower, self._manifest)
                 new = stack.enter_context(opened(self._opener, self._place, (_NEW,)))
@@ -157,7 +159,7 @@ class Snapshot:
 
 
 def clear_abandoned(opener: Opener, commands: int) -> None:
-    """Delete the snapshots of processes that have died; nobody makes one meanwhile."""
+    """Delete the snapshots of processes that have died; the caller holds the lock."""
     for name in os.listdir(commands):
         with suppress(FileNotFoundError), opened(opener, commands, (name,)) as place:
             try:
@@ -180,7 +182,7 @@ def _reason(error: OSError) -> str:
 
 
 def _outermost(paths: Iterable[Parts]) -> Iterable[str]:
-    """Return paths as text, without those of folders that are kept for what is in them."""
+    """Return paths as text, without folders that stayed only because of kept paths in them."""
     found = set(paths)
     inner = {path[:length] for path in found for length in range(1, len(path))}
     return sorted(shown(path) for path in found - inner)

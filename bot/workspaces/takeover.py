@@ -1,7 +1,7 @@
-"""Carries out the plan for a layer: everything that may fail comes before the first change.
+"""Carries out the plan for a layer: all steps that may fail come before the first change.
 
-What takes long comes before others have to wait: contents are copied first, and under the lock of
-the user's files there are only renames.
+Slow work is done before the lock is held: contents are copied first, and under the lock of the
+user's files there are only renames.
 """
 
 import ctypes
@@ -23,15 +23,15 @@ from bot.workspaces.walk import Kind
 
 
 class PartlyDoneError(Exception):
-    """The system refused a change after others had been made."""
+    """A change failed after others had been made."""
 
 
 @dataclass(frozen=True, slots=True)
 class Staged:
-    """What a command wrote, on the disk beside the workspace.
+    """The files and links that a command wrote, copied to the disk of the workspace.
 
     Attributes:
-        folder: Holds the files and links, opened.
+        folder: Descriptor of the folder that holds them.
         names: Their names in it, by their paths in the layer.
     """
 
@@ -60,23 +60,24 @@ def stage(opener: Opener, written: Iterable[Written], layer: int, folder: int) -
 def carry_out(
     opener: Opener, plan: Plan, workspace: int, lower: int, staged: Staged, change: KeptChange
 ) -> list[Parts]:
-    """Carry out a plan; nobody else may write to the workspace meanwhile.
+    """Carry out a plan; the caller holds the lock of the workspace.
 
     Args:
-        opener: Opens what is below a folder.
-        plan: What to do.
-        workspace: The workspace, opened.
-        lower: The workspace as it was when the command started, opened. It loses what is kept.
-        staged: What the command wrote.
-        change: Keeps what is replaced or removed.
+        opener: Opens below a folder.
+        plan: The plan.
+        workspace: Descriptor of the workspace.
+        lower: Descriptor of the workspace as it was when the command started. Former versions are
+            moved out of it.
+        staged: The files and links that the command wrote.
+        change: Stores the former versions.
 
     Returns:
-        What could not be kept, since it is larger than all that is kept.
+        The paths whose former versions are larger than the store, and so are lost.
 
     Raises:
-        OSError: It could not be done, and the workspace is as it was.
-        ToolError: Former versions would be pushed out that must stay; likewise.
-        PartlyDoneError: A part of it was done.
+        OSError: The plan failed, and the workspace is unchanged.
+        ToolError: Former versions would be dropped that must stay; the workspace is unchanged.
+        PartlyDoneError: A part of the plan was carried out.
     """
     places: dict[Parts, str] = {}
     try:
@@ -85,7 +86,7 @@ def carry_out(
                 if stat.S_ISREG(state.st_mode):
                     places[parts] = change.place_for(parts, state)
                 else:
-                    # The list holds all of a link.
+                    # A link is stored in the list alone.
                     change.keep(workspace, parts, removed=False)
                     places[parts] = ""
         change.check_room(plan.removed_bytes, plan.removed_count)
@@ -106,8 +107,8 @@ def carry_out(
                 above = folders.above(put.target)
                 os.rename(name, to, src_dir_fd=staged.folder, dst_dir_fd=above)
                 if place := places.get(put.target):
-                    # Our own name for what was there: nothing is copied, and no file is seen with
-                    # a name too many.
+                    # The snapshot's hard link to the former file is moved: nothing is copied, and
+                    # no file has an extra link.
                     change.fill(place, former.above(put.target), to)
     except (OSError, ToolError) as error:
         raise PartlyDoneError(str(error)) from error
@@ -115,7 +116,7 @@ def carry_out(
 
 
 def _remove_all(opener: Opener, plan: Plan, workspace: int, change: KeptChange) -> Iterator[Parts]:
-    """Remove what is to be removed, and yield what is not kept."""
+    """Remove the paths of the plan, and yield those whose former versions are not stored."""
     for parts in plan.removed:
         try:
             change.keep(workspace, parts, removed=True)

@@ -8,18 +8,18 @@ from dataclasses import dataclass
 
 from bot.workspaces.beneath import FOLDER, Opener, opened
 
-#: The names on the way to something from an open folder.
+#: A path as names, from an open folder.
 Parts = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """One folder and what is in it.
+    """A folder and its entries.
 
     Attributes:
-        parts: The way to it from the top.
-        descriptor: The folder, opened until the next one is asked for.
-        entries: Its names with what the system knows of them, in order.
+        parts: Its path from the top.
+        descriptor: The folder, open until the next level is requested.
+        entries: Names with their `lstat` results, in order of name.
     """
 
     parts: Parts
@@ -28,9 +28,9 @@ class Level:
 
 
 def levels(opener: Opener, top: int) -> Iterator[Level]:
-    """Yield every folder, the one at the top first, and each before those in it.
+    """Yield every folder, the top one first, and each before its subfolders.
 
-    One folder is open at a time, however deep they are nested.
+    One folder is open at a time, at any depth.
     """
     waiting: list[Parts] = [()]
     while waiting:
@@ -59,9 +59,9 @@ def remove_tree(opener: Opener, above: int, name: str) -> None:
 
 
 class OpenFolders:
-    """Opens the folders that hold things, and keeps the last one open: neighbours come together.
+    """Opens the folders that hold given paths, and caches the last one, as paths come grouped.
 
-    Nobody else may write below the top meanwhile. Close it before folders are replaced.
+    No other writer may change the tree meanwhile. Close it before folders are replaced.
     """
 
     def __init__(self, opener: Opener, top: int) -> None:
@@ -70,10 +70,10 @@ class OpenFolders:
         self._descriptor = -1
 
     def above(self, parts: Parts) -> int:
-        """Return the open folder that holds something.
+        """Return the descriptor of the folder that holds a path.
 
         Raises:
-            OSError: It is not there.
+            OSError: The folder does not exist.
         """
         if parts[:-1] != self._parts:
             self.close()
@@ -90,7 +90,7 @@ class OpenFolders:
 
 @contextmanager
 def opened_by_force(opener: Opener, top: int, parts: Parts) -> Iterator[int]:
-    """Open a folder, also one whose permissions forbid it: a command could hide files there."""
+    """Open a folder even where its permissions forbid it: a command could hide files there."""
     try:
         descriptor = opener(top, parts, FOLDER)
     except PermissionError:
@@ -103,12 +103,12 @@ def opened_by_force(opener: Opener, top: int, parts: Parts) -> Iterator[int]:
 
 
 def _give_rights(opener: Opener, top: int, parts: Parts) -> None:
-    """Let the owner into a folder that cannot be opened."""
+    """Give the owner access to a folder that cannot be opened."""
     if hasattr(os, "O_PATH"):
         with opened(opener, top, parts, os.O_PATH | os.O_DIRECTORY) as held:
             os.chmod(f"/proc/self/fd/{held}", 0o700)  # noqa: PTH101 - a path object is not shorter
     elif parts:
-        # Elsewhere than on Linux there are no commands that could put a link in its place now.
+        # Other systems than Linux run no commands, which could put a link in its place now.
         follows = os.chmod not in os.supports_follow_symlinks
         with opened(opener, top, parts[:-1]) as above:
             os.chmod(parts[-1], 0o700, dir_fd=above, follow_symlinks=follows)

@@ -1,4 +1,4 @@
-"""Changes to workspaces as values: what was at each path before (pure)."""
+"""Changes to workspaces as values: the state of each path before the change (pure)."""
 
 import json
 from dataclasses import dataclass, fields
@@ -8,7 +8,7 @@ from bot.changes import Cause
 
 
 class Former(StrEnum):
-    """The thing that was at a path before a change."""
+    """The kind of thing at a path before a change."""
 
     NOTHING = "nothing"
     FILE = "file"
@@ -21,12 +21,12 @@ class Item:
     """A path before a change.
 
     Attributes:
-        number: The name of what is kept, in the folder of the change.
-        path: The names on the way to it, from the top of the workspace.
+        number: The name of its former version, in the folder of the change.
+        path: The path from the top of the workspace, as names.
         removed: The change left nothing there.
-        beside: An undo put something here, since the path that was meant was taken.
-        target: Of a link.
-        count: Of a folder: files and folders in it, and itself.
+        beside: An undo put the former version here, since its own path was taken.
+        target: The target, for a link.
+        count: For a folder, the files and folders in it, and itself.
     """
 
     number: int
@@ -41,7 +41,7 @@ class Item:
 
     @property
     def line(self) -> bytes:
-        """The item as a line of JSON. Not every name is text: surrogates are escaped in it."""
+        """The item as a line of JSON. Names that are no text are escaped as surrogates."""
         # `asdict` copies every value: a command may replace thousands of files.
         return json.dumps({name: getattr(self, name) for name in _FIELDS}).encode() + b"\n"
 
@@ -51,12 +51,12 @@ _FIELDS = tuple(each.name for each in fields(Item))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileChange:
-    """A change to a workspace, with what was there before.
+    """A change to a workspace, with the former versions of its paths.
 
     Attributes:
-        id: 14 hex digits of the time in µs, 18 at random: changes sort by it.
-        workspace: The folder that holds it in the store.
-        undone: It was taken back already.
+        id: 14 hex digits of the time in µs and 18 random ones: ids sort by time.
+        workspace: The workspace's folder in the store.
+        undone: The change was undone already.
     """
 
     id: str
@@ -67,7 +67,7 @@ class FileChange:
 
 
 def item_of(line: str) -> Item | None:
-    """Return the item in a line; `None` for a line that was not written to its end."""
+    """Parse the item in a line; return `None` for a line that is incomplete."""
     try:
         found = json.loads(line)
         return Item(**found | {"kind": Former(found["kind"]), "path": tuple(found["path"])})

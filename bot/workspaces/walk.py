@@ -1,4 +1,4 @@
-"""All that is in a folder, one by one: bounded, and never through a link."""
+"""Iterates over all entries in a folder: bounded, and never through a link."""
 
 import os
 import re
@@ -11,18 +11,19 @@ from itertools import islice
 
 from bot.workspaces.beneath import FOLDER, Opener, opened
 
-#: What is being written; whoever reads the folder meanwhile is not to see it.
+#: Name of a file that is being written, hidden from readers.
 TEMPORARY = re.compile(r"\.retinue-[0-9a-f]{16}\.part")
 
-#: Where nobody looks for what a person wrote; by its own path each can be walked.
+#: Folders without files of the user's own; each can be walked by its own path.
 USUALLY_SKIPPED = frozenset({".git", "node_modules", "__pycache__", ".venv"})
 
-#: Each level keeps a folder open. More than a path of a tool may have, as a shell made these.
+#: Most levels, since each keeps a folder open. More than a path of a tool may have, as commands can
+#: make deeper folders.
 DEEPEST = 64
 
 
 class Kind(StrEnum):
-    """What an entry is."""
+    """The kind of an entry."""
 
     FILE = "file"
     FOLDER = "folder"
@@ -32,13 +33,13 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """Something in a folder.
+    """An entry in a folder.
 
     Attributes:
-        parts: The names on the way to it, from the folder where the walk begins.
-        changed: When, in nanoseconds since 1970.
-        size: Of a file, in bytes.
-        skipped: A folder that was not gone into.
+        parts: Its path as names, from the folder where the walk begins.
+        changed: Modification time, in nanoseconds since 1970.
+        size: For a file, its bytes.
+        skipped: A folder that was not entered.
     """
 
     parts: tuple[str, ...]
@@ -55,13 +56,13 @@ class Entry:
 
 @dataclass(slots=True)
 class Walk:
-    """The entries below an open folder, each folder's in the order of their names.
+    """The entries below an open folder, ordered by name within each folder.
 
     Attributes:
-        most: Entries to look at.
-        deepest: Levels to go down.
-        skip: Names of folders not to go into.
-        until: When to end, by the monotonic clock.
+        most: Most entries to visit.
+        deepest: Most levels to descend.
+        skip: Names of folders not to enter.
+        until: Deadline, by the monotonic clock.
         cut: Whether the walk ended before it saw everything.
     """
 
@@ -97,7 +98,7 @@ class Walk:
         try:
             state = found.stat(follow_symlinks=False)
         except OSError:
-            # It is gone by now.
+            # It has been removed.
             return None
         kind = kind_of(state)
         return Entry(
@@ -114,12 +115,12 @@ class Walk:
             with opened(self.opener, folder, entry.parts[-1:], FOLDER) as below:
                 yield from self._below(below, entry.parts)
         except OSError:
-            # Replaced by a link since, or closed to us: not ours to look into.
+            # Replaced by a link meanwhile, or not accessible: it must not be read.
             self.cut = True
 
 
 def kind_of(state: os.stat_result) -> Kind:
-    """Return what something is that was looked at itself, not through a link."""
+    """Return the kind of an entry from its `lstat` result."""
     if stat.S_ISREG(state.st_mode):
         return Kind.FILE
     if stat.S_ISDIR(state.st_mode):

@@ -1,4 +1,4 @@
-"""One folder of files: what can be done in it, safely, whatever is in it."""
+"""Reads, writes and walks one folder of files safely, even if its content is hostile."""
 
 import os
 import time
@@ -37,25 +37,26 @@ from bot.workspaces.tree import levels, opened_by_force
 from bot.workspaces.walk import DEEPEST, TEMPORARY, USUALLY_SKIPPED, Entry, Kind, Walk, kind_of
 from bot.workspaces.writing import make_folders, missing, replace_file
 
-#: What one look through a folder may take.
+#: Most entries that one walk visits, and its timeout.
 MOST_ENTRIES = 50_000
 WALK_SECONDS = 10.0
 
-#: What a person's folder holds: their own workspace, those of their runs, and the writers' lock.
+#: In a user's folder: their own workspace, and those of their runs. The writers' lock is beside
+#: them.
 OWN, RUNS = "own", "runs"
-#: For each running command a folder that holds its view of the workspace.
+#: In a user's folder: one folder per running command, which holds its snapshot.
 COMMANDS, LOWER = "commands", "lower"
 
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What a write did.
+    """The outcome of a write.
 
     Attributes:
-        created: The file was not there before.
-        size: It has so many bytes now.
-        kept: The former version is kept, and can be restored.
-        lost: There was another content, too large to be kept.
+        created: The file did not exist before.
+        size: Its bytes now.
+        kept: The former version is stored, and can be restored.
+        lost: The former content was too large to be stored.
     """
 
     created: bool
@@ -66,13 +67,13 @@ class Written:
 
 @dataclass(frozen=True, slots=True)
 class Looking:
-    """A look through a folder.
+    """A walk through a folder, or over one file.
 
     Attributes:
-        folder: It, opened.
-        parts: The way to it from the top of the workspace.
-        found: What is in it, at all depths; the one file that was asked for.
-        until: When to end, by the monotonic clock.
+        folder: Descriptor of the folder.
+        parts: Its path from the top of the workspace.
+        found: The entries in it, at all depths; or only the requested file.
+        until: Deadline, by the monotonic clock.
     """
 
     folder: int
@@ -82,12 +83,12 @@ class Looking:
 
     @property
     def cut(self) -> bool:
-        """Whether not everything was seen."""
+        """True if the walk ended before it saw everything."""
         return isinstance(self.found, Walk) and self.found.cut
 
     @property
     def entries(self) -> Iterator[Entry]:
-        """What was found and is no half-written file."""
+        """The entries, without files that are being written."""
         return (each for each in self.found if not TEMPORARY.fullmatch(each.parts[-1]))
 
     def path(self, entry: Entry) -> str:
@@ -98,7 +99,7 @@ class Looking:
 class Workspace:
     """One folder of files. Its methods block: call them in a thread.
 
-    All raise `ToolError` with a sentence for the model.
+    Its file operations raise `ToolError` with a sentence for the model.
     """
 
     def __init__(
@@ -124,7 +125,7 @@ class Workspace:
 
     @property
     def path(self) -> Path:
-        """Where the folder is. What is in it may be hostile: open it by `opened`."""
+        """The path of the folder. Its content may be hostile: open it with `opened`."""
         return self._base.joinpath(self._user, *self._names)
 
     @property
@@ -134,17 +135,17 @@ class Workspace:
 
     @property
     def all_path(self) -> Path:
-        """Where all workspaces of the person are, this one and those of their runs."""
+        """The folder of all workspaces of the user: this one and those of their runs."""
         return self._base / self._user
 
     @property
     def most_bytes(self) -> int:
-        """The largest file that is read."""
+        """The size limit of a file that is read, in bytes."""
         return self._settings.file_bytes
 
     @contextmanager
     def opened(self) -> Iterator[int]:
-        """Open the folder, which is made when it is first needed."""
+        """Open the folder, which is created on first use."""
         with self._user_folder() as user:
             make_folders(self.opener, user, self._names)
             with opened(self.opener, user, self._names) as folder:
@@ -160,8 +161,8 @@ class Workspace:
         """Return the content of a file below the opened folder.
 
         Raises:
-            ToolError: It is no file, or too large.
-            OSError: It cannot be opened.
+            ToolError: The path is no file, or the file is too large.
+            OSError: The file cannot be opened.
         """
         most = self.most_bytes
         with opened_file(self.opener, folder, parts, self._names_of(parts)) as (descriptor, state):
@@ -176,11 +177,11 @@ class Workspace:
             )
 
     def write(self, path: str, content: bytes) -> Written:
-        """Make a file, or put another content into it."""
+        """Create a file, or replace its content."""
         return self._replace(_file_parts(path), lambda _: content)
 
     def edit(self, path: str, change: Callable[[bytes], bytes]) -> Written:
-        """Put into a file what `change` makes of its content; nobody writes in between."""
+        """Replace the content of a file by `change(content)`, under the writers' lock."""
         parts = _file_parts(path)
 
         def changed(folder: int) -> bytes:
@@ -192,17 +193,16 @@ class Workspace:
     def changing(
         self, *, spared: str = "", seconds: float = LOCK_SECONDS
     ) -> Iterator[tuple[int, KeptChange]]:
-        """Open the folder to change what is in it, and begin a change that can be undone.
+        """Open the folder under the writers' lock, and begin a change that can be undone.
 
-        Nobody else writes meanwhile. Whoever replaces or removes something here calls `keep` of
-        the change before.
+        Callers call `keep` of the change before they replace or remove a path.
 
         Args:
             spared: The id of a change that is not dropped to make room for this one.
             seconds: Longest wait for other writers.
 
         Raises:
-            ToolError: Other work has been writing for too long.
+            ToolError: Other writers held the lock for longer than `seconds`.
         """
         with (
             self.alone(seconds) as folder,
@@ -212,10 +212,10 @@ class Workspace:
 
     @contextmanager
     def alone(self, seconds: float = LOCK_SECONDS) -> Iterator[int]:
-        """Open the folder to change what is in it; nobody else writes meanwhile.
+        """Open the folder under the writers' lock.
 
         Raises:
-            ToolError: Other work has been writing for longer than `seconds`.
+            ToolError: Other writers held the lock for longer than `seconds`.
         """
         with self._user_folder() as user, one_writer(user, seconds):
             make_folders(self.opener, user, self._names)
@@ -224,7 +224,7 @@ class Workspace:
 
     @contextmanager
     def commands(self) -> Iterator[int]:
-        """Open the folder in which each running command has its view of a workspace."""
+        """Open the folder that holds the snapshots of running commands."""
         with self._user_folder() as user:
             make_folders(self.opener, user, (COMMANDS,))
             with opened(self.opener, user, (COMMANDS,)) as folder:
@@ -239,7 +239,7 @@ class Workspace:
         skip: frozenset[str] = USUALLY_SKIPPED,
         seconds: float = WALK_SECONDS,
     ) -> Iterator["Looking"]:
-        """Look through a folder, or at one file, in a bounded time."""
+        """Walk through a folder, or over one file, in a bounded time."""
         parts = parts_of(path)
         until = time.monotonic() + seconds
         with told(parts), self.opened() as folder:
@@ -261,40 +261,40 @@ class Workspace:
                     yield Looking(below, parts, walk, until)
 
     def usage(self) -> Usage:
-        """Return what all workspaces of the person take together."""
+        """Return the space that all workspaces of the user take together."""
         with told(()), self._user_folder() as user:
             return self._usage(user)
 
     def can_restore(self, path: str) -> bool:
-        """Return whether all that is or was there could be restored after a write to a path."""
+        """Return True if no former version would be lost by a write to a path."""
         parts = _file_parts(path)
         with told(parts), self.opened() as folder:
             state = state_of(self.opener, folder, parts)
         return state is None or self.former.fits(state.st_size)
 
     def can_restore_all(self) -> bool:
-        """Return whether all that is or was there could be restored, whatever a command does."""
+        """Return True if no former version would be lost, whatever a command does."""
         usage = self.usage()
         return self.former.fits(usage.size, usage.count)
 
     def check_total(self, change: Change) -> None:
-        """Let a change pass that fits into the room of the user's files; nobody else may write.
+        """Raise if a change would exceed the user's limits; the caller holds the writers' lock.
 
         Raises:
-            ToolError: It does not fit.
+            ToolError: The change would exceed a limit.
         """
         with self._user_folder() as user:
             check_total(self._settings, self._usage(user), change)
 
     def check_growth(self, size: int, count: int) -> None:
-        """Let the changes of a command pass that fit; nobody else may write.
+        """Raise if the changes of a command would exceed the limits; the caller holds the lock.
 
         Args:
             size: Bytes by which the user's files would grow.
             count: Files and folders by which they would grow.
 
         Raises:
-            ToolError: They do not fit.
+            ToolError: The changes would exceed a limit.
         """
         with self._user_folder() as user:
             check_growth(self._settings, self._usage(user), size, count)
@@ -321,7 +321,7 @@ class Workspace:
         return Written(before is None, len(content), kept=kept, lost=differs and not kept)
 
     def _keep(self, folder: int, parts: Sequence[str], content: bytes) -> bool:
-        """Replace a file whose former version is kept; return False if that is too large."""
+        """Store the former version of a file and replace it; return False if it is too large."""
         with self.former.change(self.name, self._cause) as change:
             try:
                 change.keep(folder, parts, removed=False)
@@ -337,7 +337,7 @@ class Workspace:
     def _holds(
         self, folder: int, parts: Sequence[str], before: os.stat_result, content: bytes
     ) -> bool:
-        """Return whether a file has this content already, as when a call is repeated."""
+        """Return True if a file has this content already, as when a call is repeated."""
         if before.st_size != len(content):
             return False
         try:
@@ -346,7 +346,7 @@ class Workspace:
             return False
 
     def _names_of(self, parts: Sequence[str]) -> Callable[[os.stat_result], int]:
-        """Return what counts the names of a file: each running command gives it one more."""
+        """Return a function that counts a file's own hard links: each running command adds one."""
 
         def count(state: os.stat_result) -> int:
             found = 1
@@ -360,7 +360,7 @@ class Workspace:
 
     @contextmanager
     def _user_folder(self) -> Iterator[int]:
-        """Open the folder that holds all that is this person's."""
+        """Open the folder that holds all files of the user."""
         with ExitStack() as stack:
             try:
                 base = os.open(self._base, FOLDER)
@@ -372,7 +372,7 @@ class Workspace:
             yield stack.enter_context(opened(self.opener, base, (self._user,)))
 
     def _usage(self, user: int) -> Usage:
-        """Count; and clear away what writers left that died: nobody else is writing."""
+        """Measure the space taken, and delete the temporary files of writers that died."""
         size = count = 0
         for name in (OWN, RUNS):
             with suppress(FileNotFoundError), opened_by_force(self.opener, user, (name,)) as top:

@@ -1,4 +1,4 @@
-"""Workspaces: a folder of files for each person, and for a run where that is asked for."""
+"""Provides workspaces: one folder of files per user, and one per run that requests its own."""
 
 import asyncio
 import hashlib
@@ -21,10 +21,10 @@ from bot.workspaces.versions import FileChange
 from bot.workspaces.workspace import OWN, RUNS, Workspace
 from skills.base import ToolContext
 
-#: What one person's calls may do at the same time: the threads are everyone's.
+#: Concurrent calls per user: the thread pool is shared by all users.
 AT_ONCE = 2
 
-#: The least room for the lists of what is kept, besides what is kept.
+#: Least space for the lists of the former versions, besides the versions.
 _LIST_BYTES = 50_000
 
 _NOBODY = Cause(user_id="", work_id="", run_id=None)
@@ -33,12 +33,12 @@ Result = TypeVar("Result")
 
 
 class Workspaces:
-    """Everyone's workspaces.
+    """The workspaces of all users.
 
     Args:
-        settings: Where they are, and what each may hold.
-        opener: How files are opened; as well as this system can by default.
-        reserve: The part of the disk that no files get; nothing by default.
+        settings: Their folder and limits.
+        opener: Opens files below a folder; by default the best that this system supports.
+        reserve: The part of the disk that stays free; none by default.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class Workspaces:
         self._room: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
 
     def of(self, context: ToolContext) -> Workspace:
-        """Return the workspace of a call. Another person's can never be reached from there."""
+        """Return the workspace of a call. Other users' workspaces can never be reached from it."""
         names = [OWN]
         if context.own_workspace:
             names = [RUNS, _opaque(context.own_workspace)]
@@ -78,16 +78,16 @@ class Workspaces:
 
     def _former(self, user: str, now: Clock, *, drops: bool = True) -> FormerVersions:
         size, count = self._settings.user_bytes, self._settings.user_files
-        # As large as the workspaces may be, and some room for its own lists.
+        # As large as the workspaces may be, plus space for its own lists.
         most = Usage(size + size // 20 + _LIST_BYTES, 2 * count)
         return FormerVersions(self._opener, self._base, user, most=most, now=now, drops=drops)
 
     def scratch(self) -> Workspace:
-        """Return a workspace that belongs to no user, to try something in."""
+        """Return a workspace that belongs to no user, for trials."""
         return self._workspace("scratch", [OWN], _NOBODY, utc_now)
 
     async def use(self, context: ToolContext, work: Callable[[Workspace], Result], /) -> Result:
-        """Do some work on the files of a call, in a thread."""
+        """Run `work` on the workspace of a call, in a thread."""
         key = context.user.key
         room = self._room.get(key)
         if room is None:
@@ -96,10 +96,7 @@ class Workspaces:
             return await asyncio.to_thread(work, self.of(context))
 
     def changes(self, user: Identity) -> list[FileChange]:
-        """Return the changes to a user's files that can be undone, newest first; it blocks.
-
-        Nobody else's are ever among them.
-        """
+        """Return the changes to this user's files that can be undone, newest first; it blocks."""
         former = self._former(_opaque(user.key), utc_now)
         with told(()):
             return list(former.changes())
@@ -107,10 +104,10 @@ class Workspaces:
     def undo(
         self, user: Identity, change: FileChange, now: Clock, *, command_id: str = ""
     ) -> Restored:
-        """Take a change to a user's files back; it blocks.
+        """Undo a change to a user's files; it blocks.
 
         Raises:
-            ToolError: It cannot be taken back; the text has the reason.
+            ToolError: The change cannot be undone; the text has the reason.
         """
         names = [OWN] if change.workspace == OWN else [RUNS, change.workspace]
         cause = Cause(user_id=user.key, work_id=command_id, run_id=None, undoes=change.id)
@@ -119,10 +116,10 @@ class Workspaces:
             return restore(workspace, change)
 
     def forget_former(self, before: datetime) -> int:
-        """Drop the former versions of changes before then, everyone's; it blocks.
+        """Drop the former versions of all users' changes before a moment; it blocks.
 
         Returns:
-            How many changes there were.
+            The number of changes dropped.
         """
         dropped = 0
         for folder in self._base.glob(f"{STORE}/*"):
@@ -131,10 +128,10 @@ class Workspaces:
         return dropped
 
     def forget_runs(self, before: datetime) -> int:
-        """Delete the workspaces of runs that nothing was put into since then; it blocks.
+        """Delete the workspaces of runs that nothing was put into since a moment; it blocks.
 
         Returns:
-            How many there were.
+            The number of workspaces deleted.
         """
         old = [
             folder
@@ -145,7 +142,7 @@ class Workspaces:
             user = folder.parent.parent.name
             with self._workspace(user, [RUNS, folder.name], _NOBODY, utc_now).alone():
                 self._former(user, utc_now).forget_workspace(folder.name)
-            # What is in it may be hostile: this follows no link on its way, and one whose folders
+            # The content may be hostile: `rmtree` follows no link, and a workspace whose folders
             # are nested deeper than it can go must not keep the others from being deleted.
             with suppress(RecursionError):
                 shutil.rmtree(folder, ignore_errors=True)
@@ -153,5 +150,5 @@ class Workspaces:
 
 
 def _opaque(value: str) -> str:
-    """Return a name for a folder: it tells nobody whose it is, and is safe as a name."""
+    """Return a hash for use as a folder name: safe as a name, and it identifies nobody."""
     return hashlib.blake2b(value.encode(), digest_size=16, person=b"workspace").hexdigest()

@@ -1,4 +1,4 @@
-"""Writing below an open folder: whole files, each in one moment."""
+"""Writes whole files below an open folder, each atomically."""
 
 import os
 import secrets
@@ -12,20 +12,20 @@ from bot.workspaces.walk import kind_of
 
 
 def missing(opener: Opener, folder: int, parts: Sequence[str]) -> int:
-    """Return how many of the file and the folders on the way to it are not there yet."""
+    """Return the number of folders on a path, the file included, that do not exist yet."""
     lengths = range(1, len(parts) + 1)
     return sum(state_of(opener, folder, parts[:length]) is None for length in lengths)
 
 
 def replace_file(opener: Opener, folder: int, parts: Sequence[str], content: bytes) -> None:
-    """Put a file in the place of what was there, with the folders on the way to it.
+    """Replace a file atomically, and create the folders on its path.
 
-    Whoever reads it meanwhile reads the old content or the new one. A link or a second name of
-    the file keeps what it leads to: this is a new file.
+    Concurrent readers read the old content or the new one. The target of a link, and other hard
+    links of the old file, keep their content, since a new file is written.
 
     Raises:
         ToolError: Something else than a file has that name.
-        OSError: It cannot be written.
+        OSError: The file cannot be written.
     """
     make_folders(opener, folder, parts[:-1])
     with opened(opener, folder, parts[:-1]) as above:
@@ -41,10 +41,10 @@ def replace_file(opener: Opener, folder: int, parts: Sequence[str], content: byt
 
 
 def make_folders(opener: Opener, folder: int, parts: Sequence[str]) -> None:
-    """Make the folders of a path that are not there.
+    """Create the missing folders of a path.
 
     Raises:
-        OSError: One cannot be made; something else may have its name.
+        OSError: A folder cannot be created; something else may have its name.
     """
     for length, name in enumerate(parts):
         with opened(opener, folder, parts[:length]) as above, suppress(FileExistsError):
@@ -52,7 +52,7 @@ def make_folders(opener: Opener, folder: int, parts: Sequence[str]) -> None:
 
 
 def _mode(above: int, parts: Sequence[str]) -> int:
-    """Return the permissions for a file: those of the one that it replaces."""
+    """Return the permissions for a file: those of the file that it replaces."""
     try:
         state = os.stat(parts[-1], dir_fd=above, follow_symlinks=False)
     except FileNotFoundError:
