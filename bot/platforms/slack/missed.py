@@ -4,7 +4,7 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 
-from bot.errors import BotError
+from bot.errors import BotError, DatabaseUnreachableError, DeliveryError
 from bot.platforms.base import Incoming
 from bot.platforms.past import PastMessage
 from bot.platforms.slack.answers import Asker
@@ -47,6 +47,7 @@ class SlackListening:
             True if the message has a turn; False for a command, a refused or an empty message.
 
         Raises:
+            DatabaseUnreachableError: The installation of the workspace cannot be read now.
             BotError: The message could not be stored.
         """
         desk, place = self._desk, message.place
@@ -55,7 +56,12 @@ class SlackListening:
             return False
         if not desk.reception.first(key):
             return True
-        installed = await desk.clients.installed(place.workspace)
+        try:
+            installed = await desk.clients.installed(place.workspace)
+        except DeliveryError as error:
+            # The installations are in the database: the whole gap is read again later.
+            desk.reception.forget(key)
+            raise DatabaseUnreachableError(str(error)) from error
         if installed is None or desk.reception.refusal(
             person_of(message, installed), place.channel
         ):
