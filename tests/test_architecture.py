@@ -3,6 +3,7 @@
 """
 
 import ast
+import re
 from collections.abc import Callable, Iterator
 from graphlib import CycleError, TopologicalSorter
 
@@ -22,6 +23,7 @@ from tests.house_rules import (
     MAX_FUNCTION,
     MAY_BE_LONG,
     PURE,
+    RIDDLES,
     SEES_ITS_LINE,
     VALUE_BASES,
     VALUES,
@@ -175,6 +177,27 @@ def long_functions(house: House) -> Iterator[str]:
                 )
 
 
+_RIDDLE = re.compile(
+    r"(?:(?:return|say|tell|give|keep)\s+)?(?:what|whether|who|whose|whom|why|how|where|which)\b"
+    r"|[\s\S]*\b(?:so long|goes on|somebody)\b",
+    re.IGNORECASE,
+)
+_DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def riddles(house: House) -> Iterator[str]:
+    for source in house.inside:
+        if begins(source.module, RIDDLES):
+            continue
+        for node in ast.walk(source.tree):
+            text = ast.get_docstring(node) if isinstance(node, _DOCUMENTED) else None
+            if text and _RIDDLE.match(text):
+                yield (
+                    f"{source.path}: {text.splitlines()[0]!r} hints at the code: state what the "
+                    "function does or returns, or what the module or class is."
+                )
+
+
 def broad_excepts(house: House) -> Iterator[str]:
     for source in house.inside:
         if source.module not in BOUNDARIES:
@@ -302,6 +325,10 @@ def test_a_function_fits_a_screen(house: House) -> None:
     check(house, long_functions)
 
 
+def test_docstrings_state_what_the_code_does(house: House) -> None:
+    check(house, riddles)
+
+
 BROKEN: list[tuple[Rule, str, str, str]] = [
     (imports_against_the_lines, "bot/agent/bad.py", "import bot.app", "bot.app"),
     (imports_against_the_lines, "db/bad.py", "from bot.agent import messages", "db sees itself"),
@@ -357,6 +384,9 @@ BROKEN: list[tuple[Rule, str, str, str]] = [
     (mocks, "tests/bad.py", "from unittest import mock", "unittest.mock"),
     (mocks, "tests/bad.py", "from unittest.mock import AsyncMock", "unittest.mock"),
     (long_files, "bot/bad.py", "x = 1\n" * 401, "401 lines"),
+    (riddles, "bot/bad.py", '"""What waits for its turn."""', "What waits"),
+    (riddles, "bot/bad.py", 'def f():\n    """Return whether it waits."""', "Return whether"),
+    (riddles, "bot/bad.py", 'class A:\n    """Waits for somebody."""', "somebody"),
     (long_functions, "bot/bad.py", "def f():\n" + "    x = 1\n" * 50, "51 lines"),
 ]
 
