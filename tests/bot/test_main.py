@@ -9,6 +9,7 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -465,7 +466,7 @@ def test_a_pipe_is_one_message(run: Run, tmp_path: Path, words: list[str]) -> No
 
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("I made a note of it.")
-    with sqlite3.connect(tmp_path / "data/retinue.db") as database:
+    with closing(sqlite3.connect(tmp_path / "data/retinue.db")) as database:
         assert database.execute("SELECT count(*) FROM turns").fetchall() == [(1,)]
         [(note,)] = database.execute("SELECT text FROM notes").fetchall()
     assert f"note: {note}\n" == LINES
