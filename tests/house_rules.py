@@ -257,4 +257,4 @@ LONG_FUNCTIONS = {"bot.app": "open_bot"}
 
 #: Modules whose docstrings still hint at the code instead of stating what it does: to be rewritten.
 #: The text of `bot.__main__` is help of commands; that of `bot.subagents.limits` is in the schema.
-RIDDLES = ("bot.__main__", "bot.conversations", "bot.subagents.limits", "db")
+RIDDLES = ("bot.__main__", "bot.subagents.limits", "db")

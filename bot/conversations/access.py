@@ -23,7 +23,7 @@ class AccessSettings(Settings):
 
 
 def spelled(user: Identity) -> str:
-    """Return how the configuration names a person: `discord:1234`, `slack:T1:U2`."""
+    """Return the name of a user in the configuration: `discord:1234`, `slack:T1:U2`."""
     return ":".join(part for part in user.parts if part)
 
 

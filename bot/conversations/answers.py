@@ -1,4 +1,4 @@
-"""What people answer: to the main agent's confirmations, and to what their runs ask."""
+"""Takes users' answers to confirmations of the main agent and to questions of runs."""
 
 import asyncio
 from collections.abc import Callable
@@ -91,7 +91,7 @@ class Answers:
     async def _waiting(
         self, incoming: Incoming, asked: list[RunQuestion], given: ShortAnswer
     ) -> list[Waiting]:
-        """Return what a bare yes or no may be about; what counts for a run is about runs only."""
+        """Return the questions that a bare yes or no can answer; words for runs match runs only."""
         waiting = []
         if given.choice != "all":
             waiting = await self.approvals.waiting(incoming.user, incoming.place)
@@ -146,7 +146,7 @@ class Answers:
     async def open_in(
         self, user: Identity, place: Place, *, reply_to: str = ""
     ) -> list[RunQuestion]:
-        """Return what runs ask this person here, also what they may have read this moment.
+        """Return the questions of runs to this user here, and those that may have just been shown.
 
         Args:
             user: The person.
@@ -206,7 +206,7 @@ class Answers:
 
 @dataclass(frozen=True, slots=True)
 class _Meaning:
-    """What a choice means for the row of a question."""
+    """The values that a choice writes into the row of a question."""
 
     status: str
     text: str = ""
@@ -214,7 +214,7 @@ class _Meaning:
 
 
 def _meaning(question: RunQuestion, choice: str) -> _Meaning | None:
-    """Return what a key means; `None` when the question offers no such choice."""
+    """Return the choice of a key; `None` if the question offers no such choice."""
     if question.kind == "permit":
         if choice not in {each.key for each in PERMIT}:
             return None

@@ -210,7 +210,7 @@ class Approvals:
         return CommandReply(text=f"Yes: {_briefly(approval)}. The answer follows.")
 
     async def waiting(self, user: Identity, place: Place) -> list[Waiting]:
-        """Return what this person was asked in this place and has not answered, newest first."""
+        """Return the open questions to this user in this place, newest first."""
         async with self._database.snapshot() as tx:
             found = await approvals.open_for(tx, user.key, place, self._now())
         return [Waiting(item.id, _briefly(item)) for item in found]
@@ -242,7 +242,7 @@ class Approvals:
         return await inbound.store(self._database, event, write, self._now)
 
     def _is_as_shown(self, approval: Approval) -> bool:
-        """Whether the tools are still there, and the calls are those that were shown."""
+        """Return True if the tools still exist and the calls are those that were shown."""
         calls = approval.context.get("calls")
         expected = fingerprint(approval.user_id, approval.run_id, calls)
         if not calls or expected != approval.fingerprint:
@@ -251,7 +251,7 @@ class Approvals:
         return bool(calls[0] == first and all(self._find(each["tool"]) for each in calls))
 
     def _begin(self, approval: Approval) -> _Then:
-        """Return what stores the turn that makes the approved calls, in the transaction of the yes.
+        """Return the function that stores the turn of the approved calls with the yes.
 
         Its first step is there already: the calls. So they are made once, like those of any turn.
         """
@@ -299,7 +299,7 @@ class Approvals:
             await conversations.say(tx, conversation_id, role="result", text=note, now=self._now())
 
     def _audited(self, approval: Approval, user: Identity, begins: _Then | None) -> _Then | None:
-        """Return what is stored with an answer: for another user's question an audit row too."""
+        """Return the function that stores an answer, audited if another user was asked."""
         if approval.user_id == user.key:
             return begins
 

@@ -1,4 +1,4 @@
-"""What people may type instead of clicking: commands, and how they are taken apart (pure)."""
+"""Parses the commands that users type (pure)."""
 
 import re
 
@@ -128,13 +128,13 @@ def _is_bare(line: str) -> bool:
 
 
 def belongs_to_a_conversation(command: str) -> bool:
-    """Say whether a command needs a conversation: a run's result is to be known in it."""
+    """Return True if a command needs a conversation, which then gets the result of a run."""
     words = command.lower().split()
     return words[:2] == ["/subagents", "spawn"] or (words[:1] == ["/model"] and len(words) > 1)
 
 
 def changes_something(command: str) -> bool:
-    """Return whether a command does more than show something."""
+    """Return True if a command changes anything."""
     words = command.lower().split()
     match [word.removeprefix("/") for word in words[:1]] + words[1:2]:
         case ["subagents" | "subagent", action]:
@@ -149,7 +149,7 @@ def changes_something(command: str) -> bool:
 
 
 def can_be_taken(action: str, run: Run, *, undelivered: bool) -> bool:
-    """Return whether an action of `/subagents` makes sense for a run, to offer it in a menu.
+    """Return True if a menu offers a run for this action of `/subagents`.
 
     Args:
         action: Such as `stop`; everything fits an unknown one.

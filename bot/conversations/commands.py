@@ -55,7 +55,7 @@ class Choosable(Protocol):
         ...
 
     def kept(self, name: str) -> str:
-        """Return what was chosen once, or the default if that may no longer be asked for."""
+        """Return the chosen model, or the default if the chosen one is no longer allowed."""
         ...
 
     def names(self) -> list[str]:
@@ -137,7 +137,7 @@ class Commands:
         return await handler(words.strip(), caller)
 
     async def overview(self, caller: Caller) -> Overview:
-        """Return what a person may see at one glance."""
+        """Return a user's runs, usage and agents."""
         active, ended = await self.records.list(caller)
         return Overview(
             active=tuple(card_of(run, caller.user) for run in active),

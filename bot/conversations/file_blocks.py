@@ -1,4 +1,4 @@
-"""How the main agent sees the files of a talk: texts in blocks, images as images."""
+"""Converts the files of a conversation for the model: texts to blocks, images to images."""
 
 import asyncio
 import html
@@ -57,7 +57,7 @@ class Sent:
     room: int
 
     async def told(self) -> dict[str, Told]:
-        """Return what the model is told, by the ids of the messages."""
+        """Return the content for the model, by message id."""
         # Making a large text harmless takes a while.
         return await asyncio.to_thread(self._told) if self.by_message else {}
 

@@ -1,10 +1,10 @@
-"""What a file is: by its name and type as far as they go, and for certain by its content (pure)."""
+"""Detects the kind of a file by name and type, and for certain by its content (pure)."""
 
 from enum import StrEnum
 
 
 class Kind(StrEnum):
-    """What a file claims to be."""
+    """The kind that a file claims to be."""
 
     TEXT = "text"
     IMAGE = "image"
@@ -42,7 +42,7 @@ _PDF = b"%PDF-"
 
 
 def claimed_kind(name: str, media_type: str) -> Kind:
-    """Return what a file claims to be.
+    """Return the kind that a file claims to be.
 
     The name goes first: TypeScript (`.ts`) passes for a video by its type.
     """

@@ -46,7 +46,7 @@ class FileSettings(Settings):
 
 @dataclass(frozen=True, slots=True)
 class AttachmentSettings:
-    """What people may attach, and the part of the disk that no attachment gets."""
+    """Limits of attachments, and the disk reserve that no attachment uses."""
 
     files: FileSettings
     reserve: DiskReserve
@@ -54,7 +54,7 @@ class AttachmentSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Taken:
-    """What became of the files of one message.
+    """The files of one message: those taken, and the reasons for refused ones.
 
     Attributes:
         refusals: For the person, about what was not taken: what, why, and what would do.
@@ -70,7 +70,7 @@ class Taken:
 
 
 def not_read_yet(attached: Sequence[Attached]) -> Taken:
-    """Return what is kept of the files of a message until they are fetched."""
+    """Return the placeholders of a message's files until they are fetched."""
     refusals = [f"The file {file_name(each.name)} has not been read." for each in attached]
     return Taken(refusals=tuple(refusals[:NAMES_TOLD]))
 
@@ -141,7 +141,7 @@ def file_name(name: str) -> str:
 
 
 def refused_unseen(name: str, claim: Kind, size: int, settings: FileSettings) -> str:
-    """Return why a file need not be fetched at all; empty if it may be taken."""
+    """Return the reason not to fetch a file; empty if the file is allowed."""
     if claim is Kind.OTHER:
         return _unreadable(name, claim)
     texts, images = settings.text_bytes, settings.image_bytes

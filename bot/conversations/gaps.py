@@ -35,11 +35,11 @@ class Gaps:
             await listeners.mark(tx, listener, self.now())
 
     def is_old(self, said_at: datetime) -> bool:
-        """Return whether an answer now must quote what was said then."""
+        """Return True if an answer now has to quote a message of that time."""
         return self.now() - said_at > timedelta(minutes=self.settings.quote_after_minutes)
 
     async def missed(self, platform: str, listener: str) -> Missed | None:
-        """Return what to read after a gap; `None` at the first start, and when switched off."""
+        """Return the places to read after a gap; `None` at the first start and if off."""
         settings, now = self.settings, self.now()
         async with self.database.snapshot() as tx:
             heard_at = await listeners.heard_at(tx, listener)

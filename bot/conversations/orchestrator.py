@@ -152,7 +152,7 @@ class Orchestrator:
         return None
 
     def _refusal(self, user: Identity) -> CommandReply | None:
-        """Return what somebody is told whom the admins have shut out; `None` for everyone else."""
+        """Return the refusal for a user whom the admins have shut out; `None` for all others."""
         try:
             check_may_talk(user, self.access)
         except NotAllowedError as error:
@@ -275,7 +275,7 @@ class Orchestrator:
         return CommandReply(text="Stopped. Background runs go on; `/subagents stop all` ends them.")
 
     async def missed(self, platform: str, listener: str) -> Missed | None:
-        """Return what to read after a gap; `None` when nothing is known to be missing."""
+        """Return the places to read after a gap; `None` if nothing is known to be missing."""
         return await self.gaps.missed(platform, listener)
 
     async def listening(self, listener: str) -> None:
@@ -283,12 +283,12 @@ class Orchestrator:
         await self.gaps.listening(listener)
 
     async def idle_places(self, platform: str) -> list[Place]:
-        """Return where an answer was given lately and none is being given now."""
+        """Return the places with an answer in the last hour and no running turn."""
         async with self.database.snapshot() as tx:
             return await turns.idle_places(tx, platform, since=self.now() - LATELY)
 
     async def listens(self, user: Identity, place: Place) -> bool:
-        """Say whether this person talks with the bot, or is asked something, in this place.
+        """Return True if this user talks with the bot, or has an open question, in this place.
 
         Then no mention is due.
         """

@@ -18,7 +18,7 @@ WARNING = (
 
 
 def stored(quoted: Iterable[Quoted]) -> list[Json]:
-    """Return what is stored of the content that others wrote."""
+    """Return the stored form of content that others wrote."""
     kept: list[Json] = []
     room = MOST_CHARACTERS
     for each in quoted:

@@ -1,4 +1,4 @@
-"""What commands say about runs and their limits, Markdown (pure)."""
+"""Texts of commands about runs and limits, in Markdown (pure)."""
 
 from datetime import datetime
 
@@ -73,7 +73,7 @@ def named_state(run: Run) -> str:
 
 
 def spawned_text(spawned: Spawned, started: str, told: str) -> str:
-    """Return what is said about a run that was let in."""
+    """Return the reply to a spawn."""
     run = spawned.run
     if spawned.position is not None:
         started = (
@@ -84,7 +84,7 @@ def spawned_text(spawned: Spawned, started: str, told: str) -> str:
 
 
 def usage_text(report: UsageReport) -> str:
-    """Return what a person has used of what they may use."""
+    """Return the text of a user's usage and limits."""
     settings = report.settings
     rate, delegation = settings.spawn_rate_limit, settings.delegation_rate_limit
     lines = [

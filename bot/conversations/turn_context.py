@@ -1,4 +1,4 @@
-"""What the main agent sees in one turn: prompt, history, and the state of its person's runs."""
+"""Builds the input of one turn: prompt, history, and the state of the user's runs."""
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -42,7 +42,7 @@ briefly, what came of them. This is sent as the announcement of the results.
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Beginning:
-    """What a turn begins with.
+    """The input of a turn.
 
     Attributes:
         foreign: The messages hold content that neither the user nor the bot wrote.
@@ -136,7 +136,7 @@ class TurnContext:
 
 
 def _history(past: Sequence[StoredMessage], files: Mapping[str, Told]) -> list[Message]:
-    """Return what was said as messages; providers refuse a history that the model begins."""
+    """Return the history as messages; providers refuse one that begins with the model."""
     spoken = dropwhile(lambda item: item.role == "assistant", past)
     return [
         Answer(text=item.text)
@@ -164,7 +164,7 @@ def _route(place: Place) -> Place:
 
 
 def _remembered(found: Sequence[Memory], text: str) -> list[str]:
-    """Return what a person wants remembered: what has to do with this text first, then the newest.
+    """Return a user's memories: those related to this text first, then the newest.
 
     All of it would crowd the message out, and `recall` finds the rest.
     """
@@ -180,7 +180,7 @@ def _remembered(found: Sequence[Memory], text: str) -> list[str]:
 
 
 def _undelivered(items: Sequence[outbox.Item]) -> list[RunLine]:
-    """Return what the person has not been told, within a common length."""
+    """Return the undelivered results, within a common length."""
     lines, room = [], UNDELIVERED_CHARACTERS
     for item in items:
         detail = escape_for_model(one_line(item.text, min(room, 500)))

@@ -131,7 +131,7 @@ class Turns:
         await self._shielded(self._conclude(turn, shown, result))
 
     async def _quote(self, turn: Turn) -> str:
-        """Return what the answer to an old message begins with; empty for a recent one."""
+        """Return the quotation for an answer to an old message; empty for a recent one."""
         if turn.kind != "message" or not self.is_old(turn.said_at or turn.created_at):
             return ""
         async with self.database.snapshot() as tx:
@@ -174,7 +174,7 @@ class Turns:
     def _went_wrong(
         self, turn: Turn, progress: Progress, error: Exception, *, late: bool
     ) -> AgentResult:
-        """Return what to say; a database out of reach says nothing: the turn is resumed."""
+        """Return the failed result; connection errors of the database pass: the turn is resumed."""
         said = progress.partial_text()
         if late and isinstance(error, TimeoutError):
             return AgentResult(status=RunStatus.TIMEOUT, text="", said=said)

@@ -1,4 +1,4 @@
-"""What a process does at regular times: beat, look for stops, take over, deliver, sweep."""
+"""Regular duties of a process: heartbeat, stops, takeover, delivery, sweep."""
 
 import asyncio
 import logging
@@ -40,7 +40,7 @@ LOST_AFTER = timedelta(seconds=LOST_AFTER_SECONDS)
 
 @dataclass(slots=True)
 class Heartbeat:
-    """Whether this process has been able to beat without a long gap for a while."""
+    """Tracks whether the heartbeats of this process were stored without a long gap."""
 
     monotonic: Callable[[], float] = time.monotonic
     _last: float | None = None
@@ -55,7 +55,7 @@ class Heartbeat:
 
     @property
     def steady(self) -> bool:
-        """Whether the others have had the time to beat as well."""
+        """True if other processes had the time for a heartbeat since the last gap."""
         if self._last is None:
             return False
         now = self.monotonic()
