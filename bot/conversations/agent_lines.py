@@ -1,4 +1,4 @@
-"""The agents as people read of them: what each does, with what, and within which limits (pure)."""
+"""Formats the agents for users: the description, tools and limits of each (pure)."""
 
 from bot.agent.definition import AgentDefinition, Agents
 from bot.agent.sanitizer import one_line

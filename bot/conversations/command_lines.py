@@ -1,4 +1,4 @@
-"""Parses the commands that users type (pure)."""
+"""Parses the commands that users type, and lists them for help (pure)."""
 
 import re
 
@@ -47,15 +47,15 @@ USAGE = {
 
 _OPTION = re.compile(r"--(\w[\w-]*)(?:=|\s+)(\"[^\"]*\"|'[^']*'|(?!--)\S+)\s*")
 
-#: What `/subagents` can do.
+#: The actions of `/subagents`.
 ACTIONS = (
     *("list", "stop", "log", "info", "read", "send"),
     *("spawn", "resume", "usage", "agents", "retry", "dismiss"),
 )
 #: The commands beside `/subagents`.
 NAMES = ("new", "model", "stop", "undo", "help")
-#: How many words may follow an action for the line to be a command without a sign before it:
-#: with more of them somebody talks about subagents.
+#: Most words after an action for a line without `/` or `!` to count as a command: a longer line is
+#: a sentence about subagents.
 _WORDS_AFTER = {
     **dict.fromkeys(("list", "ls", "usage", "agents", "help"), 1),
     **dict.fromkeys(("stop", "kill", "log", "info", "read", "resume", "retry", "dismiss"), 2),
@@ -64,10 +64,10 @@ _WORDS_AFTER = {
 
 
 def command_in(text: str) -> str:
-    """Return the command that a message is, as `/name words`; empty when it is none.
+    """Return the command in a message as `/name words`; empty for any other message.
 
-    Beside `/subagents list` people type `!subagents list`, and `subagents list`, since not every
-    platform lets a slash through everywhere; `/retinue new` is `/new`.
+    `!subagents list` and `subagents list` mean `/subagents list`, since not every platform
+    transmits a slash everywhere; `/retinue new` means `/new`.
     """
     line = text.strip()
     if re.match(r"!\w", line) and _first(line[1:]) in {"subagents", "subagent", "retinue", *NAMES}:
@@ -84,10 +84,11 @@ def command_in(text: str) -> str:
 
 
 def typed(words: str, platform: str) -> str:
-    """Return the form of a platform for a command other than `/subagents`.
+    """Return a command other than `/subagents` in the form that users of a platform type.
 
-    Slash commands of Slack know no threads, and what changes a conversation is about one. Discord
-    sends only registered commands, and those for admins are not: everyone would be offered them.
+    Slash commands of Slack do not work in threads, but a command that changes a conversation may
+    concern a thread. Discord sends only registered commands, and commands for admins are not
+    registered, since Discord would offer them to everyone.
     """
     if platform == "terminal":
         return f"/{words}"
@@ -128,13 +129,16 @@ def _is_bare(line: str) -> bool:
 
 
 def belongs_to_a_conversation(command: str) -> bool:
-    """Return True if a command needs a conversation, which then gets the result of a run."""
+    """Return True if a command needs a conversation.
+
+    The result of a spawned run is stored there, and so is the choice of a model.
+    """
     words = command.lower().split()
     return words[:2] == ["/subagents", "spawn"] or (words[:1] == ["/model"] and len(words) > 1)
 
 
 def changes_something(command: str) -> bool:
-    """Return True if a command changes anything."""
+    """Return True if a command does more than show something."""
     words = command.lower().split()
     match [word.removeprefix("/") for word in words[:1]] + words[1:2]:
         case ["subagents" | "subagent", action]:
@@ -149,12 +153,12 @@ def changes_something(command: str) -> bool:
 
 
 def can_be_taken(action: str, run: Run, *, undelivered: bool) -> bool:
-    """Return True if a menu offers a run for this action of `/subagents`.
+    """Return True if an action of `/subagents` makes sense for a run, to offer it in a menu.
 
     Args:
-        action: Such as `stop`; everything fits an unknown one.
+        action: The action, such as `stop`; an unknown action fits every run.
         run: The run.
-        undelivered: Its result could not be delivered.
+        undelivered: Whether its result could not be delivered.
     """
     match action:
         case "stop" | "send":
@@ -169,7 +173,7 @@ def can_be_taken(action: str, run: Run, *, undelivered: bool) -> bool:
 
 
 def named(command: str, platform: str) -> str:
-    """Return a command without what it is about, which others need not read."""
+    """Return the name of a command without its arguments, which others need not read."""
     words = command.split()
     if words[0].lower() in {"/subagents", "/subagent"}:
         return one_line(" ".join(words[:2]), 40)
@@ -180,7 +184,7 @@ def parse_spawn(words: str) -> RunRequest:
     """Return the request in `[--option value …] [--] task`.
 
     Raises:
-        BadRequestError: An option is unknown or has a bad value; the text says what would do.
+        BadRequestError: An option is unknown or has a bad value; the text shows a correct form.
     """
     options: dict[str, str] = {}
     rest = words
@@ -229,10 +233,10 @@ def handle_and_rest(words: str) -> tuple[str, str]:
 
 
 def needs(words: str, action: str) -> None:
-    """Insist on a handle after an action.
+    """Check that a handle follows an action.
 
     Raises:
-        BadRequestError: There is none; the text shows how the command is typed.
+        BadRequestError: The handle is missing; the text shows the usage of the command.
     """
     if not words:
         raise BadRequestError(f"Which run? Usage: {USAGE[action]}. /subagents list shows yours.")

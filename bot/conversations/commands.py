@@ -1,4 +1,4 @@
-"""`/subagents` and its relatives: one implementation for every platform, without the model."""
+"""Carries out `/subagents` and the other commands for all platforms, without a model."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
@@ -44,32 +44,32 @@ NOT_WAITING = "That result is not waiting to be delivered."
 
 
 class Choosable(Protocol):
-    """The models that people may let answer."""
+    """The models that users may choose."""
 
     def named(self, name: str) -> str:
-        """Return the model that a name means, as `provider/model`; the default's for none.
+        """Return the model of a name as `provider/model`; the default model for an empty name.
 
         Raises:
-            BadRequestError: It is none that may be asked for; the text lists those that may.
+            BadRequestError: No such model may be chosen; the text lists the models that may.
         """
         ...
 
     def kept(self, name: str) -> str:
-        """Return the chosen model, or the default if the chosen one is no longer allowed."""
+        """Return a model chosen earlier, or the default if it may no longer be chosen."""
         ...
 
     def names(self) -> list[str]:
-        """Return all that may be asked for, the default first."""
+        """Return all models that may be chosen, the default first."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Commands:
-    """Carries out commands for whoever types, clicks or picks them.
+    """Carries out commands that users type, click or pick.
 
     Attributes:
-        mcp: What admins may ask about MCP servers, where there are any.
-        undo: Takes back what was deleted or replaced.
+        mcp: Carries out the commands of admins about MCP servers; `None` without servers.
+        undo: Takes back deletions and replacements; `None` without undo.
     """
 
     database: Database
@@ -84,7 +84,7 @@ class Commands:
     async def run(self, text: str, caller: Caller) -> CommandReply:
         """Carry out a command line such as `/subagents stop 1a2b`.
 
-        Whatever cannot be done is answered in a sentence that says what would work.
+        A command that cannot be carried out is answered with the reason and a way that works.
         """
         name, _, rest = text.strip().removeprefix("/").partition(" ")
         handlers: dict[str, Handler] = {
@@ -137,7 +137,7 @@ class Commands:
         return await handler(words.strip(), caller)
 
     async def overview(self, caller: Caller) -> Overview:
-        """Return a user's runs, usage and agents."""
+        """Return a user's runs, usage and agents at a glance."""
         active, ended = await self.records.list(caller)
         return Overview(
             active=tuple(card_of(run, caller.user) for run in active),

@@ -1,4 +1,4 @@
-"""Commands that survive the process: stored first, carried out, and once more after a crash."""
+"""Stores commands, carries them out, and takes them up once more after a crash."""
 
 import asyncio
 import logging
@@ -23,7 +23,7 @@ from db.database import Database, Transaction, patiently
 
 log = logging.getLogger(__name__)
 
-#: A command is begun at most so often: once, and once more after a crash.
+#: Most attempts at a command: one, and one more after a crash.
 MAX_ATTEMPTS = 2
 APPLIED = "`{command}` was carried out. I was restarted before I could answer."
 UNANSWERED = "I was restarted before I could answer `{command}`. Please send it again."
@@ -40,8 +40,8 @@ class DurableCommands:
     """Carries out commands so that a crash loses none and repeats no effect.
 
     Attributes:
-        worker_id: The start of this process.
-        tell: Says something short to one user in a place.
+        worker_id: The id of this process, new at every start.
+        tell: Sends a short text to one user in a place.
     """
 
     commands: Commands
@@ -53,7 +53,7 @@ class DurableCommands:
     _under_way: set[str] = field(default_factory=set)
 
     async def carry_out(self, incoming: Incoming, text: str, role: Role) -> CommandReply | None:
-        """Store a command and carry it out; return `None` when it was delivered before."""
+        """Store a command and carry it out; return `None` if it was delivered before."""
         command_id = new_sortable_id()
 
         async def put(tx: Transaction) -> StoredCommand:
@@ -85,13 +85,13 @@ class DurableCommands:
     async def take_over(
         self, tx: Transaction, alive: Sequence[str], platforms: Sequence[str]
     ) -> list[StoredCommand]:
-        """Claim what processes left that died."""
+        """Claim the commands that dead processes left."""
         return await stored.take_over(
             tx, alive, me=self.worker_id, under_way=self._under_way, platforms=platforms
         )
 
     def carry_out_again(self, left: Iterable[StoredCommand]) -> None:
-        """Carry out what was claimed, and tell its users."""
+        """Carry out the claimed commands in the background, and notify their users."""
         for command in left:
             self._under_way.add(command.id)
             self.tasks.start(self._again(command), name=f"command {command.id} once more")
@@ -105,11 +105,11 @@ class DurableCommands:
             elif command.attempt > MAX_ATTEMPTS:
                 text = GIVEN_UP.format(command=shown)
             elif not changes_something(command.text):
-                # Its answer may be for the user alone, and there is only the place to say it in.
+                # Its answer may be private, and it could only be sent to the place.
                 text = UNANSWERED.format(command=shown)
             else:
                 reply = await self._carried_out(command)
-                # There is only the place to say it in, and others may read there.
+                # The reply can only be sent to the place, and others may read there.
                 hidden = reply.private and not is_private(command.place)
                 text = CARRIED_OUT_LATE.format(command=shown, text=HIDDEN if hidden else reply.text)
             self.tell(command.place, command.user, text)
@@ -139,7 +139,7 @@ class DurableCommands:
                 await self._finish(command.id)
 
     async def _finish(self, command_id: str) -> None:
-        """Delete a command that is answered; while the database is out of reach, later."""
+        """Delete an answered command; retry later while the database is unreachable."""
 
         async def finish() -> None:
             async with self.database.transaction() as tx:

@@ -1,4 +1,4 @@
-"""`/retinue mcp`, for admins: the servers, what waits for a yes, and the yes."""
+"""Carries out `/retinue mcp` for admins: lists servers and waiting tools, and approves tools."""
 
 from dataclasses import dataclass
 
@@ -19,7 +19,7 @@ MOST_CHARACTERS = 1_500
 
 @dataclass(frozen=True, slots=True)
 class McpCommands:
-    """Carries out what admins ask about MCP servers; whoever calls it has seen to that."""
+    """Carries out commands about MCP servers; the caller has checked the user's admin role."""
 
     servers: McpServers
 
@@ -27,7 +27,7 @@ class McpCommands:
         """Carry out the words after `/mcp`.
 
         Raises:
-            BadRequestError: It cannot be done; the text says what would work.
+            BadRequestError: The command cannot be carried out; the text shows a correct form.
         """
         action, *rest = words.split() or ["list"]
         match action.lower(), rest:
@@ -84,7 +84,7 @@ def _line(server: McpServer) -> str:
 
 
 def _shown(pin: Pin) -> str:
-    """Return the difference for a fence that it cannot leave."""
+    """Return the difference for a code fence, without backticks that would close the fence."""
     text = "\n".join(review.difference(pin)[:MOST_LINES])[:MOST_CHARACTERS]
     cut = text != "\n".join(review.difference(pin))
     more = "\n… cut here: `python -m bot mcp list` shows all of it" if cut else ""

@@ -1,4 +1,4 @@
-"""Texts of commands about runs and limits, in Markdown (pure)."""
+"""Formats runs and their limits for the answers to commands, as Markdown (pure)."""
 
 from datetime import datetime
 
@@ -26,7 +26,7 @@ def run_line(run: Run, now: datetime) -> str:
 
 
 def info_text(details: RunDetails) -> str:
-    """Return all about one run."""
+    """Return the details of one run, Markdown."""
     run = details.run
     icon, words = status_text(run.status, degraded=run.degraded)
     lines = [
@@ -73,7 +73,7 @@ def named_state(run: Run) -> str:
 
 
 def spawned_text(spawned: Spawned, started: str, told: str) -> str:
-    """Return the reply to a spawn."""
+    """Return the answer about a run that was admitted."""
     run = spawned.run
     if spawned.position is not None:
         started = (
@@ -84,7 +84,7 @@ def spawned_text(spawned: Spawned, started: str, told: str) -> str:
 
 
 def usage_text(report: UsageReport) -> str:
-    """Return the text of a user's usage and limits."""
+    """Return a user's usage and limits."""
     settings = report.settings
     rate, delegation = settings.spawn_rate_limit, settings.delegation_rate_limit
     lines = [

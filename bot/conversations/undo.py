@@ -1,4 +1,4 @@
-"""`/retinue undo`: shows a user what can be taken back, and takes it back."""
+"""Carries out `/retinue undo`: lists a user's changes, and takes them back."""
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,7 +19,7 @@ from db.changes import Restorer, StoredChange, fingerprint
 from db.database import Database, Transaction
 
 MOST_SHOWN = 10
-#: Paths that a line names.
+#: Most paths named in a line.
 _PATHS = 3
 
 NOTHING = "There is nothing to undo."
@@ -30,11 +30,11 @@ Change = FileChange | StoredChange
 
 @dataclass(frozen=True, slots=True)
 class Undo:
-    """Shows and takes back the changes of whoever asks, and nobody else's.
+    """Lists and takes back the changes of the user who asks, and of no other user.
 
     Attributes:
-        workspaces: The users' files; `None` where they have none.
-        restorers: By kind.
+        workspaces: The users' files; `None` if users have none.
+        restorers: The restorers of stored changes, by kind.
     """
 
     database: Database
@@ -43,10 +43,10 @@ class Undo:
     now: Clock
 
     async def run(self, words: str, caller: Caller) -> CommandReply:
-        """Carry out the words behind `/undo`.
+        """Carry out the words after `/undo`.
 
         Raises:
-            BotError: It cannot be done; the text has the reason.
+            BotError: The command cannot be carried out; the text has the reason.
         """
         typed = words.strip().strip("`").lower()
         found = await self._changes(caller.user)
@@ -66,7 +66,7 @@ class Undo:
         """Return the change to files that this command began to take back before a crash.
 
         Raises:
-            BadRequestError: It had taken it back.
+            BadRequestError: The command had completed before the crash.
         """
         if self.workspaces is None or not caller.command_id:
             return None
@@ -148,8 +148,8 @@ def _meant(typed: str, found: Sequence[Change]) -> Change:
     """Return the one change that a user means.
 
     Raises:
-        NotFoundError: There is none.
-        BadRequestError: Several fit.
+        NotFoundError: No change fits.
+        BadRequestError: Several changes fit.
     """
     if typed == "last":
         change = next((each for each in found if not each.cause.undoes), None)
@@ -168,13 +168,13 @@ def _meant(typed: str, found: Sequence[Change]) -> Change:
 
 
 async def _labels(tx: Transaction, user: Identity, ids: Iterable[str]) -> dict[str, str]:
-    """Return the labels of those of these runs that are the user's."""
+    """Return the labels of these runs, as far as they belong to the user."""
     found = await runs.get_many(tx, sorted(ids))
     return {run.id: one_line(run.label, 40) for run in found if run.user_id == user.key}
 
 
 def _whole(change: Change) -> str:
-    """Return the names of all that a change is about."""
+    """Return the names of all things that a change is about."""
     if isinstance(change, FileChange):
         return "\n".join("/".join(item.path) for item in change.items)
     return change.title
