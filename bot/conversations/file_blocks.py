@@ -1,4 +1,4 @@
-"""Converts the files of a conversation for the model: texts to blocks, images to images."""
+"""Presents the files of a conversation to the main agent: texts in blocks, images as images."""
 
 import asyncio
 import html
@@ -14,7 +14,7 @@ from db.files import Entry
 
 #: Images of earlier messages that are shown again.
 EARLIER_IMAGES = 5
-#: A request of 32 MB is the most that providers take, and base64 makes four bytes of three.
+#: Providers accept requests of at most 32 MB, and Base64 makes four bytes of three.
 IMAGE_BYTES = 20_000_000
 
 WARNING = (
@@ -28,28 +28,28 @@ CUT = "\n[… cut here: there is no room for the rest of this file]"
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """The files of one message as the model is told of them.
+    """The files of one message in the form that the model reads.
 
     Attributes:
-        blocks: What stands before the words of the message.
+        blocks: The text blocks that precede the text of the message.
     """
 
     blocks: str = ""
     images: tuple[Image, ...] = ()
 
     def said_with(self, text: str) -> UserMessage:
-        """Return the message that a person sent with these files."""
+        """Return the message of a user with these files."""
         return UserMessage(self.blocks + text, self.images)
 
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """The files of a talk, as far as a model is shown them.
+    """The files of a conversation, and the contents that the model is shown.
 
     Attributes:
         by_message: The files of each message, the newest message first.
-        contents: What those files hold that are shown, by their ids.
-        room: How many characters the texts may have together.
+        contents: The contents of the files that are shown, by the ids of the files.
+        room: Most characters of all texts together.
     """
 
     by_message: Mapping[str, Sequence[Entry]]
@@ -57,8 +57,8 @@ class Sent:
     room: int
 
     async def told(self) -> dict[str, Told]:
-        """Return the content for the model, by message id."""
-        # Making a large text harmless takes a while.
+        """Return the files in the form that the model reads, by the ids of the messages."""
+        # Escaping a large text takes a while.
         return await asyncio.to_thread(self._told) if self.by_message else {}
 
     def _told(self) -> dict[str, Told]:
@@ -82,12 +82,12 @@ class Sent:
 
 
 async def read(tx: Transaction, message_ids: Sequence[str], room: int) -> Sent:
-    """Read the files of a talk.
+    """Read the files of a conversation.
 
     Args:
-        tx: Where its messages are read, too.
-        message_ids: The messages of the talk, the newest, which is to be answered, last.
-        room: How many characters the texts may have together.
+        tx: The transaction in which the messages are read.
+        message_ids: The messages of the conversation; the last is the one to be answered.
+        room: Most characters of all texts together.
     """
     entries = await files.of_messages(tx, message_ids)
     if not entries:
@@ -101,14 +101,15 @@ async def read(tx: Transaction, message_ids: Sequence[str], room: int) -> Sent:
 
 
 def chosen(by_message: Mapping[str, Sequence[Entry]], *, newest: str, room: int) -> list[str]:
-    """Return the ids of the files whose content is shown; the newest messages stand first.
+    """Return the ids of the files whose content is shown, those of the newest messages first.
 
-    Texts of earlier messages are shown whole or not at all, and `EARLIER_IMAGES` of their images.
+    A text of an earlier message is shown uncut or not at all. At most `EARLIER_IMAGES` images of
+    earlier messages are shown.
     """
     shown, images, image_bytes = [], 0, IMAGE_BYTES
     for message_id, entries in by_message.items():
         earlier = message_id != newest
-        # The newest of an earlier message come last, too.
+        # Of an earlier message the newest files, which come last, take precedence.
         for entry in reversed(entries) if earlier else entries:
             if not entry.media_type:
                 fits = entry.size <= room or not earlier
@@ -125,20 +126,20 @@ def chosen(by_message: Mapping[str, Sequence[Entry]], *, newest: str, room: int)
 def _block(entry: Entry, content: str) -> str:
     kind = f' type="{entry.media_type}"' if entry.media_type else ""
     name = html.escape(defused(without_secrets(entry.name, prose=True)))
-    # A name that `defused` knows: look-alikes of these tags are made plain, too.
+    # `defused` knows the name of this tag, and neutralises look-alikes of it.
     return f'<user_file name="{name}"{kind}>\n{content}\n</user_file>'
 
 
 def _escaped(data: bytes, room: int) -> str:
-    """Return a text as a model may read it among our own words, cut at so many characters.
+    """Return a text, escaped so that a model can read it among our own text, cut at `room`.
 
-    Escaped text has nothing left that bleach would change, and bleach is slow on large ones.
+    Bleach is not used: it would change nothing in escaped text, and is slow on large texts.
     """
     text = html.escape(defused(without_secrets(data.decode(), prose=True)), quote=False)
     if len(text) <= room:
         return text
     head = text[: max(0, room - len(CUT))]
-    # No entity is cut in two.
+    # Do not split an entity.
     entity = head.rfind("&", -4)
     if entity >= 0 and ";" not in head[entity:]:
         head = head[:entity]

@@ -1,10 +1,10 @@
-"""Detects the kind of a file by name and type, and for certain by its content (pure)."""
+"""Recognises the kind of a file: a claim by name and type, a fact by content (pure)."""
 
 from enum import StrEnum
 
 
 class Kind(StrEnum):
-    """The kind that a file claims to be."""
+    """The kind that a file claims by its name and type."""
 
     TEXT = "text"
     IMAGE = "image"
@@ -42,9 +42,9 @@ _PDF = b"%PDF-"
 
 
 def claimed_kind(name: str, media_type: str) -> Kind:
-    """Return the kind that a file claims to be.
+    """Return the kind that a file claims.
 
-    The name goes first: TypeScript (`.ts`) passes for a video by its type.
+    The name takes precedence over the type: by its type TypeScript (`.ts`) is a video.
     """
     suffix = name.rpartition(".")[2].strip().lower()
     if suffix in TEXT_SUFFIXES:
@@ -60,8 +60,8 @@ def claimed_kind(name: str, media_type: str) -> Kind:
 
 
 def image_type(content: bytes) -> str:
-    """Return the media type of an image that models can be shown; empty if it is none."""
-    # Every image has zeros; a text that begins like one has none.
+    """Return the media type of an image that models accept; empty for any other content."""
+    # Every image has zero bytes; a text that begins like an image has none.
     if b"\0" not in content:
         return ""
     if content[:4] == b"RIFF" and content[8:12] == b"WEBP":
@@ -70,7 +70,7 @@ def image_type(content: bytes) -> str:
 
 
 def text_in(content: bytes, kind: Kind) -> str | None:
-    """Return the text that a content is, or `None`; only what claims to be text may be legacy."""
+    """Return the text of a content, or `None`; only a claimed text may have a legacy encoding."""
     if content.startswith(_UTF_16):
         return _decoded(content, "utf-16")
     if b"\0" in content or content.startswith(_PDF):

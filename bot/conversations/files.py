@@ -1,4 +1,4 @@
-"""Files that people attach: which of them are taken, and what is said about the others."""
+"""Fetches and checks attached files, and explains the refusal of others."""
 
 import asyncio
 import logging
@@ -46,7 +46,7 @@ class FileSettings(Settings):
 
 @dataclass(frozen=True, slots=True)
 class AttachmentSettings:
-    """Limits of attachments, and the disk reserve that no attachment uses."""
+    """The settings of attached files, and the disk space that attachments must leave free."""
 
     files: FileSettings
     reserve: DiskReserve
@@ -54,10 +54,10 @@ class AttachmentSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Taken:
-    """The files of one message: those taken, and the reasons for refused ones.
+    """The accepted files and the refusals of one message.
 
     Attributes:
-        refusals: For the person, about what was not taken: what, why, and what would do.
+        refusals: Sentences for the user about refused files: the name, the reason, and a remedy.
     """
 
     files: tuple[File, ...] = ()
@@ -65,12 +65,12 @@ class Taken:
 
     @property
     def notes(self) -> tuple[Quoted, ...]:
-        """The refusals as they are stored: the agent is to know what it does not see."""
+        """The refusals in the stored form, so that the agent knows of files that it lacks."""
         return tuple(Quoted("note", each) for each in self.refusals)
 
 
 def not_read_yet(attached: Sequence[Attached]) -> Taken:
-    """Return the placeholders of a message's files until they are fetched."""
+    """Return a note for each file of a message, to be stored until the files are fetched."""
     refusals = [f"The file {file_name(each.name)} has not been read." for each in attached]
     return Taken(refusals=tuple(refusals[:NAMES_TOLD]))
 
@@ -78,11 +78,10 @@ def not_read_yet(attached: Sequence[Attached]) -> Taken:
 async def take(
     attached: Sequence[Attached], settings: FileSettings, reserve: DiskReserve | None = None
 ) -> Taken:
-    """Fetch the files of a message, all at once, and keep those that a model can be shown.
+    """Fetch the files of a message concurrently, and return those that a model can be shown.
 
-    When the disk has no more left than its reserve, none is fetched.
-
-    Whatever the platform does, this takes hardly longer than `files.fetch_seconds`.
+    No file is fetched when only the reserve of the disk is left. The time is hardly longer than
+    `files.fetch_seconds`, whatever the platform does.
     """
     try:
         (reserve or DiskReserve()).check()
@@ -101,7 +100,7 @@ async def take(
 
 
 async def _take(attached: Attached, settings: FileSettings) -> File | str:
-    """Return a file, or the sentence that says why it was not taken."""
+    """Return a file, or the sentence about its refusal."""
     name = file_name(attached.name)
     claim = claimed_kind(name, attached.media_type)
     refusal = refused_unseen(name, claim, attached.size, settings)
@@ -114,7 +113,7 @@ async def _take(attached: Attached, settings: FileSettings) -> File | str:
 
 
 async def _fetched(attached: Attached, name: str, settings: FileSettings) -> bytes | str:
-    """Return the content of a file, or the sentence that says why there is none."""
+    """Return the content of a file, or the sentence about its absence."""
     try:
         async with asyncio.timeout(settings.fetch_seconds):
             return await attached.read()
@@ -132,16 +131,16 @@ async def _fetched(attached: Attached, name: str, settings: FileSettings) -> byt
 
 
 def file_name(name: str) -> str:
-    """Return a file's name on one line, without what nobody can see."""
+    """Return a file's name on one line, without invisible characters."""
     line = " ".join(clean(name[-NAME_READ:]).split())
     if len(line) > NAME_CHARACTERS:
-        # Its end tells what the file is.
+        # The end holds the suffix, which identifies the kind of file.
         line = clean(f"{line[: NAME_CHARACTERS - 21]}…{line[-20:]}")
     return line or "without a name"
 
 
 def refused_unseen(name: str, claim: Kind, size: int, settings: FileSettings) -> str:
-    """Return the reason not to fetch a file; empty if the file is allowed."""
+    """Return the refusal of a file that need not be fetched; empty if it may be accepted."""
     if claim is Kind.OTHER:
         return _unreadable(name, claim)
     texts, images = settings.text_bytes, settings.image_bytes
@@ -151,9 +150,9 @@ def refused_unseen(name: str, claim: Kind, size: int, settings: FileSettings) ->
 
 
 def judged(name: str, claim: Kind, content: bytes, settings: FileSettings) -> File | str:
-    """Return a file as it is kept, or the sentence that says why it is not taken.
+    """Return a file in the stored form, or the sentence about its refusal.
 
-    The content decides: names and types say whatever people and programs like.
+    The content decides, since names and types are unreliable.
     """
     if media_type := image_type(content):
         if len(content) > settings.image_bytes:
@@ -170,7 +169,7 @@ def judged(name: str, claim: Kind, content: bytes, settings: FileSettings) -> Fi
     return File(name, "", text.encode())
 
 
-# -- what people are told ------------------------------------------------------------------------
+# -- texts for users -----------------------------------------------------------------------------
 
 
 def _refused(name: str, why: str, instead: str) -> str:
@@ -213,7 +212,7 @@ def _too_many(names: Sequence[str], settings: FileSettings) -> str:
 
 
 def _spoken(size: int, *, up: bool = False) -> str:
-    """Return a size for people; rounded up, so that what is too large never looks as if it fits."""
+    """Return a size for users; with `up`, a size that is too large never seems to fit."""
     rounded = math.ceil if up else math.floor
     if size >= MEGABYTE:
         return f"{rounded(size * 10 / MEGABYTE) / 10:g} MB"

@@ -1,4 +1,4 @@
-"""Stores and shows content of a message that its speaker did not write (pure)."""
+"""Converts content of a message that its sender did not write, for storage and models (pure)."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
@@ -30,7 +30,7 @@ def stored(quoted: Iterable[Quoted]) -> list[Json]:
 
 
 def shown(text: str, quoted: Sequence[Json]) -> str:
-    """Return a message as a model reads it: what others wrote stands in blocks before the words."""
+    """Return a message as a model reads it: blocks of content by others, and then the text."""
     return "\n\n".join(part for part in (*map(_block, quoted), text) if part)
 
 
