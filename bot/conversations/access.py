@@ -28,15 +28,15 @@ def spelled(user: Identity) -> str:
 
 
 def role_of(user: Identity, settings: AccessSettings) -> Role:
-    """Return a person's role: by account, never by a name that can be changed."""
+    """Return a user's role, by the account and never by a name that can be changed."""
     return Role.ADMIN if spelled(user) in settings.admins else Role.USER
 
 
 def check_may_talk(user: Identity, settings: AccessSettings) -> None:
-    """Let a person in.
+    """Admit a user.
 
     Raises:
-        NotAllowedError: The admins have shut this person out.
+        NotAllowedError: The admins have blocked this user.
     """
     if spelled(user) in settings.blocked:
         raise NotAllowedError("You cannot use this bot. Ask its admins if you think you should.")

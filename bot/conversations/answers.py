@@ -1,4 +1,4 @@
-"""Takes users' answers to confirmations of the main agent and to questions of runs."""
+"""Accepts users' answers to confirmations of the main agent and to questions of runs."""
 
 import asyncio
 from collections.abc import Callable
@@ -21,17 +21,17 @@ from db.run_questions import RunQuestion
 from db.runs import Run
 
 MAX_ANSWER = 4000
-#: Between the platform's word that a question stands there and ours lies a moment, in which its
-#: person may have answered already.
+#: A user can answer before it is stored that the question was shown: poll this often, with this
+#: interval in seconds.
 SHOWN_LOOKS, SHOWN_SECONDS = 10, 0.1
 
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """Takes answers, by a button or in words: only the owner's, or an admin's, and only the first.
+    """Accepts answers by button or in words: only of the owner or an admin, and only the first.
 
     Attributes:
-        stir: Lets a run at work here look whether its person has answered.
+        stir: Wakes a run in this process to check again for an answer.
     """
 
     database: Database
@@ -40,13 +40,13 @@ class Answers:
     now: Clock
 
     async def answer(self, user: Identity, role: Role, asked: str, *, choice: str) -> CommandReply:
-        """Take the key of one of the choices of a question."""
+        """Store the choice of a user, given by its key."""
         return await self._answer(user, role, asked, choice, None) or _gone()
 
     async def _answer(
         self, user: Identity, role: Role, asked: str, choice: str, event: Event | None
     ) -> CommandReply | None:
-        """Take an answer with its event; return `None` when the event was stored before."""
+        """Store an answer with its event; return `None` if the event was stored before."""
         async with self.database.snapshot() as tx:
             question = await run_questions.get(tx, asked)
         if question is None:
@@ -60,13 +60,13 @@ class Answers:
         return _gone() if meant is None else await self._take(user, question, meant, event)
 
     async def in_words(self, incoming: Incoming, role: Role, text: str) -> CommandReply | None:
-        """Take a message as the answer to what this person was asked in this place.
+        """Store a message as the answer to an open question to this user in this place.
 
-        A bare yes, all or no answers what waits for one. Any other message answers the question of
-        a run, if one waits.
+        A bare yes, all or no answers a confirmation or a permission. Any other message answers the
+        question of a run, if exactly one is open.
 
         Returns:
-            The reply; `None` when it is no answer, so that it is a message like any other.
+            The reply; `None` for a message that is no answer or was stored before.
         """
         given = short_answer(text)
         if incoming.files and given is None:
@@ -79,7 +79,7 @@ class Answers:
         return await self._told(incoming, asked, text)
 
     async def expire(self) -> None:
-        """Close what was not answered in time: that is a no."""
+        """Close the questions that were not answered in time; no answer counts as no."""
         await self.approvals.expire()
         async with self.database.transaction() as tx:
             over = await run_questions.expire(tx, self.now())
@@ -91,7 +91,7 @@ class Answers:
     async def _waiting(
         self, incoming: Incoming, asked: list[RunQuestion], given: ShortAnswer
     ) -> list[Waiting]:
-        """Return the questions that a bare yes or no can answer; words for runs match runs only."""
+        """Return the questions that a bare answer may mean; `all` means only those of runs."""
         waiting = []
         if given.choice != "all":
             waiting = await self.approvals.waiting(incoming.user, incoming.place)
@@ -123,7 +123,7 @@ class Answers:
         if incoming.files:
             return None
         waiting = [item for item in asked if item.kind == "input"]
-        # Of several the main agent, which sees what they ask, may know which is meant.
+        # Of several open questions the main agent, which sees them all, may know the right one.
         if len(waiting) != 1:
             return None
         event = Event.of(incoming)
@@ -146,12 +146,12 @@ class Answers:
     async def open_in(
         self, user: Identity, place: Place, *, reply_to: str = ""
     ) -> list[RunQuestion]:
-        """Return the questions of runs to this user here, and those that may have just been shown.
+        """Return the open questions of runs to this user; wait briefly for one being shown.
 
         Args:
-            user: The person.
-            place: Where they say something.
-            reply_to: The message that it answers; then only the question in that.
+            user: The user.
+            place: The place of the user's message.
+            reply_to: The message that it replies to, for the question in that message alone.
         """
         for look in range(SHOWN_LOOKS):
             if look:
@@ -167,7 +167,7 @@ class Answers:
     async def _take(
         self, user: Identity, question: RunQuestion, meant: "_Meaning", event: Event | None
     ) -> CommandReply | None:
-        """Store an answer with its event; return `None` when the event was stored before."""
+        """Store an answer with its event; return `None` if the event was stored before."""
 
         async def write(tx: Transaction) -> tuple[bool, Run | None]:
             taken = await run_questions.answer(
@@ -206,7 +206,7 @@ class Answers:
 
 @dataclass(frozen=True, slots=True)
 class _Meaning:
-    """The values that a choice writes into the row of a question."""
+    """The values that a choice sets in the row of a question."""
 
     status: str
     text: str = ""
@@ -214,7 +214,7 @@ class _Meaning:
 
 
 def _meaning(question: RunQuestion, choice: str) -> _Meaning | None:
-    """Return the choice of a key; `None` if the question offers no such choice."""
+    """Return the meaning of a key; `None` if the question offers no such choice."""
     if question.kind == "permit":
         if choice not in {each.key for each in PERMIT}:
             return None

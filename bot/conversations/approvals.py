@@ -1,4 +1,4 @@
-"""Confirmations: asked of the owner, answered once, expired."""
+"""Asks owners to confirm calls, accepts one answer each, and closes expired questions."""
 
 import asyncio
 import logging
@@ -26,7 +26,7 @@ from skills.base import Tool
 
 log = logging.getLogger(__name__)
 
-#: What is stored in the transaction of an answer.
+#: A further write in the transaction of an answer.
 _Then = Callable[[Transaction], Awaitable[None]]
 
 EXPIRES_AFTER = timedelta(minutes=10)
@@ -42,23 +42,23 @@ GONE = "There is nothing to confirm: it was answered already, has expired, or is
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """A question that waits for its answer: its id, and the call that it is about."""
+    """An open question: its id, and the call that it is about."""
 
     id: str
     about: str
 
 
 class Approvals:
-    """Asks before calls that need the user's yes; a yes begins a turn that makes them.
+    """Asks before calls that need the user's approval; a yes begins a turn that makes them.
 
-    What is done is what was shown: the row holds the calls, a hash binds them to the user, and it
-    can be answered once. Yes and turn are stored in one transaction.
+    The calls made are the calls shown: the row holds the calls, a hash binds them to the user, and
+    the row accepts one answer. The yes and the turn are stored in one transaction.
 
     Args:
-        database: Keeps the questions.
-        outlets: Show them.
+        database: Stores the questions.
+        outlets: Show the questions.
         find: Returns a tool by its name.
-        events: Where a turn that a yes begins is published.
+        events: Publishes the turn that a yes begins.
         now: The clock.
     """
 
@@ -77,7 +77,7 @@ class Approvals:
         self._now = now
 
     async def ask(self, asked: Sequence[AskedCall]) -> Sequence[Json | BotError]:
-        """Store and show one question about these calls; return what the model is told of each."""
+        """Store and show one question about these calls; return a result for each."""
         told: dict[str, Json | BotError] = {}
         shown: list[_Shown] = []
         for each in asked:
@@ -91,7 +91,7 @@ class Approvals:
         return [told[each.context.call_id] for each in asked]
 
     async def _put(self, shown: Sequence["_Shown"]) -> Json | BotError:
-        """Store a question and show it; return what the model is told of all its calls."""
+        """Store a question and show it; return the one result for all its calls."""
         context, approval = shown[0].asked.context, self._approval(shown)
         text = _question(shown)
         if len(text) > MOST_SHOWN:
@@ -122,7 +122,7 @@ class Approvals:
             await self._close(approval.id, "denied", context.user)
             return {"status": "denied", "reason": f"{error} It was not done."}
         except Exception:
-            # Nobody saw the question, so nobody may answer it.
+            # The question was not shown, so it must not be answered.
             await self._close(approval.id, "denied", context.user)
             raise
         async with self._database.transaction() as tx:
@@ -138,7 +138,7 @@ class Approvals:
         calls = [each.document for each in shown]
         ids = "+".join(each.asked.context.call_id for each in shown)
         return Approval(
-            # The same when the calls are made again after a crash: asked once.
+            # The same id if the calls are repeated after a crash, so that the user is asked once.
             id=derived_run_id(context.work_id, ids).replace("-", ""),
             user_id=context.user.key,
             run_id=context.run_id,
@@ -170,17 +170,17 @@ class Approvals:
         yes: bool,
         event: Event | None = None,
     ) -> CommandReply | None:
-        """Take an answer: only the owner's, or an admin's, counts, and only the first.
+        """Store an answer; only the first answer of the owner or of an admin counts.
 
         Args:
             user: The user who answers.
-            role: Their role.
-            approval_id: The question.
-            yes: The answer.
-            event: The message that holds it; `None` for a click.
+            role: The role of that user.
+            approval_id: The id of the question.
+            yes: Whether the answer is yes.
+            event: The message with the answer; `None` for a click.
 
         Returns:
-            `None` when the event was stored before.
+            The reply; `None` if the event was stored before.
         """
         async with self._database.snapshot() as tx:
             approval = await approvals.get(tx, approval_id)
@@ -216,7 +216,7 @@ class Approvals:
         return [Waiting(item.id, _briefly(item)) for item in found]
 
     async def expire(self) -> None:
-        """Close the questions whose time is over: no answer is a no."""
+        """Close the expired questions; no answer counts as no."""
         async with self._database.transaction() as tx:
             over = await approvals.expire(tx, self._now())
         for approval in over:
@@ -251,9 +251,9 @@ class Approvals:
         return bool(calls[0] == first and all(self._find(each["tool"]) for each in calls))
 
     def _begin(self, approval: Approval) -> _Then:
-        """Return the function that stores the turn of the approved calls with the yes.
+        """Return the write that stores the turn for the approved calls, along with the yes.
 
-        Its first step is there already: the calls. So they are made once, like those of any turn.
+        The first step of the turn is stored with the calls, so they are made once, as in any turn.
         """
         stored = approval.context
         calls = [
@@ -289,7 +289,7 @@ class Approvals:
         return write
 
     async def _remember(self, approval: Approval, text: str) -> None:
-        """Let the main agent know what became of its question."""
+        """Store the outcome of a question in the conversation, for the main agent."""
         conversation_id = approval.context["conversation_id"]
         if not conversation_id:
             return
@@ -299,7 +299,7 @@ class Approvals:
             await conversations.say(tx, conversation_id, role="result", text=note, now=self._now())
 
     def _audited(self, approval: Approval, user: Identity, begins: _Then | None) -> _Then | None:
-        """Return the function that stores an answer, audited if another user was asked."""
+        """Return the write for an answer, with an audit row for another user's question."""
         if approval.user_id == user.key:
             return begins
 
@@ -320,7 +320,7 @@ class Approvals:
 
 @dataclass(frozen=True, slots=True)
 class _Shown:
-    """A call as the user is asked about it: its arguments made definite, and words for it."""
+    """A call as shown to the user: its definite arguments, and a description."""
 
     asked: AskedCall
     arguments: Json
@@ -328,12 +328,12 @@ class _Shown:
 
     @property
     def document(self) -> Json:
-        """The call, as it is stored."""
+        """The call as it is stored."""
         return {"tool": self.asked.tool.name, "arguments": self.arguments}
 
     @property
     def line(self) -> str:
-        """The call, whole."""
+        """The description and the uncut call."""
         call = spelled(self.asked.tool.name, self.arguments)
         return f"{self.words}: {call}" if self.words else call
 
@@ -345,7 +345,7 @@ async def _definite(asked: AskedCall) -> _Shown:
 
 
 def _question(shown: Sequence[_Shown]) -> str:
-    """Return the question about calls: all of them, each whole."""
+    """Return the question about calls, with each call uncut."""
     reasons = dict.fromkeys(each.asked.reason for each in shown if each.asked.reason)
     why = f"\n\nI ask because {'; '.join(reasons)}." if reasons else ""
     if len(shown) == 1:
