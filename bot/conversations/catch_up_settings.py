@@ -1,4 +1,4 @@
-"""Settings for what was said while the bot was not listening."""
+"""Settings for messages that were sent while the bot was not listening."""
 
 from pydantic import Field
 

@@ -1,4 +1,4 @@
-"""Gaps in what the bot has heard: since when, and in which places something may be missing."""
+"""Finds gaps in the reception of messages: their beginning, and the places to read."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -10,36 +10,36 @@ from bot.values import Clock
 from db import conversations, listeners
 from db.database import Database
 
-#: Read before the last recorded moment as well: events in flight, and clocks that differ.
+#: Overlap with the time before a gap, for events in flight and for clocks that differ.
 MARGIN = timedelta(minutes=2)
 #: Longest quote of a message, in characters.
 LONGEST_QUOTE = 200
 
 
 def quote(text: str) -> str:
-    """Return the beginning of a message that was said long ago, to stand above its answer."""
+    """Return the beginning of an old message as a quote, to precede its answer."""
     return f"> {one_line(text, LONGEST_QUOTE)}\n\n"
 
 
 @dataclass(frozen=True, slots=True)
 class Gaps:
-    """Knows until when each platform was heard, and where to read after a gap."""
+    """Records the time until which each connection received, and finds the places to read."""
 
     database: Database
     settings: CatchUpSettings
     now: Clock
 
     async def listening(self, listener: str) -> None:
-        """Record that a platform is heard now."""
+        """Record that a connection receives messages now."""
         async with self.database.transaction() as tx:
             await listeners.mark(tx, listener, self.now())
 
     def is_old(self, said_at: datetime) -> bool:
-        """Return True if an answer now has to quote a message of that time."""
+        """Return True if the answer to a message of that time must quote it."""
         return self.now() - said_at > timedelta(minutes=self.settings.quote_after_minutes)
 
     async def missed(self, platform: str, listener: str) -> Missed | None:
-        """Return the places to read after a gap; `None` at the first start and if off."""
+        """Return the gap and the places to read; `None` at the first start or if switched off."""
         settings, now = self.settings, self.now()
         async with self.database.snapshot() as tx:
             heard_at = await listeners.heard_at(tx, listener)
@@ -47,7 +47,7 @@ class Gaps:
                 tx, platform, since=now - timedelta(days=settings.days)
             )
         if heard_at is None:
-            # At the first start ever nothing was missed; what is said from now on may be.
+            # At the very first start nothing was missed; messages from now on may be.
             await self.listening(listener)
             return None
         if not settings.enabled:

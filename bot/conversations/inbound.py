@@ -1,4 +1,4 @@
-"""Storage of inbound events: each event once, in one transaction with its effect."""
+"""Stores each inbound event once, in one transaction with its effect."""
 
 import logging
 from collections.abc import Awaitable, Callable
@@ -17,7 +17,7 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """The key of something that a platform delivers, maybe several times."""
+    """The key of an inbound event, which a platform may deliver several times."""
 
     platform: str
     id: str
@@ -37,16 +37,16 @@ async def store(
     """Store an inbound event together with its effect, and return the result of the effect.
 
     The process may die at any moment: either both are stored, or neither is and the event is new
-    when it is delivered or fetched again. Whatever an inbound event changes goes through here.
+    when it is delivered or fetched again. Every change by an inbound event uses this function.
 
     Args:
-        database: Where to.
-        event: The key; `None` for what no platform delivers twice.
+        database: The database.
+        event: The key; `None` for input that no platform delivers twice.
         effect: Writes what the event changes. It must not return `None`.
         now: The clock.
 
     Returns:
-        `None` when the event was stored before; the effect is then not called.
+        The result; `None` if the event was stored before, and then the effect is not called.
     """
     async with database.transaction() as tx:
         if event is not None and not await conversations.is_new_event(

@@ -1,4 +1,4 @@
-"""Short signals to a place that nobody waits for: received, answered, a sentence to one user."""
+"""Sends signals to a place in the background: received, answered, a short text to one user."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

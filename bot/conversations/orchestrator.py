@@ -1,4 +1,4 @@
-"""A message in, a turn, a reply out; one turn at a time per conversation."""
+"""Receives messages and commands; begins one turn at a time per conversation."""
 
 import asyncio
 import logging
@@ -32,23 +32,23 @@ from db.database import Database, Transaction
 log = logging.getLogger(__name__)
 
 MAX_MESSAGE = 50_000
-#: What the conversation keeps of a message without words.
+#: The stored text of a message without words.
 ONLY_A_MENTION = "(only a mention)"
-#: How long a platform may go on showing that an answer is being given.
+#: Longest time for which a platform may still show that an answer is in progress.
 LATELY = timedelta(hours=1)
-#: How much longer than the fetching of its files a turn is held.
+#: Time for which a turn is held beyond the timeout for fetching its files.
 HELD_BESIDE = timedelta(seconds=30)
-#: Most turns under way in this process when one more message that was missed is taken.
+#: A missed message waits while this process works on this many turns or more.
 MISSED_TURNS = 4
-#: How often that is looked at, in seconds.
+#: Poll interval of such a wait, in seconds.
 ROOM_SECONDS = 0.2
-#: How many runs are offered to choose from, and among how many of the newest they are looked for.
+#: Most runs offered as choices, and number of the newest runs among which they are searched.
 MOST_CHOICES, MOST_FOUND = 25, 100
 
 
 @dataclass(frozen=True, slots=True)
 class _Stored:
-    """A message as it was stored: its ids."""
+    """The ids of a stored message."""
 
     id: str
     conversation_id: str
@@ -57,16 +57,16 @@ class _Stored:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Orchestrator:
-    """Hears what people say, on every platform alike: implements `Ears`.
+    """Receives messages, commands and answers of all platforms alike: implements `Ears`.
 
     Attributes:
-        attachments: What people may attach.
+        attachments: The settings of attached files.
         turns: The turns at work in this process.
-        gaps: Knows what was missed while nobody listened.
-        acknowledge: Shows in a place that the message was heard.
-        answered: Shows that no more.
-        tell: Says something short to one person in a place.
-        listen_for: How long after the last word no mention is needed in a thread.
+        gaps: Finds messages missed while the bot was not connected.
+        acknowledge: Shows in a place that the message was received.
+        answered: Removes that sign.
+        tell: Sends a short text to one user in a place.
+        listen_for: Time after the last message in which a thread needs no mention.
     """
 
     database: Database
@@ -85,7 +85,7 @@ class Orchestrator:
     now: Clock
 
     async def hear(self, incoming: Incoming) -> CommandReply | None:
-        """Take what a person said: a message begins a turn, a command is answered at once."""
+        """Receive a user's input: a message begins a turn, a command is answered at once."""
         if incoming.said_at is None:
             return await self._take(incoming)
         while len(self.turns.by_id) >= MISSED_TURNS:  # noqa: ASYNC110 - new messages first
@@ -121,9 +121,9 @@ class Orchestrator:
         return None
 
     async def _with_files(self, incoming: Incoming, text: str, role: Role) -> CommandReply | None:
-        """Store a message, then fetch what came with it, and only then begin its turn.
+        """Store a message, then fetch its files, and only then begin its turn.
 
-        Whatever happens meanwhile, it is answered after a while, with the files or without.
+        The turn is held for a limited time, so that it begins in any case, with or without files.
         """
         unread = not_read_yet(incoming.files)
         held = timedelta(seconds=self.attachments.files.fetch_seconds) + HELD_BESIDE
@@ -152,7 +152,7 @@ class Orchestrator:
         return None
 
     def _refusal(self, user: Identity) -> CommandReply | None:
-        """Return the refusal for a user whom the admins have shut out; `None` for all others."""
+        """Return the refusal of a user whom the admins have blocked; `None` for other users."""
         try:
             check_may_talk(user, self.access)
         except NotAllowedError as error:
@@ -160,11 +160,11 @@ class Orchestrator:
         return None
 
     def _role(self, user: Identity, *, admin: bool) -> Role:
-        """Return a person's role: what the configuration says, or the platform."""
+        """Return a user's role, by the platform or by the configuration."""
         return Role.ADMIN if admin else role_of(user, self.access)
 
     async def _command(self, incoming: Incoming, text: str) -> CommandReply | None:
-        """Carry out a command, past the line of turns."""
+        """Carry out a command, bypassing the queue of turns."""
         if text.lower() in {"/stop", "/stop turn"}:
             return await self.stop_turn(incoming.user, incoming.place, event_id=incoming.event_id)
         role = self._role(incoming.user, admin=incoming.admin)
@@ -184,14 +184,14 @@ class Orchestrator:
 
         Args:
             incoming: The message.
-            text: What is kept of it.
-            role: Of the person.
-            notes: About the files that came with it.
-            held: How long the turn waits to be let go; not at all if `None`.
+            text: The text to store.
+            role: The role of the user.
+            notes: Notes about the files of the message.
+            held: Longest time that the turn waits to be released; `None` for no wait.
             kind: `greeting` for a turn that is answered without a model.
 
         Returns:
-            What was stored; `None` when this had been heard before.
+            The stored ids; `None` if the message was stored before.
         """
         now = self.now()
 
@@ -242,7 +242,7 @@ class Orchestrator:
         self.tasks.start(self.engine.start("turn", turn_id, platform), name=f"start turn {turn_id}")
 
     def on_turn_waiting(self, event: TurnWaiting) -> None:
-        """Begin the next turn of a conversation, if one waits and nothing is being answered."""
+        """Begin the next turn of a conversation, if one is queued and none is in progress."""
         work = self.next_turn(event.conversation_id, event.platform)
         self.tasks.start(work, name=f"next turn of {event.conversation_id}")
 
@@ -256,7 +256,7 @@ class Orchestrator:
     async def stop_turn(
         self, user: Identity, place: Place, *, event_id: str = ""
     ) -> CommandReply | None:
-        """Stop the turn under way in this place, or in a thread of it, if it is this person's."""
+        """Stop this user's turn that is in progress in this place or in a thread of it."""
         if refusal := self._refusal(user):
             return refusal
 
@@ -275,22 +275,22 @@ class Orchestrator:
         return CommandReply(text="Stopped. Background runs go on; `/subagents stop all` ends them.")
 
     async def missed(self, platform: str, listener: str) -> Missed | None:
-        """Return the places to read after a gap; `None` if nothing is known to be missing."""
+        """Return the gap and the places to read; `None` if no gap is known."""
         return await self.gaps.missed(platform, listener)
 
     async def listening(self, listener: str) -> None:
-        """Record that a connection hears its platform now."""
+        """Record that a connection receives messages of its platform now."""
         await self.gaps.listening(listener)
 
     async def idle_places(self, platform: str) -> list[Place]:
-        """Return the places with an answer in the last hour and no running turn."""
+        """Return the places with recent turns, all of which have ended."""
         async with self.database.snapshot() as tx:
             return await turns.idle_places(tx, platform, since=self.now() - LATELY)
 
     async def listens(self, user: Identity, place: Place) -> bool:
-        """Return True if this user talks with the bot, or has an open question, in this place.
+        """Return True if this user's messages in this place need no mention of the bot.
 
-        Then no mention is due.
+        That is so after a recent message of the conversation, and while a run asks the user.
         """
         if self._refusal(user):
             return False
@@ -303,17 +303,17 @@ class Orchestrator:
     async def answer(
         self, user: Identity, confirmation_id: str, *, choice: str, admin: bool = False
     ) -> CommandReply:
-        """Take the owner's answer to a confirmation, or an admin's."""
+        """Store the answer of the owner or of an admin to a question."""
         if refusal := self._refusal(user):
             return refusal
         role = self._role(user, admin=admin)
         return await self.answers.answer(user, role, confirmation_id, choice=choice)
 
     async def overview(self, user: Identity) -> Overview:
-        """Return a person's runs, usage and agents.
+        """Return a user's runs, usage and agents.
 
         Raises:
-            NotAllowedError: The admins have shut this person out.
+            NotAllowedError: The admins have blocked this user.
         """
         check_may_talk(user, self.access)
         place = Place(user.platform)
@@ -323,7 +323,7 @@ class Orchestrator:
     async def run_choices(
         self, user: Identity, typed: str, *, action: str = ""
     ) -> list[tuple[str, str]]:
-        """Return (id, label) of this user's runs that fit what was typed, newest first."""
+        """Return (id, label) of this user's runs that match the typed text, newest first."""
         if self._refusal(user):
             return []
         async with self.database.snapshot() as tx:

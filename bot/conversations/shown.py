@@ -1,4 +1,4 @@
-"""The reply of a turn, while it grows and after it was sent."""
+"""Shows the reply of a turn, while it streams and when it is final."""
 
 import asyncio
 import logging
@@ -23,7 +23,7 @@ LIMITS = {
 }
 FALLBACK = "_(`{}` answered: the usual model was unavailable.)_"
 AWAY = "⚠️ Not reachable now: {}. {} tools were missing."
-#: How a model's thoughts begin while they are all that there is to show.
+#: Beginning of a model's thoughts, which are shown while no other text has arrived.
 THOUGHT = "💭"
 
 
@@ -37,17 +37,17 @@ class Fate(StrEnum):
 
 @dataclass(slots=True)
 class Outages:
-    """Keeps which conversations were told that an MCP server is away, until it is back."""
+    """Stores the conversations notified of an unreachable MCP server, until it is back."""
 
     _told: set[tuple[str, str]] = field(default_factory=set)
 
     def untold(self, conversation_id: str, away: Sequence[str]) -> tuple[str, ...]:
-        """Return the servers that are away now and of which a conversation was not told."""
+        """Return the unreachable servers of which a conversation was not notified."""
         self._told = {each for each in self._told if each[1] in away}
         return tuple(name for name in away if (conversation_id, name) not in self._told)
 
     def told(self, conversation_id: str, away: Sequence[str]) -> None:
-        """Record that a conversation was told."""
+        """Record that a conversation was notified."""
         self._told |= {(conversation_id, name) for name in away}
 
 
@@ -66,15 +66,15 @@ class Shown:
     away: tuple[str, ...] = ()
 
     def cost(self, before: int) -> tuple[int, int] | None:
-        """Return all input and output tokens of the turn; `None` if no more than before.
+        """Return all input and output tokens of the turn; `None` if no more than `before`.
 
-        A request without an answer is in no step.
+        They include the tokens of requests without an answer, which belong to no step.
         """
         usage = self.progress.usage
         return (usage.all_input, usage.output) if usage.total > before else None
 
     def whole(self, said: str, result: AgentResult) -> str:
-        """Return the words of a turn with what the user must know of how they came about."""
+        """Return the text of a turn with notes on limits, errors, fallbacks and outages."""
         parts = [said, LIMITS.get(result.status, "")]
         if result.error:
             parts.append(f"⚠ {result.error}")
@@ -86,7 +86,7 @@ class Shown:
         return "\n\n".join(part for part in parts if part)
 
     def grow(self, text: str) -> None:
-        """Take the text of the step that is streaming."""
+        """Show the text so far of the step that is streaming."""
         whole = f"{self.progress.partial_text()}\n\n{text}".strip()
         if self.reply is not None:
             self.reply.update(self.quote + whole)
@@ -94,7 +94,7 @@ class Shown:
             self.text = whole
 
     async def say(self, text: str, *, failed: bool = False) -> Fate:
-        """Show the final text; return what became of it."""
+        """Show the final text; return the outcome."""
         if self.reply is None:
             return Fate.FAILED
         try:

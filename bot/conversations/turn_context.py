@@ -1,4 +1,4 @@
-"""Builds the input of one turn: prompt, history, and the state of the user's runs."""
+"""Builds the input of the main agent for a turn: prompt, history, and state of the user's runs."""
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -30,7 +30,7 @@ UNDELIVERED = 8
 UNDELIVERED_CHARACTERS = 2000
 MEMORIES = 12
 MEMORY_CHARACTERS = 1500
-#: The part of the context that texts of files may fill, three characters to a token.
+#: Characters of files' texts per token of the context: 75 % of it, at three characters per token.
 FILE_CHARACTERS_PER_TOKEN = 3 * 0.75
 
 SUMMARISE = """\
@@ -42,11 +42,11 @@ briefly, what came of them. This is sent as the announcement of the results.
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Beginning:
-    """The input of a turn.
+    """The input that a turn begins with.
 
     Attributes:
-        foreign: The messages hold content that neither the user nor the bot wrote.
-        private: The messages hold private material.
+        foreign: Whether the messages hold content that neither the user nor the bot wrote.
+        private: Whether the messages hold private material.
         away: The MCP servers whose tools the turn lacks.
     """
 
@@ -58,11 +58,11 @@ class Beginning:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnContext:
-    """Builds what a turn of the main agent begins with.
+    """Builds the input that a turn of the main agent begins with.
 
     Attributes:
-        guides: Gives what skills say of their tools, as it is now.
-        servers_away: Gives the MCP servers that are away; waits for them after a start.
+        guides: Returns the current guides of skills to their tools.
+        servers_away: Returns the MCP servers that are away; waits for them after a start.
     """
 
     database: Database
@@ -73,16 +73,16 @@ class TurnContext:
     now: Clock
 
     def prompt(self, turn: Turn) -> str:
-        """Return the system prompt: the same until agents or skills change, so it can be cached."""
+        """Return the system prompt; it changes only with agents and skills, so it can be cached."""
         platform = turn.place.platform
         return main_prompt(self.settings, self.guides(), platform, described(self.agents))
 
     async def begin(self, turn: Turn) -> Beginning:
-        """Return the history and the newest message, with the state of the person's runs.
+        """Return the history and the newest message, with the state of the user's runs.
 
-        That state stands before the message and is not kept: the history holds what was said. In a
-        place with several readers it names only runs that all of them can read. A summary has no
-        tools of servers, and is told of none.
+        The state precedes the message and is not stored in the history. In a place with several
+        readers it names only runs that all of them can read. A summary has no tools of MCP servers,
+        so its state names no servers.
         """
         away = () if turn.kind == "summary" else tuple(await self.servers_away())
         scope = own_scope(Caller(user=turn.user, role=turn.role, place=turn.place))
@@ -128,7 +128,7 @@ class TurnContext:
             foreign=bool(files or waiting or asked)
             or any(item.foreign or item.run_id for item in (*past, newest) if item)
             or any(run.metadata.get(FOREIGN) for run in of_runs),
-            # What was approved may hold what the turn that asked had read.
+            # Approved calls may hold material that the turn that asked had read.
             private=bool(files or memories_shown or turn.kind == "confirmed")
             or any(run.conversation_id != turn.conversation_id for run in of_runs)
             or any(_route(item.place) != _route(turn.place) for item in waiting),
@@ -136,7 +136,7 @@ class TurnContext:
 
 
 def _history(past: Sequence[StoredMessage], files: Mapping[str, Told]) -> list[Message]:
-    """Return the history as messages; providers refuse one that begins with the model."""
+    """Return the history as messages; it begins with a user, since providers require this."""
     spoken = dropwhile(lambda item: item.role == "assistant", past)
     return [
         Answer(text=item.text)
@@ -164,9 +164,9 @@ def _route(place: Place) -> Place:
 
 
 def _remembered(found: Sequence[Memory], text: str) -> list[str]:
-    """Return a user's memories: those related to this text first, then the newest.
+    """Return a user's memories: those that match this text first, then the newest.
 
-    All of it would crowd the message out, and `recall` finds the rest.
+    All memories would crowd the message out; `recall` finds the rest.
     """
     lines: list[str] = []
     room = MEMORY_CHARACTERS
@@ -180,7 +180,7 @@ def _remembered(found: Sequence[Memory], text: str) -> list[str]:
 
 
 def _undelivered(items: Sequence[outbox.Item]) -> list[RunLine]:
-    """Return the undelivered results, within a common length."""
+    """Return the undelivered announcements, cut to a common length."""
     lines, room = [], UNDELIVERED_CHARACTERS
     for item in items:
         detail = escape_for_model(one_line(item.text, min(room, 500)))

@@ -1,4 +1,4 @@
-"""One turn: a message answered by the main agent, again after a crash."""
+"""Works on turns: the main agent answers a message, and continues after a crash."""
 
 import asyncio
 import logging
@@ -52,13 +52,13 @@ log = logging.getLogger(__name__)
 
 @dataclass(slots=True, kw_only=True)
 class Turns:
-    """Works on turns: `work` is what the engine calls.
+    """Works on turns; the engine calls `work`.
 
     Attributes:
         active: The turns at work in this process.
-        main: Returns provider and model of the main agent, as chosen in a conversation or not.
-        answered: Shows in a place that its message waits no more.
-        is_old: Whether the answer to a message of that time quotes it.
+        main: Returns the provider and the model for the choice of a conversation, if any.
+        answered: Removes the sign in a place that its message waits for an answer.
+        is_old: Returns True if the answer to a message of that time must quote it.
     """
 
     database: Database
@@ -82,7 +82,7 @@ class Turns:
     outages: Outages = field(default_factory=Outages)
 
     async def work(self, turn_id: str) -> None:
-        """Do one attempt at a turn, until it is answered or cannot go on in this process."""
+        """Make one attempt at a turn, until it is answered or cannot continue in this process."""
         try:
             turn = await self._begin(turn_id)
             if turn is None:
@@ -131,7 +131,7 @@ class Turns:
         await self._shielded(self._conclude(turn, shown, result))
 
     async def _quote(self, turn: Turn) -> str:
-        """Return the quotation for an answer to an old message; empty for a recent one."""
+        """Return the quote that precedes the answer to an old message; empty for a recent one."""
         if turn.kind != "message" or not self.is_old(turn.said_at or turn.created_at):
             return ""
         async with self.database.snapshot() as tx:
@@ -174,7 +174,7 @@ class Turns:
     def _went_wrong(
         self, turn: Turn, progress: Progress, error: Exception, *, late: bool
     ) -> AgentResult:
-        """Return the failed result; connection errors of the database pass: the turn is resumed."""
+        """Return the failed result; raise an error after which the turn is resumed."""
         said = progress.partial_text()
         if late and isinstance(error, TimeoutError):
             return AgentResult(status=RunStatus.TIMEOUT, text="", said=said)
@@ -246,7 +246,7 @@ class Turns:
         )
 
     def _journal(self, turn: Turn) -> StoredJournal:
-        """Return the steps of one attempt at a turn."""
+        """Return the journal of one attempt at a turn."""
         return StoredJournal(
             database=self.database,
             writer=self.writer,
@@ -260,7 +260,7 @@ class Turns:
     # -- how it ends -----------------------------------------------------------------------------
 
     async def _stopped(self, turn: Turn, shown: Shown) -> None:
-        """End a turn that its person stopped, with what there is."""
+        """End a turn that its user stopped, with the text so far."""
         if turn.kind == "summary":
             await self._release(turn, shown, None)
             return
@@ -281,10 +281,10 @@ class Turns:
     async def _finish(
         self, turn: Turn, shown: Shown, text: str, *, status: str, refused: bool = False
     ) -> None:
-        """Say the reply, then keep it and free the conversation in one transaction.
+        """Send the reply, then store it and free the conversation in one transaction.
 
-        The reply is said first: should the process die in between, the next attempt finds all
-        steps stored, asks no model, and says it again under the same message.
+        The reply is sent first: if the process dies in between, the next attempt finds all steps
+        stored, asks no model, and sends the reply again under the same message.
         """
         arrived = await shown.say(text, failed=status == "failed")
         self.answered(turn.place)
@@ -300,7 +300,7 @@ class Turns:
         ended = await patiently(write)
         if ended and arrived is not Fate.ARRIVED:
             self.events.publish(AnnouncementDue(key=turn.id))
-        # In any case: a first try may have been committed although the connection broke.
+        # In any case: a first try may have been committed although the connection failed.
         self._publish_waiting(turn)
 
     async def _keep(
@@ -314,7 +314,7 @@ class Turns:
         refused: bool,
     ) -> None:
         now = self.now()
-        # What a model refused must not be sent to it again.
+        # Messages that a model refused must not be sent to it again.
         role, kept = ("reset", "") if refused else ("assistant", text)
         await conversations.say(
             tx,
@@ -323,7 +323,7 @@ class Turns:
             text=kept,
             now=now,
             turn_id=turn.id,
-            # What it quotes from others stays theirs.
+            # A reply to foreign content may quote it.
             foreign=foreign,
         )
         if arrived is not Fate.ARRIVED:
@@ -344,7 +344,7 @@ class Turns:
         return await turns.end(tx, turn, status=status, now=self.now(), cost=cost)
 
     async def _release(self, turn: Turn, shown: Shown, text: str | None) -> None:
-        """Let the held announcements go, in the main agent's words if it found any."""
+        """Release the held announcements, with the main agent's text if it wrote any."""
         status = "failed" if text is None else "done"
 
         async def write() -> list[str]:
@@ -375,7 +375,7 @@ class Turns:
         )
 
     async def _leave(self, turn: Turn, shown: Shown) -> None:
-        """Leave the turn to another process: this one drains."""
+        """Release the turn to another process, since this process drains."""
         await self._abandon(shown)
         async with self.database.transaction() as tx:
             await turns.release(tx, turn.id, turn.attempt, cost=shown.cost(turn.tokens))
@@ -391,7 +391,7 @@ class Turns:
 
 
 def _tools_of(turn: Turn, tools: tuple[Tool, ...]) -> tuple[Tool, ...]:
-    """Return the tools of a turn: where no user began it, only those that read in its place."""
+    """Return the tools of a turn; a summary, begun by no user, only reads in its place."""
     if turn.kind != "summary":
         return tools
     return tuple(tool for tool in tools if tool.reach is Reach.READS_HERE)
