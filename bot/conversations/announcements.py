@@ -1,4 +1,4 @@
-"""The outbox: what the bot says about runs, delivered once."""
+"""Delivers the announcements in the outbox, with retries and backoff."""
 
 import asyncio
 import logging
@@ -27,10 +27,10 @@ HELD_AT_MOST = timedelta(minutes=5)
 
 
 class Announcements:
-    """Delivers what the outbox holds, through the outlets of this process.
+    """Delivers the items of the outbox through the outlets of this process.
 
-    An item is booked as being sent before it is handed to the platform, so that after a crash it is
-    known that it may have arrived; it is then sent once more at most, and says so.
+    An item is stored as being sent before it is passed to the platform. After a crash it therefore
+    counts as possibly delivered: it is sent at most once more, marked as a possible duplicate.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class Announcements:
 
     @property
     def under_way(self) -> Set[str]:
-        """The keys that this process claims or sends: it changes as they come and go."""
+        """A live view of the keys of the items that this process claims or sends."""
         return self._under_way
 
     def on_due(self, event: AnnouncementDue) -> None:
@@ -59,11 +59,11 @@ class Announcements:
         self.deliver_soon(event.key)
 
     def deliver_soon(self, key: str) -> None:
-        """Deliver one item in the background; the sweep is there should that fail."""
+        """Deliver one item in the background; the sweep retries a failure."""
         self._tasks.start(self.deliver(key), name=f"deliver {key}")
 
     async def deliver(self, key: str) -> bool:
-        """Make one attempt at an item, and return whether it arrived."""
+        """Make one attempt to deliver an item; return True if it arrived."""
         if key in self._under_way:
             return False
         self._under_way.add(key)
@@ -110,9 +110,9 @@ class Announcements:
         return True
 
     async def _book(self, change: Callable[[Transaction], Awaitable[None]]) -> None:
-        """Store what became of a send, however long the database is out of reach.
+        """Store the outcome of a send, with retries while the database is unreachable.
 
-        What is not booked counts as possibly sent, and would be sent again.
+        An item without a stored outcome counts as possibly sent, and would be sent again.
         """
 
         async def write() -> None:
@@ -145,14 +145,14 @@ class Announcements:
         await self._book(book)
 
     async def deliver_waiting(self, user: Identity) -> None:
-        """Deliver, in order, what has waited for this person to be there."""
+        """Deliver, in order, the items that waited for this user to be present."""
         async with self._database.snapshot() as tx:
             keys = await outbox.waiting_for(tx, user.key)
         for key in keys:
             await self.deliver(key)
 
     async def sweep(self) -> None:
-        """Deliver what is due, and what has been held for too long."""
+        """Deliver the items that are due, or that were held longer than `HELD_AT_MOST`."""
         now = self._now()
         async with self._database.transaction() as tx:
             await outbox.release_held_before(tx, now - HELD_AT_MOST, now)

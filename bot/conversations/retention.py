@@ -1,4 +1,4 @@
-"""Deletes what is old, in transactions so short that nobody waits for them."""
+"""Deletes old rows, in transactions so short that no other work waits for them."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -15,16 +15,16 @@ from db import retention, workers
 from db.database import Database, Transaction
 from db.retention import Moments
 
-#: Longer than any turn lives with its runs.
+#: Days that web addresses are stored; longer than any turn with its runs.
 ADDRESSES_DAYS = 2
-#: Processes, and the engine's own record of work, are kept for this long.
+#: Days that processes, and the engine's own record of work, are stored.
 RECORD_DAYS = 1
-#: After each full batch others get this long.
+#: Pause after each full batch, for other work.
 PAUSE_SECONDS = 0.01
-#: Windows of a table that one pass looks through for rows without references.
+#: Windows of a table that one pass searches for rows without references.
 WINDOWS = 5
 
-#: Deletes a batch and returns whether there may be more.
+#: Deletes a batch and returns True if more rows may be left.
 Batch = Callable[[Transaction], Awaitable[bool]]
 
 
@@ -45,7 +45,7 @@ class Retention:
     _after: dict[str, str] = field(default_factory=dict)
 
     async def apply(self) -> None:
-        """Delete what is old by now."""
+        """Delete all rows that are old by now."""
         now, moments = self.now(), self._moments()
         batches: list[Batch] = [
             lambda tx: retention.archive(tx, now - self.archive_after, now),
@@ -85,7 +85,7 @@ class Retention:
         while more:
             async with self.database.transaction() as tx:
                 more = await batch(tx)
-            # On SQLite nothing above gives way to others.
+            # On SQLite nothing above yields to other tasks.
             await asyncio.sleep(PAUSE_SECONDS if more else 0)
 
     async def _unreferenced(self, table: Table, moments: Moments) -> None:

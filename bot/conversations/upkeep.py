@@ -1,4 +1,4 @@
-"""Regular duties of a process: heartbeat, stops, takeover, delivery, sweep."""
+"""The periodic duties of a process: heartbeat, stops, takeover, delivery, cleanup."""
 
 import asyncio
 import logging
@@ -31,23 +31,23 @@ BEAT_SECONDS = 2.0
 POLL_SECONDS = 1.0
 SWEEP_SECONDS = 5.0
 DEAD_AFTER = timedelta(seconds=10)
-#: Work that has been silent for so long and is unknown to the engine is handed to it again.
+#: Work without an update for this time, and unknown to the engine, is passed to the engine again.
 OVERDUE = timedelta(seconds=10)
-#: A stop that nobody has carried out for so long is carried out here.
+#: A stop that no process has carried out within this time is carried out here.
 STOP_OVERDUE = timedelta(seconds=10)
 LOST_AFTER = timedelta(seconds=LOST_AFTER_SECONDS)
 
 
 @dataclass(slots=True)
 class Heartbeat:
-    """Tracks whether the heartbeats of this process were stored without a long gap."""
+    """Tracks the gaps between the heartbeats that this process has stored."""
 
     monotonic: Callable[[], float] = time.monotonic
     _last: float | None = None
     _since: float = 0.0
 
     def beat(self) -> None:
-        """Take note of a beat that was stored."""
+        """Record that a heartbeat was stored."""
         now = self.monotonic()
         if self._last is None or now - self._last > DEAD_AFTER.total_seconds() / 2:
             self._since = now
@@ -65,15 +65,15 @@ class Heartbeat:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Upkeep:
-    """The regular duties of one process.
+    """Does the periodic duties of one process.
 
     Attributes:
         typed: Carries out commands that a dead process left.
         active: The runs at work in this process; `turns` holds the turns.
-        present: Who sits at this process's terminal, if anybody does.
-        stored_outcome: Gives what a run came to that nobody works on: see `Runner`.
-        further: Duties that this module does not know, done as often as the sweep.
-        platforms: Those whose work this process may do.
+        present: Returns the user at this process's terminal; `None` without one.
+        stored_outcome: Returns the outcome of a run without a worker, by its steps: see `Runner`.
+        further: Duties of other modules, done as often as the sweep.
+        platforms: The platforms whose work this process may do.
     """
 
     database: Database
@@ -98,7 +98,7 @@ class Upkeep:
     heartbeat: Heartbeat = field(default_factory=Heartbeat)
 
     async def run(self) -> None:
-        """Do all of it until cancelled."""
+        """Do all duties until cancelled."""
         async with asyncio.TaskGroup() as group:
             for seconds, duty in (
                 (BEAT_SECONDS, self.beat),
@@ -113,7 +113,7 @@ class Upkeep:
                 group.create_task(self._every(seconds, duty), name=duty.__name__)
 
     async def _every(self, seconds: float, duty: Callable[[], Awaitable[None]]) -> None:
-        """Do a duty again and again; a failure is logged once, and does not end it."""
+        """Repeat a duty; a failure is logged once and does not end the repetition."""
         said = ""
         while True:
             try:
@@ -130,34 +130,34 @@ class Upkeep:
     # -- being alive -----------------------------------------------------------------------------
 
     async def enter(self) -> None:
-        """Enter this process among those at work."""
+        """Register this process as running."""
         async with self.database.transaction() as tx:
             await workers.start(tx, self.worker_id, list(self.platforms))
 
     async def beat(self) -> None:
-        """Say that this process is alive."""
+        """Store a heartbeat of this process."""
         async with self.database.heartbeat() as tx:
             if not await workers.beat(tx, self.worker_id):
-                # Forgotten while the machine slept.
+                # The registration was deleted while the machine slept.
                 await workers.start(tx, self.worker_id, list(self.platforms))
         self.heartbeat.beat()
 
     async def announce_leaving(self) -> None:
-        """Enter that this process was asked to end: whatever comes, it has not crashed."""
+        """Record that this process was asked to end, so that its end counts as no crash."""
         async with self.database.heartbeat() as tx:
             await workers.leave(tx, self.worker_id)
 
     async def leave(self) -> None:
-        """Enter that this process ends in good order."""
+        """Record that this process ends in good order."""
         async with self.database.transaction() as tx:
             await workers.stop(tx, self.worker_id)
 
     # -- stops and messages from other processes -------------------------------------------------
 
     async def poll(self) -> None:
-        """Look for stops and messages that other processes stored for the work at hand."""
+        """Check for stops and messages that other processes stored for work in this process."""
         at_work, answering = list(self.active.by_id), list(self.turns.by_id)
-        # On SQLite no other process can move a card that is shown here.
+        # On SQLite no other process can update a card that is shown here.
         watched = {} if self.database.is_sqlite else self.cards.watched(at_work)
         if not (at_work or answering or watched):
             return
@@ -183,13 +183,13 @@ class Upkeep:
     # -- taking over, delivering -----------------------------------------------------------------
 
     async def recover(self) -> None:
-        """Take over what is left behind, and begin what nobody works on."""
+        """Take over abandoned work, and begin work that no process has begun."""
         await self.take_over()
         await self._revive_runs()
         await self._revive_turns()
 
     async def sweep(self) -> None:
-        """Deliver what is due, close what has expired."""
+        """Deliver announcements that are due, and close questions that have expired."""
         await self.announcements.sweep()
         await self.answers.expire()
         person = self.present()
@@ -198,10 +198,10 @@ class Upkeep:
             self.tasks.start(waiting, name="deliver what waits")
 
     async def take_over(self) -> None:
-        """Queue again what processes left that have not been heard of for a while.
+        """Queue again the work of processes without a recent heartbeat.
 
-        On SQLite there is one process at a time: every other one is dead. On PostgreSQL nobody is
-        judged by a process that could not itself beat for a while: then it was the database.
+        On SQLite only one process runs at a time: every other process is dead. On PostgreSQL a
+        process without steady heartbeats of its own judges no other: the cause was the database.
         """
         if not self.database.is_sqlite and not self.heartbeat.steady:
             return
@@ -228,24 +228,24 @@ class Upkeep:
         return [self.worker_id, *await workers.alive(tx, DEAD_AFTER)]
 
     async def checkpoint(self) -> None:
-        """Keep the logs of SQLite files short."""
+        """Shorten the logs of SQLite files."""
         await self.database.checkpoint()
         if self.engine.file is not None:
             await asyncio.to_thread(sqlite.shorten_log, self.engine.file)
 
-    # -- what fell through -------------------------------------------------------------------------
+    # -- lost work ---------------------------------------------------------------------------------
 
     async def release(self) -> None:
-        """End what cannot go on, and let waiting runs in: an outage may have lost either."""
+        """End runs that cannot continue, and admit queued runs: an outage may have lost either."""
         await self._end_orphans()
         await self.endings.promote()
 
     async def clean_up(self) -> None:
-        """Forget what is old."""
+        """Delete old rows."""
         await self.retention.apply()
 
     async def _revive_runs(self) -> None:
-        """Hand runs to the engine that it was never given, or has given up on."""
+        """Pass runs to the engine that it never received, or has given up on."""
         overdue = self.now() - OVERDUE
         async with self.database.snapshot() as tx:
             waiting = await runs.admitted(tx, before=overdue)
@@ -280,7 +280,7 @@ class Upkeep:
             await self.engine.revive("turn", turn_id, mine[turn_id])
 
     async def _end_orphans(self) -> None:
-        """End what nobody will go on with: it holds a slot."""
+        """End runs that no process will continue, since they hold a slot."""
         before = self.now() - STOP_OVERDUE
         async with self.database.snapshot() as tx:
             left = [
