@@ -72,7 +72,7 @@ class SkillFolders:
 
     def _look(self) -> Look:
         found: list[Found] = []
-        problems = list(missing(self._folders, "Agent Skills", "skills.folders"))
+        problems = list(missing(self._folders, "Agent Skills", "agent_skills.folders"))
         for folder in self._folders:
             if not folder.is_dir():
                 continue

@@ -52,7 +52,7 @@ def test_a_broken_skill_is_reported_and_the_others_are_there(tmp_path: Path) -> 
     assert set(folders.by_name) == {"pdf"}
     assert folders.problems == (
         f"The folder {tmp_path / 'none'} of Agent Skills is not there: "
-        "make it, or change `skills.folders`.",
+        "make it, or change `agent_skills.folders`.",
         "csv/SKILL.md: `description` is missing in the front matter.",
     )
 
