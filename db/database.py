@@ -1,4 +1,4 @@
-"""The database: the only place that begins and commits."""
+"""Opens the database; all transactions begin and commit here."""
 
 import asyncio
 import fcntl
@@ -37,25 +37,26 @@ __all__ = [
 
 log = logging.getLogger(__name__)
 
-#: What query modules are given: an open connection inside a transaction that is not theirs to end.
+#: Passed to query modules: a connection inside a transaction, which they must not end.
 Transaction = AsyncConnection
 
 BUSY_TIMEOUT_SECONDS = 5
 ASK_AGAIN_SECONDS = 0.01
-#: A process that freezes in a transaction loses it, and with it the locks that others wait for.
+#: PostgreSQL ends a transaction that is idle for this long, and so releases the locks of a frozen
+#: process.
 IDLE_SECONDS = 10
 ADMISSION_LOCK = 0x5EC1_0E01
 #: Longest wait for the lock under which runs are admitted.
 ADMISSION_WAIT_SECONDS = 3.0
-#: Longest wait for the answer to a heartbeat.
+#: Timeout of a heartbeat.
 HEARTBEAT_SECONDS = 5
 
 
 class Database:
-    """A pool of connections, and transactions as blocks.
+    """A connection pool, with transactions as context managers.
 
     On SQLite one connection writes and a few read: a writer never waits for readers, and writers
-    wait for one another in order instead of meeting `database is locked`.
+    wait for one another in order instead of failing with `database is locked`.
     """
 
     def __init__(
@@ -74,7 +75,7 @@ class Database:
 
     @property
     def is_sqlite(self) -> bool:
-        """Whether this is a file, with its own ways of locking and searching."""
+        """True for a SQLite file, which has its own ways of locking and searching."""
         return self._writer.dialect.name == "sqlite"
 
     @classmethod
@@ -85,11 +86,11 @@ class Database:
         """Connect, and disconnect when the block ends.
 
         Args:
-            settings: Which database.
-            exclusive: On SQLite, hold the file for this process: only one bot may work on it.
+            settings: Selects the database.
+            exclusive: On SQLite, lock the file for this process: only one bot may use it.
 
         Raises:
-            DatabaseBusyError: Another bot holds the file; the text says which process.
+            DatabaseBusyError: Another bot has locked the file; the text names its process.
         """
         url = make_url(settings.url)
         lock = reserved = None
@@ -120,8 +121,8 @@ class Database:
         """Write: commit when the block ends well, roll back when it raises.
 
         Raises:
-            DatabaseUnreachableError: It was out of reach or busy, at any point: maybe after the
-                commit.
+            DatabaseUnreachableError: The database was unreachable or busy, at any point, perhaps
+                only after the commit.
         """
         async with self._in_words(), AsyncExitStack() as stack:
             if self._log is not None and self._one_writer is not None:
@@ -136,10 +137,10 @@ class Database:
 
     @asynccontextmanager
     async def heartbeat(self) -> AsyncIterator[Transaction]:
-        """Write on a connection reserved for heartbeats, whatever the others wait for.
+        """Write on a connection reserved for heartbeats, which never waits for the others.
 
         Raises:
-            DatabaseUnreachableError: It was out of reach.
+            DatabaseUnreachableError: The database was unreachable.
         """
         if self._reserved is None:
             async with self.transaction() as tx:
@@ -151,15 +152,15 @@ class Database:
 
     @asynccontextmanager
     async def admission(self) -> AsyncIterator[Transaction]:
-        """Write as the only transaction that admits runs, among those of all processes.
+        """Write as the only transaction that admits runs, across all processes.
 
-        One lock for everyone, since the global cap is everyone's; SQLite has one writer anyway.
-        Those of this process wait for one another without a connection, so that a lock which
-        another process holds does not use up the pool.
+        One lock for all, since the global cap covers all users; SQLite has one writer anyway.
+        Transactions of this process queue without a connection, so that a lock held by another
+        process does not exhaust the pool.
 
         Raises:
-            DatabaseUnreachableError: Somebody else held the lock for `ADMISSION_WAIT_SECONDS`, or
-                the database was out of reach.
+            DatabaseUnreachableError: Another process held the lock for `ADMISSION_WAIT_SECONDS`, or
+                the database was unreachable.
         """
         if self.is_sqlite:
             async with self.transaction() as tx:
@@ -181,23 +182,23 @@ class Database:
 
     @asynccontextmanager
     async def _in_words(self, *, reads: bool = False) -> AsyncIterator[None]:
-        """Say in words that the database is out of reach, whatever its driver calls that."""
+        """Convert drivers' outage errors to `DatabaseUnreachableError`, with a text for users."""
         try:
             yield
         except TimeoutError as error:
-            # Of the driver: the server did not answer a statement in time.
+            # From the driver: the server did not answer a statement in time.
             self.outages.failed(error, NO_CONNECTION)
             raise DatabaseUnreachableError(NO_CONNECTION) from error
         except DBAPIError as error:
             reason = reason_of(error)
-            # Whoever writes in a snapshot is mistaken.
+            # A write in a snapshot is a bug, not an outage.
             if reason is None or (reads and "readonly" in str(error.orig)):
                 raise
             self.outages.failed(error, reason)
             raise DatabaseUnreachableError(reason) from error
 
     async def _begin_on_file(self, stack: AsyncExitStack) -> Transaction:
-        """Begin on SQLite; while another process writes, ask again instead of blocking the loop."""
+        """Begin on SQLite; while another process writes, poll without blocking the event loop."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + BUSY_TIMEOUT_SECONDS
         while True:
@@ -211,20 +212,20 @@ class Database:
     async def _reached(
         self, stack: AsyncExitStack, connection: AbstractAsyncContextManager[Transaction]
     ) -> Transaction:
-        """Take a connection of the pool.
+        """Open a connection from the pool.
 
         Raises:
-            DatabaseUnreachableError: There is none to be had.
+            DatabaseUnreachableError: No connection is available.
         """
         try:
             return await stack.enter_async_context(connection)
         except (OSError, TimeoutError, PoolTimeout) as error:
-            # Where it is belongs in the log: this text is for everyone.
+            # The address is for the log only, since every user may read this text.
             self.outages.failed(error, NO_CONNECTION)
             raise DatabaseUnreachableError(NO_CONNECTION) from error
 
     async def checkpoint(self) -> None:
-        """Let SQLite tidy its log up; PostgreSQL does so by itself."""
+        """Copy SQLite's write-ahead log back into the file; PostgreSQL does so by itself."""
         if self._log is not None:
             await self._log.checkpoint()
 
@@ -233,7 +234,7 @@ class Database:
         """Read one consistent state, without ever blocking a writer.
 
         Raises:
-            DatabaseUnreachableError: It is out of reach.
+            DatabaseUnreachableError: The database is unreachable.
         """
         async with self._in_words(reads=True), AsyncExitStack() as stack:
             connection = await self._reached(stack, self._reader.connect())
@@ -244,13 +245,13 @@ class Database:
             yield connection
 
     def connections_in_use(self) -> int:
-        """Return how many connections are checked out; 0 when nothing is going on."""
+        """Return the number of connections that are checked out."""
         engines = {each for each in (self._writer, self._reader, self._reserved) if each}
         return sum(getattr(engine.pool, "checkedout", lambda: 0)() for engine in engines)
 
 
 PATIENCE_SECONDS = 60.0
-#: Longest pause between two attempts.
+#: Longest backoff.
 LONGEST_PAUSE_SECONDS = 5.0
 
 Result = TypeVar("Result")
@@ -259,14 +260,14 @@ Result = TypeVar("Result")
 async def patiently(
     work: Callable[[], Awaitable[Result]], *, seconds: float | None = None
 ) -> Result:
-    """Do a unit of work; while the database is out of reach, again, `PATIENCE_SECONDS` at most.
+    """Do a unit of work, with retries for `seconds` while the database is unreachable.
 
     Args:
         work: The unit of work.
-        seconds: Another time, infinite for what nobody would make up for.
+        seconds: By default `PATIENCE_SECONDS`; infinite for work that nothing would repeat.
 
-    It may have been done although the connection broke at the commit: the work itself must see
-    that it was, as everything does that is fenced or keyed.
+    The connection may break after the commit, so the work must detect that it was done: fenced
+    and keyed writes do.
     """
     loop = asyncio.get_running_loop()
     deadline = loop.time() + (PATIENCE_SECONDS if seconds is None else seconds)
@@ -283,10 +284,10 @@ async def patiently(
 
 
 def hold(path: Path) -> int:
-    """Take the lock of a SQLite file for this process and return its descriptor.
+    """Lock a SQLite file for this process and return the lock's descriptor.
 
     Raises:
-        DatabaseBusyError: Another process has it.
+        DatabaseBusyError: Another process holds the lock.
     """
     lock_path = path.with_name(path.name + ".lock")
     descriptor = os.open(lock_path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -303,7 +304,7 @@ def hold(path: Path) -> int:
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, str(os.getpid()).encode(), 0)
     except OSError:
-        # On a full disk it is tried again: a lock that is left open would look like another bot's.
+        # The caller retries on a full disk: a lock left open would look like another bot's.
         os.close(descriptor)
         raise
     return descriptor
@@ -318,9 +319,9 @@ def _on_server(url: URL, *, connections: int, seconds: float = 30) -> AsyncEngin
     """Return a pool of connections to PostgreSQL.
 
     Args:
-        url: Of the database.
-        connections: The most that are open at once.
-        seconds: Longest wait for the answer to a statement.
+        url: The URL of the database.
+        connections: Most connections that are open at once.
+        seconds: Timeout of a statement.
     """
     engine = create_async_engine(
         url.set(drivername="postgresql+asyncpg"),
@@ -346,7 +347,7 @@ def _end_idle_transactions(engine: AsyncEngine, seconds: int) -> None:
 
 
 def _prepare_file(path: Path, *, exclusive: bool) -> int | None:
-    """Make the file readable by its owner alone, and lock it if asked to."""
+    """Create the file, readable by its owner alone, and lock it if `exclusive`."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.touch(mode=0o600, exist_ok=True)
     return hold(path) if exclusive else None

@@ -1,4 +1,4 @@
-"""Says in one line why a database cannot be used and what to do about it, for admins."""
+"""Explains to admins in one line why a database is unusable, and the remedy."""
 
 import errno
 import os
@@ -34,7 +34,7 @@ _NOT_WRITABLE = text(
     " AND has_table_privilege(oid, 'DELETE')) LIMIT 1"
 )
 
-#: What to do, by words of the drivers: the first match counts.
+#: Remedies, by words in the drivers' errors: the first match counts.
 _ADVICE = (
     ("password", _ACCOUNT),
     ("role ", _ACCOUNT),
@@ -53,7 +53,7 @@ _ADVICE = (
 
 
 def diagnosis(error: BaseException, settings: DatabaseSettings) -> str | None:
-    """Return why the database cannot be used and what to do; `None` when it is something else.
+    """Return the reason why the database is unusable, and the remedy; `None` for other errors.
 
     The text is one line without the URL and without secrets.
     """
@@ -78,7 +78,7 @@ def diagnosis(error: BaseException, settings: DatabaseSettings) -> str | None:
 
 
 async def missing_right(tx: Transaction) -> str | None:
-    """Return which right the account of PostgreSQL lacks; `None` when it lacks none."""
+    """Return a text about the right that the PostgreSQL account lacks; `None` if it lacks none."""
     if tx.dialect.name == "sqlite":
         return None
     names = list(metadata.tables)
@@ -91,7 +91,7 @@ async def missing_right(tx: Transaction) -> str | None:
 
 
 def file_trouble(settings: DatabaseSettings) -> str | None:
-    """Return what is wrong with the files of SQLite; `None` when nothing is, or none is there."""
+    """Return the problem of the SQLite files; `None` if they are fine or do not exist."""
     if not settings.is_sqlite:
         return None
     path = Path(make_url(settings.url).database or "")
@@ -108,8 +108,8 @@ def file_trouble(settings: DatabaseSettings) -> str | None:
 
 
 def folder_trouble(folder: Path) -> str | None:
-    """Return why a folder cannot be written or made; `None` when it can."""
-    # Unlike `exists`, `access` does not raise for what lies in a folder that is closed to us.
+    """Return the reason why a folder cannot be written or made; `None` if it can."""
+    # Unlike `exists`, `access` does not raise for a path in an inaccessible folder.
     nearest = next(each for each in (folder, *folder.parents) if os.access(each, os.F_OK))
     if not nearest.is_dir():
         return f"{nearest} is a file, not a folder. Name another place."
@@ -125,7 +125,7 @@ def _cure(file: Path, path: Path) -> str:
 
 
 def _damage(file: Path) -> str | None:
-    """Return what SQLite says of a file that it cannot read."""
+    """Return SQLite's error for a file that it cannot read; `None` if it can."""
     try:
         with closing(sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True)) as opened:
             opened.execute("SELECT count(*) FROM sqlite_master").fetchone()
@@ -136,7 +136,7 @@ def _damage(file: Path) -> str | None:
 
 
 def _cause(error: BaseException) -> BaseException:
-    """Return the first error of a chain: that of the driver or of the system."""
+    """Return the root error of a chain: that of the driver or of the system."""
     while True:
         if isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
             error = error.exceptions[0]
@@ -164,7 +164,7 @@ def _of_system(error: OSError) -> str:
 
 
 def _words(error: BaseException) -> str:
-    """Return the first line of what a driver says, less what the libraries add to it."""
+    """Return the first line of a driver's error, without the additions of the libraries."""
     said = error.orig if isinstance(error, DBAPIError) else error
     if isinstance(said, OSError) and said.strerror:
         return without_secrets(said.strerror)

@@ -1,4 +1,4 @@
-"""Logs when the database goes out of reach and when it is back, once each."""
+"""Logs the start and the end of a database outage, once each."""
 
 import logging
 import time
@@ -9,8 +9,8 @@ from db.trouble import BUSY, DISK_ERROR, DISK_FULL, reason_of
 
 log = logging.getLogger(__name__)
 
-#: An outage is over when something was stored and nothing has failed for this long: on a full
-#: disk short transactions may succeed while longer ones fail, and those are tried every 5 s.
+#: An outage is over after a successful write if no failure came for this long: on a full disk short
+#: transactions may succeed while longer ones fail, and those are retried every 5 s.
 QUIET_SECONDS = 10.0
 
 _STATES = {
@@ -21,7 +21,7 @@ _STATES = {
 
 
 class OutageLog:
-    """Writes one line for each change, however many transactions fail between two changes.
+    """Logs one line for each change of state, however many transactions fail in between.
 
     Args:
         name: The database, without its password.
@@ -32,15 +32,15 @@ class OutageLog:
         self._name = name
         self._monotonic = monotonic
         self._began = self._failed_at = 0.0
-        #: What was logged since the outage began; empty while there is none.
+        #: The reasons logged since the outage began; empty without an outage.
         self._said: set[str] = set()
 
     def failed(self, error: BaseException, reason: str = "") -> None:
-        """Take note of a failure.
+        """Record a failure.
 
         Args:
-            error: What was raised; errors that were noted where they arose are left out.
-            reason: What users read; found in the error if empty.
+            error: The error; for a `DatabaseUnreachableError`, its cause is logged.
+            reason: The text for users; derived from the error if empty.
         """
         reason = reason or reason_of(error) or ""
         if isinstance(error, DatabaseUnreachableError) and error.__cause__ is not None:
@@ -60,7 +60,7 @@ class OutageLog:
             )
 
     def stored(self) -> None:
-        """Take note of something that was stored."""
+        """Record a successful write."""
         if self._said and self._monotonic() - self._failed_at >= QUIET_SECONDS:
             self._said.clear()
             seconds = self._failed_at - self._began

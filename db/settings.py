@@ -1,4 +1,4 @@
-"""Which database, told apart from connecting to it: to read this costs next to nothing."""
+"""Settings of the database (`database:`), separate from connecting, so that the import is fast."""
 
 import re
 from pathlib import Path
@@ -40,7 +40,7 @@ class DatabaseSettings(Settings):
 
     @property
     def is_sqlite(self) -> bool:
-        """Whether all data is in one file on this machine."""
+        """True if all data is in one file on this machine."""
         return self.url.startswith("sqlite")
 
     @property
@@ -51,7 +51,7 @@ class DatabaseSettings(Settings):
 
     @property
     def shown(self) -> str:
-        """The URL as it may be shown: without its password."""
+        """The URL with its password masked."""
         scheme, account, place = self._parts
         user, colon, password = account.partition(":")
         account = f"{user}{colon}{MASK if password else ''}"
@@ -60,7 +60,7 @@ class DatabaseSettings(Settings):
 
     @property
     def passwords(self) -> tuple[str, ...]:
-        """The passwords in the URL, as written and as meant."""
+        """The passwords in the URL, as written and decoded."""
         _, account, place = self._parts
         written = [account.partition(":")[2]]
         written += [match[2] for match in _PASSWORDS_IN_QUERY.finditer(place)]
@@ -71,6 +71,6 @@ class DatabaseSettings(Settings):
         scheme, _, rest = self.url.partition("://")
         if self.is_sqlite:
             return scheme, "", rest
-        # The last `@`, since a password that was not quoted may hold one too.
+        # The last `@`, since an unquoted password may include one.
         account, _, place = rest.rpartition("@")
         return scheme, account, place

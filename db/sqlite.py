@@ -1,10 +1,10 @@
 """SQLite without a thread per connection: each statement runs where it is awaited.
 
-A statement on a file in WAL mode takes some ten microseconds; handing it to a thread and waiting
-for the answer costs many times that (measured in `docs/decisions/0003`). Two things could block
-the loop for longer, and are kept out: waiting for another process's lock (`begin` asks without
-waiting, and `db.database` tries again later), and copying the log back into the file, with its
-`fsync` (`checkpoint`, in a thread, from time to time).
+A statement on a file in WAL mode takes some ten microseconds; passing it to a thread and waiting
+for the result costs many times that (measured in `docs/decisions/0003`). Two operations could block
+the loop for longer, and are avoided: waiting for another process's lock (`begin` does not wait, and
+`db.database` retries later), and copying the log back into the file, with its `fsync`
+(`checkpoint`, in a thread, from time to time).
 """
 
 import os
@@ -26,16 +26,16 @@ PREPARE = (
     "PRAGMA busy_timeout=0",
     "PRAGMA wal_autocheckpoint=0",
 )
-#: A longer log is emptied; writers wait for that when it is as long as `MOST_LOG_BYTES`.
+#: A log longer than `LOG_BYTES` is emptied; writers wait for that when it exceeds `MOST_LOG_BYTES`.
 LOG_BYTES, MOST_LOG_BYTES = 4_000_000, 10_000_000
-#: The longest that writers wait for readers while the log is emptied.
+#: Longest wait for readers while the log is emptied, during which writers wait too.
 READERS_MS = 50
-#: What a snapshot wrote would be lost: its connections refuse it.
+#: A write in a snapshot would be lost: its connections refuse writes.
 READ_ONLY = "PRAGMA query_only=ON"
 
 
 class InlineCursor:
-    """A cursor as SQLAlchemy's `aiosqlite` dialect wants it, without the thread."""
+    """A cursor for SQLAlchemy's `aiosqlite` dialect, without the thread."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._cursor = connection.cursor()
@@ -46,12 +46,12 @@ class InlineCursor:
 
     @property
     def description(self) -> Any:
-        """What the columns of the result are called."""
+        """The names of the result's columns."""
         return self._cursor.description
 
     @property
     def rowcount(self) -> int:
-        """How many rows were changed."""
+        """The number of rows changed."""
         return self._cursor.rowcount
 
     @property
@@ -81,7 +81,7 @@ class InlineCursor:
 
 
 class InlineConnection:
-    """A connection as SQLAlchemy's `aiosqlite` dialect wants it, without the thread."""
+    """A connection for SQLAlchemy's `aiosqlite` dialect, without the thread."""
 
     def __init__(self, path: Path, *, writes: bool) -> None:
         self._connection: sqlite3.Connection | None = sqlite3.connect(
@@ -112,15 +112,15 @@ class InlineConnection:
         *,
         deterministic: bool = False,
     ) -> None:
-        """Let statements call a function."""
+        """Register a function for use in statements."""
         self._open.create_function(name, arguments, function, deterministic=deterministic)
 
     async def commit(self) -> None:
-        """End the transaction and keep its changes."""
+        """Commit the transaction."""
         self._open.commit()
 
     async def rollback(self) -> None:
-        """End the transaction and drop its changes."""
+        """Roll the transaction back."""
         self._open.rollback()
 
     async def close(self) -> None:
@@ -128,7 +128,7 @@ class InlineConnection:
         self.stop()
 
     def stop(self) -> None:
-        """Close the connection, also where nothing can be awaited."""
+        """Close the connection, also outside of a coroutine."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None
@@ -158,16 +158,16 @@ def open_engine(path: Path, *, writes: bool) -> AsyncEngine:
 
 
 def checkpoint(path: Path) -> None:
-    """Copy the log back into the file, without waiting for anyone. Call it in a thread."""
+    """Copy the log back into the file, without waiting for others. Call it in a thread."""
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute("PRAGMA wal_checkpoint(PASSIVE)")
 
 
 def empty_log(path: Path) -> bool:
-    """Copy the rest of the log back and cut it off. Call it in a thread, holding the writer.
+    """Copy the rest of the log back and truncate it. Call it in a thread, as the only writer.
 
     Returns:
-        Whether it is empty; not when a reader needed it for longer than `READERS_MS`.
+        True if the log is empty; False if a reader needed it for longer than `READERS_MS`.
     """
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute(f"PRAGMA busy_timeout={READERS_MS}")
@@ -176,14 +176,14 @@ def empty_log(path: Path) -> bool:
 
 
 def shorten_log(path: Path) -> None:
-    """Copy the log back into a file that others write, and empty it if it is long."""
+    """Copy the log back into a file that other processes write, and empty the log if it is long."""
     checkpoint(path)
     if log_bytes(path) > LOG_BYTES:
         empty_log(path)
 
 
 def log_bytes(path: Path) -> int:
-    """Return the size of the log of a file."""
+    """Return the size of a file's log."""
     try:
         return os.stat(f"{path}-wal").st_size  # noqa: PTH116 - at every commit
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""Tells an outage of the database from an error in a statement, and says which outage it is."""
+"""Distinguishes outages of the database from errors in statements, and classifies outages."""
 
 import errno
 import sqlite3
@@ -15,8 +15,8 @@ BUSY = f"The database is busy: somebody else holds its lock. Please try again sh
 DISK_ERROR = f"The database file cannot be read or written right now. {GOES_ON}"
 NO_CONNECTION = f"The database cannot be reached right now. {GOES_ON}"
 
-#: What drivers say when it is the connection, the server or the disk and not the statement, and
-#: what users read then: the first match counts.
+#: Words in drivers' errors about the connection, the server or the disk (not the statement), each
+#: with the text for users: the first match counts.
 _REASONS = (
     ("database or disk is full", DISK_FULL),
     ("no space left", DISK_FULL),
@@ -36,12 +36,12 @@ _REASONS = (
 )
 
 
-#: What the system says when a file cannot grow: a full disk, a quota, or a limit on file size.
+#: System errors when a file cannot grow: a full disk, a quota, or a limit on file size.
 _NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 
 def reason_of(error: BaseException) -> str | None:
-    """Return what users read about an outage; `None` when the error is none."""
+    """Return the text for users about an outage; `None` if the error is no outage."""
     if isinstance(error, DatabaseUnreachableError):
         return str(error)
     if isinstance(error, PoolTimeout | ConnectionError):
@@ -56,11 +56,11 @@ def reason_of(error: BaseException) -> str | None:
 
 
 def reason_in(text: str) -> str | None:
-    """Return what users read about an outage that a driver named; `None` when it named none."""
+    """Return the text for users about an outage that a driver names; `None` for other texts."""
     words = text.lower()
     return next((reason for sign, reason in _REASONS if sign in words), None)
 
 
 def is_connection_trouble(error: BaseException) -> bool:
-    """Whether the database was out of reach or busy, so that trying again may help."""
+    """Return True if the database was unreachable or busy, so that a retry may help."""
     return reason_of(error) is not None

@@ -1,4 +1,4 @@
-"""Column types that mean the same on SQLite and PostgreSQL."""
+"""Column types that behave the same on SQLite and PostgreSQL."""
 
 import json
 from datetime import UTC, datetime
@@ -18,7 +18,7 @@ class UtcDateTime(TypeDecorator[datetime]):
     cache_ok = True
 
     def process_bind_param(self, value: datetime | None, dialect: Dialect) -> datetime | None:
-        """Store in UTC."""
+        """Convert a time to UTC for storing."""
         if value is None:
             return None
         if value.tzinfo is None:
@@ -26,14 +26,14 @@ class UtcDateTime(TypeDecorator[datetime]):
         return value.astimezone(UTC)
 
     def process_result_value(self, value: datetime | None, dialect: Dialect) -> datetime | None:
-        """SQLite gives times back without their zone."""
+        """Return a stored time in UTC; SQLite returns times without a zone."""
         if value is None:
             return None
         return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
 
 
 def storable(text: str) -> str:
-    """Return `text` as every database takes it: U+FFFD in place of NUL and lone surrogates."""
+    """Return `text` as every database accepts it: NUL and lone surrogates become U+FFFD."""
     text = text.replace("\0", "\ufffd")
     if text.isascii() or _encodable(text):
         return text
@@ -41,7 +41,7 @@ def storable(text: str) -> str:
 
 
 def to_json(document: Any) -> str:
-    """Return a document as JSON that every database takes; what is no number becomes `null`."""
+    """Return a document as JSON that every database accepts; NaN and infinity become `null`."""
     try:
         text = json.dumps(document, ensure_ascii=False, allow_nan=False)
     except ValueError:
@@ -79,7 +79,7 @@ class String(TypeDecorator[str]):
     cache_ok = True
 
     def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
-        """Store what the database takes."""
+        """Convert a text to a form that the database accepts."""
         return None if value is None else storable(value)
 
 
@@ -90,7 +90,7 @@ class Text(TypeDecorator[str]):
     cache_ok = True
 
     def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
-        """Store what the database takes."""
+        """Convert a text to a form that the database accepts."""
         return None if value is None else storable(value)
 
 

@@ -1,4 +1,4 @@
-"""Insert-or-update, which both databases have and SQLAlchemy offers per dialect only."""
+"""Insert-or-update, which both databases support and SQLAlchemy offers per dialect only."""
 
 from sqlalchemy import Table
 from sqlalchemy.dialects import postgresql, sqlite
@@ -7,5 +7,5 @@ from db.database import Transaction
 
 
 def insert_into(tx: Transaction, table: Table) -> postgresql.Insert | sqlite.Insert:
-    """Return an insert that knows `on_conflict_do_update` and `on_conflict_do_nothing`."""
+    """Return an insert that supports `on_conflict_do_update` and `on_conflict_do_nothing`."""
     return sqlite.insert(table) if tx.dialect.name == "sqlite" else postgresql.insert(table)

@@ -1,4 +1,4 @@
-"""Keeps the write-ahead log of a SQLite file short."""
+"""Limits the size of the write-ahead log of a SQLite file."""
 
 import asyncio
 import logging
@@ -10,22 +10,22 @@ from db.sqlite import LOG_BYTES, MOST_LOG_BYTES, checkpoint, empty_log, log_byte
 
 log = logging.getLogger(__name__)
 
-#: A reader that keeps the log is waited for without another attempt for this long.
+#: Pause before another attempt to empty a log that a reader needs.
 RETRY_SECONDS = 1.0
-#: The longest that one writer waits while the log is emptied.
+#: Longest wait of a writer while the log is emptied.
 WAIT_SECONDS = 1.0
 
 
 class WriteAheadLog:
     """Copies the log back into the file, and empties it when it is long.
 
-    SQLite begins the log anew only when nobody reads and everything is copied; while many read and
-    write, that never happens by itself. Emptying takes the one writer for a moment, and most of
-    the log is copied before.
+    SQLite restarts the log only when there are no readers and everything is copied; under constant
+    load that never happens by itself. Emptying blocks the one writer for a moment, and most of the
+    log is copied before.
 
     Args:
         path: The file.
-        one_writer: Held by whoever writes.
+        one_writer: The lock of the writer.
     """
 
     def __init__(self, path: Path, *, one_writer: asyncio.Lock) -> None:
@@ -37,7 +37,7 @@ class WriteAheadLog:
         self._try_at = 0.0
 
     def written(self) -> None:
-        """Look at the length of the log after a commit."""
+        """Check the length of the log after a commit, and start emptying it if it is long."""
         self._bytes = log_bytes(self._path)
         due = asyncio.get_running_loop().time() >= self._try_at
         if self._bytes > LOG_BYTES and due and self._emptying is None:
@@ -67,5 +67,5 @@ class WriteAheadLog:
             self._try_at = asyncio.get_running_loop().time() + RETRY_SECONDS
 
     async def close(self) -> None:
-        """End what is under way."""
+        """Cancel emptying."""
         await self._tasks.close()
