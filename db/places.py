@@ -26,7 +26,7 @@ def owned_by(table: Table, user_id: str | None) -> list[ColumnElement[bool]]:
 def readable_in(table: Table, place: Place | None) -> list[ColumnElement[bool]]:
     """Return the condition for rows whose place every reader of `place` can read; all for `None`.
 
-    It is `bot.conversations.access.can_read` in SQL.
+    The SQL equivalent of `bot.conversations.access.can_read`.
     """
     if place is None:
         return []

@@ -1,4 +1,4 @@
-"""How long every table keeps its rows: old ones are deleted in small batches."""
+"""Retention: deletes old rows of every table in small batches."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -32,14 +32,14 @@ from db.tables import (
     web_addresses,
 )
 
-#: Rows of one transaction: 50 runs with their transcripts take about 5 ms.
+#: Rows deleted per transaction: 50 runs with their transcripts take about 5 ms.
 BATCH = 50
-#: Files hold megabytes each.
+#: Files have megabytes each.
 BATCH_OF_FILES = 5
-#: Rows of one transaction that are looked at for references.
+#: Rows checked for references per transaction.
 WINDOW = 100
 
-#: Tables whose rows no rule deletes, and why.
+#: Tables whose rows no rule deletes, with the reason.
 KEPT = {
     "workers": "a row per start of a process: `workers.forget`, by the database's clock",
     "run_messages": "deleted with its run",
@@ -56,13 +56,13 @@ _UNFINISHED = [str(status) for status in UNFINISHED]
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """Which rows of a table are old.
+    """The condition under which rows of a table are old.
 
     Attributes:
-        of: The moment that counts: a key of the moments that `retention` computes.
+        of: The key of the moment that counts, among those that `retention` computes.
         table: The table.
         old: The condition, given that moment.
-        batch: The most rows that one transaction deletes.
+        batch: Most rows that one transaction deletes.
     """
 
     of: str
@@ -72,12 +72,12 @@ class Rule:
 
 
 def _said(moment: datetime) -> ColumnElement[bool]:
-    """Return the condition for announcements that arrived, or that nobody came to read."""
+    """Return the condition for items that were delivered or dismissed, or that wait for a user."""
     over = outbox.c.status.in_(("delivered", "dismissed", "waiting"))
     return (outbox.c.created_at < moment) & over
 
 
-#: In this order: what refers to other rows comes before them.
+#: In this order: rows that refer to other rows are deleted before them.
 RULES = (
     Rule("steps", steps, lambda moment: steps.c.created_at < moment),
     Rule("files", files, lambda moment: files.c.created_at < moment, BATCH_OF_FILES),
@@ -103,18 +103,18 @@ RULES = (
     Rule("audit", audit, lambda moment: audit.c.created_at < moment),
 )
 
-#: Tables whose rows go when no other row refers to them and they were made before the moment
-#: `conversations`: a conversation without messages, a user without anything.
+#: Tables whose rows are deleted when no other row refers to them and they are older than the moment
+#: `conversations`: a conversation without messages, a user without any rows.
 UNREFERENCED = (conversations, users)
 
 
 async def forget(tx: Transaction, rule: Rule, moment: datetime) -> bool:
-    """Delete a batch of old rows, and return whether there may be more.
+    """Delete a batch of old rows, and return True if there may be more.
 
-    What refers to them goes too: the results of runs, the files of messages.
+    Dependent rows are deleted too: the results of runs, the files of messages.
     """
     keys = list(rule.table.primary_key.columns)
-    # Workers at the same rows would wait for one another.
+    # Locked rows are skipped: workers at the same rows would wait for one another.
     batch = select(*keys).where(rule.old(moment)).limit(rule.batch)
     if rule.table is steps:
         batch = batch.where(steps.c.work_id.not_in(await _at_work(tx)))
@@ -130,7 +130,7 @@ async def forget(tx: Transaction, rule: Rule, moment: datetime) -> bool:
 
 
 async def _at_work(tx: Transaction) -> list[str]:
-    """Return the turns and runs that are not over: they resume from their steps."""
+    """Return the ids of unfinished turns and runs, which resume from their steps."""
     unfinished = subagent_runs.c.status.in_(_UNFINISHED)
     runs = await tx.scalars(select(subagent_runs.c.id).where(unfinished))
     going = turns.c.status.in_(("queued", "running"))
@@ -151,22 +151,23 @@ def _among(keys: Sequence[ColumnElement[Any]], rows: Sequence[tuple[Any, ...]]) 
 
 
 async def forget_unreferenced(tx: Transaction, table: Table, moment: datetime, after: str) -> str:
-    """Delete the old rows of a window to which nothing refers.
+    """Delete the old rows of a window to which no row refers.
 
     Args:
         tx: The transaction.
         table: One of `UNREFERENCED`.
-        moment: Rows that were made since then are kept.
-        after: The key behind which the window begins; empty for the first.
+        moment: Rows created since then are kept.
+        after: The key after which the window begins; empty for the first.
 
     Returns:
-        The key behind which the next window begins; empty when this was the last.
+        The key after which the next window begins; empty when this was the last.
     """
     key = table.c.id
     window = select(key).where(key > after).order_by(key).limit(WINDOW)
     ids = list(await tx.scalars(window))
     old = (key.in_(ids), table.c.created_at < moment, ~_referenced(table))
-    # Held until the commit: whoever is about to refer to one waits, and then finds it gone.
+    # Locked until the commit: a transaction that is about to refer to a row waits, and then finds
+    # it deleted.
     found = select(key).where(*old).with_for_update(skip_locked=True)
     gone = list(await tx.scalars(found)) if ids else []
     if gone:
@@ -189,10 +190,10 @@ def _referenced(table: Table) -> ColumnElement[bool]:
 
 
 async def archive(tx: Transaction, moment: datetime, now: datetime) -> bool:
-    """Mark a batch of runs that ended before: short lists leave them out.
+    """Archive a batch of runs that ended before `moment`: short lists leave them out.
 
     Returns:
-        Whether there may be more.
+        True if there may be more.
     """
     ended = (subagent_runs.c.completed_at < moment, subagent_runs.c.archived_at.is_(None))
     batch = select(subagent_runs.c.id).where(*ended).limit(BATCH)
@@ -203,5 +204,5 @@ async def archive(tx: Transaction, moment: datetime, now: datetime) -> bool:
     return len(ids) == BATCH
 
 
-#: The moments before which rows are old, by what `Rule.of` names.
+#: The moments before which rows are old, by `Rule.of`.
 Moments = Mapping[str, datetime]

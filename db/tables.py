@@ -1,4 +1,4 @@
-"""Every table on one page."""
+"""Defines every table."""
 
 from sqlalchemy import (
     BigInteger,
@@ -18,7 +18,7 @@ from sqlalchemy import (
 
 from db.types import JsonDocument, String, StringList, Text, UserKey, UtcDateTime, UuidText
 
-#: The newest migration, so that a start need not load Alembic to see that all is in place.
+#: The newest migration, so that a start can check the schema without loading Alembic.
 SCHEMA_VERSION = "2026112201"
 
 metadata = MetaData(
@@ -33,7 +33,7 @@ metadata = MetaData(
 
 
 def _place() -> list[Column[str]]:
-    """The full route of an answer: see `bot.values.Place`."""
+    """Return the columns of the full route of an answer: see `bot.values.Place`."""
     return [
         Column("channel", String(50), nullable=False),
         Column("place_workspace", String(100), nullable=False, server_default=""),
@@ -56,9 +56,9 @@ users = Table(
     Column("workspace", String(100), nullable=False, server_default=""),
     Column("account", String(255), nullable=False),
     Column("name", String(255), nullable=False, server_default=""),
-    # `#n`: the number of this person's newest run.
+    # `#n`: the number of this user's newest run.
     Column("run_counter", Integer, nullable=False, server_default=text("0")),
-    # Turn-taking between people when slots free up.
+    # For fair turns between users when slots free up.
     Column("last_admitted_at", UtcDateTime),
     Column("created_at", UtcDateTime, nullable=False),
     UniqueConstraint("platform", "workspace", "account"),
@@ -70,9 +70,9 @@ conversations = Table(
     Column("id", String(32), primary_key=True),
     Column("user_id", UserKey, ForeignKey("users.id"), nullable=False),
     *_place(),
-    # The turn that is being answered, at most one at a time.
+    # The turn in progress, at most one at a time.
     Column("active_turn_id", String(32)),
-    # What answers here, as `provider/model`; empty for what the configuration says.
+    # The model, as `provider/model`; empty for the configured one.
     Column("model", String(255), nullable=False, server_default=""),
     Column("created_at", UtcDateTime, nullable=False),
     Column("closed_at", UtcDateTime),
@@ -87,7 +87,8 @@ conversations = Table(
         sqlite_where=text("closed_at IS NULL"),
         postgresql_where=text("closed_at IS NULL"),
     ),
-    # Closed ones too: a thread is listened to after `/new`, and places are read after a gap.
+    # Closed conversations too: the bot listens in a thread after `/new`, and reads places after a
+    # gap.
     Index(
         "ix_conversations_place",
         "channel",
@@ -105,13 +106,14 @@ messages = Table(
     metadata,
     Column("id", String(32), primary_key=True),
     Column("conversation_id", String(32), ForeignKey("conversations.id"), nullable=False),
-    # `user`, `assistant`, or `result`: the wrapped, untrusted result of a run.
+    # `user`, `assistant`, `reset`, or `result`: the wrapped, untrusted result of a run.
     Column("role", String(20), nullable=False),
-    # Of a user's message: the user's own words.
+    # For a user's message, the user's own words.
     Column("text", Text, nullable=False),
-    # What came with a user's message and was written by others: [{"kind": …, "text": …}].
+    # Content by others that came with a user's message: [{"kind": …, "text": …}].
     Column("quoted", JsonDocument),
-    # It holds content that neither the user nor the bot wrote, or was written by the bot from such.
+    # The message has content that neither the user nor the bot wrote, or that the bot derived from
+    # such.
     Column("foreign_content", Boolean, nullable=False, server_default=text("false")),
     Column("turn_id", String(32)),
     Column("run_id", UuidText),
@@ -127,7 +129,7 @@ files = Table(
     Column("id", String(32), primary_key=True),
     Column("message_id", String(32), ForeignKey("messages.id"), nullable=False),
     Column("name", String(255), nullable=False),
-    # Of an image; empty for a text, which stands in `data` as UTF-8.
+    # For an image; empty for a text, which is in `data` as UTF-8.
     Column("media_type", String(100), nullable=False, server_default=""),
     Column("data", LargeBinary, nullable=False),
     Column("created_at", UtcDateTime, nullable=False),
@@ -145,10 +147,10 @@ turns = Table(
     Column("message_id", String(32), nullable=False),
     # `queued`, `running`, `done`, `failed`, `stopped`
     Column("status", String(20), nullable=False, server_default="queued"),
-    # `message`: a person spoke. `summary`: results of runs are put into words.
-    # `confirmed`: the user said yes to calls, with which it begins.
+    # `message`: a user sent it. `summary`: results of runs are summarised. `confirmed`: the user
+    # approved calls, with which the turn begins. `greeting`: its answer is stored already.
     Column("kind", String(20), nullable=False, server_default="message"),
-    # `user` or `admin`: what its person was when they said it.
+    # `user` or `admin`: the user's role at the time of the message.
     Column("role", String(10), nullable=False, server_default="user"),
     Column("attempt", Integer, nullable=False, server_default=text("0")),
     # Processes that ended while this was the work that they had started last.
@@ -161,9 +163,9 @@ turns = Table(
     Column("input_tokens", Integer, nullable=False, server_default=text("0")),
     Column("output_tokens", Integer, nullable=False, server_default=text("0")),
     Column("created_at", UtcDateTime, nullable=False),
-    # When its message was said, if that was before it was heard.
+    # When its message was sent, if that was before the bot received it.
     Column("said_at", UtcDateTime),
-    # Until then the files of its message are being fetched.
+    # The turn waits until then while the files of its message are fetched.
     Column("held_until", UtcDateTime),
     Column("ended_at", UtcDateTime),
     CheckConstraint("status IN ('queued','running','done','failed','stopped')", name="status"),
@@ -179,11 +181,11 @@ steps = Table(
     metadata,
     # The id of a turn or of a run.
     Column("work_id", String(36), primary_key=True),
-    # The fence: whoever finds its number taken has lost the work.
+    # The fence: an attempt that finds its number taken has lost the work.
     Column("seq", Integer, primary_key=True),
-    # `answer`: what the model was told since the last one, and what it answered.
-    # `result`: the result of a call that must not be made twice.
-    # `carried`, with the number -1: the transcript of the run that this run continues.
+    # `answer`: the model's input since the last answer, and its answer. `result`: the result of a
+    # call that must not be made twice. `carried`, with the number -1: the transcript of the run
+    # that this run continues.
     Column("kind", String(20), nullable=False),
     Column("body", JsonDocument, nullable=False),
     Column("created_at", UtcDateTime, nullable=False),
@@ -197,10 +199,10 @@ subagent_runs = Table(
     Column("user_id", UserKey, ForeignKey("users.id"), nullable=False),
     *_place(),
     Column("conversation_id", String(32), nullable=False, server_default=""),
-    # The message of the turn that asked for it; empty when a command did.
+    # The message of the turn that requested it; empty for a command.
     Column("parent_message_id", String(32), nullable=False, server_default=""),
     Column("parent_run_id", UuidText),
-    # Runs spawned in one turn share it.
+    # Shared by the runs that one turn spawned.
     Column("batch_id", String(36), nullable=False, server_default=""),
     Column("number", Integer, nullable=False),
     Column("label", String(100), nullable=False, server_default=""),
@@ -220,15 +222,17 @@ subagent_runs = Table(
     Column("degraded", Boolean, nullable=False, server_default=text("false")),
     Column("input_tokens", Integer, nullable=False, server_default=text("0")),
     Column("output_tokens", Integer, nullable=False, server_default=text("0")),
-    # What these count less against the budget: input read from a cache counts by its price.
+    # The part of these tokens that does not count towards the budget: cached input counts by its
+    # price.
     Column("discounted_tokens", Integer, nullable=False, server_default=text("0")),
     Column("token_budget", Integer, nullable=False),
-    # The most that the model call under way may cost; charged when the process dies in it.
+    # Most tokens that the current model call may cost; charged when the process dies during the
+    # call.
     Column("reserved_tokens", Integer, nullable=False, server_default=text("0")),
     Column("tool_call_count", Integer, nullable=False, server_default=text("0")),
     Column("max_steps", Integer, nullable=False),
     Column("timeout_ms", Integer, nullable=False),
-    # Working time so far; waiting for a person is not counted.
+    # Working time so far; waiting for a user is not counted.
     Column("seconds_used", Float, nullable=False, server_default=text("0")),
     Column("transcript", JsonDocument, nullable=False, server_default=text("'[]'")),
     Column("metadata", JsonDocument, nullable=False, server_default=text("'{}'")),
@@ -242,7 +246,7 @@ subagent_runs = Table(
     Column("begun_at", UtcDateTime),
     # The platform's id of the message that shows its card.
     Column("card_message_id", String(255), nullable=False, server_default=""),
-    # Its person has answered: it goes on as soon as a slot is free.
+    # Its user has answered: the run resumes as soon as a slot is free.
     Column("ready_at", UtcDateTime),
     Column("cancel_requested_at", UtcDateTime),
     Column("cancelled_by", String(255), nullable=False, server_default=""),
@@ -290,21 +294,21 @@ run_questions = Table(
     Column("run_id", UuidText, ForeignKey("subagent_runs.id", ondelete="CASCADE"), nullable=False),
     Column("user_id", UserKey, ForeignKey("users.id"), nullable=False),
     *_place(),
-    # `permit`: may it make this call? `input`: what it wants to know.
+    # `permit`: permission for a call. `input`: facts that the run needs.
     Column("kind", String(10), nullable=False),
     Column("tool", String(200), nullable=False, server_default=""),
-    # A hash of tool and arguments: what is permitted is what was shown.
+    # A hash of tool and arguments, which ties the permission to the call that was shown.
     Column("fingerprint", String(64), nullable=False, server_default=""),
     Column("text", Text, nullable=False),
     Column("options", JsonDocument, nullable=False, server_default=text("'[]'")),
     # `open`, `yes`, `no`, `expired`; `withdrawn`: the run ended first.
     Column("status", String(20), nullable=False, server_default="open"),
-    # The yes counts for every call of this tool that the run makes.
+    # The permission covers every call of this tool by the run.
     Column("whole_run", Boolean, nullable=False, server_default=text("false")),
     Column("answer", Text, nullable=False, server_default=""),
-    # When the call that was permitted began.
+    # When the permitted call began.
     Column("used_at", UtcDateTime),
-    # When its person could first read it: before that, nothing they say answers it.
+    # When its user could first read it: earlier messages do not answer it.
     Column("shown_at", UtcDateTime),
     Column("created_at", UtcDateTime, nullable=False),
     Column("expires_at", UtcDateTime, nullable=False),
@@ -312,7 +316,8 @@ run_questions = Table(
     Column("answered_by", UserKey),
     # The platform's id of the message that shows it; empty while there is none.
     Column("message_id", String(255), nullable=False, server_default=""),
-    # The question whose text is about this call too: it is `withdrawn` until that one has its yes.
+    # The question whose text covers this call too: this one is `withdrawn` until that one is
+    # permitted.
     Column("shown_with", String(32), nullable=False, server_default=""),
     CheckConstraint("kind IN ('permit','input')", name="kind"),
     CheckConstraint("status IN ('open','yes','no','expired','withdrawn')", name="status"),
@@ -348,9 +353,9 @@ outbox = Table(
     Column("title", Text, nullable=False, server_default=""),
     Column("text", Text, nullable=False),
     Column("footer", Text, nullable=False, server_default=""),
-    # `held`: the main agent is putting it into words. `pending`: due at `due_at`.
-    # `sending`: handed to the platform, answer not in yet. `waiting`: nobody is there.
-    # `delivered`. `blocked`: given up for now, kept. `dismissed`: not wanted any more.
+    # `held`: the main agent is summarising it. `pending`: due at `due_at`. `sending`: passed to the
+    # platform, no response yet. `waiting`: the user is absent. `delivered`. `blocked`: attempts
+    # failed, can be retried. `dismissed`: not wanted any more.
     Column("status", String(20), nullable=False, server_default="pending"),
     Column("attempts", Integer, nullable=False, server_default=text("0")),
     Column("maybe_repeated", Boolean, nullable=False, server_default=text("false")),
@@ -381,7 +386,7 @@ approvals = Table(
     Column("run_id", UuidText),
     Column("tool", String(100), nullable=False),
     Column("arguments", JsonDocument, nullable=False),
-    # A hash of tool and arguments: what is run is what was shown.
+    # A hash of tool and arguments, which ties the approval to the call that was shown.
     Column("fingerprint", String(64), nullable=False),
     Column("context", JsonDocument, nullable=False),
     # `open`, `approved`, `denied`, `expired`
@@ -390,9 +395,9 @@ approvals = Table(
     Column("expires_at", UtcDateTime, nullable=False),
     Column("answered_at", UtcDateTime),
     Column("answered_by", UserKey),
-    # When its person could first read it: before that, nothing they say answers it.
+    # When its user could first read it: earlier messages do not answer it.
     Column("shown_at", UtcDateTime),
-    # When what was approved had been done: until then it may have been, or not.
+    # When the approved call had been executed: until then its execution is uncertain.
     Column("done_at", UtcDateTime),
     CheckConstraint("status IN ('open','approved','denied','expired')", name="status"),
     Index(None, "user_id", "status"),
@@ -412,11 +417,11 @@ seen_events = Table(
 web_addresses = Table(
     "web_addresses",
     metadata,
-    # The id of a turn, or of a run that no turn began.
+    # The id of a turn, or of a run without a turn.
     Column("root_id", String(36), primary_key=True),
-    # Those that a message, a search result or a page has named, in order.
+    # Addresses named by a message, a search result or a page, in order.
     Column("addresses", JsonDocument, nullable=False),
-    # How many of them were read after private material.
+    # Fetches after private material.
     Column("fetches", Integer, nullable=False, server_default=text("0")),
     Column("created_at", UtcDateTime, nullable=False),
     Index(None, "created_at"),
@@ -431,7 +436,7 @@ commands = Table(
     Column("role", String(10), nullable=False, server_default="user"),
     Column("text", Text, nullable=False),
     Column("conversation_id", String(32), nullable=False, server_default=""),
-    # The start of the process that carries it out: see `workers`.
+    # The start of the process that executes it: see `workers`.
     Column("worker_id", String(64), nullable=False),
     Column("attempt", Integer, nullable=False, server_default=text("1")),
     # Its effect is committed; the row is deleted when it is answered.
@@ -442,7 +447,7 @@ commands = Table(
 listeners = Table(
     "listeners",
     metadata,
-    # What is heard, such as `discord`; a sharded process hears a part of it.
+    # The source of events, such as `discord`; a sharded process receives a part of it.
     Column("name", String(255), primary_key=True),
     Column("heard_at", UtcDateTime, nullable=False),
 )
@@ -453,14 +458,14 @@ workers = Table(
     # New at each start of a process.
     Column("id", String(64), primary_key=True),
     Column("platforms", StringList, nullable=False),
-    # Those that this process serves no more, or never did, with the reason.
+    # Platforms that this process serves no more, or never did, with the reason.
     Column("ended_platforms", JsonDocument),
     Column("started_at", UtcDateTime, nullable=False),
     Column("beat_at", UtcDateTime, nullable=False),
     # When it was asked to end.
     Column("leaving_at", UtcDateTime),
     Column("stopped_at", UtcDateTime),
-    # When others saw that it had died.
+    # When another process detected its crash.
     Column("crashed_at", UtcDateTime),
 )
 
@@ -481,7 +486,7 @@ notes = Table(
     metadata,
     Column("id", String(36), primary_key=True),
     Column("user_id", UserKey, ForeignKey("users.id"), nullable=False),
-    # Per person, from 1: what people and models call it.
+    # Per user, from 1: the number that users and models refer to.
     Column("number", BigInteger, nullable=False),
     Column("title", String(200), nullable=False, server_default=""),
     Column("text", Text, nullable=False),
@@ -492,7 +497,7 @@ notes = Table(
 slack_installs = Table(
     "slack_installs",
     metadata,
-    # The app whose installation it is.
+    # The app that is installed.
     Column("client_id", String(50), primary_key=True),
     # A workspace (T…), or an organisation (E…) with all of its workspaces.
     Column("workspace", String(50), primary_key=True),
@@ -508,7 +513,7 @@ slack_installs = Table(
 slack_states = Table(
     "slack_states",
     metadata,
-    # Goes with a browser to Slack and back.
+    # Sent with the browser to Slack and back.
     Column("state", String(50), primary_key=True),
     Column("created_at", UtcDateTime, nullable=False),
     Index(None, "created_at"),
@@ -518,9 +523,9 @@ mcp_pins = Table(
     "mcp_pins",
     metadata,
     Column("server", String(64), primary_key=True),
-    # As the server calls it.
+    # The tool's name on the server.
     Column("tool", String(200), primary_key=True),
-    # Empty for a tool that never was approved.
+    # Empty for a tool that was never approved.
     Column("approved_hash", String(64), nullable=False, server_default=""),
     Column("approved", JsonDocument),
     Column("offered_hash", String(64), nullable=False),
@@ -536,17 +541,17 @@ schedules = Table(
     Column("id", String(36), primary_key=True),
     Column("user_id", UserKey, ForeignKey("users.id"), nullable=False),
     *_place(),
-    # Per person, from 1: what people and models call it.
+    # Per user, from 1: the number that users and models refer to.
     Column("number", Integer, nullable=False),
     Column("label", String(100), nullable=False, server_default=""),
     Column("task", Text, nullable=False),
     Column("agent", String(64), nullable=False, server_default=""),
-    # Empty for what happens once.
+    # Empty for a schedule that fires once.
     Column("cron", String(100), nullable=False, server_default=""),
     Column("timezone", String(64), nullable=False),
-    # `active`, `paused`; over are `done` (it happened), `cancelled`, `failed` (too often).
+    # `active`, `paused`; over are `done` (it fired), `cancelled`, `failed` (too many failures).
     Column("status", String(20), nullable=False, server_default="active"),
-    # The next fire; NULL when there is none to come.
+    # The next fire; NULL if it will not fire again.
     Column("due_at", UtcDateTime),
     # Fires in a row whose runs did not complete.
     Column("failures", Integer, nullable=False, server_default=text("0")),
@@ -561,7 +566,7 @@ schedules = Table(
 schedule_fires = Table(
     "schedule_fires",
     metadata,
-    # Schedule and due time: whoever inserts this row, and nobody else, makes the fire.
+    # Schedule and due time: only the process that inserts this row starts the run of the fire.
     Column(
         "schedule_id",
         String(36),
@@ -569,8 +574,8 @@ schedule_fires = Table(
         primary_key=True,
     ),
     Column("due_at", UtcDateTime, primary_key=True),
-    # `claimed`: someone is about to make it. `started`: its run is there. `counted`: and what it
-    # came to is booked. `refused`, `skipped` (too late), `blocked` (its person is): there is none.
+    # `claimed`: a process is about to start the run. `started`: the run exists. `counted`: the
+    # run's outcome is counted. `refused`, `skipped` (too late), `blocked` (its user is): no run.
     Column("status", String(20), nullable=False, server_default="claimed"),
     Column("run_id", UuidText),
     Column("created_at", UtcDateTime, nullable=False),
@@ -586,15 +591,15 @@ memories = Table(
     metadata,
     Column("id", String(36), primary_key=True),
     Column("user_id", UserKey, ForeignKey("users.id"), nullable=False),
-    # Per person, from 1: what people and models call it.
+    # Per user, from 1: the number that users and models refer to.
     Column("number", Integer, nullable=False),
     Column("text", Text, nullable=False),
-    # `said`: the person's own words. `confirmed`: found elsewhere, and the person said yes.
+    # `said`: the user's own words. `confirmed`: found elsewhere and approved by the user.
     Column("origin", String(20), nullable=False),
-    # Where it was found, in the main agent's words; empty for what the person said.
+    # Where it was found, in the main agent's words; empty for the user's own words.
     Column("source", String(200), nullable=False, server_default=""),
     Column("conversation_id", String(32), nullable=False, server_default=""),
-    # The message that the words stand in.
+    # The message that has the words.
     Column("message_id", String(32), nullable=False, server_default=""),
     Column("created_at", UtcDateTime, nullable=False),
     CheckConstraint("origin IN ('said','confirmed')", name="origin"),
@@ -604,22 +609,22 @@ memories = Table(
 changes = Table(
     "changes",
     metadata,
-    # The time in µs, then random: they sort by time.
+    # The time in µs, then random digits: ids sort by time.
     Column("id", String(32), primary_key=True),
     Column("user_id", UserKey, ForeignKey("users.id", ondelete="CASCADE"), nullable=False),
     # `note`, `memory`, `schedule`, `whiteboard`
     Column("kind", String(20), nullable=False),
-    # Of the thing that changed, among those of its kind.
+    # Key of the thing that changed, unique within its kind.
     Column("key", String(255), nullable=False),
     Column("title", String(200), nullable=False),
-    # Its state before; NULL when there was nothing.
+    # Its state before; NULL if it did not exist.
     Column("before", JsonDocument),
-    # The fingerprint of its state after; empty for nothing.
+    # The fingerprint of its state after; empty if it was deleted.
     Column("after", String(64), nullable=False, server_default=""),
     # The turn or run that made the change; empty for a command.
     Column("work_id", String(36), nullable=False, server_default=""),
     Column("run_id", UuidText),
-    # The change that this one took back.
+    # The change that this one undid.
     Column("undoes", String(32), nullable=False, server_default=""),
     Column("undone_at", UtcDateTime),
     Column("created_at", UtcDateTime, nullable=False),
@@ -631,7 +636,7 @@ changes = Table(
 todos = Table(
     "todos",
     metadata,
-    # The conversation, or the run.
+    # The id of the conversation or the run.
     Column("id", String(36), primary_key=True),
     Column("user_id", UserKey, ForeignKey("users.id"), nullable=False),
     Column("items", JsonDocument, nullable=False),
