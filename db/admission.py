@@ -1,4 +1,4 @@
-"""Queries that let runs in: counted, decided and inserted in one `Database.admission`."""
+"""Queries that admit runs: count, decide and insert within one `Database.admission`."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ runs = subagent_runs
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counts:
-    """What is going on, counted inside the transaction that decides."""
+    """Numbers of runs, counted inside the transaction that decides on admission."""
 
     started_in_window: int
     oldest_in_window: datetime | None
@@ -65,7 +65,7 @@ _TURN = (
     runs.c.created_at,
     runs.c.number,
 )
-#: Runs that wait for nothing but a slot: their person has answered.
+#: Runs that wait only for a slot: their user has answered.
 _READY = runs.c.status.in_([str(status) for status in WAITING]) & runs.c.ready_at.is_not(None)
 _ONE_IS_READY = select(runs.c.id).where(_READY).limit(1)
 
@@ -73,13 +73,13 @@ _ONE_IS_READY = select(runs.c.id).where(_READY).limit(1)
 async def counts(
     tx: Transaction, user_id: str, window_start: datetime, *, mode: str = "async"
 ) -> Counts:
-    """Count what the limits look at, inside `Database.admission`.
+    """Count the runs that the limits refer to, inside `Database.admission`.
 
     Args:
         tx: The transaction that decides.
-        user_id: Whose runs.
-        window_start: When the rate window began.
-        mode: Which runs the rate is about: `async`, or `sync` for delegated tasks.
+        user_id: The owner of the runs.
+        window_start: The beginning of the rate window.
+        mode: The runs that the rate limit counts: `async`, or `sync` for delegated tasks.
     """
     going = await tx.execute(_GOING_ON, {"b_user": user_id})
     running, queued, running_global, ahead = going.one()
@@ -113,10 +113,10 @@ async def _mark_admitted(tx: Transaction, user_id: str, now: datetime) -> None:
 
 
 async def promote(tx: Transaction, *, per_user: int, everyone: int, now: datetime) -> list[Run]:
-    """Give free slots away, and return the runs that got one.
+    """Assign free slots, and return the runs that got one.
 
-    Runs that waited for their person and can go on come first: they are `running` then. Then queued
-    ones: the oldest of a person first; between people, whoever was let in longest ago.
+    Runs that waited for their user and are ready come first, and become `running`. Queued runs
+    follow: for one user the oldest first; between users, the one admitted longest ago first.
     """
     promoted = await _bring_back(tx, per_user, everyone, now)
     if await tx.scalar(_ONE_WAITS) is None:
@@ -129,14 +129,14 @@ async def promote(tx: Transaction, *, per_user: int, everyone: int, now: datetim
             .returning(*COLUMNS)
         )
         run = run_of(result.one())
-        # Each a little later than the one before, or those let in together would count as equal.
+        # Each a little later than the one before: runs admitted together would otherwise tie.
         await _mark_admitted(tx, run.user_id, now + timedelta(microseconds=len(promoted)))
         promoted.append(run)
     return promoted
 
 
 async def _bring_back(tx: Transaction, per_user: int, everyone: int, now: datetime) -> list[Run]:
-    """Let runs go on that waited for their person, those answered first before others."""
+    """Resume runs that waited for their user, in the order of the answers."""
     back: list[Run] = []
     if await tx.scalar(_ONE_IS_READY) is None:
         return back
@@ -158,7 +158,7 @@ async def _next(
     per_user: int,
     everyone: int,
 ) -> str | None:
-    """Return the first of some runs for which a slot is free."""
+    """Return the first run that meets a condition and has a free slot."""
     holding = (
         select(runs.c.user_id, func.count().label("held"))
         .where(runs.c.status.in_(_HOLDING))
@@ -180,7 +180,7 @@ async def _next(
 
 
 async def identical_in_batch(tx: Transaction, values: Json) -> Run | None:
-    """Return a run that is going on, asked for in the same turn with the same task."""
+    """Return an unfinished run that the same turn requested with the same task."""
     if not values["batch_id"]:
         return None
     row = (await tx.execute(_IDENTICAL, {f"b_{name}": values[name] for name in _SAME})).first()
@@ -188,7 +188,7 @@ async def identical_in_batch(tx: Transaction, values: Json) -> Run | None:
 
 
 async def queue_position(tx: Transaction, run: Run) -> int:
-    """Return how many queued runs of this person stand before it, plus one."""
+    """Return the position of a run among the queued runs of its user, from 1."""
     before = await tx.scalar(
         select(func.count()).where(
             runs.c.status == "queued", runs.c.user_id == run.user_id, runs.c.number < run.number
@@ -198,7 +198,7 @@ async def queue_position(tx: Transaction, run: Run) -> int:
 
 
 async def tokens_since(tx: Transaction, user_id: str, since: datetime) -> tuple[int, int, int]:
-    """Return (tokens, weighted tokens, runs) of what a user started since then."""
+    """Return (tokens, weighted tokens, runs) of the runs that a user started since a time."""
     row = await tx.execute(
         select(
             func.coalesce(func.sum(runs.c.input_tokens + runs.c.output_tokens), 0),
@@ -211,7 +211,7 @@ async def tokens_since(tx: Transaction, user_id: str, since: datetime) -> tuple[
 
 
 async def admitted_sync(tx: Transaction) -> list[Run]:
-    """Return delegated tasks that have not begun."""
+    """Return delegated tasks that are admitted and have not begun."""
     rows = await tx.execute(
         select(*COLUMNS).where(runs.c.status == "accepted", runs.c.mode == "sync").limit(100)
     )

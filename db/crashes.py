@@ -1,4 +1,4 @@
-"""Queries on processes that died: what their crashes count against."""
+"""Queries on crashed processes: counts each crash against the work that it interrupted."""
 
 from collections.abc import Sequence
 from datetime import timedelta
@@ -12,9 +12,9 @@ from db.workers import time_of
 
 
 async def count(tx: Transaction, alive: Sequence[str]) -> int:
-    """Count each new crash against the work that its process started last; return how many.
+    """Count each new crash against the work that its process started last; return their number.
 
-    A process that ended in good order, or was asked to end, has not crashed, whatever it left.
+    A process that ended in good order, or was asked to end, has not crashed, even if it left work.
     """
     dead = list(
         await tx.scalars(
@@ -40,7 +40,7 @@ async def count(tx: Transaction, alive: Sequence[str]) -> int:
 
 
 async def _started_last(tx: Transaction, table: Table, worker_id: str) -> Any:
-    """Return (table, id, time) of what a process began last and did not end."""
+    """Return (table, id, time) of the work that a process began last and did not end."""
     row = (
         await tx.execute(
             select(table.c.id, table.c.begun_at)
@@ -57,6 +57,6 @@ async def _started_last(tx: Transaction, table: Table, worker_id: str) -> Any:
 
 
 async def recent(tx: Transaction, within: timedelta) -> int:
-    """Return how many processes crashed within this time."""
+    """Return the number of processes that crashed within this time."""
     crashed = workers.c.crashed_at >= time_of(tx, ago=within)
     return await tx.scalar(select(func.count()).select_from(workers).where(crashed)) or 0

@@ -1,4 +1,4 @@
-"""Queries on messages that people send to a run."""
+"""Queries on messages that users send to a run."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ _UNREAD = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunMessage:
-    """A message to a run; `read_at_step` is `None` while it waits."""
+    """A message to a run; `read_at_step` is `None` until it is read."""
 
     id: str
     run_id: str
@@ -28,19 +28,19 @@ class RunMessage:
 
 
 async def add(tx: Transaction, *, message_id: str, run_id: str, text: str, now: datetime) -> bool:
-    """Store a message; `False` if this very one is there already."""
+    """Store a message; `False` if its id is stored already."""
     row = {"id": message_id, "run_id": run_id, "text": text, "created_at": now}
     return (await tx.execute(insert_into(tx, sent).on_conflict_do_nothing(), row)).rowcount > 0
 
 
 async def unread(tx: Transaction, run_id: str) -> list[tuple[str, str]]:
-    """Return (id, text) of what the run has not read, oldest first."""
+    """Return (id, text) of the messages that the run has not read, oldest first."""
     rows = await tx.execute(_UNREAD, {"b_run": run_id})
     return [(row.id, row.text) for row in rows]
 
 
 async def having_unread(tx: Transaction, run_ids: Sequence[str]) -> set[str]:
-    """Return which of these runs have a message waiting."""
+    """Return those of these runs that have an unread message."""
     rows = await tx.scalars(
         select(sent.c.run_id).where(sent.c.run_id.in_(run_ids), sent.c.read_at_step.is_(None))
     )

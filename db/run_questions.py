@@ -1,4 +1,4 @@
-"""Queries on what runs ask their people: for a permission, or for what only they know."""
+"""Queries on questions of runs to their users: for a permission, or for missing facts."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
@@ -15,19 +15,19 @@ from db.upsert import insert_into
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunQuestion:
-    """What a run asks.
+    """A question of a run to its user.
 
     Attributes:
-        kind: `permit` for a call, `input` for what only its person can know.
+        kind: `permit` for a call, `input` for facts that only the user knows.
         fingerprint: A hash over tool and arguments; empty for `input`.
-        text: What the person reads, Markdown.
-        options: Answers to pick from.
+        text: The text for the user, in Markdown.
+        options: Answers to choose from.
         status: `open`, `yes` (an answer, for `input`), `no`, `expired`, `withdrawn`.
-        whole_run: The yes counts for every call of this tool that the run makes.
-        used_at: When the call that was permitted began.
-        answered_by: The key of who answered; `None` or empty when nobody did.
-        message_id: The platform's id of the message that shows it; empty while there is none.
-        shown_with: The question whose text is about this call too; empty for one that is shown.
+        whole_run: The permission covers every call of this tool by the run.
+        used_at: When the permitted call began.
+        answered_by: The key of the answering user; `None` or empty without an answer.
+        message_id: The platform's id of the message that shows it; empty while none does.
+        shown_with: The question whose text covers this call too; empty for one that is shown.
     """
 
     id: str
@@ -49,11 +49,11 @@ class RunQuestion:
 
     @property
     def is_open(self) -> bool:
-        """Whether nobody has answered it."""
+        """True while the question has no answer and has not been closed."""
         return self.status == "open"
 
     def meant_by(self, text: str) -> str:
-        """Return the option that a number stands for, or the text as it is."""
+        """Return the option with the number in the text, or the text itself."""
         number = text.strip().rstrip(".)")
         if number.isdecimal() and 1 <= int(number[:3]) <= len(self.options):
             return self.options[int(number[:3]) - 1]
@@ -71,14 +71,14 @@ def _question(row: object) -> RunQuestion:
 
 
 async def put(tx: Transaction, question: RunQuestion, place: Place, now: datetime) -> bool:
-    """Store a question; `False` when this very one is there already."""
+    """Store a question; `False` if its id is stored already."""
     row = {name: getattr(question, name) for name in _NAMES}
     row |= {"options": list(question.options), "created_at": now, **place_columns(place)}
     return (await tx.execute(insert_into(tx, asked).on_conflict_do_nothing(), row)).rowcount > 0
 
 
 async def get(tx: Transaction, question_id: str) -> RunQuestion | None:
-    """Return one question."""
+    """Return the question with this id."""
     row = (await tx.execute(_QUERY.where(asked.c.id == question_id))).first()
     return _question(row) if row else None
 
@@ -86,20 +86,20 @@ async def get(tx: Transaction, question_id: str) -> RunQuestion | None:
 async def open_in(
     tx: Transaction, user_id: str, place: Place, now: datetime, *, reply_to: str = ""
 ) -> tuple[list[RunQuestion], bool]:
-    """Return the questions that wait for this person where they said something, newest first.
+    """Return the open questions that a user's message may answer, newest first.
 
-    What stands in no thread yet is said in the channel itself: it may answer what was asked there.
-    A question that was asked in the channel is answered below its message too.
+    A message outside of threads may answer a question asked in the channel. A question asked in
+    the channel can also be answered in the thread below its message.
 
     Args:
         tx: The transaction.
-        user_id: The person.
-        place: Where they said it.
+        user_id: The user.
+        place: The place of the message.
         now: The time.
-        reply_to: The message that it answers; then only the question in that.
+        reply_to: The message that it replies to; then only the question in that message.
 
     Returns:
-        The questions, and whether something is just being asked of this person in this channel.
+        The questions, and True if another question to this user is being sent to this channel.
     """
     threads = {place.thread, ""} if place.thread == place.message else {place.thread}
     shown_as = {message for message in (place.thread, reply_to) if message}
@@ -122,14 +122,14 @@ async def open_in(
 
 
 async def open_of(tx: Transaction, run_id: str, kind: str) -> list[RunQuestion]:
-    """Return what a run is waiting to hear, oldest first."""
+    """Return the open questions of a run, oldest first."""
     conditions = (asked.c.run_id == run_id, asked.c.kind == kind, asked.c.status == "open")
     rows = await tx.execute(_QUERY.where(*conditions).order_by(asked.c.created_at))
     return [_question(row) for row in rows]
 
 
 async def open_of_many(tx: Transaction, run_ids: Sequence[str]) -> dict[str, str]:
-    """Return what each of these runs waits to hear, as its person reads it."""
+    """Return the text of an open question for each of these runs that has one."""
     if not run_ids:
         return {}
     rows = await tx.execute(
@@ -143,7 +143,7 @@ async def open_of_many(tx: Transaction, run_ids: Sequence[str]) -> dict[str, str
 async def count(
     tx: Transaction, run_id: str, kind: str | None = None, *, status: str | None = None
 ) -> int:
-    """Return how many questions a run has asked, of one kind or in one status if that is given."""
+    """Return the number of questions of a run, of one kind or in one status if given."""
     query = select(func.count()).where(asked.c.run_id == run_id)
     if kind is not None:
         query = query.where(asked.c.kind == kind)
@@ -153,7 +153,7 @@ async def count(
 
 
 async def permitted(tx: Transaction, run_id: str, tool: str) -> bool:
-    """Whether a tool was permitted to a run for as long as it goes on."""
+    """Return True if a tool was permitted to a run for all its calls."""
     query = select(asked.c.id).where(
         asked.c.run_id == run_id,
         asked.c.tool == tool,
@@ -165,7 +165,7 @@ async def permitted(tx: Transaction, run_id: str, tool: str) -> bool:
 
 
 async def show(tx: Transaction, question_id: str, message_id: str, now: datetime) -> None:
-    """Take note that a question can be read, in which message if the platform has such."""
+    """Record that a question was shown, and in which message if the platform has messages."""
     await tx.execute(
         update(asked)
         .where(asked.c.id == question_id)
@@ -193,7 +193,7 @@ async def answer(
 
 
 async def follow(tx: Transaction, leader: RunQuestion) -> None:
-    """Store the yes to a question for the other calls that it was about."""
+    """Apply the permission of a question to the other calls that it covered."""
     await tx.execute(
         update(asked)
         .where(
@@ -206,7 +206,7 @@ async def follow(tx: Transaction, leader: RunQuestion) -> None:
 
 
 async def use(tx: Transaction, question_id: str, now: datetime) -> bool:
-    """Take note that a permitted call begins; `False` when it had begun before."""
+    """Record that a permitted call begins; `False` if it had begun before."""
     done = await tx.execute(
         update(asked)
         .where(asked.c.id == question_id, asked.c.status == "yes", asked.c.used_at.is_(None))
@@ -216,7 +216,7 @@ async def use(tx: Transaction, question_id: str, now: datetime) -> bool:
 
 
 async def expire(tx: Transaction, now: datetime) -> list[str]:
-    """Close every question whose time is over, and return the runs that asked."""
+    """Close all questions past their deadline, and return the ids of their runs."""
     rows = await tx.execute(
         update(asked)
         .where(asked.c.status == "open", asked.c.expires_at <= now)
@@ -227,7 +227,7 @@ async def expire(tx: Transaction, now: datetime) -> list[str]:
 
 
 async def withdraw(tx: Transaction, run_id: str, now: datetime) -> list[str]:
-    """Close what a run that has ended still wanted to know, and return the questions."""
+    """Close the open questions of a run that has ended, and return their ids."""
     rows = await tx.execute(
         update(asked)
         .where(asked.c.run_id == run_id, asked.c.status == "open")

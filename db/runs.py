@@ -36,13 +36,13 @@ MAX_HANDLE = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """A run as its row tells it, without its transcript.
+    """A run as stored, without its transcript.
 
     Attributes:
-        number: `#n`: a counter per person.
+        number: `#n`: a counter per user.
         depth: 1 for a run of the main agent.
         degraded: It completed, but every tool call that it made was refused or failed.
-        seconds_used: Working time so far; waiting for a person is not counted.
+        seconds_used: Working time so far; waiting for a user is not counted.
     """
 
     id: str
@@ -96,17 +96,17 @@ class Run:
 
     @property
     def weighted_tokens(self) -> int:
-        """The tokens so far as they count against the budget."""
+        """The tokens so far as they count towards the budget."""
         return self.tokens - self.discounted_tokens
 
 
 _PLAIN = [field.name for field in fields(Run) if field.name != "place"]
-#: What a query selects to read whole runs.
+#: The columns from which `run_of` builds a run.
 COLUMNS = [runs.c[name] for name in (*_PLAIN, *PLACE)]
 
 
 def run_of(row: Row[Any]) -> Run:
-    """Return the run that a row of `COLUMNS` holds."""
+    """Return the run in a row of `COLUMNS`."""
     values = {name: getattr(row, name) for name in _PLAIN}
     values["status"] = RunStatus(row.status)
     allowed = row.allowed_tools
@@ -123,10 +123,10 @@ _CLAIM = (
     update(runs)
     .where(_THIS, runs.c.status.in_([str(s) for s in UNFINISHED if s is not RunStatus.QUEUED]))
     .values(
-        # One that waited for its person had no slot, and takes none by being taken over.
+        # A run that waited for its user had no slot, and gets none by a takeover.
         status=case((runs.c.status.in_([str(s) for s in WAITING]), runs.c.status), else_="running"),
         attempt=runs.c.attempt + 1,
-        # Charged: the call that was under way may have been paid for.
+        # Charged, since the interrupted call may have been billed.
         input_tokens=runs.c.input_tokens + runs.c.reserved_tokens,
         reserved_tokens=case(
             (runs.c.reserved_tokens > bindparam("b_reserve"), runs.c.reserved_tokens),
@@ -147,25 +147,25 @@ _FINISH_ATTEMPT = _FINISH.where(runs.c.attempt == bindparam("b_attempt"))
 
 
 async def get(tx: Transaction, run_id: str) -> Run | None:
-    """Return a run by its whole id."""
+    """Return a run by its full id."""
     row = (await tx.execute(_GET, {"b_id": run_id})).first()
     return run_of(row) if row else None
 
 
 async def hold(tx: Transaction, run_id: str) -> Run | None:
-    """Return a run, which cannot end until the transaction does."""
+    """Return a run, locked against changes of its status until the transaction ends."""
     row = (await tx.execute(_HOLD, {"b_id": run_id})).first()
     return run_of(row) if row else None
 
 
 async def add_metadata(tx: Transaction, run: Run, further: Json) -> None:
-    """Add to the metadata of a run that is held."""
+    """Add to the metadata of a run that `hold` has locked."""
     changed = {runs.c["metadata"]: run.metadata | further}
     await tx.execute(update(runs).where(runs.c.id == run.id).values(changed))
 
 
 async def transcript(tx: Transaction, run_id: str) -> list[Json]:
-    """Return the transcript, which is filled once, at the end."""
+    """Return the transcript, which is stored once, at the end."""
     found: list[Json] | None = await tx.scalar(select(runs.c.transcript).where(runs.c.id == run_id))
     return found or []
 
@@ -175,7 +175,7 @@ async def claim(
 ) -> Run | None:
     """Begin an attempt and return the run; `None` if it is over or not admitted.
 
-    What an interrupted attempt had reserved is charged: the call may have been paid for.
+    The tokens that an interrupted attempt had reserved are charged: its call may have been billed.
     """
     values = {"b_id": run_id, "b_worker": worker_id, "b_reserve": reserve, "b_now": now}
     row = (await tx.execute(_CLAIM, values)).first()
@@ -189,7 +189,7 @@ async def release(
     now: datetime,
     counts: Mapping[str, int] | None = None,
 ) -> None:
-    """Leave a run for another process; what it had reserved is not charged, what it cost is.
+    """Release a run to another process: its reserved tokens are freed, its used tokens are charged.
 
     Without `counts` the tokens are those of its steps.
     """
@@ -207,9 +207,9 @@ async def finish(
 
     Args:
         tx: The transaction.
-        run_id: Which run.
+        run_id: The run.
         values: `status`, `result`, `error`, counts …
-        attempt: Only if this attempt still has the work; `None` for whoever has it.
+        attempt: Only if this attempt still has the run; `None` for any attempt.
         now: The time.
     """
     written = values | {"reserved_tokens": 0, "completed_at": now, "updated_at": now}
@@ -222,7 +222,7 @@ async def finish(
 
 
 async def request_cancel(tx: Transaction, run_id: str, *, by: str, now: datetime) -> Run | None:
-    """Ask whoever works on a run to stop; return it, or `None` when it is over."""
+    """Request the cancellation of a run; return the run, or `None` when it is over."""
     result = await tx.execute(
         update(runs)
         .where(runs.c.id == run_id, runs.c.status.in_(_UNFINISHED))
@@ -234,7 +234,7 @@ async def request_cancel(tx: Transaction, run_id: str, *, by: str, now: datetime
 
 
 async def cancel_requested(tx: Transaction, run_ids: Sequence[str]) -> list[str]:
-    """Return which of these runs someone wants stopped."""
+    """Return those of these runs whose cancellation is requested."""
     found = await tx.scalars(
         select(runs.c.id).where(
             runs.c.id.in_(run_ids),
@@ -246,7 +246,7 @@ async def cancel_requested(tx: Transaction, run_ids: Sequence[str]) -> list[str]
 
 
 async def unfinished_in_batch(tx: Transaction, run: Run) -> int:
-    """Return how many runs asked for in the same turn, to be told of together, are going on."""
+    """Return the number of unfinished runs in a run's batch that are announced together."""
     others = await tx.scalar(
         select(func.count()).where(
             runs.c.batch_id == run.batch_id,
@@ -282,7 +282,7 @@ async def active(
     read_in: Place | None = None,
     limit: int = 100,
 ) -> list[Run]:
-    """Return runs that are not over, newest first; everyone's for `None`."""
+    """Return unfinished runs, newest first; those of all users for `None`."""
     within = _within(user_id, parent, read_in)
     rows = await tx.execute(_newest(runs.c.status.in_(_UNFINISHED), *within, limit=limit))
     return [run_of(row) for row in rows]
@@ -297,7 +297,7 @@ async def ended_since(
     parent: str | None = None,
     read_in: Place | None = None,
 ) -> list[Run]:
-    """Return runs that ended lately and are not archived, newest first; everyone's for `None`."""
+    """Return unarchived runs that ended since a time, newest first; of all users for `None`."""
     lately = (runs.c.completed_at > since, runs.c.archived_at.is_(None))
     within = _within(user_id, parent, read_in)
     rows = await tx.execute(_newest(*lately, *within, limit=limit))
@@ -320,17 +320,17 @@ async def find(
     limit: int = 6,
     all_that_fit: bool = False,
 ) -> list[Run]:
-    """Return the runs that a typed handle can mean, newest first.
+    """Return the runs that match a typed handle, newest first.
 
     Args:
         tx: The transaction.
-        handle: `#n`, `last`, a label or a part of one, or the beginning of an id. Runs that are
-            going on come before ended ones.
-        user_id: Whose; `None` for everyone's.
-        parent: Only those that this run asked for.
-        read_in: Only those that every reader of this place can read.
-        limit: The most to return; two already mean that it is ambiguous.
-        all_that_fit: Return ended runs too where only one that is going on fits.
+        handle: `#n`, `last`, a label or a part of one, or the beginning of an id. Unfinished runs
+            come before ended ones.
+        user_id: The owner; `None` for all users.
+        parent: Only runs that this run started.
+        read_in: Only runs that every reader of this place can read.
+        limit: The most to return; two already mean that the handle is ambiguous.
+        all_that_fit: Include ended runs even if exactly one unfinished run matches.
     """
     whose = _within(user_id, parent, read_in)
     if len(handle) > MAX_HANDLE:
@@ -366,19 +366,19 @@ def _overdue(*conditions: ColumnElement[bool], before: datetime) -> Any:
 
 
 async def admitted(tx: Transaction, *, before: datetime) -> list[Run]:
-    """Return background runs that were admitted before and are still not at work, oldest first."""
+    """Return background runs admitted before a time that have not begun, oldest first."""
     admitted = (runs.c.status == "accepted", runs.c.mode == "async")
     return [run_of(row) for row in await tx.execute(_overdue(*admitted, before=before))]
 
 
 async def unfinished(tx: Transaction, *, before: datetime) -> list[Run]:
-    """Return runs that have begun, are not over, and took no step since before, oldest first."""
+    """Return runs that have begun, are not over, and took no step since a time, oldest first."""
     begun = runs.c.status.in_(BEGUN)
     return [run_of(row) for row in await tx.execute(_overdue(begun, before=before))]
 
 
 async def newest(tx: Transaction, user_id: str, *, limit: int) -> list[Run]:
-    """Return a person's newest runs that are not archived, those going on first."""
+    """Return a user's newest runs that are not archived, unfinished ones first."""
     going = await active(tx, user_id, limit=limit)
     ended = await tx.execute(
         _newest(

@@ -1,4 +1,4 @@
-"""The steps of turns and runs: the truth that work resumes from."""
+"""Stores the steps of turns and runs, from which interrupted work resumes."""
 
 import asyncio
 import json
@@ -23,14 +23,14 @@ from db.types import to_json
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One row, with all that is stored along with it.
+    """A row of steps, with all values that are stored along with it.
 
     Attributes:
-        table: Where the work stands: `runs` or `turns`.
-        attempt: The attempt that writes it; a stale one writes nothing.
+        table: The table of the work: `runs` or `turns`.
+        attempt: The attempt that writes it; a stale attempt writes nothing.
         seconds_used: Working time so far (runs).
         read: Ids of the messages to the run that this step has read.
-        number: Which answer this is, for these messages.
+        number: Number of the answer, recorded on these messages.
     """
 
     table: Literal["runs", "turns"]
@@ -50,7 +50,7 @@ class Step:
     number: int = 0
 
 
-#: The row with the transcript that a run carries over from another run: before its own steps.
+#: Number of the row with the transcript of the run that this run continues: before its own steps.
 CARRIED = -1
 
 
@@ -65,47 +65,47 @@ async def load(tx: Transaction, work_id: str) -> list[tuple[int, str, Json]]:
 
 
 async def carry(tx: Transaction, work_id: str, body: Json, now: datetime) -> None:
-    """Store what a run carries over from the run that it continues."""
+    """Store the transcript that a run takes over from the run that it continues."""
     row = {"work_id": work_id, "seq": CARRIED, "kind": "carried", "body": body, "created_at": now}
     await tx.execute(_INSERT, row)
 
 
 async def carried(tx: Transaction, work_id: str) -> Json | None:
-    """Return what a run carries over from the run that it continues; `None` for nothing."""
+    """Return the transcript that a run took over from an earlier run; `None` for none."""
     this = (steps.c.work_id == work_id, steps.c.seq == CARRIED)
     body: Json | None = await tx.scalar(select(steps.c.body).where(*this))
     return body
 
 
 async def begin_with(tx: Transaction, work_id: str, body: Json, now: datetime) -> None:
-    """Store the first step of a turn that nobody works on yet."""
+    """Store the first step of a turn that no process works on yet."""
     row = {"work_id": work_id, "seq": 0, "kind": "answer", "body": body, "created_at": now}
     await tx.execute(_INSERT, row)
 
 
 async def count(tx: Transaction, work_id: str) -> int:
-    """Return how many answers a piece of work has so far."""
+    """Return the number of answers that a piece of work has so far."""
     query = select(func.count()).where(steps.c.work_id == work_id, steps.c.kind == "answer")
     return await tx.scalar(query) or 0
 
 
 _Waiting = tuple[Step, "asyncio.Future[None]"]
 
-#: So many steps within so long mean that many runs are at work; their steps are then gathered for
-#: a moment and stored together.
+#: `BUSY_STEPS` steps within `BUSY_SECONDS` mean that many runs are at work; their steps are then
+#: gathered for `GATHER_SECONDS` and stored together.
 BUSY_STEPS = 16
 BUSY_SECONDS = 0.4
 GATHER_SECONDS = 0.02
-#: How often steps that are stored count as a sign of life.
+#: Shortest time between two heartbeats that are stored along with steps.
 BEAT_SECONDS = 2.0
 
 
 class StepWriter:
-    """Stores steps; those that come together are committed together.
+    """Stores steps; concurrent ones are committed together.
 
-    One flush at a time: what arrives while it waits for the database goes into the same
-    transaction, so that a hundred runs cost little more than one. Steps are signs of life of their
-    process, beside its heartbeats.
+    One flush at a time: steps that arrive while it waits for the database go into the next
+    transaction together, so that a hundred runs cost little more than one. Storing steps counts
+    as a heartbeat of the process, beside its regular ones.
     """
 
     def __init__(
@@ -116,13 +116,13 @@ class StepWriter:
         worker_id: str = "",
         stored: Callable[[str], None] = lambda _: None,
     ) -> None:
-        """Make one for a process.
+        """Create the writer of a process.
 
         Args:
-            database: Where to.
-            tasks: Owns the writing.
-            worker_id: Of the process, to store signs of life; empty for none.
-            stored: Called with the id of work that has made a step.
+            database: The database.
+            tasks: Owns the writing task.
+            worker_id: Id of the process, for its heartbeats; empty for none.
+            stored: Called with the id of the work after each stored step.
         """
         self._database = database
         self._tasks = tasks
@@ -136,10 +136,10 @@ class StepWriter:
     async def write(self, step: Step) -> None:
         """Return once the step is committed.
 
-        While the database is out of reach this waits, for at most a minute.
+        While the database is unreachable, this waits for at most a minute.
 
         Raises:
-            FencedError: Another attempt has the work, or it is over.
+            FencedError: Another attempt has the work, or the work is over.
         """
         loop = asyncio.get_running_loop()
         stored: asyncio.Future[None] = loop.create_future()
@@ -160,7 +160,7 @@ class StepWriter:
             self._flushing = False
 
     async def _gather(self) -> None:
-        """When many runs are at work, let a few more steps come; a person's turn never waits."""
+        """Wait briefly for more steps when many runs are at work; a user's turn never waits."""
         lately = self._lately
         busy = len(lately) == BUSY_STEPS and lately[-1] - lately[0] < BUSY_SECONDS
         if busy and all(step.table == "runs" for step, _ in self._waiting):
@@ -178,7 +178,7 @@ class StepWriter:
 
         try:
             owned = await patiently(store)
-        except Exception as error:  # noqa: BLE001 - whoever waits for it gets it
+        except Exception as error:  # noqa: BLE001 - raised in the caller
             self._move_to(batch)
             await self._refused(batch, error)
         except BaseException:
@@ -188,12 +188,12 @@ class StepWriter:
             for (_, stored), mine in zip(batch, owned, strict=True):
                 _tell(stored, fenced=not mine)
         finally:
-            # Cancelled in the middle: nobody may wait for ever.
+            # On cancellation no caller may wait for ever.
             for _, stored in batch:
                 stored.cancel()
 
     async def _beat(self, tx: Transaction) -> None:
-        """Store a sign of life, as the last thing of a transaction: the row is locked with it."""
+        """Store a heartbeat at the end of a transaction, since it locks the worker's row."""
         now = asyncio.get_running_loop().time()
         if self._worker_id and not self._database.is_sqlite and now - self._beat_at >= BEAT_SECONDS:
             await workers.beat(tx, self._worker_id)
@@ -204,7 +204,7 @@ class StepWriter:
         self._waiting.clear()
 
     async def _refused(self, batch: "Sequence[_Waiting]", error: Exception) -> None:
-        """Tell who waits; if it is about one of the steps, store the others without it."""
+        """Fail the waiting callers; if one step caused the error, store the others without it."""
         if isinstance(error, DBAPIError) and not is_connection_trouble(error):
             for step, stored in batch:
                 await self._alone(step, stored)
@@ -215,13 +215,13 @@ class StepWriter:
     async def _alone(self, step: Step, stored: "asyncio.Future[None]") -> None:
         try:
             mine = await patiently(partial(self._store_alone, step))
-        except Exception as error:  # noqa: BLE001 - whoever waits for it gets it
+        except Exception as error:  # noqa: BLE001 - raised in the caller
             _fail(stored, error)
         else:
             _tell(stored, fenced=not mine)
 
     async def _store_alone(self, step: Step) -> bool:
-        """Store a step, unless it is there; return whether its attempt has the work."""
+        """Store a step unless it is stored already; return True if its attempt has the work."""
         try:
             async with self._database.transaction() as tx:
                 (mine,) = await _store(tx, [step])
@@ -230,7 +230,7 @@ class StepWriter:
             return await self._is_there(step)
 
     async def _is_there(self, step: Step) -> bool:
-        """Whether this very step was committed before the connection broke."""
+        """Return True if this very step was committed before the connection broke."""
         async with self._database.snapshot() as tx:
             rows = await load(tx, step.work_id)
         return (step.seq, step.kind, json.loads(to_json(step.body))) in rows
@@ -298,7 +298,7 @@ _TURN_ATTEMPTS = (
 
 
 async def _store(tx: Transaction, batch: Sequence[Step]) -> list[bool]:
-    """Write the steps whose attempt has the work, and return of each whether it does."""
+    """Store the steps whose attempts have the work; return for each step if its attempt has it."""
     owned: set[tuple[str, int]] = set()
     for table, query in (("runs", _RUN_ATTEMPTS), ("turns", _TURN_ATTEMPTS)):
         ids = [step.work_id for step in batch if step.table == table]

@@ -1,4 +1,4 @@
-"""Queries on what long results were shortened to."""
+"""Queries on the summaries of long results."""
 
 from datetime import datetime
 
@@ -13,7 +13,7 @@ _KEY = "summary"
 
 
 def summary_in(metadata: Json) -> str:
-    """Return what the result of a run was shortened to; empty when it was not."""
+    """Return the summary of a run's result; empty if it has none."""
     return str(metadata.get(_KEY, ""))
 
 
@@ -27,9 +27,9 @@ async def keep(
     output_tokens: int,
     now: datetime,
 ) -> None:
-    """Keep what the result of a run was shortened to, and what the run has cost with it.
+    """Store the summary of a run's result, and the run's tokens including those of the summary.
 
-    It is not kept when another attempt has the run, or it is over.
+    Nothing is stored when another attempt has the run, or the run is over.
     """
     run = await runs.hold(tx, run_id)
     if run is None or run.attempt != attempt or run.status.final:

@@ -1,4 +1,4 @@
-"""Lists of what is to be done: one per conversation, and one per run."""
+"""To-do lists: one per conversation, and one per run."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -12,7 +12,7 @@ from db.upsert import insert_into
 
 @dataclass(frozen=True, slots=True)
 class Todo:
-    """One thing to do.
+    """An item of a to-do list.
 
     Attributes:
         status: `pending`, `in_progress` or `done`.
@@ -23,12 +23,12 @@ class Todo:
 
 
 def progress(items: list[Todo]) -> str:
-    """Return how far a list has come."""
+    """Return the progress of a list as text."""
     return f"{sum(item.status == 'done' for item in items)} of {len(items)} done"
 
 
 async def write(tx: Transaction, list_id: str, user: str, items: list[Todo], now: datetime) -> None:
-    """Put a list in place of the one that was there; an empty one is no list."""
+    """Replace a list; an empty one is deleted."""
     if not items:
         await tx.execute(delete(todos).where(todos.c.id == list_id, todos.c.user_id == user))
         return
@@ -40,7 +40,7 @@ async def write(tx: Transaction, list_id: str, user: str, items: list[Todo], now
 
 
 async def read(tx: Transaction, list_id: str, user: str) -> list[Todo]:
-    """Return a list of this person; empty if there is none."""
+    """Return a list of this user; empty if it does not exist."""
     query = select(todos.c["items"]).where(todos.c.id == list_id, todos.c.user_id == user)
     rows = await tx.scalar(query) or []
     return [Todo(row["text"], row["status"]) for row in rows]

@@ -1,4 +1,4 @@
-"""Queries on turns: one message answered."""
+"""Queries on turns: each answers one message."""
 
 from dataclasses import dataclass, fields
 from datetime import datetime
@@ -14,17 +14,17 @@ from db.tables import conversations, messages, turns, users
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Turn:
-    """One message that is answered, or was.
+    """A turn: one message that is being answered, or was.
 
     Attributes:
-        kind: `message`: a person spoke. `summary`: results of runs are put into words.
-            `confirmed`: the user said yes to calls, with which it begins. `greeting`: its answer
-            is stored already.
-        role: What its person was when they said it.
+        kind: `message`: a user sent it. `summary`: results of runs are summarised. `confirmed`:
+            the user approved calls, with which the turn begins. `greeting`: its answer is stored
+            already.
+        role: The user's role at the time of the message.
         reply_message_id: The platform's id of the reply that has begun; empty for none.
-        model: What answers in this conversation, as `provider/model`; empty for the default.
-        said_at: When its message was said, if that was before it was heard.
-        input_tokens: What earlier attempts were charged, as `output_tokens`.
+        model: The model of this conversation, as `provider/model`; empty for the default.
+        said_at: When its message was sent, if that was before the bot received it.
+        input_tokens: Tokens that earlier attempts were charged, as `output_tokens`.
     """
 
     id: str
@@ -48,7 +48,7 @@ class Turn:
 
     @property
     def tokens(self) -> int:
-        """Input and output together."""
+        """All tokens, input and output."""
         return self.input_tokens + self.output_tokens
 
 
@@ -88,7 +88,7 @@ async def add(
     kind: str = "message",
     role: Role = Role.USER,
 ) -> str:
-    """Store a turn that waits for its conversation to be free, and return its id."""
+    """Store a turn that waits until its conversation is free, and return its id."""
     turn_id = new_sortable_id()
     await tx.execute(
         insert(turns).values(
@@ -106,22 +106,22 @@ async def add(
 
 
 async def keep_said_at(tx: Transaction, turn_id: str, said_at: datetime) -> None:
-    """Record when the message of a turn was said, if that was before it was heard."""
+    """Store the time when the message of a turn was sent, if that was before it was received."""
     await tx.execute(update(turns).where(turns.c.id == turn_id).values(said_at=said_at))
 
 
 async def hold(tx: Transaction, turn_id: str, until: datetime) -> None:
-    """Let a turn wait for `let_go`, at most so long."""
+    """Delay a turn until `let_go`, or until this time at the latest."""
     await tx.execute(update(turns).where(turns.c.id == turn_id).values(held_until=until))
 
 
 async def let_go(tx: Transaction, turn_id: str) -> None:
-    """Let a turn begin that was held."""
+    """Allow a delayed turn to begin."""
     await tx.execute(update(turns).where(turns.c.id == turn_id).values(held_until=None))
 
 
 async def withdraw(tx: Transaction, turn_id: str) -> None:
-    """Forget a turn that has not begun, with its message: there is nothing to answer."""
+    """Delete a turn that has not begun, with its message: it needs no answer."""
     gone = await tx.execute(
         delete(turns)
         .where(turns.c.id == turn_id, turns.c.status == "queued")
@@ -132,13 +132,13 @@ async def withdraw(tx: Transaction, turn_id: str) -> None:
 
 
 async def claim_next(tx: Transaction, conversation_id: str, now: datetime) -> str | None:
-    """Give the conversation to its oldest waiting turn and return that.
+    """Assign the conversation to its oldest queued turn, and return the turn's id.
 
     Returns:
-        Nothing if the conversation is busy, or that turn is held.
+        `None` if the conversation is busy or has no queued turn, or that turn is delayed.
     """
-    # Held until the commit: otherwise a turn that ends meanwhile sees no turn waiting, this one
-    # sees the conversation busy, and nobody begins. Inserts that refer to it go on.
+    # Locked until the commit: otherwise a turn that ends meanwhile sees no queued turn, this one
+    # sees the conversation busy, and none begins. Inserts that refer to it are not blocked.
     this = conversations.c.id == conversation_id
     await tx.execute(select(conversations.c.id).where(this).with_for_update(key_share=True))
     oldest = (
@@ -170,7 +170,7 @@ async def begin(
 
     Args:
         tx: The transaction.
-        turn_id: Which turn.
+        turn_id: The turn.
         worker_id: The start of the process that works on it.
         now: The time.
         first: Only if no attempt was made before.
@@ -195,10 +195,10 @@ async def get(tx: Transaction, turn_id: str) -> Turn | None:
 
 
 async def active_of(tx: Transaction, user_id: str, place: Place) -> Turn | None:
-    """Return the newest turn that is being answered for a person in a place.
+    """Return the newest running turn of a user in a place.
 
-    Also one of a conversation that has been closed meanwhile; for a place without a thread, also
-    one in a thread there.
+    Turns of conversations closed meanwhile are included; for a place without a thread, also turns
+    in its threads.
     """
     where = place_columns(place)
     threads = [turns.c.place_thread == place.thread] if place.thread else []
@@ -218,7 +218,7 @@ async def active_of(tx: Transaction, user_id: str, place: Place) -> Turn | None:
 
 
 async def idle_places(tx: Transaction, platform: str, *, since: datetime) -> list[Place]:
-    """Return where a turn has ended since then and none waits or is being answered."""
+    """Return the places whose turns since a time have all ended."""
     columns = [turns.c[name] for name in _PLACE[:-1]]
     rows = await tx.execute(
         select(*columns)
@@ -232,13 +232,13 @@ async def idle_places(tx: Transaction, platform: str, *, since: datetime) -> lis
 async def release(
     tx: Transaction, turn_id: str, attempt: int, *, cost: tuple[int, int] | None = None
 ) -> None:
-    """Leave a turn for another process.
+    """Release a turn to another process.
 
     Args:
         tx: The transaction.
-        turn_id: Which turn.
-        attempt: The attempt that ends; the turn of another one is left alone.
-        cost: Input and output tokens of all attempts; `None` for what the steps stored.
+        turn_id: The turn.
+        attempt: The attempt that ends; a turn of another attempt is not changed.
+        cost: Input and output tokens of all attempts; `None` for those that the steps stored.
     """
     await tx.execute(
         update(turns)
@@ -259,10 +259,10 @@ async def end(
 
     Args:
         tx: The transaction.
-        turn: Which turn, and the attempt that ends it.
-        status: How it ended.
+        turn: The turn, with the attempt that ends it.
+        status: The final status.
         now: The time.
-        cost: Input and output tokens of all attempts; `None` for what the steps stored.
+        cost: Input and output tokens of all attempts; `None` for those that the steps stored.
     """
     ended = await tx.execute(
         update(turns)
@@ -287,12 +287,12 @@ def _tokens(cost: tuple[int, int] | None) -> dict[str, int]:
 
 
 async def keep_reply(tx: Transaction, turn_id: str, message_id: str) -> None:
-    """Remember the platform's id of the reply that has begun."""
+    """Store the platform's id of the reply that has begun."""
     await tx.execute(update(turns).where(turns.c.id == turn_id).values(reply_message_id=message_id))
 
 
 async def request_stop(tx: Transaction, turn_id: str, now: datetime) -> bool:
-    """Ask whoever works on a turn to stop; `False` when it is over."""
+    """Request that a turn be stopped; `False` when it is over."""
     done = await tx.execute(
         update(turns)
         .where(turns.c.id == turn_id, turns.c.status == "running")
@@ -302,7 +302,7 @@ async def request_stop(tx: Transaction, turn_id: str, now: datetime) -> bool:
 
 
 async def stop_requested(tx: Transaction, turn_ids: list[str]) -> list[str]:
-    """Return which of these turns their person wants stopped."""
+    """Return those of these turns that their user wants stopped."""
     found = await tx.scalars(
         select(turns.c.id).where(
             turns.c.id.in_(turn_ids),
@@ -314,7 +314,7 @@ async def stop_requested(tx: Transaction, turn_ids: list[str]) -> list[str]:
 
 
 async def waiting_conversations(tx: Transaction) -> list[tuple[str, str]]:
-    """Return (conversation, platform) where a turn waits and nothing is being answered."""
+    """Return (conversation, platform) pairs where a turn is queued and none is running."""
     rows = await tx.execute(
         select(conversations.c.id, conversations.c.channel)
         .join(turns, turns.c.conversation_id == conversations.c.id)
@@ -325,7 +325,7 @@ async def waiting_conversations(tx: Transaction) -> list[tuple[str, str]]:
 
 
 async def running(tx: Transaction, *, before: datetime) -> list[tuple[str, str]]:
-    """Return (turn, platform) of what is being answered and came in before."""
+    """Return (turn, platform) pairs of running turns that were stored before a time."""
     rows = await tx.execute(
         select(turns.c.id, turns.c.channel).where(
             turns.c.status == "running", turns.c.created_at < before

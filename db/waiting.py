@@ -1,4 +1,4 @@
-"""Queries on runs that wait for their person."""
+"""Queries on runs that wait for their user."""
 
 from datetime import datetime
 
@@ -13,18 +13,18 @@ from db.tables import subagent_runs as runs
 async def wait(
     tx: Transaction, run_id: str, attempt: int, status: RunStatus, now: datetime
 ) -> bool:
-    """Let a run wait for its person, without a slot; `False` when this attempt has lost it."""
+    """Put a run into a waiting status, without a slot; `False` if this attempt has lost the run."""
     done = await tx.execute(
         update(runs)
         .where(runs.c.id == run_id, runs.c.attempt == attempt, runs.c.status.in_(BEGUN))
-        # No call is under way that could have to be paid for.
+        # No call is in progress that may have to be charged.
         .values(status=str(status), ready_at=None, reserved_tokens=0, updated_at=now)
     )
     return done.rowcount > 0
 
 
 async def touch(tx: Transaction, run_id: str, attempt: int, now: datetime) -> bool:
-    """Leave a sign of life of a run that waits; `False` when this attempt has lost it."""
+    """Store a heartbeat of a waiting run; `False` if this attempt has lost the run."""
     done = await tx.execute(
         update(runs)
         .where(runs.c.id == run_id, runs.c.attempt == attempt, runs.c.status.in_(BEGUN))
@@ -34,7 +34,7 @@ async def touch(tx: Transaction, run_id: str, attempt: int, now: datetime) -> bo
 
 
 async def be_ready(tx: Transaction, run_id: str, attempt: int, now: datetime) -> bool:
-    """Let a run that waited ask for a slot; `False` when this attempt has lost it."""
+    """Mark a waiting run as ready for a slot; `False` if this attempt has lost the run."""
     waiting = runs.c.status.in_([str(status) for status in WAITING])
     done = await tx.execute(
         update(runs)

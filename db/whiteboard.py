@@ -1,4 +1,4 @@
-"""Whiteboards: data that a run and its parent share, one board per run."""
+"""Whiteboards: data shared by a run and its parent, one board per run."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -33,7 +33,7 @@ class Value:
     """A value of a board.
 
     Attributes:
-        work_id: The turn or run that wrote it; empty if nobody knows.
+        work_id: The turn or run that wrote it; empty if unknown.
     """
 
     text: str
@@ -43,7 +43,7 @@ class Value:
 async def write(
     tx: Transaction, board: str, key: str, value: str, now: datetime, *, work_id: str = ""
 ) -> None:
-    """Put a value under a key, in place of what was there.
+    """Store a value under a key; it replaces an earlier one.
 
     Raises:
         BadRequestError: Key or value are too long, or the board is full.
@@ -81,7 +81,7 @@ async def value_of(tx: Transaction, board: str, key: str) -> Value | None:
 
 
 async def is_board_of(tx: Transaction, board: str, user: str) -> bool:
-    """Return whether a board is there, and belongs to a run of this user."""
+    """Return True if a board exists and belongs to a run of this user."""
     query = select(subagent_runs.c.id).where(
         subagent_runs.c.id == board, subagent_runs.c.user_id == user
     )
@@ -100,7 +100,7 @@ async def entries(tx: Transaction, board: str, *, preview: int = 100) -> list[En
 
 
 async def remove(tx: Transaction, board: str, key: str) -> bool:
-    """Delete a key and return whether it was there."""
+    """Delete a key; return False if it did not exist."""
     return (await tx.execute(delete(whiteboard).where(_at(board, key)))).rowcount > 0
 
 
@@ -110,7 +110,7 @@ async def _count_others(tx: Transaction, board: str, key: str) -> int:
 
 
 async def copy(tx: Transaction, board: str, to: str) -> None:
-    """Copy all that a board holds to the board of another run."""
+    """Copy the content of a board to the board of another run."""
     names = ("key", "value", "work_id", "updated_at")
     of = literal(to, whiteboard.c.board_id.type)
     rows = select(of, *(whiteboard.c[name] for name in names)).where(whiteboard.c.board_id == board)
@@ -122,7 +122,11 @@ def _at(board: str, key: str) -> ColumnElement[bool]:
 
 
 def key_of(key: str) -> str:
-    """Return a key as it is stored: on one line, and not distinguished by spaces nobody sees."""
+    """Return a key in its stored form: on one line, with whitespace collapsed.
+
+    Raises:
+        BadRequestError: The key is empty or too long.
+    """
     key = " ".join(key.split())
     if not key:
         raise BadRequestError("The key is empty: give the value a name.")

@@ -1,4 +1,4 @@
-"""Queries on the processes that do the work, and the audit trail."""
+"""Queries on worker processes, and on the audit log."""
 
 from datetime import datetime, timedelta
 from typing import Any
@@ -20,39 +20,39 @@ def time_of(tx: Transaction, *, ago: timedelta = timedelta(0)) -> ColumnElement[
     if tx.dialect.name == "postgresql":
         now = func.clock_timestamp(type_=UtcDateTime())
         return now - func.make_interval(0, 0, 0, 0, 0, 0, seconds)
-    # In the form in which times are stored, so that they compare as texts.
+    # In the stored form of times, so that they compare as texts.
     form, past = "%Y-%m-%d %H:%M:%f000", f"-{seconds:.3f} seconds"
     return func.strftime(form, "now", past, type_=UtcDateTime())
 
 
 async def start(tx: Transaction, worker_id: str, platforms: list[str]) -> None:
-    """Enter a process that has just started."""
+    """Store a process that has just started."""
     now = time_of(tx)
     row = insert(workers).values(id=worker_id, platforms=platforms, started_at=now, beat_at=now)
     await tx.execute(row)
 
 
 async def beat(tx: Transaction, worker_id: str) -> bool:
-    """Store a sign of life; `False` when the process was forgotten and must enter again."""
+    """Store a heartbeat; `False` if the process was deleted and must be stored again."""
     this = workers.c.id == worker_id
     return (await tx.execute(update(workers).where(this).values(beat_at=time_of(tx)))).rowcount > 0
 
 
 async def leave(tx: Transaction, worker_id: str) -> None:
-    """Enter that a process was asked to end: whatever comes now is no crash."""
+    """Record that a process was asked to end: its end is no crash."""
     this = workers.c.id == worker_id
     await tx.execute(update(workers).where(this).values(leaving_at=time_of(tx)))
 
 
 async def stop(tx: Transaction, worker_id: str) -> None:
-    """Enter that a process ended in good order."""
+    """Record that a process ended in good order."""
     now = time_of(tx)
     this = workers.c.id == worker_id
     await tx.execute(update(workers).where(this).values(stopped_at=now, beat_at=now))
 
 
 async def end_platform(tx: Transaction, worker_id: str, platform: str, reason: str) -> None:
-    """Enter that a process does not serve a platform any more, and why."""
+    """Record that a process does not serve a platform any more, with the reason."""
     this = workers.c.id == worker_id
     ended = await tx.scalar(select(workers.c.ended_platforms).where(this).with_for_update())
     changed = {**(ended or {}), platform: reason}
@@ -60,11 +60,11 @@ async def end_platform(tx: Transaction, worker_id: str, platform: str, reason: s
 
 
 async def ended_platforms(tx: Transaction, within: timedelta) -> dict[str, str]:
-    """Return why platforms have ended, by platform.
+    """Return the reasons why platforms have ended, by platform.
 
     Args:
         tx: The transaction.
-        within: Processes with a sign of life within this time count, and for each platform the one
+        within: Processes with a heartbeat within this time count, and for each platform the one
             that started last.
     """
     here = set(await alive(tx, within))
@@ -78,7 +78,7 @@ async def ended_platforms(tx: Transaction, within: timedelta) -> dict[str, str]:
 
 
 async def try_take_over_lock(tx: Transaction) -> bool:
-    """Be the only process that takes over dead ones' work, until the transaction ends."""
+    """Return True for only one process at a time: the lock for takeovers, held until the commit."""
     if tx.dialect.name != "postgresql":
         return True
     return bool(
@@ -87,19 +87,19 @@ async def try_take_over_lock(tx: Transaction) -> bool:
 
 
 async def alive(tx: Transaction, within: timedelta) -> list[str]:
-    """Return the processes with a sign of life within this time that have not stopped."""
+    """Return the processes with a heartbeat within this time that have not stopped."""
     heard = workers.c.beat_at >= time_of(tx, ago=within)
     return list(await tx.scalars(select(workers.c.id).where(heard, workers.c.stopped_at.is_(None))))
 
 
 async def last_seen(tx: Transaction) -> dict[str, datetime]:
-    """Return when each known process was heard of last."""
+    """Return the time of the last heartbeat of each known process."""
     rows = await tx.execute(select(workers.c.id, workers.c.beat_at))
     return {row.id: row.beat_at for row in rows}
 
 
 async def forget(tx: Transaction, silent_for: timedelta) -> None:
-    """Delete processes without a sign of life for this long."""
+    """Delete processes without a heartbeat for this long."""
     await tx.execute(delete(workers).where(workers.c.beat_at < time_of(tx, ago=silent_for)))
 
 
@@ -113,7 +113,7 @@ async def note(
     now: datetime,
     note_id: str = "",
 ) -> None:
-    """Enter what an admin did to another person's run; once for each `note_id` that is given."""
+    """Record an admin's action on another user's run in the audit log, once per given `note_id`."""
     row = {
         "id": note_id or new_sortable_id(),
         "user_id": user_id,
