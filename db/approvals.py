@@ -1,4 +1,4 @@
-"""Queries on confirmations: asked, answered once, expired."""
+"""Queries on approvals: stored, answered once, or expired."""
 
 from dataclasses import dataclass, fields
 from datetime import datetime
@@ -13,12 +13,12 @@ from db.tables import approvals
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Approval:
-    """A question that waits for its owner's yes or no.
+    """A tool call that waits for its owner's approval.
 
     Attributes:
-        arguments: What will be run, exactly as it was shown.
-        fingerprint: A hash over person, tool and arguments.
-        context: What the tool is told about who asks.
+        arguments: The arguments of the call, exactly as they were shown.
+        fingerprint: A hash over user, tool and arguments.
+        context: Data about the caller for the tool.
     """
 
     id: str
@@ -43,7 +43,7 @@ async def put(
     conversation_id: str,
     now: datetime,
 ) -> None:
-    """Store a question."""
+    """Store an approval request."""
     values = {field.name: getattr(approval, field.name) for field in fields(Approval)}
     await tx.execute(
         insert(approvals).values(
@@ -53,14 +53,14 @@ async def put(
 
 
 async def get(tx: Transaction, approval_id: str) -> Approval | None:
-    """Return one question."""
+    """Return the approval request with this id."""
     query = select(*_COLUMNS).where(approvals.c.id == approval_id)
     row = (await tx.execute(query)).mappings().first()
     return Approval(**row) if row else None
 
 
 async def open_for(tx: Transaction, user_id: str, place: Place, now: datetime) -> list[Approval]:
-    """Return the questions that wait for this person in this place, newest first."""
+    """Return the open requests that a user can see in this place, newest first."""
     where = place_columns(place)
     rows = await tx.execute(
         select(*_COLUMNS)
@@ -79,7 +79,7 @@ async def open_for(tx: Transaction, user_id: str, place: Place, now: datetime) -
 
 
 async def show(tx: Transaction, approval_id: str, now: datetime) -> None:
-    """Take note that a question can be read."""
+    """Record that a request has been shown to the user."""
     await tx.execute(
         update(approvals)
         .where(approvals.c.id == approval_id, approvals.c.shown_at.is_(None))
@@ -88,7 +88,7 @@ async def show(tx: Transaction, approval_id: str, now: datetime) -> None:
 
 
 async def done(tx: Transaction, approval_id: str, now: datetime) -> bool:
-    """Take note that what was approved has been dealt with; `False` when it had been before."""
+    """Record that an approved call was executed; `False` if that was recorded before."""
     ended = await tx.execute(
         update(approvals)
         .where(approvals.c.id == approval_id, approvals.c.done_at.is_(None))
@@ -98,7 +98,7 @@ async def done(tx: Transaction, approval_id: str, now: datetime) -> bool:
 
 
 async def answer(tx: Transaction, approval_id: str, *, status: str, by: str, now: datetime) -> bool:
-    """Answer a question that is still open; `False` when it is not: nothing is run twice."""
+    """Answer an open request; `False` if it is not open, so that no call is executed twice."""
     done = await tx.execute(
         update(approvals)
         .where(
@@ -112,7 +112,7 @@ async def answer(tx: Transaction, approval_id: str, *, status: str, by: str, now
 
 
 async def expire(tx: Transaction, now: datetime) -> list[Approval]:
-    """Close every question whose time is over, and return them."""
+    """Close all requests past their deadline, and return them."""
     rows = await tx.execute(
         update(approvals)
         .where(approvals.c.status == "open", approvals.c.expires_at <= now)

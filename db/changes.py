@@ -1,7 +1,7 @@
-"""What was in the database before a tool deleted or replaced it, so that it can be undone.
+"""Stores the state before a tool deletes or replaces a thing in the database, so it can be undone.
 
-A change is stored in the transaction that makes it. It names a thing by kind and key, and holds its
-state before, as a document; who knows the kind puts such a state back.
+A change is stored in the transaction that makes it. It identifies a thing by kind and key, and
+stores its state before, as a document; the `Restorer` of the kind restores such a state.
 """
 
 import hashlib
@@ -26,16 +26,16 @@ MOST_TITLE = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredChange:
-    """A change to something in the database.
+    """A change to a thing in the database.
 
     Attributes:
-        id: As of files: it sorts by time.
+        id: In the format of file changes: ids sort by time.
         kind: `note`, `memory`, …
-        key: Of the thing, among those of its kind.
-        title: The thing as users read of it.
-        before: The state before the change; `None` if there was nothing.
+        key: The thing's key, unique within its kind.
+        title: The thing's name for users.
+        before: The state before the change; `None` if the thing did not exist.
         after: The fingerprint of the state after it.
-        undone: It was taken back already.
+        undone: The change was undone already.
     """
 
     id: str
@@ -49,7 +49,7 @@ class StoredChange:
 
 
 class Restorer(Protocol):
-    """Knows the things of one kind: a user reaches their own alone."""
+    """Reads and restores things of one kind; a user reaches only their own."""
 
     @property
     def kind(self) -> str:
@@ -57,26 +57,26 @@ class Restorer(Protocol):
         ...
 
     async def state(self, tx: Transaction, user: str, key: str) -> Json | None:
-        """Return the state of a user's thing; `None` if there is none."""
+        """Return the state of a user's thing; `None` if it does not exist."""
         ...
 
     async def restore(
         self, tx: Transaction, user: str, key: str, before: Json | None, *, beside: bool
     ) -> tuple[str, str]:
-        """Bring a user's thing to an earlier state; `None` deletes it.
+        """Restore a user's thing to an earlier state; `None` deletes it.
 
         Args:
             tx: The transaction.
             user: The key of the user.
-            key: Of the thing.
-            before: Its state as `state` gave it.
-            beside: It has changed since: the former state must not take the place of this one.
+            key: The key of the thing.
+            before: Its state as `state` returned it.
+            beside: The thing has changed since: the former state must not replace the present one.
 
         Returns:
-            The key under which it is now, and what was done, in a sentence.
+            The key of the restored thing, and a sentence about the result.
 
         Raises:
-            BadRequestError: It cannot be done; the text has the reason.
+            BadRequestError: The state cannot be restored; the text has the reason.
         """
         ...
 
@@ -93,10 +93,10 @@ async def keep(  # noqa: PLR0913 - all that a change holds
     now: datetime,
     drops: bool = True,
 ) -> StoredChange:
-    """Store a change, and drop what is too much; the caller makes it in the same transaction.
+    """Store a change, and drop the oldest beyond the limit; the caller makes it in the same `tx`.
 
     Raises:
-        ToolError: There is no room for it, and `drops` does not let the oldest be dropped.
+        ToolError: The store is full, and `drops` is false.
     """
     mine = (changes.c.user_id == cause.user_id, changes.c.kind == kind)
     ids = select(changes.c.id).where(*mine).order_by(changes.c.id.desc())
@@ -134,7 +134,7 @@ async def keep(  # noqa: PLR0913 - all that a change holds
 
 
 async def has_room(tx: Transaction, user: str, kind: str) -> bool:
-    """Return whether another change fits without dropping the oldest of its kind."""
+    """Return True if another change fits without dropping the oldest of its kind."""
     mine = (changes.c.user_id == user, changes.c.kind == kind)
     count = await tx.scalar(select(func.count()).select_from(changes).where(*mine))
     return (count or 0) < MOST_PER_KIND
@@ -147,7 +147,7 @@ async def newest(tx: Transaction, user: str) -> Sequence[StoredChange]:
 
 
 async def mark_undone(tx: Transaction, user: str, change_id: str, now: datetime) -> bool:
-    """Write down that a change of a user was taken back; False if it was before."""
+    """Mark a user's change as undone; `False` if it was marked before."""
     query = update(changes).where(
         changes.c.id == change_id, changes.c.user_id == user, changes.c.undone_at.is_(None)
     )

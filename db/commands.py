@@ -1,4 +1,4 @@
-"""Queries on commands that were stored and not answered yet."""
+"""Queries on commands that are stored and not answered yet."""
 
 from collections.abc import Sequence, Set
 from dataclasses import dataclass
@@ -14,13 +14,13 @@ from db.tables import commands, users
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredCommand:
-    """A command of a user, stored before it is carried out.
+    """A command of a user, stored before it is executed.
 
     Attributes:
         text: As it was typed, such as `/subagents stop 1a2b`.
         conversation_id: Empty for none.
-        attempt: 1 while the process that stored it carries it out.
-        applied: Its effect is committed; only the answer is missing.
+        attempt: 1 while the process that stored it executes it.
+        applied: The command's effect is committed; only the answer is missing.
     """
 
     id: str
@@ -34,7 +34,7 @@ class StoredCommand:
 
 
 async def put(tx: Transaction, command: StoredCommand, worker_id: str, now: datetime) -> None:
-    """Store a command that this process is about to carry out."""
+    """Store a command that this process is about to execute."""
     await tx.execute(
         insert(commands).values(
             id=command.id,
@@ -50,7 +50,7 @@ async def put(tx: Transaction, command: StoredCommand, worker_id: str, now: date
 
 
 async def apply(tx: Transaction, command_id: str, now: datetime) -> None:
-    """Record, in the transaction of its effect, that a command need not be carried out again."""
+    """Mark a command as applied, in the transaction of its effect, so that it is not repeated."""
     if command_id:
         await tx.execute(update(commands).where(commands.c.id == command_id).values(applied_at=now))
 
@@ -63,17 +63,17 @@ async def finish(tx: Transaction, command_id: str) -> None:
 async def take_over(
     tx: Transaction, alive: Sequence[str], *, me: str, under_way: Set[str], platforms: Sequence[str]
 ) -> list[StoredCommand]:
-    """Claim the commands of dead processes, and those that this process has lost sight of.
+    """Claim the commands of dead processes, and those that this process does not execute any more.
 
     Args:
         tx: The transaction.
-        alive: The workers that are at work.
-        me: The worker that asks.
-        under_way: The commands that it is carrying out, as they are at each moment.
-        platforms: Those that it can answer on.
+        alive: The workers that are alive.
+        me: The worker that takes over.
+        under_way: The commands that it is executing; the set changes while this runs.
+        platforms: The platforms on which it can answer.
     """
     mine = await tx.scalars(select(commands.c.id).where(commands.c.worker_id == me))
-    # Only now: what was stored before the rows were read is under way by now.
+    # Compared after the read: a command stored before the read is in `under_way` by now.
     lost = [command_id for command_id in mine if command_id not in under_way]
     claimed = await tx.scalars(
         update(commands)

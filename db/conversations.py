@@ -1,4 +1,4 @@
-"""Queries on conversations and what is said in them."""
+"""Queries on conversations and their messages."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -19,13 +19,13 @@ _ROUTE = ("channel", "place_workspace", "place_channel", "place_thread")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredMessage:
-    """Something said.
+    """A message in a conversation.
 
     Attributes:
-        role: `user`, `assistant`, `result`, or `reset`: forget what is above.
-        text: Of a user: the user's own words.
-        quoted: What came with them and was written by others: `kind` and `text` of each.
-        foreign: It holds content that neither the user nor the bot wrote.
+        role: `user`, `assistant`, `result`, or `reset`: earlier messages are ignored.
+        text: For a user's message, the user's own words.
+        quoted: Content by others that came with the message: `kind` and `text` of each.
+        foreign: Whether it has content that neither the user nor the bot wrote.
     """
 
     id: str
@@ -37,14 +37,14 @@ class StoredMessage:
 
 
 async def is_new_event(tx: Transaction, platform: str, event_id: str, now: datetime) -> bool:
-    """Remember an event; `False` when it was delivered before."""
+    """Store an event; `False` if it was stored before, so that it is handled only once."""
     event = {"platform": platform, "event_id": event_id, "created_at": now}
     stored = await tx.execute(insert_into(tx, seen_events).on_conflict_do_nothing(), event)
     return stored.rowcount > 0
 
 
 async def find(tx: Transaction, user: Identity, place: Place) -> str | None:
-    """Return the id of the open conversation of a person in a place."""
+    """Return the id of the open conversation of a user in a place."""
     found: str | None = await tx.scalar(
         select(conversations.c.id).where(*_of(user, place), conversations.c.closed_at.is_(None))
     )
@@ -52,7 +52,7 @@ async def find(tx: Transaction, user: Identity, place: Place) -> str | None:
 
 
 def _of(user: Identity, place: Place) -> list[ColumnElement[bool]]:
-    """Return the conditions for the conversations of a person in a place, closed ones too."""
+    """Return the conditions for the conversations of a user in a place, closed ones included."""
     return [
         conversations.c.user_id == user.key,
         conversations.c.channel == place.platform,
@@ -63,7 +63,7 @@ def _of(user: Identity, place: Place) -> list[ColumnElement[bool]]:
 
 
 async def find_or_open(tx: Transaction, user: Identity, place: Place, now: datetime) -> str:
-    """Return the id of the open conversation of a person in a place, a new one if need be."""
+    """Return the id of the open conversation of a user in a place; open one if there is none."""
     found = await find(tx, user, place)
     if found and await hold(tx, found):
         return found
@@ -77,16 +77,16 @@ async def find_or_open(tx: Transaction, user: Identity, place: Place, now: datet
 
 
 async def hold(tx: Transaction, conversation_id: str) -> bool:
-    """Keep a conversation from being deleted until the commit; `False` when it is gone."""
+    """Lock a conversation against deletion until the commit; `False` if it does not exist."""
     this = select(conversations.c.id).where(conversations.c.id == conversation_id)
     return await tx.scalar(this.with_for_update(read=True, key_share=True)) is not None
 
 
 async def last_word(tx: Transaction, user: Identity, place: Place) -> datetime | None:
-    """Return when a person last talked with the bot in a place, in a closed conversation too.
+    """Return the time of the last message between a user and the bot in a place.
 
-    A conversation that `/new` has closed counts until then: the next word there may need no
-    mention either.
+    A conversation that `/new` has closed counts until its closing: the next message there may need
+    no mention either.
     """
     newest = (
         await tx.execute(
@@ -114,10 +114,10 @@ async def last_word(tx: Transaction, user: Identity, place: Place) -> datetime |
 async def places(
     tx: Transaction, platform: str, *, since: datetime, limit: int = 2_000
 ) -> list[Place]:
-    """Return where the bot talks, without messages, the latest first.
+    """Return the places where the bot is active, without messages, latest first.
 
-    Direct messages with a conversation, however old; and threads and channels in which the bot
-    has said something since. Of a thread its channel is returned too.
+    Direct messages with a conversation of any age; and threads and channels in which the bot has
+    sent a message since the given time. For a thread, its channel is included.
     """
     route = [conversations.c[name] for name in _ROUTE]
     direct = (conversations.c.channel == "discord") & (conversations.c.place_workspace == "") | (
@@ -141,7 +141,7 @@ async def places(
 
 
 async def model_of(tx: Transaction, conversation_id: str) -> str:
-    """Return what answers in a conversation, as `provider/model`; empty for the default."""
+    """Return the model of a conversation, as `provider/model`; empty for the default."""
     found: str | None = await tx.scalar(
         select(conversations.c.model).where(conversations.c.id == conversation_id)
     )
@@ -149,14 +149,14 @@ async def model_of(tx: Transaction, conversation_id: str) -> str:
 
 
 async def choose_model(tx: Transaction, conversation_id: str, model: str) -> None:
-    """Let another model answer in a conversation from its next turn on; empty for the default."""
+    """Set the model of a conversation from its next turn on; empty for the default."""
     await tx.execute(
         update(conversations).where(conversations.c.id == conversation_id).values(model=model)
     )
 
 
 async def close(tx: Transaction, conversation_id: str, now: datetime) -> None:
-    """End a conversation; its runs go on."""
+    """Close a conversation; its runs continue."""
     await tx.execute(
         update(conversations)
         .where(conversations.c.id == conversation_id, conversations.c.closed_at.is_(None))
@@ -194,7 +194,7 @@ async def say(  # noqa: PLR0913 - the columns of a message
 
 
 async def requote(tx: Transaction, message_id: str, quoted: Sequence[Json]) -> None:
-    """Replace what came with a message, once its files were fetched."""
+    """Replace the quoted content of a message, once its files were fetched."""
     await tx.execute(
         update(messages).where(messages.c.id == message_id).values(quoted=list(quoted) or None)
     )
@@ -203,10 +203,10 @@ async def requote(tx: Transaction, message_id: str, quoted: Sequence[Json]) -> N
 async def history(
     tx: Transaction, conversation_id: str, *, before: str, limit: int = 200
 ) -> list[StoredMessage]:
-    """Return what a message's turn may know, oldest first, since the last reset.
+    """Return the messages that the turn of a message may see, oldest first, since the last reset.
 
-    A reply stands behind the message that it answers, although others may have been said in
-    between; what people said later than this message is not known yet, but results are.
+    A reply is placed after the message that it answers, even if others came in between. Later
+    messages of users are left out, but results are included.
     """
     rows = await tx.execute(
         select(
@@ -254,7 +254,7 @@ async def get(tx: Transaction, message_id: str) -> StoredMessage | None:
 
 
 async def user_texts(tx: Transaction, conversation_id: str, limit: int) -> list[str]:
-    """Return what users said last in a conversation, newest first, with what they quoted."""
+    """Return the last texts of users in a conversation, newest first, with their quoted content."""
     rows = await tx.execute(
         select(messages.c.text, messages.c.quoted)
         .where(messages.c.conversation_id == conversation_id, messages.c.role == "user")
@@ -265,6 +265,6 @@ async def user_texts(tx: Transaction, conversation_id: str, limit: int) -> list[
 
 
 async def text_of(tx: Transaction, message_id: str) -> str:
-    """Return the text of a message; empty if there is none."""
+    """Return the text of a message; empty if the message does not exist."""
     found: str | None = await tx.scalar(select(messages.c.text).where(messages.c.id == message_id))
     return found or ""

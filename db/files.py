@@ -16,7 +16,7 @@ class Entry:
     """A file without its content.
 
     Attributes:
-        media_type: Of an image; empty for a text.
+        media_type: For an image; empty for a text.
         size: In bytes.
     """
 
@@ -27,7 +27,7 @@ class Entry:
     size: int
 
 
-# Built once: every turn asks for files, and hardly any has one.
+# Built once: every turn queries files, and hardly any has one.
 _OF_MESSAGES = (
     select(
         files.c.id,
@@ -43,7 +43,7 @@ _OF_MESSAGES = (
 
 async def put(tx: Transaction, message_id: str, sent: Sequence[File], now: datetime) -> None:
     """Store the files of a message, in this order."""
-    # Ids that are made in the same microsecond are in no order of their own.
+    # Ids of the same microsecond are random among themselves.
     ids = sorted(new_sortable_id() for _ in sent)
     rows = [
         {
@@ -76,6 +76,6 @@ async def of_messages(tx: Transaction, message_ids: Sequence[str]) -> list[Entry
 
 
 async def contents(tx: Transaction, file_ids: Sequence[str]) -> dict[str, bytes]:
-    """Return what these files hold, by their ids."""
+    """Return the contents of these files, by id."""
     rows = await tx.execute(select(files.c.id, files.c.data).where(files.c.id.in_(file_ids)))
     return {row.id: row.data for row in rows}

@@ -1,4 +1,4 @@
-"""Queries on until when each connection has heard its platform."""
+"""Queries on the time at which each platform connection last received events."""
 
 from datetime import datetime
 
@@ -10,13 +10,13 @@ from db.upsert import insert_into
 
 
 async def mark(tx: Transaction, name: str, now: datetime) -> None:
-    """Record that a connection hears its platform now."""
+    """Record that a connection is receiving events now."""
     row = insert_into(tx, listeners).values(name=name, heard_at=now)
     await tx.execute(row.on_conflict_do_update(index_elements=["name"], set_={"heard_at": now}))
 
 
 async def heard_at(tx: Transaction, name: str) -> datetime | None:
-    """Return when a connection heard its platform last; `None` if it never did."""
+    """Return the last time a connection was receiving events; `None` if never."""
     found: datetime | None = await tx.scalar(
         select(listeners.c.heard_at).where(listeners.c.name == name)
     )

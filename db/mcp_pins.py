@@ -17,12 +17,12 @@ class Pin:
     """A tool of a server.
 
     Attributes:
-        approved_hash: What may be used; empty for a tool that never was approved.
-        approved: The definition of that hash.
-        approved_by: Who said so; empty for a tool that never was approved.
-        offered_hash: What the server offered last.
-        offered: The definition of that hash.
-        offered_at: Since when it is offered like that.
+        approved_hash: The form that may be used; empty for a tool that was never approved.
+        approved: The definition with that hash.
+        approved_by: The approver; empty for a tool that was never approved.
+        offered_hash: The form that the server offered last.
+        offered: The definition with that hash.
+        offered_at: The time since which it is offered in that form.
     """
 
     server: str
@@ -37,7 +37,7 @@ class Pin:
 
     @property
     def waits(self) -> bool:
-        """Whether what is offered has not been approved."""
+        """True if the offered form is not approved."""
         return self.offered_hash != self.approved_hash
 
 
@@ -70,7 +70,7 @@ async def add(
     *,
     values: Mapping[str, Any],
 ) -> None:
-    """Store a tool that was not known; when another process was faster, its row stays."""
+    """Store an unknown tool; if another process was faster, its row stays."""
     insert = insert_into(tx, mcp_pins).values(
         server=server, tool=tool, offered=dict(offered), **values
     )
@@ -80,7 +80,7 @@ async def add(
 async def offer(
     tx: Transaction, server: str, tool: str, hashed: str, offered: Mapping[str, Any], now: datetime
 ) -> None:
-    """Note that a known tool is offered in another form."""
+    """Record that a known tool is offered in another form."""
     await tx.execute(
         update(mcp_pins)
         .where(mcp_pins.c.server == server, mcp_pins.c.tool == tool)
@@ -89,7 +89,7 @@ async def offer(
 
 
 async def approve(tx: Transaction, pin: Pin, *, by: str, now: datetime) -> bool:
-    """Approve a tool in the form that this pin shows; return whether it is offered like that."""
+    """Approve a tool in the form of this pin; return False if it is offered in another form now."""
     done = await tx.execute(
         update(mcp_pins)
         .where(

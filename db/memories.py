@@ -1,4 +1,4 @@
-"""Memories: short facts about a person, each with where it comes from."""
+"""Memories: short facts about a user, each with its source."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
@@ -11,21 +11,20 @@ from db.database import Transaction
 from db.search import words_of
 from db.tables import conversations, memories, messages
 
-#: Shorter words stand in every text, unless a letter is a word.
+#: Shorter words occur in every text, except in scripts where a letter can be a word.
 _LEAST_LETTERS = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Memory:
-    """A fact that one person wants remembered.
+    """A fact that a user wants remembered.
 
     Attributes:
-        number: What the person calls it.
-        origin: `said`: the person's own words; `confirmed`: found elsewhere, and the person said
-            yes.
-        source: Where it was found; empty for what the person said.
-        conversation_id: Where that was.
-        message_id: The message that the words stand in; empty for what was found elsewhere.
+        number: The number by which the user refers to it.
+        origin: `said`: the user's own words; `confirmed`: found elsewhere and approved by the user.
+        source: The place where it was found; empty for the user's own words.
+        conversation_id: The conversation of the source.
+        message_id: The message that has the words; empty for facts found elsewhere.
     """
 
     id: str
@@ -43,13 +42,13 @@ _MINE = select(*_COLUMNS).order_by(memories.c.number.desc())
 
 
 async def add(tx: Transaction, user: str, memory: Memory) -> None:
-    """Store a memory; the caller has locked the person's row and asked for the number."""
+    """Store a memory; the caller has locked the user's row and read the number."""
     row = {field.name: getattr(memory, field.name) for field in fields(Memory)}
     await tx.execute(insert(memories).values(user_id=user, **row))
 
 
 async def next_number(tx: Transaction, user: str) -> int:
-    """Return the number of this person's next memory."""
+    """Return the number of this user's next memory."""
     newest = select(func.max(memories.c.number)).where(memories.c.user_id == user)
     return (await tx.scalar(newest) or 0) + 1
 
@@ -57,24 +56,24 @@ async def next_number(tx: Transaction, user: str) -> int:
 async def find(
     tx: Transaction, user: str, memory_id: str, text: str | None = None
 ) -> Memory | None:
-    """Return a person's memory that has this id or says just this."""
+    """Return a user's memory that has this id or exactly this text."""
     same = memories.c.id == memory_id
     return await _one(tx, user, same if text is None else same | (memories.c.text == text))
 
 
 async def get(tx: Transaction, user: str, number: int) -> Memory | None:
-    """Return a person's memory by its number."""
+    """Return a user's memory by its number."""
     return await _one(tx, user, memories.c.number == number)
 
 
 async def everything(tx: Transaction, user: str) -> list[Memory]:
-    """Return all memories of a person, newest first: there are few, and they are short."""
+    """Return all memories of a user, newest first: a user has few, and they are short."""
     rows = await tx.execute(_MINE.where(memories.c.user_id == user))
     return [_memory(row) for row in rows]
 
 
 async def remove(tx: Transaction, user: str, number: int) -> bool:
-    """Delete a person's memory and return whether it was there."""
+    """Delete a user's memory; return False if it did not exist."""
     query = delete(memories).where(memories.c.user_id == user, memories.c.number == number)
     return (await tx.execute(query)).rowcount > 0
 
@@ -82,7 +81,7 @@ async def remove(tx: Transaction, user: str, number: int) -> bool:
 async def said_by(
     tx: Transaction, user: str, conversation_id: str, *, limit: int
 ) -> list[tuple[str, str]]:
-    """Return id and text of what a person said last in a conversation of theirs, newest first."""
+    """Return id and text of a user's last messages in a conversation of theirs, newest first."""
     rows = await tx.execute(
         select(messages.c.id, messages.c.text)
         .join(conversations, conversations.c.id == messages.c.conversation_id)

@@ -1,4 +1,4 @@
-"""Notes: what people asked the bot to remember. `db.search` finds them by their words."""
+"""Notes that users asked the bot to store. `db.search` finds them by their words."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -12,10 +12,10 @@ from db.tables import notes
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Note:
-    """A note of one person.
+    """A note of one user.
 
     Attributes:
-        number: What the person calls it.
+        number: The number by which the user refers to it.
     """
 
     id: str
@@ -43,8 +43,8 @@ async def add(
         note_id: A new id.
         title: A few words.
         text: The note.
-        now: When it was written.
-        number: Taken if it is free; the user's next number otherwise.
+        now: The time of writing.
+        number: Used if it is free; otherwise the user's next number is used.
     """
     if number is None or await get(tx, user, number) is not None:
         newest = select(func.max(notes.c.number)).where(notes.c.user_id == user)
@@ -56,35 +56,35 @@ async def add(
 
 
 async def find(tx: Transaction, user: str, note_id: str) -> Note | None:
-    """Return a person's note by its id."""
+    """Return a user's note by its id."""
     return await _one(tx, user, notes.c.id == note_id)
 
 
 async def get(tx: Transaction, user: str, number: int) -> Note | None:
-    """Return a person's note by its number."""
+    """Return a user's note by its number."""
     return await _one(tx, user, notes.c.number == number)
 
 
 async def count(tx: Transaction, user: str) -> int:
-    """Return how many notes a person has."""
+    """Return the number of a user's notes."""
     query = select(func.count()).select_from(notes).where(notes.c.user_id == user)
     return await tx.scalar(query) or 0
 
 
 async def page(tx: Transaction, user: str, *, limit: int, offset: int = 0) -> list[Note]:
-    """Return some of a person's notes, newest first."""
+    """Return a page of a user's notes, newest first."""
     query = select(notes).where(notes.c.user_id == user).order_by(notes.c.number.desc())
     return [from_row(row) for row in await tx.execute(query.limit(limit).offset(offset))]
 
 
 async def remove(tx: Transaction, user: str, number: int) -> bool:
-    """Delete a person's note and return whether it was there."""
+    """Delete a user's note; return False if it did not exist."""
     query = delete(notes).where(notes.c.user_id == user, notes.c.number == number)
     return (await tx.execute(query)).rowcount > 0
 
 
 def from_row(row: Row[Any]) -> Note:
-    """Return the note that a row of the table holds."""
+    """Return the note in a row of the table."""
     return Note(
         id=row.id, number=row.number, title=row.title, text=row.text, created_at=row.created_at
     )

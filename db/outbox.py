@@ -1,4 +1,4 @@
-"""Queries on the outbox: what the bot has to say about runs, until it is said."""
+"""Queries on the outbox: announcements and late replies, until they are delivered."""
 
 from collections.abc import Set
 from dataclasses import dataclass, fields
@@ -17,7 +17,7 @@ from db.types import UtcDateTime
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Item:
-    """Something to be said once.
+    """A text to be delivered once.
 
     Attributes:
         key: The run's id, or the turn's.
@@ -94,7 +94,7 @@ def _item(row: Row[Any]) -> Item:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewItem:
-    """Something to be said: its title and footer are one line each, its text Markdown."""
+    """A text to be delivered: its title and footer are one line each, its text is Markdown."""
 
     key: str
     user_id: str
@@ -107,7 +107,7 @@ class NewItem:
 
 
 async def put(tx: Transaction, item: NewItem, now: datetime, *, status: str = "pending") -> bool:
-    """Store something to be said; `False` when it is stored already under this key."""
+    """Store an item; `False` if its key is stored already."""
     row = {field.name: getattr(item, field.name) for field in fields(item)}
     row |= place_columns(row.pop("place"))
     row |= {"status": status, "created_at": now, "due_at": now}
@@ -115,7 +115,7 @@ async def put(tx: Transaction, item: NewItem, now: datetime, *, status: str = "p
 
 
 async def get(tx: Transaction, key: str) -> Item | None:
-    """Return one item."""
+    """Return the item with this key."""
     row = (await tx.execute(_GET, {"b_key": key})).first()
     return _item(row) if row else None
 
@@ -132,26 +132,26 @@ async def _items(tx: Transaction, *conditions: ColumnElement[bool], limit: int) 
 
 
 async def claim(tx: Transaction, key: str, worker_id: str, now: datetime) -> Item | None:
-    """Take an item for sending; `None` when it is not due, or someone else sends it."""
+    """Claim an item for sending; `None` if it is not due, or another process is sending it."""
     taken = await tx.execute(_CLAIM, {"b_key": key, "b_worker": worker_id, "b_now": now})
     return await get(tx, key) if taken.rowcount else None
 
 
 async def delivered(tx: Transaction, key: str, message_ids: list[str], now: datetime) -> None:
-    """Book an item as said; that is true even if another attempt at it has begun meanwhile."""
+    """Mark an item as delivered, even if another attempt at it has begun meanwhile."""
     said = {"status": "delivered", "message_ids": message_ids, "delivered_at": now}
     await tx.execute(_SAID, said | {"last_error": "", "b_key": key})
 
 
 async def wait(tx: Transaction, item: Item) -> None:
-    """Keep an item until its person is there; such an attempt does not count."""
+    """Defer an item until its user is present; the attempt does not count."""
     await _set(tx, item, status="waiting", attempts=outbox.c.attempts - 1, first_tried_at=None)
 
 
 async def retry(
     tx: Transaction, item: Item, *, due_at: datetime, error: str, maybe_repeated: bool
 ) -> None:
-    """Try again later."""
+    """Schedule another attempt."""
     values: dict[str, Any] = {"status": "pending", "due_at": due_at, "last_error": error}
     if maybe_repeated:
         values["maybe_repeated"] = True
@@ -159,12 +159,12 @@ async def retry(
 
 
 async def block(tx: Transaction, item: Item, *, error: str) -> None:
-    """Give up for now; the item is kept and can be retried or dismissed."""
+    """Block an item after failed attempts; the user can retry or dismiss it."""
     await _set(tx, item, status="blocked", last_error=error)
 
 
 async def _set(tx: Transaction, item: Item, **values: Any) -> None:
-    """Change an item that was claimed, unless it has been given to another attempt."""
+    """Change a claimed item, unless another attempt has claimed it."""
     await tx.execute(
         update(outbox)
         .where(
@@ -177,7 +177,7 @@ async def _set(tx: Transaction, item: Item, **values: Any) -> None:
 
 
 def _held_with(run_id: ColumnElement[str] | str) -> ColumnElement[bool]:
-    """What is held of the runs that were asked for together with this one, itself included."""
+    """Return the condition for held items of the batch of a run, itself included."""
     batch = select(subagent_runs.c.batch_id).where(subagent_runs.c.id == run_id)
     together = select(subagent_runs.c.id).where(
         or_(
@@ -190,19 +190,19 @@ def _held_with(run_id: ColumnElement[str] | str) -> ColumnElement[bool]:
 
 
 async def any_held(tx: Transaction, run_id: str) -> bool:
-    """Whether a result is held of the runs that were asked for together with this one."""
+    """Return True if an item is held for a run in the batch of this one, itself included."""
     return await tx.scalar(select(outbox.c.key).where(_held_with(run_id)).limit(1)) is not None
 
 
 async def release_held(
     tx: Transaction, message_id: str, text: str | None, now: datetime
 ) -> list[str]:
-    """Let the held results that a turn was about go, and return the keys to deliver.
+    """Release the held results that a turn was about, and return the keys to deliver.
 
     Args:
         tx: The transaction.
         message_id: The message of the turn: the result of one of these runs.
-        text: One text for all of them, said once; `None` lets each go in its own words.
+        text: One text that replaces them all; `None` delivers each with its own text.
         now: The time.
     """
     about = select(messages.c.run_id).where(messages.c.id == message_id).scalar_subquery()
@@ -223,7 +223,7 @@ async def release_held(
 
 
 async def release_held_before(tx: Transaction, moment: datetime, now: datetime) -> list[str]:
-    """Let what has been held since before then go in its own words; return the keys."""
+    """Release items held since before `moment`, each with its own text; return their keys."""
     released = await tx.scalars(
         update(outbox)
         .where(outbox.c.status == "held", outbox.c.created_at < moment)
@@ -234,7 +234,7 @@ async def release_held_before(tx: Transaction, moment: datetime, now: datetime) 
 
 
 async def retry_blocked(tx: Transaction, key: str, user_id: str, now: datetime) -> bool:
-    """Try a blocked item of this person again, from the start."""
+    """Retry a blocked item of this user, with its attempts reset."""
     done = await tx.execute(
         update(outbox)
         .where(outbox.c.key == key, outbox.c.user_id == user_id, outbox.c.status == "blocked")
@@ -244,7 +244,7 @@ async def retry_blocked(tx: Transaction, key: str, user_id: str, now: datetime) 
 
 
 async def dismiss(tx: Transaction, key: str, user_id: str) -> bool:
-    """Drop an undelivered item of this person."""
+    """Dismiss an undelivered item of this user."""
     done = await tx.execute(
         update(outbox)
         .where(
@@ -260,7 +260,7 @@ async def dismiss(tx: Transaction, key: str, user_id: str) -> bool:
 async def due(
     tx: Transaction, platforms: list[str], now: datetime, *, limit: int = 100
 ) -> list[str]:
-    """Return the keys of what should be sent now on these platforms, oldest first."""
+    """Return the keys of the items that are due on these platforms, oldest first."""
     found = await tx.scalars(
         select(outbox.c.key)
         .where(
@@ -273,7 +273,7 @@ async def due(
 
 
 async def waiting_for(tx: Transaction, user_id: str) -> list[str]:
-    """Return the keys of what waits for a person to be there, oldest first."""
+    """Return the keys of the items that wait for a user's presence, oldest first."""
     found = await tx.scalars(
         select(outbox.c.key)
         .where(outbox.c.status == "waiting", outbox.c.user_id == user_id)
@@ -285,13 +285,13 @@ async def waiting_for(tx: Transaction, user_id: str) -> list[str]:
 async def undelivered(
     tx: Transaction, user_id: str, *, limit: int, read_in: Place | None = None
 ) -> list[Item]:
-    """Return what this person has not been told yet, oldest first.
+    """Return the items that are not delivered to this user yet, oldest first.
 
     Args:
         tx: The transaction.
-        user_id: The person.
+        user_id: The user.
         limit: The most to return.
-        read_in: Only what every reader of this place can read.
+        read_in: Only items that every reader of this place can read.
     """
     states = ("pending", "sending", "waiting", "blocked")
     within = (*owned_by(outbox, user_id), *readable_in(outbox, read_in))
@@ -299,7 +299,7 @@ async def undelivered(
 
 
 async def blocked(tx: Transaction, user_id: str, *, limit: int) -> list[Item]:
-    """Return what could not be delivered to this person and is kept, oldest first."""
+    """Return the blocked items of this user, oldest first."""
     kept = outbox.c.status == "blocked"
     return await _items(tx, *owned_by(outbox, user_id), kept, limit=limit)
 
@@ -307,20 +307,20 @@ async def blocked(tx: Transaction, user_id: str, *, limit: int) -> list[Item]:
 async def recover(
     tx: Transaction, alive: list[str], *, me: str = "", under_way: Set[str] = frozenset()
 ) -> int:
-    """Put back what processes that died were sending: nobody knows whether it got through.
+    """Reset the items that dead processes were sending: their delivery is uncertain.
 
-    Each is sent at most once more, marked as a possible duplicate; what was marked already is
-    blocked instead.
+    Each is sent at most once more, marked as a possible duplicate; an item that was marked already
+    is blocked instead.
 
     Args:
         tx: The transaction.
-        alive: The workers that are at work.
-        me: The worker that asks; what it is not sending any more is stuck as well.
-        under_way: The keys that it is sending, as they are at each moment.
+        alive: The workers that are alive.
+        me: The worker that recovers; items that it is not sending any more are reset as well.
+        under_way: The keys that it is sending; the set changes while this runs.
     """
     sending = outbox.c.status == "sending"
     mine = await tx.scalars(select(outbox.c.key).where(sending, outbox.c.worker_id == me))
-    # Only now: what was claimed before the rows were read is under way by now.
+    # Compared after the read: an item claimed before the read is in `under_way` by now.
     forgotten = [key for key in mine if key not in under_way]
     stuck = (sending, outbox.c.worker_id.not_in(alive) | outbox.c.key.in_(forgotten))
     error = "The process ended while it was sending this; it may have arrived."

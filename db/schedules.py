@@ -18,12 +18,12 @@ ALIVE = ("active", "paused")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schedule:
-    """Work that a person wants done later.
+    """A task that a user wants done later.
 
     Attributes:
-        number: What the person calls it.
-        cron: Empty for what happens once.
-        due_at: The next fire; `None` when there is none to come.
+        number: The number by which the user refers to it.
+        cron: Empty for a schedule that fires once.
+        due_at: The next fire; `None` if it will not fire again.
         failures: Fires in a row whose runs did not complete.
     """
 
@@ -44,7 +44,7 @@ class Schedule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fire:
-    """One time at which a schedule is due.
+    """One firing of a schedule.
 
     Attributes:
         created_at: When it was claimed.
@@ -60,7 +60,7 @@ class Ended:
     """A fire whose run is over.
 
     Attributes:
-        unheard: The run's result cannot be delivered.
+        unheard: Whether the delivery of the run's result has failed.
     """
 
     fire: Fire
@@ -88,55 +88,55 @@ def _fire(row: Row[Any]) -> Fire:
     return Fire(schedule=_schedule(row), due_at=row.fire_due_at, created_at=row.fire_created_at)
 
 
-# -- what a person has ---------------------------------------------------------------------------
+# -- schedules of a user ---------------------------------------------------------------------------
 
 
 async def add(tx: Transaction, schedule: Schedule) -> None:
-    """Store a schedule; the caller has locked the person's row and asked for the number."""
+    """Store a schedule; the caller has locked the user's row and read the number."""
     row = {field.name: getattr(schedule, field.name) for field in fields(Schedule)}
     await tx.execute(insert(schedules).values(row | place_columns(row.pop("place"))))
 
 
 async def next_number(tx: Transaction, user: str) -> int:
-    """Return the number of this person's next schedule."""
+    """Return the number of this user's next schedule."""
     newest = select(func.max(schedules.c.number)).where(schedules.c.user_id == user)
     return (await tx.scalar(newest) or 0) + 1
 
 
 async def find(tx: Transaction, user: str, schedule_id: str) -> Schedule | None:
-    """Return a person's schedule by its id."""
+    """Return a user's schedule by its id."""
     query = select(*_COLUMNS).where(schedules.c.user_id == user, schedules.c.id == schedule_id)
     row = (await tx.execute(query)).first()
     return _schedule(row) if row else None
 
 
 async def get(tx: Transaction, user: str, number: int) -> Schedule | None:
-    """Return a person's schedule by its number."""
+    """Return a user's schedule by its number."""
     query = select(*_COLUMNS).where(schedules.c.user_id == user, schedules.c.number == number)
     row = (await tx.execute(query)).first()
     return _schedule(row) if row else None
 
 
 async def alive(tx: Transaction, user: str) -> list[Schedule]:
-    """Return a person's schedules that are not over, oldest first."""
+    """Return a user's schedules that are not over, oldest first."""
     mine = (schedules.c.user_id == user, schedules.c.status.in_(ALIVE))
     rows = await tx.execute(select(*_COLUMNS).where(*mine).order_by(schedules.c.number))
     return [_schedule(row) for row in rows]
 
 
 async def newest_zone(tx: Transaction, user: str) -> str:
-    """Return the time zone of a person's newest schedule; empty if there is none."""
+    """Return the time zone of a user's newest schedule; empty without a schedule."""
     query = select(schedules.c.timezone).where(schedules.c.user_id == user)
     return await tx.scalar(query.order_by(schedules.c.number.desc()).limit(1)) or ""
 
 
 async def cancel(tx: Transaction, schedule_id: str, now: datetime) -> bool:
-    """End a schedule on request; `False` when it is over."""
+    """Cancel a schedule; `False` if it is over."""
     return await _end(tx, schedule_id, "cancelled", now)
 
 
 async def revive(tx: Transaction, schedule_id: str, status: str, due_at: datetime | None) -> bool:
-    """Let a schedule that was cancelled go on; `False` when it is not cancelled."""
+    """Revive a cancelled schedule; `False` if it is not cancelled."""
     query = update(schedules).where(
         schedules.c.id == schedule_id, schedules.c.status == "cancelled"
     )
@@ -145,13 +145,13 @@ async def revive(tx: Transaction, schedule_id: str, status: str, due_at: datetim
 
 
 async def pause(tx: Transaction, schedule_id: str) -> bool:
-    """Let a schedule not fire for now."""
+    """Pause a schedule; `False` if it is not active."""
     query = update(schedules).where(schedules.c.id == schedule_id, schedules.c.status == "active")
     return (await tx.execute(query.values(status="paused"))).rowcount > 0
 
 
 async def resume(tx: Transaction, schedule_id: str, due_at: datetime) -> bool:
-    """Let a paused schedule fire again."""
+    """Resume a paused schedule; `False` if it is not paused."""
     query = update(schedules).where(schedules.c.id == schedule_id, schedules.c.status == "paused")
     return (await tx.execute(query.values(status="active", due_at=due_at))).rowcount > 0
 
@@ -162,13 +162,13 @@ async def _end(tx: Transaction, schedule_id: str, status: str, now: datetime) ->
     return done.rowcount > 0
 
 
-# -- what is due ---------------------------------------------------------------------------------
+# -- due fires -------------------------------------------------------------------------------------
 
 
 async def due(
     tx: Transaction, platforms: Sequence[str], now: datetime, *, limit: int = 100
 ) -> list[Schedule]:
-    """Return the schedules on these platforms that are due, the longest first."""
+    """Return the schedules on these platforms that are due, longest overdue first."""
     query = select(*_COLUMNS).where(
         schedules.c.status == "active",
         schedules.c.due_at <= now,
@@ -186,13 +186,13 @@ async def claim(
     next_due: datetime | None,
     now: datetime,
 ) -> Fire | None:
-    """Take a fire, and move the schedule to its next; `None` when someone else has it.
+    """Claim a fire, and advance the schedule; `None` if another process has claimed it.
 
     Args:
         tx: The transaction.
         schedule: As it was read.
-        due_at: The fire.
-        next_due: The one after it; `None` when the schedule is done.
+        due_at: The time of the fire.
+        next_due: The time of the next fire; `None` when the schedule is done.
         now: The time.
     """
     over = {"status": "done", "ended_at": now} if next_due is None else {}
@@ -217,7 +217,7 @@ async def claim(
 async def left_behind(
     tx: Transaction, platforms: Sequence[str], before: datetime, *, limit: int = 100
 ) -> list[Fire]:
-    """Return fires that were claimed before, and of which nothing came, oldest first."""
+    """Return fires that were claimed before a time and have no outcome, oldest first."""
     query = (
         select(*_FIRE)
         .join(schedules, schedules.c.id == schedule_fires.c.schedule_id)
@@ -233,12 +233,12 @@ async def left_behind(
 
 
 async def close(tx: Transaction, fire: Fire, status: str, run_id: str | None = None) -> bool:
-    """Write what became of a fire; `False` when someone else has."""
+    """Store the outcome of a fire; `False` if another process has stored one."""
     return await _move(tx, fire, "claimed", status, run_id=run_id)
 
 
 async def book(tx: Transaction, fire: Fire) -> bool:
-    """Take note that the end of a fire's run is booked; `False` when someone else has."""
+    """Record that the outcome of a fire's run is counted; `False` if it was before."""
     return await _move(tx, fire, "started", "counted")
 
 
@@ -251,11 +251,11 @@ async def _move(tx: Transaction, fire: Fire, old: str, new: str, **values: Any) 
     return (await tx.execute(query.values(status=new, **values))).rowcount > 0
 
 
-# -- what came of it -----------------------------------------------------------------------------
+# -- outcomes --------------------------------------------------------------------------------------
 
 
 async def ended(tx: Transaction, *, limit: int = 100) -> list[Ended]:
-    """Return fires whose runs are over and told of, and which are not booked yet, oldest first."""
+    """Return uncounted fires whose runs are over and announced, oldest first."""
     runs = subagent_runs
     told = outbox.c.status.not_in(("held", "pending", "sending"))
     query: Select[Any] = (
@@ -283,13 +283,13 @@ async def ended(tx: Transaction, *, limit: int = 100) -> list[Ended]:
 
 
 async def succeeded(tx: Transaction, schedule_id: str) -> None:
-    """Forget the failures so far."""
+    """Reset the count of failures."""
     query = update(schedules).where(schedules.c.id == schedule_id, schedules.c.failures > 0)
     await tx.execute(query.values(failures=0))
 
 
 async def failed(tx: Transaction, schedule_id: str, *, most: int, now: datetime) -> bool:
-    """Count a failure, and return whether the schedule ended with it."""
+    """Count a failure, and return True if the schedule ended because of it."""
     failures = await tx.scalar(
         update(schedules)
         .where(schedules.c.id == schedule_id)

@@ -1,4 +1,4 @@
-"""Search in notes: whatever a person types is a question, and never a syntax error."""
+"""Searches notes: every text of a user is a valid query, never a syntax error."""
 
 import string
 from collections.abc import Iterator, Sequence
@@ -12,16 +12,16 @@ from db.notes import Note, from_row
 from db.tables import notes
 
 _MOST_WORDS = 20
-# PostgreSQL refuses to search for words of more than 2 KB; four bytes a letter.
+# PostgreSQL refuses search words of more than 2 KB; a letter takes up to four bytes.
 _LONGEST_WORD = 100
 _SPACES = str.maketrans(string.punctuation, " " * len(string.punctuation))
 
 
 async def search_notes(tx: Transaction, user: str, query: str, *, limit: int) -> list[Note]:
-    """Return the notes of a person that fit best.
+    """Return the notes of a user that match best.
 
-    Notes with all words come alone; if there are none, notes with any of them; if there are none
-    either, notes with all of them somewhere inside a word, as in languages that put no spaces
+    Notes with all words are returned alone. Without any, notes with at least one word are returned;
+    without those, notes with all words as parts of words, as needed for languages without spaces
     between words.
     """
     words = words_of(query)
@@ -34,7 +34,7 @@ async def search_notes(tx: Transaction, user: str, query: str, *, limit: int) ->
 
 
 def words_of(query: str) -> list[str]:
-    """Return what to look for: the beginnings of words, without any punctuation."""
+    """Return the words to search for, as prefixes and without punctuation."""
     words = query.replace("\0", " ").translate(_SPACES).split()
     spoken = [word[:_LONGEST_WORD] for word in words if any(letter.isalnum() for letter in word)]
     return list(dict.fromkeys(spoken))[:_MOST_WORDS]
@@ -84,6 +84,6 @@ def _inside(words: Sequence[str]) -> Select[Any]:
 
 
 def _literal(value: str) -> ColumnElement[str]:
-    """Return a text that stands in the statement itself, as in the expression of an index."""
+    """Return a text as a literal in the statement, as in the expression of an index."""
     quoted = value.replace("'", "''")
     return literal_column(f"'{quoted}'", String)

@@ -1,4 +1,4 @@
-"""Queries on where on Slack the bot is installed, and on installations that are under way."""
+"""Queries on Slack installations of the bot, complete or in progress."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -13,15 +13,15 @@ from db.upsert import insert_into
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Install:
-    """The bot as it was installed somewhere.
+    """An installation of the bot in a workspace or organisation.
 
     Attributes:
         client_id: The app.
         workspace: A workspace (T…), or an organisation (E…) with all of its workspaces.
         enterprise: The organisation; empty for none.
-        bot_user: The bot's account there.
-        bot: Its id as a bot.
-        token: What it speaks with, encrypted.
+        bot_user: The user id of the bot's account there.
+        bot: Its bot id.
+        token: The bot token, encrypted.
     """
 
     client_id: str
@@ -33,7 +33,7 @@ class Install:
 
 
 async def put(tx: Transaction, install: Install, now: datetime) -> None:
-    """Store an installation in place of an older one."""
+    """Store an installation; it replaces an older one."""
     row = {
         "client_id": install.client_id,
         "workspace": install.workspace,
@@ -51,7 +51,7 @@ async def put(tx: Transaction, install: Install, now: datetime) -> None:
 
 
 async def find(tx: Transaction, client_id: str, workspace: str) -> Install | None:
-    """Return an app's installation in a workspace, or for an organisation; `None` for none."""
+    """Return an app's installation in a workspace or an organisation; `None` for none."""
     found = await tx.execute(
         select(installs).where(installs.c.client_id == client_id, installs.c.workspace == workspace)
     )
@@ -69,7 +69,7 @@ async def find(tx: Transaction, client_id: str, workspace: str) -> Install | Non
 
 
 async def remove(tx: Transaction, install: Install) -> None:
-    """Delete an installation, unless another one has taken its place."""
+    """Delete an installation, unless a newer one has replaced it."""
     await tx.execute(
         delete(installs).where(
             installs.c.client_id == install.client_id,
@@ -80,16 +80,16 @@ async def remove(tx: Transaction, install: Install) -> None:
 
 
 async def issue_state(tx: Transaction, state: str, now: datetime) -> None:
-    """Remember that an installation has begun."""
+    """Store the state of an installation that has begun."""
     await tx.execute(insert(states).values(state=state, created_at=now))
 
 
 async def consume_state(tx: Transaction, state: str, since: datetime) -> bool:
-    """Forget an installation that has begun; return whether it was there, and began since then."""
+    """Delete the state of an installation; return True if it existed and began after `since`."""
     used = delete(states).where(states.c.state == state, states.c.created_at > since)
     return (await tx.execute(used)).rowcount == 1
 
 
 async def forget_states(tx: Transaction, until: datetime) -> None:
-    """Delete installations that began until then and were never finished."""
+    """Delete the states of installations that began until then and were never finished."""
     await tx.execute(delete(states).where(states.c.created_at <= until))

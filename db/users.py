@@ -1,4 +1,4 @@
-"""The people whom the bot has met."""
+"""Queries on users."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -12,7 +12,7 @@ from db.types import storable
 from db.upsert import insert_into
 
 _NAME_LENGTH = 255
-# Held until the commit: retention deletes users without any rows.
+# Locked until the commit: retention deletes users without any rows.
 _NAME = (
     select(users.c.name)
     .where(users.c.id == bindparam("b_key"))
@@ -23,11 +23,11 @@ _GET = select(users).where(users.c.id == bindparam("b_key"))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class User:
-    """A person, as last seen.
+    """A user, as last seen.
 
     Attributes:
-        name: What the platform calls this person now; shown, and never trusted.
-        run_counter: The number of this person's newest run.
+        name: The user's current name on the platform; shown, and never trusted.
+        run_counter: The number of the user's newest run.
     """
 
     identity: Identity
@@ -37,12 +37,12 @@ class User:
 
 
 async def ensure_user(tx: Transaction, user: Identity, name: str, now: datetime) -> None:
-    """Store a person who is new, and the new name of one who has changed it."""
+    """Store a new user, or the new name of a known one."""
     name = storable(name)[:_NAME_LENGTH]
     known = await tx.scalar(_NAME, {"b_key": user.key})
     if known is None:
         platform, workspace, account = user.parts
-        # The same person may arrive twice at once: whichever key meets the other one first.
+        # Two transactions may insert the same user at once; the first one wins.
         await tx.execute(
             insert_into(tx, users)
             .values(
@@ -60,7 +60,7 @@ async def ensure_user(tx: Transaction, user: Identity, name: str, now: datetime)
 
 
 async def get(tx: Transaction, key: str) -> User | None:
-    """Return the person with this `Identity.key`."""
+    """Return the user with this `Identity.key`."""
     row = (await tx.execute(_GET, {"b_key": key})).one_or_none()
     if row is None:
         return None
@@ -73,7 +73,7 @@ async def get(tx: Transaction, key: str) -> User | None:
 
 
 async def stopper_of(tx: Transaction, run_id: str) -> User | None:
-    """Return who stopped a run of another user; `None` for a run that its owner stopped."""
+    """Return the user who stopped another user's run; `None` if the owner stopped it."""
     key: str | None = await tx.scalar(
         select(subagent_runs.c.cancelled_by).where(
             subagent_runs.c.id == run_id,
@@ -84,10 +84,10 @@ async def stopper_of(tx: Transaction, run_id: str) -> User | None:
 
 
 async def count(tx: Transaction) -> int:
-    """Return how many people the bot has met."""
+    """Return the number of users."""
     return await tx.scalar(select(func.count()).select_from(users)) or 0
 
 
 async def lock(tx: Transaction, key: str) -> None:
-    """Let nobody else count or number this person's things until the transaction ends."""
+    """Lock a user's row, so that no other transaction counts or numbers their things."""
     await tx.execute(select(users.c.id).where(users.c.id == key).with_for_update())

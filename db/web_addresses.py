@@ -1,4 +1,4 @@
-"""Addresses that a turn with all its runs may read after private material, and how many it has."""
+"""Queries on addresses that a turn may fetch after private material, and on its fetches."""
 
 from datetime import datetime
 
@@ -20,7 +20,7 @@ async def known(tx: Transaction, root_id: str) -> list[str] | None:
 
 
 async def store(tx: Transaction, root_id: str, addresses: list[str], now: datetime) -> None:
-    """Store the addresses of a turn in place of those stored before."""
+    """Store the addresses of a turn; they replace those stored before."""
     values = {"root_id": root_id, "addresses": addresses, "created_at": now}
     await tx.execute(
         insert_into(tx, web_addresses)
@@ -30,7 +30,7 @@ async def store(tx: Transaction, root_id: str, addresses: list[str], now: dateti
 
 
 async def count_fetch(tx: Transaction, root_id: str, *, most: int) -> bool:
-    """Count one more fetch of a turn; return False, and count nothing, when it has had `most`."""
+    """Count one more fetch of a turn; return False, and count nothing, if it has made `most`."""
     counted = await tx.execute(
         update(web_addresses)
         .where(web_addresses.c.root_id == root_id, web_addresses.c.fetches < most)
