@@ -256,5 +256,5 @@ MAY_BE_LONG = ("migrations.versions", "db.tables")
 LONG_FUNCTIONS = {"bot.app": "open_bot"}
 
 #: Modules whose docstrings still hint at the code instead of stating what it does: to be rewritten.
-#: The text of `bot.__main__` is help of commands; that of `bot.subagents.limits` is in the schema.
-RIDDLES = ("bot.__main__", "bot.subagents.limits", "db")
+#: The text of `bot.__main__` is help of commands; those of settings are in the schema.
+RIDDLES = ("bot.__main__", "bot.subagents.limits", "db.settings")

@@ -263,7 +263,8 @@ class Workspace:
     def usage(self) -> Usage:
         """Return the space that all workspaces of the user take together."""
         with told(()), self._user_folder() as user:
-            return self._usage(user)
+            # Without the lock a temporary file may belong to a writer at work.
+            return self._usage(user, tidy=False)
 
     def can_restore(self, path: str) -> bool:
         """Return True if no former version would be lost by a write to a path."""
@@ -371,8 +372,11 @@ class Workspace:
             make_folders(self.opener, base, (self._user,))
             yield stack.enter_context(opened(self.opener, base, (self._user,)))
 
-    def _usage(self, user: int) -> Usage:
-        """Measure the space taken, and delete the temporary files of writers that died."""
+    def _usage(self, user: int, *, tidy: bool = True) -> Usage:
+        """Measure the space taken, without temporary files.
+
+        `tidy` deletes these: the caller holds the lock, so that their writers have died.
+        """
         size = count = 0
         for name in (OWN, RUNS):
             with suppress(FileNotFoundError), opened_by_force(self.opener, user, (name,)) as top:
@@ -380,7 +384,8 @@ class Workspace:
                     for entry, state in level.entries:
                         kind = kind_of(state)
                         if kind is Kind.FILE and TEMPORARY.fullmatch(entry):
-                            os.unlink(entry, dir_fd=level.descriptor)
+                            if tidy:
+                                os.unlink(entry, dir_fd=level.descriptor)
                             continue
                         size += state.st_size if kind is Kind.FILE else 0
                         count += 1

@@ -312,6 +312,20 @@ def test_what_a_writer_left_that_died_is_cleared_away(workspace: Workspace) -> N
     assert not left.exists()
 
 
+def test_a_look_at_the_space_taken_leaves_the_file_of_a_writer_at_work(
+    workspace: Workspace,
+) -> None:
+    workspace.write("a/file.txt", b"x")
+    writing = workspace.path / "a" / f".retinue-{'0' * 16}.part"
+    writing.write_bytes(b"half")
+
+    usage = workspace.usage()
+    workspace.can_restore_all()
+
+    assert usage == Usage(1, 2)
+    assert writing.exists()
+
+
 def test_a_write_that_fails_leaves_nothing(workspace: Workspace) -> None:
     workspace.write("file.txt", b"x")
 
