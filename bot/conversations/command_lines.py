@@ -133,8 +133,11 @@ def belongs_to_a_conversation(command: str) -> bool:
 
     The result of a spawned run is stored there, and so is the choice of a model.
     """
-    words = command.lower().split()
-    return words[:2] == ["/subagents", "spawn"] or (words[:1] == ["/model"] and len(words) > 1)
+    match command.lower().split():
+        case ["/subagents" | "/subagent", "spawn", *_] | ["/model", _, *_]:
+            return True
+        case _:
+            return False
 
 
 def changes_something(command: str) -> bool:

@@ -196,6 +196,7 @@ def test_whatever_is_typed_a_command_begins_with_a_slash(typed: str) -> None:
 
 def test_a_run_and_a_choice_of_a_model_belong_to_a_conversation() -> None:
     assert belongs_to_a_conversation("/Subagents  SPAWN Count")
+    assert belongs_to_a_conversation("/subagent spawn Count")
     assert belongs_to_a_conversation("/model small")
     assert not belongs_to_a_conversation("/model")
     assert not belongs_to_a_conversation("/subagents list")
