@@ -47,7 +47,10 @@ class SubagentSettings(Settings):
         5, ge=0, description="Runs of one person that may wait for a slot; 0 refuses instead."
     )
     archive_ttl_minutes: float = Field(
-        60, gt=0, description="How long a finished run stays in short lists, in minutes."
+        60,
+        gt=0,
+        description="How long a finished run stays in menus and lists, in minutes; `list` "
+        "shows the last 30 at most.",
     )
     max_tool_calls_per_run: int = Field(25, ge=1, description="Tool calls of one run.")
     default_token_budget: int = Field(
