@@ -133,8 +133,8 @@ def belongs_to_a_conversation(command: str) -> bool:
 
     The result of a spawned run is stored there, and so is the choice of a model.
     """
-    match command.lower().split():
-        case ["/subagents" | "/subagent", "spawn", *_] | ["/model", _, *_]:
+    match command.lower().removeprefix("/").split():
+        case ["subagents" | "subagent", "spawn", *_] | ["model", _, *_]:
             return True
         case _:
             return False
