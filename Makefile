@@ -72,7 +72,7 @@ soak: $(VENV)/.installed-dev ## Run the bot under load and faults for MINUTES (c
 reference: $(VENV)/.installed-dev ## Test against the reference server of MCP (needs npm; CI does without)
 	@command -v npm >/dev/null || { echo "There is no npm here: install Node.js first." >&2; exit 1; }
 	npm install --prefix $(VENV)/npm --no-audit --no-fund --silent $(REFERENCE)
-	$(BIN)/python -m pytest tests/bot/mcp -k reference $(ARGS)
+	$(BIN)/python -m pytest tests/skills/mcp -k reference $(ARGS)
 
 pythons: $(VENV)/.installed-dev ## Start, chat and test on every Python from 3.11 to 3.14 that is here
 	@WORKERS=$(WORKERS) .ci/pythons

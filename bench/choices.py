@@ -31,8 +31,8 @@ from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from bench.table import spread
 from bot.engine import _JsonSerializer
-from bot.sandbox.host import hosts
 from db.sqlite import open_engine
+from skills.shell.host import hosts
 
 TIMES = 300
 TABLE = Table(

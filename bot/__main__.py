@@ -217,7 +217,7 @@ def mcp_list(config: ConfigFile = None) -> None:
     Of a tool that changed, it shows what was approved (-) and what is offered now (+).
     """
     settings = prepare(enter(config)[0], quiet=True)
-    from bot import mcp_console  # noqa: PLC0415
+    from skills.mcp import console as mcp_console  # noqa: PLC0415
 
     say(finish(mcp_console.listed(settings), settings))
 
@@ -242,7 +242,7 @@ def mcp_approve(
     """
     who = name_of(name)
     settings = prepare(enter(config)[0], quiet=True)
-    from bot import mcp_console  # noqa: PLC0415
+    from skills.mcp import console as mcp_console  # noqa: PLC0415
 
     approving = mcp_console.approve(
         settings, server, tuple(tools or ()), everything=everything, name=who

@@ -11,28 +11,28 @@ from pydantic.fields import FieldInfo
 from bot import document, interpolation, logs, open_secrets, problems
 from bot.agent.permissions import PermissionSettings
 from bot.agent.settings import AgentSettings, AgentSkillsSettings, AgentsSettings
-from bot.calendars.settings import CalendarsSettings
 from bot.conversations.access import AccessSettings
 from bot.conversations.catch_up_settings import CatchUpSettings
 from bot.conversations.files import AttachmentSettings, FileSettings
 from bot.disk import DiskReserve, DiskSettings
 from bot.errors import ConfigError
 from bot.interpolation import Key, Tree
-from bot.mcp.settings import McpSettings
 from bot.models.catalog import ModelSettings
 from bot.net.settings import FetchSettings, WebSettings
 from bot.platforms.discord.settings import DiscordSettings
 from bot.platforms.slack.settings import SlackSettings
-from bot.rest.settings import RestSettings
-from bot.sandbox.settings import ShellSettings
-from bot.schedules.settings import ScheduleSettings
-from bot.search.settings import SearchSettings
 from bot.subagents.limits import SubagentSettings
 from bot.subagents.retention import RetentionSettings
 from bot.values import Settings
-from bot.workspaces.settings import WorkspaceSettings
 from db.settings import DatabaseSettings
+from skills.calendar.settings import CalendarsSettings
+from skills.files.settings import WorkspaceSettings
+from skills.mcp.settings import McpSettings
+from skills.rest.settings import RestSettings
+from skills.schedules.settings import ScheduleSettings
 from skills.settings import SkillsSettings
+from skills.shell.settings import ShellSettings
+from skills.web.search.settings import SearchSettings
 
 DEFAULT_FILE = "config.yaml"
 FILE_VARIABLE = "RETINUE_CONFIG"

@@ -85,3 +85,10 @@ class DiskReserve:
                     f"{reserve / 1_000_000:,.0f} MB are kept free, and nothing new is stored until "
                     "an admin of the machine has made room. Tell the user."
                 )
+
+
+def spoken(size: int) -> str:
+    """Return a size as text: `1 byte`, `12 kB`, `3.4 MB`."""
+    if size < 1_000:
+        return "1 byte" if size == 1 else f"{size} bytes"
+    return f"{size / 1_000:.3g} kB" if size < 999_500 else f"{size / 1_000_000:,.1f} MB"

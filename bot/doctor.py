@@ -15,16 +15,12 @@ from sqlalchemy.engine import make_url
 
 from bot.agent.messages import UserMessage
 from bot.agent.sanitizer import one_line
-from bot.calendars import checkup as calendar_checkup
-from bot.calendars.settings import CalendarsSettings
 from bot.config import Config
 from bot.conversations.upkeep import DEAD_AFTER
 from bot.errors import BotError, ConfigError
 from bot.home import Home
 from bot.inventory import take
 from bot.logs import quiet, without_secrets
-from bot.mcp import checkup as mcp
-from bot.mcp.pins import Pins
 from bot.models import checkup as models
 from bot.models.base import Question
 from bot.models.catalog import Choice, Models, ModelSettings
@@ -33,10 +29,6 @@ from bot.net.guard import open_guarded
 from bot.platforms.discord.settings import DiscordSettings
 from bot.platforms.remarks import Remark, reason_of
 from bot.platforms.slack.settings import SlackSettings
-from bot.rest import checkup as rest
-from bot.sandbox.host import SandboxUnavailableError
-from bot.sandbox.selftest import enforced, open_sandbox
-from bot.sandbox.settings import Room
 from bot.values import utc_now
 from db import workers
 from db.database import Database, DatabaseSettings
@@ -44,6 +36,14 @@ from db.diagnosis import diagnosis, file_trouble, folder_trouble, missing_right
 from db.search import search_notes
 from db.tables import SCHEMA_VERSION
 from migrations.run import current_version
+from skills.calendar import checkup as calendar_checkup
+from skills.calendar.settings import CalendarsSettings
+from skills.mcp import checkup as mcp
+from skills.mcp.pins import Pins
+from skills.rest import checkup as rest
+from skills.shell.host import SandboxUnavailableError
+from skills.shell.selftest import enforced, open_sandbox
+from skills.shell.settings import Room
 
 PATIENCE_SECONDS = 10
 ANSWER_SECONDS = 60

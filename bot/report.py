@@ -5,21 +5,21 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from textwrap import fill
 
-from bot.calendars.settings import CalendarSettings, CalendarsSettings
 from bot.config import FILE_VARIABLE, Config
 from bot.home import Home
 from bot.interpolation import overrides
 from bot.inventory import Inventory
-from bot.mcp.programs import missing
-from bot.mcp.settings import McpSettings
 from bot.models.catalog import ModelSettings
 from bot.platforms.discord.settings import DiscordSettings
 from bot.platforms.slack.settings import SlackSettings
-from bot.rest import checkup as rest
-from bot.rest.settings import RestSettings
 from bot.run_texts import counted
-from bot.sandbox.host import SandboxUnavailableError, hosts
 from bot.subagents.limits import SubagentSettings, spoken
+from skills.calendar.settings import CalendarSettings, CalendarsSettings
+from skills.mcp.programs import missing
+from skills.mcp.settings import McpSettings
+from skills.rest import checkup as rest
+from skills.rest.settings import RestSettings
+from skills.shell.host import SandboxUnavailableError, hosts
 
 _INDENT = 15
 _COLUMNS = 100

@@ -12,59 +12,59 @@ from zoneinfo import ZoneInfo
 from bot.agent.as_tools import as_tools
 from bot.agent.definition import Agents
 from bot.agent.skill_shelf import SkillFolders
-from bot.calendars.calendars import Calendars
 from bot.config import Config
 from bot.conversations.mcp_commands import McpCommands
 from bot.conversations.undo import Undo
 from bot.events import EventBus
-from bot.mcp.pins import Pins
-from bot.mcp.servers import McpServer, McpServers
-from bot.mcp.tools import is_of, name_for
 from bot.models.catalog import Models
 from bot.net.addresses import AnyAddress
 from bot.net.guard import open_guarded
 from bot.net.web import Web
-from bot.rest.services import RestServices
-from bot.sandbox.commands import Commands
-from bot.sandbox.host import SandboxUnavailableError
-from bot.sandbox.selftest import open_sandbox
-from bot.sandbox.settings import Room
-from bot.sandbox.shell import Sandbox
-from bot.schedules.book import ScheduleBook
-from bot.schedules.fires import Fires
-from bot.search.anthropic import Claude
-from bot.search.base import SearchProvider
-from bot.search.catalog import open_provider
 from bot.subagents.manager import SubagentManager
 from bot.subagents.records import Records
 from bot.subagents.requests import Caller
 from bot.tasks import Tasks
 from bot.values import Clock
-from bot.workspaces.workspaces import Workspaces
 from db.changes import Restorer
 from db.database import Database
 from db.runs import Run
 from skills import (
     agent_skills,
-    calendar,
     clock,
-    files,
-    mcp,
     memory,
     notes,
-    rest,
-    scheduler,
-    shell,
     subagents,
     todo,
-    web,
     whiteboard,
 )
 from skills import agents as agent_tools
 from skills.base import Skill, ToolContext
+from skills.calendar import skill as calendar
+from skills.calendar.calendars import Calendars
+from skills.files import skill as files
+from skills.files.workspaces import Workspaces
 from skills.loading import fitting, load
+from skills.mcp import skill as mcp
+from skills.mcp.pins import Pins
+from skills.mcp.servers import McpServer, McpServers
+from skills.mcp.tools import is_of, name_for
 from skills.registry import SkillRegistry
-from skills.web_addresses import AddressPolicy
+from skills.rest import skill as rest
+from skills.rest.services import RestServices
+from skills.schedules import skill as scheduler
+from skills.schedules.book import ScheduleBook
+from skills.schedules.fires import Fires
+from skills.shell import skill as shell
+from skills.shell.commands import Commands
+from skills.shell.host import SandboxUnavailableError
+from skills.shell.selftest import open_sandbox
+from skills.shell.settings import Room
+from skills.shell.shell import Sandbox
+from skills.web import skill as web
+from skills.web.addresses import AddressPolicy
+from skills.web.search.anthropic import Claude
+from skills.web.search.base import SearchProvider
+from skills.web.search.catalog import open_provider
 
 log = logging.getLogger(__name__)
 

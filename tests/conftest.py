@@ -36,7 +36,7 @@ settings.load_profile("retinue")
 
 #: The part of `make test-long`: what starts processes, plays whole stories or waits for real.
 LONG = (
-    *("tests/stories/", "tests/bot/sandbox/real/", "tests/soak/", "tests/bench/"),
+    *("tests/stories/", "tests/skills/shell/real/", "tests/soak/", "tests/bench/"),
     *("tests/bot/test_serve_process.py", "tests/test_elsewhere.py", "tests/test_wheel.py"),
 )
 TEMPLATE = "retinue_template"
@@ -50,12 +50,12 @@ SERVER = "retinue-pg-"
 
 #: Tests that start other processes, beside those with PostgreSQL and those of LONG.
 PROCESSES = (
-    *("tests/bot/calendars/", "tests/bot/mcp/", "tests/migrations/", "tests/bot/test_app.py"),
+    *("tests/skills/calendar/", "tests/skills/mcp/", "tests/migrations/", "tests/bot/test_app.py"),
     *("tests/bot/test_doctor.py", "tests/bot/test_inventory.py", "tests/bot/test_main.py"),
     *("tests/bot/models/test_load_server.py", "tests/bot/net/test_pages.py"),
-    *("tests/bot/subagents/test_manager_at_once.py", "tests/bot/workspaces/test_workspaces.py"),
-    *("tests/skills/test_calendar.py", "tests/skills/test_web.py"),
-    *("tests/skills/test_web_addresses.py", "tests/test_packaging.py", "tests/test_parts.py"),
+    *("tests/bot/subagents/test_manager_at_once.py", "tests/skills/files/test_workspaces.py"),
+    *("tests/skills/calendar/test_skill.py", "tests/skills/web/test_skill.py"),
+    *("tests/skills/web/test_addresses.py", "tests/test_packaging.py", "tests/test_parts.py"),
 )
 POSTGRES = frozenset({"postgres_server", "postgres_url", "empty_postgres_url"})
 #: Audit events of the interpreter before it starts a process.

@@ -19,7 +19,7 @@ IMPORT_ALL = """
 from importlib import import_module
 for name in elsewhere.modules():
     import_module(name)
-from bot.workspaces.beneath import best_opener, by_walking
+from bot.files.opener import best_opener, by_walking
 assert best_opener() is by_walking
 """
 RUN = """

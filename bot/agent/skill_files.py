@@ -10,10 +10,10 @@ from bot.agent.sanitizer import one_line
 from bot.agent.skill_folder import SKILL_FILE, AgentSkill, opened_folder
 from bot.conversations.file_kinds import Kind as Claim
 from bot.conversations.file_kinds import text_in
+from bot.disk import spoken
 from bot.errors import ToolError
-from bot.workspaces.beneath import Opener, opened_file, parts_of, shown
-from bot.workspaces.settings import spoken
-from bot.workspaces.walk import USUALLY_SKIPPED, Kind, Walk
+from bot.files.opener import Opener, opened_file, parts_of, shown
+from bot.files.walk import USUALLY_SKIPPED, Kind, Walk
 
 MOST_BYTES = 1_000_000
 MOST_LISTED = 100

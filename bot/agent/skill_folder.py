@@ -1,7 +1,7 @@
 """Reads an Agent Skill: a folder with a SKILL.md, by the open specification (agentskills.io).
 
 The folder is untrusted: no link in it is followed, and no entry is assumed to be an ordinary file.
-`bot.workspaces.beneath` opens all files.
+`bot.files.opener` opens all files.
 """
 
 import errno
@@ -17,8 +17,8 @@ from bot.agent.plain import clean
 from bot.agent.sanitizer import one_line
 from bot.agent.tool_names import ours
 from bot.errors import ConfigError, ToolError
+from bot.files.opener import FOLDER, Opener, opened_file
 from bot.values import Json
-from bot.workspaces.beneath import FOLDER, Opener, opened_file
 
 SKILL_FILE = "SKILL.md"
 NAME_CHARACTERS = 64

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from bot.agent.collection import Collection, Entry, Found, Look, missing
 from bot.agent.skill_folder import SKILL_FILE, AgentSkill, label_of, read_skill
-from bot.workspaces.beneath import Opener, best_opener
+from bot.files.opener import Opener, best_opener
 
 #: Longest catalog of names and descriptions in a prompt.
 CATALOG_CHARACTERS = 8_000

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from bot.agent.sanitizer import one_line
 from bot.conversations.command_lines import typed
 from bot.errors import BadRequestError
-from bot.mcp import review
-from bot.mcp.servers import McpServer, McpServers
 from bot.platforms.base import CommandReply
 from bot.subagents.requests import Caller
 from db.mcp_pins import Pin
+from skills.mcp import review
+from skills.mcp.servers import McpServer, McpServers
 
 APPROVE = "mcp approve SERVER [TOOL …]"
 MOST_SHOWN = 6

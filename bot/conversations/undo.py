@@ -11,12 +11,12 @@ from bot.errors import BadRequestError, NotFoundError
 from bot.platforms.base import CommandReply
 from bot.subagents.requests import Caller
 from bot.values import Clock, Identity, short
-from bot.workspaces.restoring import Restored
-from bot.workspaces.versions import FileChange, Former, Item
-from bot.workspaces.workspaces import Workspaces
 from db import changes, commands, runs
 from db.changes import Restorer, StoredChange, fingerprint
 from db.database import Database, Transaction
+from skills.files.restoring import Restored
+from skills.files.versions import FileChange, Former, Item
+from skills.files.workspaces import Workspaces
 
 MOST_SHOWN = 10
 #: Most paths named in a line.

@@ -16,7 +16,6 @@ from bot.agent.protocols import Surroundings
 from bot.agent.settings import AgentSettings
 from bot.agent.toolbox import Toolbox
 from bot.events import EventBus
-from bot.mcp.tools import is_of
 from bot.subagents.active import ActiveRun, RunInbox
 from bot.subagents.asking import Asking
 from bot.subagents.budget import Budget
@@ -32,6 +31,7 @@ from db.database import Database
 from db.runs import Run
 from db.steps import StepWriter
 from skills.base import Tool, ToolContext
+from skills.mcp.tools import is_of
 
 LACKED = "It worked without these MCP servers, which were not connected: {servers}."
 

@@ -11,12 +11,12 @@ from bot.errors import ToolError
 from bot.net.settings import FetchSettings
 from bot.net.web import Web
 from bot.values import Identity
-from bot.workspaces.settings import WorkspaceSettings
-from bot.workspaces.snapshot import Snapshot
-from bot.workspaces.workspaces import Workspaces
 from db.settings import DatabaseSettings
-from tests.bot.workspaces.conftest import context_of
+from skills.files.settings import WorkspaceSettings
+from skills.files.snapshot import Snapshot
+from skills.files.workspaces import Workspaces
 from tests.fakes.clock import FakeClock
+from tests.skills.files.conftest import context_of
 
 
 def reserve_on(folder: Path, **settings: float) -> DiskReserve:

@@ -14,19 +14,18 @@ from sqlalchemy.engine import make_url
 
 from bot.config import Config
 from bot.doctor import Finding, Mark, examine, told
-from bot.mcp.pins import Pins
-from bot.mcp.settings import McpSettings
-from bot.mcp.tools import offers
 from bot.models.anthropic import AnthropicSettings
 from bot.models.catalog import ModelSettings
 from bot.models.openai import OpenAISettings
 from bot.platforms.discord.settings import DiscordSettings
 from bot.platforms.slack.settings import SlackSettings
-from bot.rest.settings import RestSettings
-from bot.sandbox.settings import ShellSettings
-from bot.workspaces.settings import WorkspaceSettings
 from db.database import Database, DatabaseSettings, hold
-from tests.bot.mcp.things import sdk_server
+from skills.files.settings import WorkspaceSettings
+from skills.mcp.pins import Pins
+from skills.mcp.settings import McpSettings
+from skills.mcp.tools import offers
+from skills.rest.settings import RestSettings
+from skills.shell.settings import ShellSettings
 from tests.fakes.anthropic_server import KEY, FakeAnthropic, Reply
 from tests.fakes.clock import FakeClock
 from tests.fakes.discord.server import FakeDiscord
@@ -34,6 +33,7 @@ from tests.fakes.model_server import in_order
 from tests.fakes.openai_server import FakeOpenAI
 from tests.fakes.rest_server import rest_server
 from tests.fakes.slack.server import FakeSlack
+from tests.skills.mcp.things import sdk_server
 
 
 def configured(url: str) -> Config:

@@ -11,13 +11,13 @@ from bot.app import open_bot
 from bot.config import Config
 from bot.errors import ConfigError
 from bot.inventory import take
-from bot.mcp.settings import McpServerSettings, McpSettings
 from bot.report import report
-from bot.rest.settings import RestSettings
-from bot.search.settings import SearchSettings
 from bot.values import Json
 from db.settings import DatabaseSettings
+from skills.mcp.settings import McpServerSettings, McpSettings
+from skills.rest.settings import RestSettings
 from skills.settings import SkillsSettings
+from skills.web.search.settings import SearchSettings
 from tests.fakes.outlet import FakeOutlet
 
 SKILL = """

@@ -8,21 +8,21 @@ from pathlib import Path
 import pytest
 from pydantic import SecretStr
 
-from bot.calendars.settings import CalendarsSettings
 from bot.config import Config
 from bot.conversations.access import AccessSettings
-from bot.mcp.settings import McpSettings
 from bot.models.anthropic import AnthropicSettings
 from bot.models.catalog import ModelSettings
 from bot.platforms.discord.settings import DiscordSettings
 from bot.platforms.slack import web
 from bot.platforms.slack.settings import SlackSettings
 from bot.report import report
-from bot.rest.settings import RestSettings
-from bot.sandbox.settings import ShellSettings
 from bot.subagents.limits import SubagentSettings
-from bot.workspaces.settings import WorkspaceSettings
 from db.settings import DatabaseSettings
+from skills.calendar.settings import CalendarsSettings
+from skills.files.settings import WorkspaceSettings
+from skills.mcp.settings import McpSettings
+from skills.rest.settings import RestSettings
+from skills.shell.settings import ShellSettings
 
 
 def test_the_model_is_named_with_the_reason_why_it_answers() -> None:

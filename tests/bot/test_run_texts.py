@@ -52,19 +52,19 @@ COUNTED = [
 #: Branches for more than one, and numbers that are always larger.
 MANY = {
     ("bot/conversations/mcp_commands.py", "tools"),
-    ("bot/mcp/checkup.py", "tools"),
+    ("skills/mcp/checkup.py", "tools"),
     ("bot/models/failures.py", "minutes"),
     ("bot/report.py", "people"),
     ("bot/models/failures.py", "hours"),
     ("bot/models/offline_moves.py", "files"),
     ("bot/models/offline_run.py", "steps"),
     ("bot/platforms/terminal/texts.py", "questions"),
-    ("bot/sandbox/watchdog.py", "files"),
+    ("skills/shell/watchdog.py", "files"),
     ("bot/subagents/asking.py", "calls"),
     ("bot/subagents/planning.py", "steps"),
     ("bot/subagents/wording.py", "messages"),
-    ("bot/workspaces/settings.py", "files"),
-    ("skills/files.py", "matches"),
+    ("skills/files/settings.py", "files"),
+    ("skills/files/skill.py", "matches"),
 }
 
 

@@ -16,18 +16,18 @@ from bot.agent import skill_files, skill_shelf
 from bot.agent.skill_folder import AgentSkill, read_skill
 from bot.agent.skill_shelf import SkillFolders
 from bot.errors import ConfigError, ToolError
-from bot.mcp.settings import McpSettings
-from bot.mcp.tools import name_for as mcp_name
 from bot.net.settings import FetchSettings
-from bot.rest.openapi import by_hand
-from bot.rest.openapi import name_for as rest_name
-from bot.rest.settings import RestSettings
-from bot.search.settings import ProviderName
 from bot.values import Identity, Json
 from skills.base import ToolContext, tool
 from skills.loading import GROUP, Loaded, load
+from skills.mcp.settings import McpSettings
+from skills.mcp.tools import name_for as mcp_name
+from skills.rest.openapi import by_hand
+from skills.rest.openapi import name_for as rest_name
+from skills.rest.settings import RestSettings
 from skills.services import SkillServices
 from skills.settings import SkillsSettings
+from skills.web.search.settings import ProviderName
 from tests.docs.pages import ROOT, SKILLS, Page, code_in
 from tests.fakes.calls import Caller
 from tests.fakes.clock import FakeClock

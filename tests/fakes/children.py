@@ -26,7 +26,7 @@ IMPORTED = [
     "anthropic",
     "bot.app",
     "bot.processes",
-    "bot.mcp_console",
+    "skills.mcp.console",
     "bot.platforms.discord.platform",
     "bot.platforms.slack.platform",
     "dbos",

@@ -12,9 +12,6 @@ from bot.agent.definition import AgentDefinition
 from bot.changes import Cause
 from bot.conversations.access import AccessSettings
 from bot.events import AnnouncementDue, EventBus
-from bot.schedules.book import Planned, ScheduleBook, Wanted
-from bot.schedules.fires import Fires
-from bot.schedules.settings import ScheduleSettings
 from bot.values import Identity, Json, Place
 from db import outbox, schedules
 from db.database import Database
@@ -23,6 +20,9 @@ from db.runs import Run
 from db.schedules import Schedule
 from db.tables import outbox as outbox_table
 from db.tables import schedule_fires
+from skills.schedules.book import Planned, ScheduleBook, Wanted
+from skills.schedules.fires import Fires
+from skills.schedules.settings import ScheduleSettings
 from tests.fakes.agents import FakeAgents
 from tests.fakes.clock import FakeClock
 from tests.fakes.office import FakeOffice, limits

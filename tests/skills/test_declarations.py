@@ -60,12 +60,12 @@ DECLARED = {
 KEYWORDS = {"foreign", "private", "reach"}
 SKILLS = Path(skills.__file__).parent
 #: Modules that build tools without the decorator.
-BUILDERS = ("skills/agents.py", "bot/mcp/servers.py", "bot/rest/services.py")
+BUILDERS = ("skills/agents.py", "skills/mcp/servers.py", "skills/rest/services.py")
 
 
 def decorated() -> Iterator[tuple[str, dict[str, ast.expr]]]:
     """Return the name and the declarations of each function below `@tool(...)` in `skills/`."""
-    for path in sorted(SKILLS.glob("*.py")):
+    for path in sorted(SKILLS.rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text())):
             if not isinstance(node, ast.AsyncFunctionDef):
                 continue

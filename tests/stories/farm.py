@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from bot.values import Identity, Json, Role, utc_now
-from bot.workspaces.settings import WorkspaceSettings
-from bot.workspaces.workspaces import Workspaces
 from db.runs import Run
 from skills.base import Skill, ToolContext
+from skills.files.settings import WorkspaceSettings
+from skills.files.workspaces import Workspaces
 from tests.fakes.anthropic_server import Reply
 from tests.stories.stage import ALICE, ROOM, Play, Stage, is_run, said, stage
 

@@ -18,12 +18,12 @@ from bot.models.catalog import ModelSettings
 from bot.models.retrying import RetrySettings
 from bot.platforms.base import CommandReply, Incoming
 from bot.running import Bot
-from bot.sandbox.settings import ShellSettings
 from bot.values import Identity, Json, Place, RunStatus, new_run_id
 from db import outbox, runs, tables
 from db.runs import Run
 from db.settings import DatabaseSettings
 from skills.base import Effects, Skill, ToolContext, tool
+from skills.shell.settings import ShellSettings
 from tests.fakes.anthropic_server import KEY, Call, FakeAnthropic, Reply
 from tests.fakes.outlet import FakeOutlet
 from tests.fakes.patience import eventually

@@ -4,12 +4,12 @@ from pathlib import Path
 from typing import Any
 
 from bot.agent.settings import AgentSkillsSettings, AgentsSettings
-from bot.mcp.settings import McpSettings
 from bot.values import RunStatus
-from bot.workspaces.workspace import OWN as OF_PERSON
-from bot.workspaces.workspace import RUNS
-from tests.bot.mcp.things import odd_server
+from skills.files.workspace import OWN as OF_PERSON
+from skills.files.workspace import RUNS
+from skills.mcp.settings import McpSettings
 from tests.fakes.anthropic_server import Reply
+from tests.skills.mcp.things import odd_server
 from tests.stories.farm import Cast, Work, farm
 from tests.stories.stage import call
 from tests.stories.test_built_in_limits import OWN, offered

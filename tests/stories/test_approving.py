@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from bot.conversations.access import AccessSettings
-from bot.mcp.settings import McpSettings
 from bot.values import Json
-from tests.bot.mcp.things import sdk_server
+from skills.mcp.settings import McpSettings
 from tests.fakes.anthropic_server import Reply
 from tests.fakes.children import Child
+from tests.skills.mcp.things import sdk_server
 from tests.stories.stage import ADMIN, ALICE, Play, Stage, call, stage
 
 SERVERS = {"fake": sdk_server()}

@@ -11,14 +11,14 @@ from sqlalchemy import select
 
 from bot.net.settings import FetchSettings
 from bot.net.web import Site
-from bot.search.searxng import SearxngSearch
-from bot.search.settings import SearchSettings
 from bot.values import RunStatus
 from db import tables
-from skills import web
+from skills.web import skill as web
+from skills.web.search.searxng import SearxngSearch
+from skills.web.search.settings import SearchSettings
 from tests.fakes.anthropic_server import Reply
 from tests.fakes.web import FakeWeb, response
-from tests.skills.test_web import AllowingPolicy
+from tests.skills.web.test_skill import AllowingPolicy
 from tests.stories.farm import FILES, Cast, Farm, Work, farm, line_of
 from tests.stories.stage import call, calls
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.calendars.settings import CalendarsSettings
+from skills.calendar.settings import CalendarsSettings
 from tests.fakes.anthropic_server import Reply
 from tests.fakes.radicale_server import PASSWORDS, Radicale, radicale_server
 from tests.stories.stage import ALICE, BOB, Play, call, said, stage

@@ -8,17 +8,17 @@ from pathlib import Path
 import pytest
 from sqlalchemy import select
 
-from bot.mcp.pins import Pins
-from bot.mcp.tools import offers
 from bot.values import Json, Place, Role, utc_now
-from bot.workspaces.settings import WorkspaceSettings
-from bot.workspaces.workspaces import Workspaces
 from db import users
 from db.database import Database, DatabaseSettings
 from db.tables import audit
 from migrations.run import ensure_current
 from skills import notes
 from skills.base import ToolContext
+from skills.files.settings import WorkspaceSettings
+from skills.files.workspaces import Workspaces
+from skills.mcp.pins import Pins
+from skills.mcp.tools import offers
 from tests.fakes.anthropic_server import FakeAnthropic
 from tests.fakes.calls import Caller
 from tests.fakes.patience import eventually

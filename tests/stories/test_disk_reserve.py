@@ -6,9 +6,9 @@ from bot.disk import DiskSettings
 from bot.net.settings import FetchSettings
 from bot.platforms.base import Incoming
 from bot.platforms.past import Attached
-from bot.sandbox.settings import ShellSettings
 from bot.values import new_run_id
-from bot.workspaces.settings import WorkspaceSettings
+from skills.files.settings import WorkspaceSettings
+from skills.shell.settings import ShellSettings
 from tests.fakes.anthropic_server import Reply
 from tests.stories.stage import ALICE, ROOM, Play, calls, said, stage
 

@@ -8,7 +8,7 @@ from bot.events import RunEvent, SubAgentEnd, SubAgentEvent, SubAgentProgress, S
 from bot.platforms.base import CardStep
 from bot.subagents import progress
 from bot.values import RunStatus, StepState, short
-from bot.workspaces.settings import WorkspaceSettings
+from skills.files.settings import WorkspaceSettings
 from tests.fakes.anthropic_server import Reply
 from tests.stories.on_discord import new_server, on_discord
 from tests.stories.on_slack import Way, new_office, on_slack

@@ -12,10 +12,10 @@ from bot.agent.toolbox import Toolbox
 from bot.conversations.approvals import Approvals
 from bot.events import EventBus
 from bot.values import Json, Role, utc_now
-from bot.workspaces.settings import WorkspaceSettings
 from db import tables
 from skills import ask_user, progress, whiteboard
 from skills.base import Tool, ToolContext
+from skills.files.settings import WorkspaceSettings
 from tests.stories.stage import ALICE, PLATFORM, ROOM, Play, Stage, stage
 
 

@@ -6,16 +6,16 @@ from typing import Any
 
 import pytest
 
-from bot.mcp import servers
-from bot.mcp.servers import Pace
-from bot.mcp.settings import McpSettings
 from bot.platforms.base import Confirmation
-from bot.rest.settings import RestSettings
 from bot.values import Json, RunStatus
-from tests.bot.mcp.things import odd_server
+from skills.mcp import servers
+from skills.mcp.servers import Pace
+from skills.mcp.settings import McpSettings
+from skills.rest.settings import RestSettings
 from tests.fakes.anthropic_server import Reply
 from tests.fakes.patience import eventually
 from tests.fakes.rest_server import FakeRest, rest_server
+from tests.skills.mcp.things import odd_server
 from tests.stories.stage import ALICE, Play, Stage, call, is_run, said, stage
 
 

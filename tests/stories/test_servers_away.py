@@ -5,12 +5,12 @@ from typing import Any
 import pytest
 
 from bot.agent.permissions import PermissionSettings
-from bot.mcp import servers
-from bot.mcp.servers import Pace
-from bot.mcp.settings import McpSettings
 from bot.values import Json
-from tests.bot.mcp.things import odd_server
+from skills.mcp import servers
+from skills.mcp.servers import Pace
+from skills.mcp.settings import McpSettings
 from tests.fakes.anthropic_server import Reply
+from tests.skills.mcp.things import odd_server
 from tests.stories.on_discord import new_server, on_discord
 from tests.stories.on_slack import Way, new_office, on_slack
 from tests.stories.stage import said

@@ -7,7 +7,7 @@ from bot.changes import new_id
 from bot.platforms.base import Incoming
 from bot.platforms.past import Quoted
 from bot.values import RunStatus, new_run_id, utc_now
-from bot.workspaces.settings import WorkspaceSettings
+from skills.files.settings import WorkspaceSettings
 from tests.fakes.anthropic_server import Reply
 from tests.stories.stage import ALICE, BOB, ROOM, Play, call, calls, said, stage
 

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from bot.sandbox.settings import ShellSettings
 from bot.values import Role, new_run_id, utc_now
-from bot.workspaces.settings import WorkspaceSettings
-from bot.workspaces.workspace import Workspace
-from bot.workspaces.workspaces import Workspaces
 from skills.base import ToolContext
+from skills.files.settings import WorkspaceSettings
+from skills.files.workspace import Workspace
+from skills.files.workspaces import Workspaces
+from skills.shell.settings import ShellSettings
 from tests.stories.stage import ALICE, ROOM, Play, stage
 
 REFUSING = "#!/bin/sh\necho 'bwrap: No permissions to create new namespace' >&2\nexit 1\n"

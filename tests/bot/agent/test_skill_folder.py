@@ -11,7 +11,7 @@ from bot.agent.plain import clean
 from bot.agent.skill_files import MOST_BYTES, MOST_LISTED, list_files, read_file
 from bot.agent.skill_folder import AgentSkill, read_skill, skill_in
 from bot.errors import ConfigError, ToolError
-from bot.workspaces.beneath import Opener, best_opener, by_walking
+from bot.files.opener import Opener, best_opener, by_walking
 
 HEAD = "name: pdf\ndescription: Reads PDF files. Use for PDFs."
 #: Skills are read in two ways, by the system call of Linux and without it.

@@ -9,15 +9,15 @@ from sqlalchemy import select
 from bot.conversations.command_lines import command_in
 from bot.conversations.commands import Commands
 from bot.conversations.mcp_commands import McpCommands
-from bot.mcp.pins import Pins
-from bot.mcp.servers import McpServers
-from bot.mcp.settings import McpSettings
-from bot.mcp.tools import Offer, offers
 from bot.platforms.base import CommandReply
 from bot.tasks import Tasks
 from bot.values import Identity, Role
 from db.database import Database
 from db.tables import audit
+from skills.mcp.pins import Pins
+from skills.mcp.servers import McpServers
+from skills.mcp.settings import McpSettings
+from skills.mcp.tools import Offer, offers
 from tests.fakes.agents import FakeAgents
 from tests.fakes.clock import FakeClock
 from tests.fakes.models import FakeModels

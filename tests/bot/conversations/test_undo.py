@@ -12,16 +12,18 @@ from bot.conversations.commands import Commands
 from bot.conversations.undo import MOST_SHOWN, Undo
 from bot.platforms.base import CommandReply
 from bot.values import Identity, Place, Role
-from bot.workspaces.settings import WorkspaceSettings
-from bot.workspaces.workspaces import Workspaces
 from db import commands as stored_commands
 from db import whiteboard
 from db.changes import Restorer
 from db.commands import StoredCommand
 from db.database import Database
-from skills import files, memory, notes, scheduler
+from skills import memory, notes
 from skills import whiteboard as boards
 from skills.base import Skill, ToolContext
+from skills.files import skill as files
+from skills.files.settings import WorkspaceSettings
+from skills.files.workspaces import Workspaces
+from skills.schedules import skill as scheduler
 from tests.fakes.agents import FakeAgents
 from tests.fakes.calls import Caller
 from tests.fakes.clock import FakeClock

@@ -11,7 +11,6 @@ from bot import serving
 from bot.conversations.retention import Retention
 from bot.conversations.upkeep import OVERDUE, STOP_OVERDUE, SWEEP_SECONDS, Upkeep
 from bot.engine import RARE_POLL_SECONDS
-from bot.mcp.servers import Pace
 from bot.platforms import catch_up, storing
 from bot.subagents.limits import SubagentSettings
 from bot.subagents.retention import RetentionSettings
@@ -23,6 +22,7 @@ from db.tables import files as table
 from db.tables import messages, schedules
 from db.tables import todos as todo_lists
 from db.todos import Todo
+from skills.mcp.servers import Pace
 from tests.fakes.clock import FakeClock
 from tests.fakes.engine import FakeEngine
 from tests.fakes.office import FakeOffice

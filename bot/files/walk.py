@@ -1,0 +1,128 @@
+"""Iterates over all entries in a folder: bounded, and never through a link."""
+
+import os
+import re
+import stat
+import time
+from collections.abc import Iterator, Set
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import islice
+
+from bot.files.opener import FOLDER, Opener, opened
+
+#: Name of a file that is being written, hidden from readers.
+TEMPORARY = re.compile(r"\.retinue-[0-9a-f]{16}\.part")
+
+#: Folders without files of the user's own; each can be walked by its own path.
+USUALLY_SKIPPED = frozenset({".git", "node_modules", "__pycache__", ".venv"})
+
+#: Most levels, since each keeps a folder open. More than a path of a tool may have, as commands can
+#: make deeper folders.
+DEEPEST = 64
+
+
+class Kind(StrEnum):
+    """The kind of an entry."""
+
+    FILE = "file"
+    FOLDER = "folder"
+    LINK = "link"
+    OTHER = "other"
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """An entry in a folder.
+
+    Attributes:
+        parts: Its path as names, from the folder where the walk begins.
+        changed: Modification time, in nanoseconds since 1970.
+        size: For a file, its bytes.
+        skipped: A folder that was not entered.
+    """
+
+    parts: tuple[str, ...]
+    kind: Kind
+    size: int
+    changed: int
+    skipped: bool = False
+
+    @property
+    def path(self) -> str:
+        """The path, from the folder where the walk begins."""
+        return "/".join(self.parts)
+
+
+@dataclass(slots=True)
+class Walk:
+    """The entries below an open folder, ordered by name within each folder.
+
+    Attributes:
+        most: Most entries to visit.
+        deepest: Most levels to descend.
+        skip: Names of folders not to enter.
+        until: Deadline, by the monotonic clock.
+        cut: Whether the walk ended before it saw everything.
+    """
+
+    opener: Opener
+    folder: int
+    most: int
+    deepest: int = DEEPEST
+    skip: Set[str] = frozenset()
+    until: float = float("inf")
+    cut: bool = False
+
+    def __iter__(self) -> Iterator[Entry]:
+        return self._below(self.folder, ())
+
+    def _below(self, folder: int, above: tuple[str, ...]) -> Iterator[Entry]:
+        for found in self._found(folder):
+            if self.most <= 0 or time.monotonic() > self.until:
+                self.cut = True
+                return
+            self.most -= 1
+            entry = self._entry(found, above)
+            if entry is None:
+                continue
+            yield entry
+            if entry.kind is Kind.FOLDER and not entry.skipped:
+                yield from self._inside(folder, entry)
+
+    def _found(self, folder: int) -> list[os.DirEntry[str]]:
+        with os.scandir(folder) as listed:
+            return sorted(islice(listed, self.most + 1), key=lambda found: found.name)
+
+    def _entry(self, found: os.DirEntry[str], above: tuple[str, ...]) -> Entry | None:
+        try:
+            state = found.stat(follow_symlinks=False)
+        except OSError:
+            # It has been removed.
+            return None
+        kind = kind_of(state)
+        return Entry(
+            parts=(*above, found.name),
+            kind=kind,
+            size=state.st_size if kind is Kind.FILE else 0,
+            changed=state.st_mtime_ns,
+            skipped=kind is Kind.FOLDER
+            and (found.name in self.skip or len(above) + 1 >= self.deepest),
+        )
+
+    def _inside(self, folder: int, entry: Entry) -> Iterator[Entry]:
+        try:
+            with opened(self.opener, folder, entry.parts[-1:], FOLDER) as below:
+                yield from self._below(below, entry.parts)
+        except OSError:
+            # Replaced by a link meanwhile, or not accessible: it must not be read.
+            self.cut = True
+
+
+def kind_of(state: os.stat_result) -> Kind:
+    """Return the kind of an entry from its `lstat` result."""
+    if stat.S_ISREG(state.st_mode):
+        return Kind.FILE
+    if stat.S_ISDIR(state.st_mode):
+        return Kind.FOLDER
+    return Kind.LINK if stat.S_ISLNK(state.st_mode) else Kind.OTHER

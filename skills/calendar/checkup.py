@@ -1,0 +1,52 @@
+"""Checks that the configured calendars are reachable, and are calendars."""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from typing import TYPE_CHECKING
+
+from bot.errors import ToolError
+from bot.platforms.remarks import Remark, reason_of
+from skills.calendar.settings import CalendarSettings, CalendarsSettings
+
+if TYPE_CHECKING:
+    import aiohttp
+
+
+async def look(
+    settings: CalendarsSettings,
+    open_client: Callable[[], AbstractAsyncContextManager["aiohttp.ClientSession"]],
+    *,
+    seconds: float,
+) -> list[Remark]:
+    """Return a remark on each calendar; nothing is written."""
+    async with asyncio.TaskGroup() as group:
+        looks = [
+            group.create_task(_look(name, each, open_client, seconds))
+            for name, each in settings.calendars.items()
+            if each.enabled
+        ]
+    return [each.result() for each in looks]
+
+
+async def _look(
+    name: str,
+    settings: CalendarSettings,
+    open_client: Callable[[], AbstractAsyncContextManager["aiohttp.ClientSession"]],
+    seconds: float,
+) -> Remark:
+    from skills.calendar.dav import RemoteCalendar  # noqa: PLC0415
+
+    try:
+        found = await RemoteCalendar(name, settings, open_client, seconds=seconds).is_calendar()
+    except ToolError as error:
+        text = f"{name}: {reason_of(error)}. Check `calendar.calendars.{name}`."
+        return Remark(good=False, text=text)
+    if not found:
+        text = (
+            f"{name}: its server answers, but no calendar is there; "
+            f"`calendar.calendars.{name}.url` must be the address of one calendar."
+        )
+        return Remark(good=False, text=text)
+    what = "events may be added" if settings.write else "read only"
+    return Remark(good=True, text=f"{name} answers; {what}.")

@@ -1,0 +1,186 @@
+"""Accesses a calendar on a CalDAV server: caldav's protocol over the guarded HTTP client."""
+
+import asyncio
+import base64
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from typing import TYPE_CHECKING
+
+import aiohttp
+import yarl
+from caldav.async_davclient import AsyncDAVClient
+from caldav.response import CalendarQueryResult, DAVResponse, PropfindResult
+
+from bot.errors import ToolError
+from bot.net.base import WebError
+from bot.net.bodies import ENCODINGS, MEGABYTE, BodyLimits, read_body
+from skills.calendar.settings import CalendarSettings
+from skills.calendar.times import Window
+
+if TYPE_CHECKING:
+    from caldav.lib.url import URL
+
+log = logging.getLogger(__name__)
+
+LIMITS = BodyLimits(wire=4 * MEGABYTE, unpacked=4 * MEGABYTE)
+CALENDAR_TYPE = "{urn:ietf:params:xml:ns:caldav}calendar"
+_TYPE = "{DAV:}resourcetype"
+
+#: Opens a client that may connect to configured addresses; see `bot.net.guard.open_guarded`.
+OpenClient = Callable[[], AbstractAsyncContextManager[aiohttp.ClientSession]]
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """A server's response, in the form that caldav reads."""
+
+    status_code: int
+    content: bytes
+    reason: str = ""
+    # The content type is not used. With an XML type, caldav would log every byte of a body that is
+    # no XML.
+    headers: Mapping[str, str] = field(default_factory=lambda: {"Content-Type": "text/plain"})
+
+    @property
+    def text(self) -> str:
+        """The body as text."""
+        return self.content.decode("utf-8", "replace")
+
+
+class RemoteCalendar(AsyncDAVClient):
+    """One calendar: caldav's requests and responses, sent by our own client.
+
+    The configuration alone decides the address: no redirect is followed, no address of a server
+    is requested, and nothing is read from the environment.
+
+    Raises:
+        ToolError: (from every request) The request failed; the text has the next step.
+    """
+
+    def __init__(
+        self, name: str, settings: CalendarSettings, open_client: OpenClient, *, seconds: float
+    ) -> None:
+        self.name = name
+        self.address = settings.url.rstrip("/") + "/"
+        self._open = open_client
+        self._seconds = seconds
+        self._authorization = _authorization(settings)
+        super().__init__(url=self.address, enable_rfc6764=False, rate_limit_handle=False)
+
+    def _create_session(self) -> None:
+        """Open nothing: caldav's own client follows redirects, and reads the environment."""
+
+    async def between(self, window: Window) -> list[str]:
+        """Return the calendar's objects that occur in a window, each as iCalendar text."""
+        response = await self._understood(
+            self.calendar_query(self.address, start=window.start, end=window.end, event=True)
+        )
+        found = response.results or []
+        texts = (each.calendar_data for each in found if isinstance(each, CalendarQueryResult))
+        return [text for text in texts if text]
+
+    async def add(self, uid: str, text: str) -> bool:
+        """Add an event, never replacing one of the same id; return True if it is new."""
+        headers = {"Content-Type": "text/calendar; charset=utf-8", "If-None-Match": "*"}
+        response = await self.put(f"{self.address}{uid}.ics", text, headers)
+        return bool(response.status != HTTPStatus.PRECONDITION_FAILED)
+
+    async def is_calendar(self) -> bool:
+        """Return True if the address is that of a calendar."""
+        response = await self._understood(self.propfind(self.address, props=[_TYPE]))
+        found = response.results or []
+        kinds = [each.properties.get(_TYPE) for each in found if isinstance(each, PropfindResult)]
+        return any(CALENDAR_TYPE in (kind or ()) for kind in kinds)
+
+    async def request(
+        self,
+        url: "str | URL",
+        method: str = "GET",
+        body: str = "",
+        headers: Mapping[str, str] | None = None,
+        rate_limit_time_slept: float = 0,
+    ) -> DAVResponse:
+        """Send a request of caldav to this calendar only."""
+        if not str(url).startswith(self.address):
+            raise self._error("is asked for something that is not in it")
+        doubt = " It may have been added: look with calendar_list." if method == "PUT" else ""
+        try:
+            async with asyncio.timeout(self._seconds):
+                reply = await self._exchange(str(url), method, body, headers or {})
+        except TimeoutError:
+            raise self._error(f"did not answer within {self._seconds:g} seconds", doubt) from None
+        except (OSError, aiohttp.ClientError, ValueError) as error:
+            # Their texts may contain an address.
+            log.warning("The calendar %s: %s", self.name, type(error).__name__)
+            raise self._error("cannot be reached now", doubt) from None
+        except WebError:
+            raise self._error("gives no usable answer now", doubt) from None
+        self._check(reply.status_code, method)
+        return DAVResponse(reply, self)
+
+    async def _exchange(
+        self, url: str, method: str, body: str, headers: Mapping[str, str]
+    ) -> Reply:
+        sent = {**headers, **self._authorization, "Accept-Encoding": ENCODINGS}
+        async with self._open() as client:
+            # By default aiohttp repeats a request when a connection breaks.
+            client._retry_connection = False  # noqa: SLF001
+            async with client.request(
+                method,
+                yarl.URL(url, encoded=True),
+                data=body.encode(),
+                headers=sent,
+                allow_redirects=False,
+            ) as response:
+                encoding = response.headers.get("Content-Encoding", "")
+                chunks = response.content.iter_chunked(64 * 1024)
+                content, cut = await read_body(chunks, encoding, LIMITS)
+                if cut:
+                    raise self._error("has more to say than is read", " Ask for a shorter time.")
+                return Reply(response.status, content)
+
+    async def _understood(self, asked: Awaitable[DAVResponse]) -> DAVResponse:
+        try:
+            response: DAVResponse = await asked
+        except ToolError:
+            raise
+        # caldav assumes correct servers, and raises many kinds of errors for others.
+        except Exception as error:  # noqa: BLE001
+            log.warning("The calendar %s is not understood: %s", self.name, type(error).__name__)
+            raise self._error("gives no usable answer now") from None
+        if response.tree is None:
+            raise self._error("gives no usable answer now")
+        return response
+
+    def _check(self, status: int, method: str) -> None:
+        if status < HTTPStatus.MULTIPLE_CHOICES:
+            return
+        if method == "PUT" and status == HTTPStatus.PRECONDITION_FAILED:
+            return
+        log.warning("The calendar %s answered %d to %s", self.name, status, method)
+        admins = f" The bot's admins must look at `calendar.calendars.{self.name}`."
+        if status < HTTPStatus.BAD_REQUEST:
+            raise self._error(f"sends us elsewhere ({status}), where we do not go", admins)
+        if status == HTTPStatus.UNAUTHORIZED:
+            raise self._error("does not let the bot in: its account is refused", admins)
+        if status == HTTPStatus.FORBIDDEN:
+            raise self._error("does not let the bot do this", admins)
+        if status in (HTTPStatus.NOT_FOUND, HTTPStatus.GONE):
+            raise self._error("is not where it should be", admins)
+        if status in (HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE):
+            raise self._error("is too busy now")
+        raise self._error(f"gives no usable answer now ({status})")
+
+    def _error(self, what: str, then: str = "") -> ToolError:
+        then = then or " Try again later, or go on without it."
+        return ToolError(f"The calendar {self.name} {what}.{then}")
+
+
+def _authorization(settings: CalendarSettings) -> dict[str, str]:
+    if settings.password is None:
+        return {}
+    pair = f"{settings.username}:{settings.password.get_secret_value()}"
+    return {"Authorization": f"Basic {base64.b64encode(pair.encode()).decode()}"}

@@ -1,0 +1,198 @@
+"""Stores former versions: the content that changes to a user's files replaced or removed.
+
+The store is beside the workspaces, where no command and no file tool can reach it: one folder per
+user, in it one per workspace, in it one per change. A change holds the former files by number, and
+a list with the path of each.
+"""
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from datetime import datetime
+from pathlib import Path
+
+from bot.changes import Cause, time_of
+from bot.files.opener import FOLDER, Opener, opened
+from bot.values import Clock
+from skills.files.keeping import (
+    ABOUT,
+    ITEMS,
+    NEW,
+    OWN_FILES,
+    UNDONE,
+    KeptChange,
+    Taken,
+    drop,
+    measured,
+)
+from skills.files.settings import Usage
+from skills.files.versions import FileChange, item_of
+from skills.files.writing import make_folders
+
+#: The store's folder, beside those of the users. No user's folder can have this name.
+STORE = ".former"
+#: Most bytes that a change takes besides its files: its cause, and a long path. And the usual bytes
+#: of a file's line in the list.
+_LIST_BYTES, _LINE_BYTES = 20_000, 400
+
+
+class FormerVersions:
+    """The former versions of one user's files.
+
+    Its methods block. Callers that change something must hold the lock of the user's files.
+
+    Args:
+        opener: Opens below a folder.
+        base: The folder of all workspaces.
+        user: The name of the user's folder.
+        most: Size limit of the store: the oldest changes are dropped first.
+        now: The clock.
+        drops: Drop the oldest changes to make room for a new one; otherwise a change that does not
+            fit beside them is refused.
+    """
+
+    def __init__(
+        self,
+        opener: Opener,
+        base: Path,
+        user: str,
+        *,
+        most: Usage,
+        now: Clock,
+        drops: bool = True,
+    ) -> None:
+        self._opener = opener
+        self._base = base
+        self._user = user
+        self._most = most
+        self._now = now
+        self._drops = drops
+
+    @contextmanager
+    def change(self, workspace: str, cause: Cause, *, spared: str = "") -> Iterator[KeptChange]:
+        """Begin a change to a workspace; call `keep` before replacing or removing a path.
+
+        Args:
+            workspace: The name of the workspace in the store.
+            cause: The call that makes the change.
+            spared: The id of a change that is not dropped to make room.
+        """
+        with self._opened() as store:
+            change = KeptChange(
+                self._opener,
+                store,
+                self._taken(store),
+                workspace=workspace,
+                cause=cause,
+                most=self._most,
+                now=self._now(),
+                spared=spared,
+                drops=self._drops,
+            )
+            try:
+                yield change
+            finally:
+                change.close()
+
+    def fits(self, size: int, count: int = 1) -> bool:
+        """Return True if files of this size fit, after dropping older changes where allowed."""
+        size, count = size + _LIST_BYTES, count + OWN_FILES
+        if not self._drops:
+            with self._opened() as store:
+                taken = self._taken(store)
+            size += sum(change.size for change in taken) + count * _LINE_BYTES
+            count += sum(change.count for change in taken)
+        return size <= self._most.size and count <= self._most.count
+
+    def changes(self) -> Iterator[FileChange]:
+        """Yield the changes, newest first."""
+        with self._opened() as store:
+            names = sorted(self._names(store), key=lambda found: found[1], reverse=True)
+            for workspace, name in names:
+                change = self._read(store, workspace, name)
+                if change is not None:
+                    yield change
+
+    @contextmanager
+    def kept_by(self, change: FileChange) -> Iterator[int]:
+        """Open the folder that holds the former versions of a change."""
+        parts = (change.workspace, change.id)
+        with self._opened() as store, opened(self._opener, store, parts) as folder:
+            yield folder
+
+    def mark_undone(self, change: FileChange) -> None:
+        """Mark a change as undone."""
+        with self.kept_by(change) as folder:
+            os.close(os.open(UNDONE, NEW, 0o600, dir_fd=folder))
+
+    def forget_before(self, moment: datetime) -> int:
+        """Drop the changes before a moment, and return their number."""
+        with self._opened() as store:
+            old = [found for found in self._names(store) if time_of(found[1]) < moment]
+            for workspace, name in old:
+                drop(self._opener, store, Taken(name, workspace))
+        return len(old)
+
+    def forget_workspace(self, workspace: str) -> None:
+        """Drop all changes to a workspace that is being deleted."""
+        with self._opened() as store:
+            for found, name in self._names(store):
+                if found == workspace:
+                    drop(self._opener, store, Taken(name, workspace))
+
+    @contextmanager
+    def _opened(self) -> Iterator[int]:
+        self._base.mkdir(mode=0o700, parents=True, exist_ok=True)
+        base = os.open(self._base, FOLDER)
+        try:
+            make_folders(self._opener, base, (STORE, self._user))
+            with opened(self._opener, base, (STORE, self._user)) as store:
+                yield store
+        finally:
+            os.close(base)
+
+    def _names(self, store: int) -> list[tuple[str, str]]:
+        found = []
+        for workspace in _names(store):
+            with opened(self._opener, store, (workspace,)) as folder:
+                found += [(workspace, name) for name in _names(folder)]
+        return found
+
+    def _taken(self, store: int) -> list[Taken]:
+        """Return the space that each change takes, oldest first."""
+        found = {
+            (workspace, name): Taken(name, workspace) for workspace, name in self._names(store)
+        }
+        for (workspace, name), change in found.items():
+            # A caller of `fits` holds no lock, so the change may be dropped meanwhile.
+            with (
+                suppress(FileNotFoundError),
+                opened(self._opener, store, (workspace,)) as above,
+            ):
+                change.size, change.count = measured(self._opener, above, name)
+        return sorted(found.values(), key=lambda change: change.id)
+
+    def _read(self, store: int, workspace: str, name: str) -> FileChange | None:
+        try:
+            with opened(self._opener, store, (workspace, name)) as folder:
+                cause = Cause(**json.loads(_text(folder, ABOUT)))
+                lines = _text(folder, ITEMS).splitlines()
+                undone = UNDONE in _names(folder)
+        except (OSError, ValueError, TypeError):
+            # The process ended while the change was being made or dropped.
+            return None
+        items = tuple(item for line in lines if (item := item_of(line)) is not None)
+        if not items:
+            return None
+        return FileChange(id=name, workspace=workspace, cause=cause, items=items, undone=undone)
+
+
+def _names(folder: int) -> list[str]:
+    with os.scandir(folder) as found:
+        return [entry.name for entry in found]
+
+
+def _text(folder: int, name: str) -> str:
+    with os.fdopen(os.open(name, os.O_RDONLY | os.O_NOFOLLOW, dir_fd=folder), "rb") as file:
+        return file.read().decode()

@@ -1,0 +1,212 @@
+"""Undoes a change to files: restores the former versions and overwrites no later work."""
+
+import errno
+import os
+from collections.abc import Sequence, Set
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from bot.errors import ToolError
+from bot.files.opener import MOST_NAME_BYTES, opened, state_of
+from skills.files.keeping import KeptChange, NotKeptError
+from skills.files.settings import Change
+from skills.files.versions import FileChange, Former, Item
+from skills.files.workspace import Workspace
+from skills.files.writing import make_folders, missing
+
+_BESIDE = 1_000
+
+
+@dataclass(slots=True)
+class Restored:
+    """The outcome of an undo.
+
+    Attributes:
+        back: Paths that are as before.
+        beside: Paths that hold something else now, each with the path of its former version.
+        removed: Paths that an undo had created and that are removed again.
+        failed: Paths that are not restored, each with the reason.
+        id: The id of the undo, which can be undone itself; empty when nothing changed.
+    """
+
+    back: list[str] = field(default_factory=list)
+    beside: list[tuple[str, str]] = field(default_factory=list)
+    removed: list[str] = field(default_factory=list)
+    failed: list[tuple[str, str]] = field(default_factory=list)
+    id: str = ""
+
+
+def restore(workspace: Workspace, change: FileChange) -> Restored:
+    """Restore the paths that a change replaced or removed, as far as they are stored.
+
+    Later content at a path stays, and the former version is put beside it. The state before the
+    undo is stored, as before every change.
+
+    Raises:
+        ToolError: The change is not stored any more, or was undone already.
+    """
+    with workspace.changing(spared=change.id) as (folder, undo):
+        newest = list(workspace.former.changes())
+        now = next((each for each in newest if each.id == change.id), None)
+        if now is None:
+            raise ToolError("Its former versions are not kept any more.")
+        if now.undone:
+            raise ToolError("It was undone already.")
+        restoring = _Restoring(
+            workspace, folder, undo, later_paths(newest, now), paths_back(newest, now)
+        )
+        with workspace.former.kept_by(now) as kept:
+            for item in now.items:
+                restoring.bring_back(kept, item)
+        outcome = restoring.outcome
+        outcome.id = undo.id
+        if not outcome.failed:
+            workspace.former.mark_undone(now)
+    return outcome
+
+
+def later_paths(newest: Sequence[FileChange], change: FileChange) -> list[tuple[str, ...]]:
+    """Return the paths that changed after a change, without changes that were undone (pure).
+
+    Args:
+        newest: All changes, newest first.
+        change: One of them.
+    """
+    found: list[tuple[str, ...]] = []
+    taken_back: set[str] = set()
+    for each in newest:
+        if each.id == change.id:
+            break
+        if each.workspace != change.workspace or each.id in taken_back:
+            continue
+        if each.cause.undoes and not any(item.beside for item in each.items):
+            taken_back.add(each.cause.undoes)
+        else:
+            found += [item.path for item in each.items]
+    return found
+
+
+def paths_back(newest: Sequence[FileChange], change: FileChange) -> set[tuple[str, ...]]:
+    """Return the paths that an earlier, incomplete undo of a change restored (pure)."""
+    begun = (each for each in newest if each.cause.undoes == change.id and not each.undone)
+    return {item.path for each in begun for item in each.items}
+
+
+class _Restoring:
+    """Performs one undo, path by path."""
+
+    def __init__(
+        self,
+        workspace: Workspace,
+        folder: int,
+        undo: KeptChange,
+        changed: Sequence[tuple[str, ...]],
+        back: Set[tuple[str, ...]],
+    ) -> None:
+        self._workspace = workspace
+        self._opener = workspace.opener
+        self._folder = folder
+        self._undo = undo
+        self._changed = changed
+        self._back = back
+        self.outcome = Restored()
+
+    def bring_back(self, kept: int, item: Item) -> None:
+        """Restore one path to its state before the change."""
+        try:
+            if item.kind is Former.NOTHING:
+                self._remove(item)
+            else:
+                self._put(kept, item)
+        except (OSError, ToolError, NotKeptError) as error:
+            self.outcome.failed.append((_spelled(item.path), _reason(error)))
+
+    def _remove(self, item: Item) -> None:
+        """Remove content that the change created at a path where nothing had been."""
+        if state_of(self._opener, self._folder, item.path) is None:
+            return
+        if self._changed_since(item):
+            raise ToolError("it was changed since, and stays")
+        self._undo.keep(self._folder, item.path, removed=True)
+        self.outcome.removed.append(_spelled(item.path))
+
+    def _put(self, kept: int, item: Item) -> None:
+        name = str(item.number)
+        if item.kind is not Former.LINK:
+            try:
+                os.stat(name, dir_fd=kept, follow_symlinks=False)
+            except FileNotFoundError:
+                if item.path not in self._back:
+                    raise
+                self.outcome.back.append(_spelled(item.path))
+                return
+        before = state_of(self._opener, self._folder, item.path)
+        if before is None:
+            path, size = item.path, 0
+        elif item.removed or self._changed_since(item):
+            path, before, size = self._free_path(item.path), None, 0
+        else:
+            path, size = item.path, before.st_size
+        made = missing(self._opener, self._folder, path) - 1 + item.count
+        self._workspace.check_total(Change(size, item.size, made))
+        if before is None:
+            self._undo.made(path, beside=path != item.path)
+        else:
+            self._undo.keep(self._folder, path, removed=False)
+            if item.kind is Former.FOLDER:
+                self._clear(path)
+        make_folders(self._opener, self._folder, path[:-1])
+        with opened(self._opener, self._folder, path[:-1]) as above:
+            self._move(kept, name, item, above, path[-1])
+        if path == item.path:
+            self.outcome.back.append(_spelled(path))
+        else:
+            self.outcome.beside.append((_spelled(item.path), _spelled(path)))
+
+    def _clear(self, path: tuple[str, ...]) -> None:
+        """Remove a file whose copy is stored: a folder can only be moved to a free path."""
+        with opened(self._opener, self._folder, path[:-1]) as above, suppress(FileNotFoundError):
+            os.unlink(path[-1], dir_fd=above)
+
+    def _move(self, kept: int, name: str, item: Item, above: int, to: str) -> None:
+        if item.kind is Former.LINK:
+            # Made in the store and renamed, so that it replaces the present file atomically.
+            with suppress(FileNotFoundError):
+                os.unlink(name, dir_fd=kept)
+            os.symlink(item.target, name, dir_fd=kept)
+        elif item.kind is Former.FILE:
+            os.chmod(name, item.mode | 0o600, dir_fd=kept)
+        os.rename(name, to, src_dir_fd=kept, dst_dir_fd=above)
+
+    def _changed_since(self, item: Item) -> bool:
+        """Return True if a later change touched this path, a folder above or content below it."""
+        path = item.path
+        return any(
+            path[: len(other)] == other or other[: len(path)] == path for other in self._changed
+        )
+
+    def _free_path(self, path: tuple[str, ...]) -> tuple[str, ...]:
+        for number in range(1, _BESIDE):
+            ending = f".restored-{number}"
+            name = os.fsencode(path[-1])[: MOST_NAME_BYTES - len(ending)].decode(errors="ignore")
+            beside = (*path[:-1], name + ending)
+            if state_of(self._opener, self._folder, beside) is None:
+                return beside
+        raise ToolError("too many former versions are beside it already")
+
+
+def _spelled(path: Sequence[str]) -> str:
+    return "/".join(path)
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, ToolError):
+        return str(error)
+    if isinstance(error, NotKeptError):
+        return "what is there now is too large to be kept"
+    if isinstance(error, FileNotFoundError):
+        return "its former version is not kept any more"
+    number = error.errno if isinstance(error, OSError) else 0
+    if number in {errno.ENOTDIR, errno.ELOOP}:
+        return "something else is in the place of its folder"
+    return os.strerror(number or errno.EIO)

@@ -1,0 +1,153 @@
+"""Searches files by name and by content."""
+
+import heapq
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from bot.errors import ToolError
+from bot.files.walk import USUALLY_SKIPPED, Entry, Kind
+from skills.files.patterns import Expression, PathPattern
+from skills.files.workspace import WALK_SECONDS, Looking, Workspace
+
+#: Bytes at the start of a file that are checked for NUL to detect binary files.
+_HEAD = 8_192
+#: Most bytes of a line that are shown.
+_LINE_BYTES = 400
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A line that matched.
+
+    Attributes:
+        line: Its number, from 1.
+    """
+
+    path: str
+    line: int
+    text: str
+
+
+@dataclass(slots=True)
+class Found:
+    """The result of a search.
+
+    Attributes:
+        looked: Files that were searched.
+        too_large: Files that were skipped for their size.
+        more: The search was cut short: there may be more hits.
+    """
+
+    hits: list[Hit]
+    looked: int = 0
+    too_large: int = 0
+    more: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A search request.
+
+    Attributes:
+        path: The folder or file to search.
+        files: Pattern of the files to search; `None` for all.
+        names_only: Stop at the first hit in each file.
+        most: Most hits to return.
+        seconds: Timeout.
+    """
+
+    expression: Expression
+    path: str
+    files: PathPattern | None
+    names_only: bool
+    most: int
+    seconds: float = WALK_SECONDS
+
+
+def newest(
+    workspace: Workspace, path: str, pattern: PathPattern, most: int
+) -> tuple[list[str], bool]:
+    """Return the matching files, last changed first, and True if there may be more."""
+    with workspace.walk(path, skip=USUALLY_SKIPPED.difference(pattern.names)) as looking:
+        fitting = (
+            entry
+            for entry in looking.entries
+            if entry.kind is Kind.FILE and pattern.fits(entry.path)
+        )
+        found = heapq.nlargest(most + 1, fitting, key=lambda entry: entry.changed)
+        return [looking.path(entry) for entry in found[:most]], looking.cut or len(found) > most
+
+
+def search(workspace: Workspace, question: Question) -> Found:
+    """Return the lines that match, in the order of the files' names."""
+    found = Found([])
+    names = question.files.names if question.files else ()
+    skip = USUALLY_SKIPPED.difference(names)
+    with workspace.walk(question.path, skip=skip, seconds=question.seconds) as looking:
+        for entry in looking.entries:
+            if entry.kind is not Kind.FILE or not _wanted(question, entry):
+                continue
+            content = _content(workspace, looking, entry, found)
+            for hit in _hits(question.expression, looking, entry, content):
+                if len(found.hits) >= question.most:
+                    found.more = True
+                    return found
+                found.hits.append(hit)
+                if question.names_only:
+                    break
+            if time.monotonic() > looking.until:
+                found.more = True
+                return found
+        found.more = looking.cut
+    return found
+
+
+def _wanted(question: Question, entry: Entry) -> bool:
+    return question.files is None or question.files.fits(entry.path)
+
+
+def _content(workspace: Workspace, looking: Looking, entry: Entry, found: Found) -> bytes:
+    """Return the content of a text file; empty for other files and unreadable ones."""
+    if entry.size > workspace.most_bytes:
+        found.too_large += 1
+        return b""
+    try:
+        content = workspace.read_in(looking.folder, entry.parts)
+    except (OSError, ToolError):
+        # It has been removed or replaced, or may not be read.
+        return b""
+    found.looked += 1
+    if b"\0" in content[:_HEAD]:
+        return b""
+    return content.replace(b"\r\n", b"\n").removesuffix(b"\n")
+
+
+def _hits(expression: Expression, looking: Looking, entry: Entry, content: bytes) -> Iterator[Hit]:
+    path = looking.path(entry)
+    line, counted, at = 1, 0, 0
+    for start, end in expression.pieces(content):
+        at = max(at, start)
+        while at <= end:
+            if time.monotonic() > looking.until:
+                return
+            match = expression.find(content, at, end)
+            if match is None:
+                break
+            begin = content.rfind(b"\n", 0, match[0]) + 1
+            line += content.count(b"\n", counted, begin)
+            counted = begin
+            stop = content.find(b"\n", match[1])
+            stop = len(content) if stop < 0 else stop
+            yield Hit(path, line, _shown(content[begin:stop], match[0] - begin))
+            at = stop + 1
+
+
+def _shown(line: bytes, at: int) -> str:
+    """Return a line; of a long one, the part around the match."""
+    if len(line) <= _LINE_BYTES:
+        return line.decode(errors="replace")
+    start = max(0, min(at - _LINE_BYTES // 4, len(line) - _LINE_BYTES))
+    end = start + _LINE_BYTES
+    text = line[start:end].decode(errors="replace")
+    return f"{'…' if start else ''}{text}{'…' if end < len(line) else ''}"

@@ -1,0 +1,127 @@
+"""Settings of workspaces (`workspaces:`), and the checks of their limits (pure)."""
+
+from dataclasses import dataclass
+
+from pydantic import Field
+
+from bot.disk import spoken
+from bot.errors import ToolError
+from bot.values import Settings
+
+ROOM = (
+    "Make room first: delete files with the shell if you have it, or write an empty text over "
+    "large ones that the person no longer needs."
+)
+
+
+class WorkspaceSettings(Settings):
+    """Everything under `workspaces:`."""
+
+    enabled: bool = Field(default=True, description="Offer the tools that read and write files.")
+    folder: str = Field(
+        "data/workspaces",
+        min_length=1,
+        description="Where the workspaces are: in it one folder per person, which the bot makes.",
+    )
+    user_bytes: int = Field(
+        256_000_000, ge=10_000, description="What one person's files may take together, in bytes."
+    )
+    user_files: int = Field(
+        20_000, ge=10, le=200_000, description="Files and folders that one person may have."
+    )
+    file_bytes: int = Field(
+        10_000_000,
+        ge=1_000,
+        le=100_000_000,
+        description="The largest file that the tools read and write, in bytes.",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """The space that a user's files take.
+
+    Attributes:
+        size: In bytes.
+        count: Files and folders.
+    """
+
+    size: int = 0
+    count: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """The effect of a write on the space taken.
+
+    Attributes:
+        before: The current size of the file, 0 for none.
+        after: Its size afterwards.
+        made: Files and folders that it adds.
+    """
+
+    before: int
+    after: int
+    made: int
+
+
+def check_room(settings: WorkspaceSettings, usage: Usage, change: Change) -> None:
+    """Raise if a write would exceed the size limit of a file or the user's limits.
+
+    A write that makes a file smaller is always allowed within the user's limits.
+
+    Raises:
+        ToolError: The write would exceed a limit.
+    """
+    if change.after > settings.file_bytes:
+        raise ToolError(
+            f"The file would have {spoken(change.after)}, and {spoken(settings.file_bytes)} is the "
+            "most: shorten it, or split it into several files."
+        )
+    check_total(settings, usage, change)
+
+
+def check_total(settings: WorkspaceSettings, usage: Usage, change: Change) -> None:
+    """Raise if a change would exceed the user's limits. Only growth is checked.
+
+    Raises:
+        ToolError: The change would exceed a limit.
+    """
+    grows = change.made > 0 or change.after > change.before
+    if grows and usage.count + change.made > settings.user_files:
+        raise ToolError(
+            f"There are {usage.count:,} files and folders in this person's workspaces, and "
+            f"{settings.user_files:,} is the most. {ROOM}"
+        )
+    size = usage.size - change.before + change.after
+    if change.after > change.before and size > settings.user_bytes:
+        raise ToolError(
+            f"This person's files would take {spoken(size)} together, and "
+            f"{spoken(settings.user_bytes)} is the most. {ROOM}"
+        )
+
+
+def check_growth(settings: WorkspaceSettings, usage: Usage, size: int, count: int) -> None:
+    """Raise if the changes of a command would exceed the user's limits. Only growth is checked.
+
+    Args:
+        settings: The limits of a user.
+        usage: The space that the user's files take before.
+        size: Bytes by which they would grow.
+        count: Files and folders by which they would grow.
+
+    Raises:
+        ToolError: The changes would exceed a limit.
+    """
+    after = usage.size + size
+    if size > 0 and after > settings.user_bytes:
+        raise ToolError(
+            f"This user's files would take {spoken(after)} together, and "
+            f"{spoken(settings.user_bytes)} is the most."
+        )
+    after = usage.count + count
+    if count > 0 and after > settings.user_files:
+        raise ToolError(
+            f"This user would have {after:,} files and folders, and {settings.user_files:,} is "
+            "the most."
+        )

@@ -1,0 +1,255 @@
+"""Files in the workspace that a user and their agents share."""
+
+from typing import Annotated
+
+from pydantic import Field
+
+from bot.agent import subjects
+from bot.changes import CAN_BE_UNDONE
+from bot.disk import spoken
+from bot.run_texts import counted
+from bot.values import Json
+from skills.base import Effects, Reach, ReachOf, Skill, Tool, ToolContext, ToolError, tool
+from skills.files import search
+from skills.files.patterns import expression, path_pattern
+from skills.files.search import Question
+from skills.files.wording import edited, listed, said_found, said_names, shown_text, to_write
+from skills.files.workspace import Workspace, Written
+from skills.files.workspaces import Workspaces
+
+MOST_PATHS = 200
+MOST_LINES = 2_000
+
+GUIDE = """\
+The person has a workspace of files that you and your runs share; paths begin at its top."""
+
+_Path = Annotated[str, "Such as notes/today.md"]
+_Folder = Annotated[str, "A folder; the whole workspace if empty"]
+
+
+def build(workspaces: Workspaces) -> Skill:
+    """Return the skill for the files in these workspaces."""
+    return Skill(
+        name="files",
+        description="The files in a person's workspace.",
+        tools=(
+            _file_read(workspaces),
+            _file_write(workspaces),
+            _file_edit(workspaces),
+            _file_list(workspaces),
+            _glob(workspaces),
+            _grep(workspaces),
+        ),
+        guide=GUIDE,
+    )
+
+
+def _file_read(workspaces: Workspaces) -> Tool:
+    @tool(
+        effects=Effects.NONE,
+        subjects=subjects.path("path"),
+        foreign=True,
+        private=True,
+        reach=Reach.READS_HERE,
+    )
+    async def file_read(
+        context: ToolContext,
+        path: _Path,
+        offset: Annotated[int, Field(ge=1), "First line"] = 1,
+        limit: Annotated[int, Field(ge=1, le=MOST_LINES)] = MOST_LINES,
+        column: Annotated[int, Field(ge=1), "Where to begin in a long line"] = 1,
+        *,
+        line_numbers: bool = False,
+    ) -> str:
+        """Read a text file; of a long one the first line says how to go on."""
+
+        def work(workspace: Workspace) -> str:
+            content = workspace.read(path)
+            return shown_text(
+                path, content, offset=offset, limit=limit, column=column, numbered=line_numbers
+            )
+
+        return await workspaces.use(context, work)
+
+    return file_read
+
+
+def _file_write(workspaces: Workspaces) -> Tool:
+    @tool(
+        effects=Effects.REPEATABLE,
+        subjects=subjects.path("path"),
+        foreign=False,
+        private=False,
+        reach=Reach.DESTROYS,
+        reach_of=_reach_of(workspaces),
+    )
+    async def file_write(context: ToolContext, path: _Path, text: str) -> str:
+        """Write a text file, in place of all it held. To change a part, use file_edit."""
+
+        def work(workspace: Workspace) -> str:
+            content = to_write(text)
+            written = workspace.write(path, content)
+            done = "Made" if written.created else "Replaced the text of"
+            return said_names(f"{done} {{}}: {spoken(written.size)}.{_undo(written)}", path)
+
+        return await workspaces.use(context, work)
+
+    return file_write
+
+
+def _file_edit(workspaces: Workspaces) -> Tool:
+    # A second call would not find the text, or would find it in the text that the first one wrote.
+    @tool(
+        effects=Effects.ONCE,
+        subjects=subjects.path("path"),
+        foreign=False,
+        private=False,
+        reach=Reach.DESTROYS,
+        reach_of=_reach_of(workspaces),
+    )
+    async def file_edit(
+        context: ToolContext,
+        path: _Path,
+        old: str,
+        new: Annotated[str, "Empty to delete"],
+        *,
+        replace_all: bool = False,
+    ) -> str:
+        """Replace a text that stands in a file once, to the letter, without line numbers.
+
+        Write < > & where file_read showed &lt; &gt; &amp;.
+        """
+
+        def work(workspace: Workspace) -> str:
+            count = 0
+
+            def change(content: bytes) -> bytes:
+                nonlocal count
+                changed, count = edited(path, content, old, new, everywhere=replace_all)
+                return changed
+
+            written = workspace.edit(path, change)
+            places = "1 match" if count == 1 else f"{count:,} matches"
+            text = f"Replaced {places} in {{}}: {spoken(written.size)} now.{_undo(written)}"
+            return said_names(text, path)
+
+        return await workspaces.use(context, work)
+
+    return file_edit
+
+
+def _file_list(workspaces: Workspaces) -> Tool:
+    @tool(
+        effects=Effects.NONE,
+        subjects=subjects.path("path"),
+        foreign=True,
+        private=True,
+        reach=Reach.READS_HERE,
+    )
+    async def file_list(
+        context: ToolContext,
+        path: _Folder = "",
+        depth: Annotated[int, Field(ge=1, le=10), "Levels"] = 3,
+    ) -> str:
+        """List a folder as a tree, with sizes."""
+
+        def work(workspace: Workspace) -> str:
+            with workspace.walk(path, deepest=depth) as looking:
+                return listed(looking, path)
+
+        return await workspaces.use(context, work)
+
+    return file_list
+
+
+def _glob(workspaces: Workspaces) -> Tool:
+    @tool(
+        effects=Effects.NONE,
+        subjects=subjects.path("path"),
+        foreign=True,
+        private=True,
+        reach=Reach.READS_HERE,
+    )
+    async def glob(
+        context: ToolContext,
+        pattern: Annotated[str, "`*.md` (in the folder), `**/*.{js,ts}` (also below)"],
+        path: _Folder = "",
+    ) -> str:
+        """Find files by their paths, the last changed first."""
+
+        def work(workspace: Workspace) -> str:
+            paths, more = search.newest(workspace, path, path_pattern(pattern), MOST_PATHS)
+            return said_found(paths, more=more, nothing="No file fits. See file_list.")
+
+        return await workspaces.use(context, work)
+
+    return glob
+
+
+def _grep(workspaces: Workspaces) -> Tool:
+    @tool(
+        effects=Effects.NONE,
+        subjects=subjects.path("path"),
+        foreign=True,
+        private=True,
+        reach=Reach.READS_HERE,
+    )
+    async def grep(
+        context: ToolContext,
+        pattern: Annotated[str, "RE2, within one line"],
+        path: Annotated[str, "Folder or file"] = "",
+        files: Annotated[str, "Only these: `*.py`, `src/**/*.ts`"] = "",
+        *,
+        ignore_case: bool = False,
+        names_only: Annotated[bool, "Files, not lines"] = False,
+    ) -> str:
+        """Find lines by a regular expression; gives `path:line: text`."""
+
+        def work(workspace: Workspace) -> str:
+            wanted = files if "/" in files or not files else f"**/{files}"
+            question = Question(
+                expression=expression(pattern, ignore_case=ignore_case),
+                path=path,
+                files=path_pattern(wanted) if wanted else None,
+                names_only=names_only,
+                most=MOST_PATHS,
+            )
+            found = search.search(workspace, question)
+            lines = [
+                hit.path if names_only else f"{hit.path}:{hit.line}: {hit.text}"
+                for hit in found.hits
+            ]
+            return said_found(lines, more=found.more, nothing=_nothing(found))
+
+        return await workspaces.use(context, work)
+
+    return grep
+
+
+def _reach_of(workspaces: Workspaces) -> ReachOf:
+    """Return a function for the reach of writing: overwriting a very large file destroys it."""
+
+    async def reach_of(context: ToolContext, given: Json) -> Reach:
+        try:
+            kept = await workspaces.use(
+                context, lambda workspace: workspace.can_restore(str(given.get("path", "")))
+            )
+        except ToolError:
+            # The call itself reports the problem with the path.
+            kept = True
+        return Reach.CHANGES_OWN if kept else Reach.DESTROYS
+
+    return reach_of
+
+
+def _undo(written: Written) -> str:
+    if written.lost:
+        return " What it held was too large to be kept, and cannot be restored."
+    return f" {CAN_BE_UNDONE}" if written.kept else ""
+
+
+def _nothing(found: search.Found) -> str:
+    text = f"Nothing found in {counted(found.looked, 'file')}."
+    if found.too_large:
+        text += f" {found.too_large:,} more are too large to look into."
+    return text

@@ -1,0 +1,213 @@
+"""Formats the results of the file tools, and reads and edits texts (pure)."""
+
+import html
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from bot.agent.sanitizer import escape_for_model, one_line
+from bot.conversations.file_kinds import Kind as Claim
+from bot.conversations.file_kinds import image_type, text_in
+from bot.disk import spoken
+from bot.errors import ToolError
+from bot.files.opener import shown
+from bot.files.walk import Entry, Kind
+from skills.files.workspace import Looking
+
+#: Largest text that `escape_for_model` returns uncut, with room for line numbers.
+PART_CHARACTERS = 26_000
+PART_MARKUP = 6_000
+LINE_CHARACTERS = 2_000
+
+MOST_LISTED = 500
+
+_MORE = "There is more: ask for less at once."
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """Some lines of a text.
+
+    Attributes:
+        cut: The number of the first line that is cut; 0 for none.
+    """
+
+    lines: list[str]
+    cut: int = 0
+
+
+def shown_text(
+    path: str, content: bytes, *, offset: int, limit: int, column: int, numbered: bool
+) -> str:
+    """Return lines of a file, under a header with their range and the next offset.
+
+    Raises:
+        ToolError: The offset is beyond the file.
+    """
+    text = _text(path, content)
+    lines = _lines(text)
+    if not text:
+        return said_names("{} is empty.", path)
+    if offset > len(lines):
+        raise ToolError(f"{shown(path)} has {len(lines):,} lines: take a smaller offset.")
+    part = _part(lines[offset - 1 : offset - 1 + limit], offset, column, alone=limit == 1)
+    last = offset + len(part.lines) - 1
+    head = f"{{}}: lines {offset:,} to {last:,} of {len(lines):,}."
+    if last < len(lines):
+        head += f" Go on with offset={last + 1}."
+    if part.cut:
+        head += f" Line {part.cut} goes on: offset={part.cut}, limit=1, column=…"
+    rows = part.lines
+    if numbered:
+        rows = [f"{number}\t{row}" for number, row in enumerate(rows, offset)]
+    return f"{said_names(head, path)}\n\n{escape_for_model(chr(10).join(rows))}"
+
+
+def to_write(text: str) -> bytes:
+    """Return a text encoded for a file.
+
+    Raises:
+        ToolError: The text holds NUL characters.
+    """
+    if "\0" in text:
+        raise ToolError("The text holds NUL characters, which no text file does: leave them out.")
+    # JSON can hold unpaired surrogates.
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode()
+
+
+def edited(path: str, content: bytes, old: str, new: str, *, everywhere: bool) -> tuple[bytes, int]:
+    """Return a file's content with a text replaced, and the number of replacements.
+
+    Raises:
+        ToolError: The text is missing, is repeated without `everywhere`, or would not change.
+    """
+    text = _utf_8(path, content)
+    before, after = to_write(old).decode(), to_write(new).decode()
+    if "\r\n" in text:
+        before, after = (
+            part.replace("\r\n", "\n").replace("\n", "\r\n") for part in (before, after)
+        )
+    if not before or before == after:
+        raise ToolError("Nothing would change: give the text to replace, and another one as `new`.")
+    count = text.count(before)
+    if not count:
+        raise _not_there(path, text, before)
+    if count > 1 and not everywhere:
+        raise ToolError(
+            f"The text is in {shown(path)} {count:,} times: give more of what stands around the "
+            "one you mean, or set replace_all. Nothing was changed."
+        )
+    return text.replace(before, after).encode(), count
+
+
+def listed(looking: Looking, path: str) -> str:
+    """Return the content of a folder as an indented tree."""
+    rows: list[str] = []
+    for entry in looking.entries:
+        if len(rows) >= MOST_LISTED:
+            rows.append(f"{_MORE} Name a folder, or use a smaller depth.")
+            break
+        rows.append(f"{'  ' * (len(entry.parts) - 1)}{_row(entry)}")
+    else:
+        if looking.cut:
+            rows.append("Not everything could be looked at.")
+    if not rows:
+        return said_names("{} is empty.", path)
+    return _escaped(rows)
+
+
+def said_found(rows: list[str], *, more: bool, nothing: str) -> str:
+    """Return the search results, line by line."""
+    if not rows:
+        return f"{nothing} Not everything could be looked at in time." if more else nothing
+    return _escaped([*rows, *([f"[{_MORE}]"] if more else [])])
+
+
+def said_names(sentence: str, path: str) -> str:
+    """Return a sentence with a path in place of `{}`."""
+    return sentence.format(escape_for_model(shown(path)))
+
+
+def _text(path: str, content: bytes) -> str:
+    """Return the text of a text file."""
+    if kind := image_type(content):
+        raise ToolError(f"{shown(path)} is an image ({kind}, {spoken(len(content))}), and no text.")
+    text = text_in(content, Claim.TEXT)
+    if text is None:
+        raise ToolError(
+            f"{shown(path)} is no text: it has {spoken(len(content))} of other data. Use a "
+            "program for this kind of file, with the shell if you have it."
+        )
+    return text
+
+
+def _utf_8(path: str, content: bytes) -> str:
+    _text(path, content)
+    try:
+        return content.decode()
+    except UnicodeDecodeError:
+        raise ToolError(
+            f"{shown(path)} is no UTF-8 text, and only such are edited: write it anew with "
+            "file_write."
+        ) from None
+
+
+def _lines(text: str) -> list[str]:
+    """Return the lines as an editor counts them, without characters that break lines elsewhere."""
+    lines = text.replace("\r\n", "\n").removesuffix("\n").split("\n")
+    odd = str.maketrans(dict.fromkeys("\r\x0b\x0c\x85\u2028\u2029", " "))
+    return [line.translate(odd) for line in lines]
+
+
+def _part(lines: Iterable[str], first: int, column: int, *, alone: bool) -> _Part:
+    """Return the beginning of some lines, as much as one answer may hold."""
+    most = PART_CHARACTERS if alone else LINE_CHARACTERS
+    taken: list[str] = []
+    size = markup = cut = 0
+    for number, whole in enumerate(lines, first):
+        line = _within(whole[column - 1 :], most)
+        size += len(line) + 1
+        markup += sum(line.count(character) for character in "&<>")
+        if taken and (size > PART_CHARACTERS or markup > PART_MARKUP):
+            break
+        left = len(whole) - (column - 1) - len(line)
+        if left > 0:
+            cut = cut or number
+            line += f" [… {left:,} more characters, from column {column + len(line)}]"
+        taken.append(line)
+    return _Part(taken, cut)
+
+
+def _within(line: str, most: int) -> str:
+    """Return the beginning of a line whose markup stays within the limit for escaping."""
+    line = line[:most]
+    while sum(line.count(character) for character in "&<>") > PART_MARKUP:
+        line = line[: len(line) // 2]
+    return line
+
+
+def _not_there(path: str, text: str, old: str) -> ToolError:
+    if html.unescape(old) in text:
+        return ToolError(
+            f"The text is in {shown(path)} with the characters < > & themselves: write these in "
+            "`old` and `new`, not &lt; &gt; &amp;. Nothing was changed."
+        )
+    return ToolError(
+        f"The text is not in {shown(path)}: 0 matches. Read the file again, and copy the text to "
+        "the letter, with its blanks and without line numbers. Nothing was changed."
+    )
+
+
+def _row(entry: Entry) -> str:
+    name = one_line(entry.parts[-1], 250)
+    match entry.kind:
+        case Kind.FOLDER:
+            return f"{name}/ (not shown)" if entry.skipped else f"{name}/"
+        case Kind.FILE:
+            return f"{name} ({spoken(entry.size)})"
+        case Kind.LINK:
+            return f"{name} (a link, not followed)"
+    return f"{name} (a device, a pipe or a socket)"
+
+
+def _escaped(rows: list[str]) -> str:
+    return escape_for_model("\n".join(" ".join(row.split("\n")) for row in rows))

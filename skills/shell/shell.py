@@ -1,0 +1,370 @@
+"""Runs each command of an agent in a new sandbox, and cleans up afterwards."""
+
+import asyncio
+import os
+from asyncio.subprocess import PIPE, STDOUT, Process
+from collections.abc import Callable
+from concurrent.futures import Executor
+from contextlib import AsyncExitStack, ExitStack, closing, suppress
+from dataclasses import dataclass, field, replace
+from typing import ParamSpec, TypeVar
+
+from bot.errors import BotError, ToolError
+from bot.tasks import Tasks
+from skills.files.snapshot import Snapshot, TakenOver
+from skills.files.workspace import Workspace
+from skills.shell.cgroups import Cgroups
+from skills.shell.handles import Handed, Inside, held
+from skills.shell.host import Host
+from skills.shell.layer import Layer
+from skills.shell.output import Kept, Output
+from skills.shell.recipe import AROUND_A_COMMAND, LayerLimits, account_of, command_line
+from skills.shell.settings import MEGABYTE, Room, ShellSettings
+from skills.shell.slots import FairSlots
+from skills.shell.watchdog import Allowance, Usage, Watchdog
+
+#: Timeouts for bubblewrap to start, and to end after it was killed.
+START_SECONDS, END_SECONDS = 10.0, 5.0
+#: Longest wait for a slot, in seconds.
+QUEUE_SECONDS = 120.0
+_PIECE = 65_536
+#: Files that the layer needs for itself.
+_OWN_FILES, _OWN_FILES_OF_OVERLAY = 3, 5
+_GLANCE_SECONDS = 0.003
+#: Environment of the programs around the sandbox; it includes nothing of the bot's own.
+_ENVIRONMENT = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LANG": "C.UTF-8"}
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class NotStartedError(BotError):
+    """The sandbox did not start; the text has the cause as reported by bubblewrap."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """The result of a command.
+
+    Attributes:
+        code: Its exit code; more than 128 when a signal ended it.
+        output: Its output, errors included.
+        reason: The reason why the bot ended it; empty when it ended by itself.
+        files: The outcome of merging its changes to files.
+    """
+
+    code: int
+    output: Output
+    reason: str = ""
+    files: TakenOver = field(default_factory=TakenOver)
+
+
+@dataclass(frozen=True, slots=True)
+class _Command:
+    """A command to run, its timeout, and an event that ends it."""
+
+    text: str
+    account: int | None
+    seconds: float
+    stop: asyncio.Event
+
+
+@dataclass(frozen=True, slots=True)
+class _Started:
+    """A sandbox whose command may not have begun yet."""
+
+    process: Process
+    handed: Handed
+    snapshot: Snapshot
+    limits: LayerLimits
+
+    def open_layer(self) -> Layer:
+        """Open the layer, filled as the command expects it; it blocks."""
+        layer = Layer(self.process.pid, self.limits)
+        if not self.limits.is_overlay:
+            try:
+                self.snapshot.copy_into(layer.descriptor)
+            except BaseException:
+                layer.close()
+                raise
+        return layer
+
+
+class Sandbox:
+    """Runs each command in a new sandbox. Made by `skills.shell.selftest`, which tests it.
+
+    Args:
+        host: This machine.
+        settings: The limits of a command.
+        room: The limits of a user's files.
+        executor: Runs blocking checks of processes and disks.
+        is_overlay: The command's writes go to an overlay over the workspace; otherwise the command
+            works on a copy in memory.
+        groups: Gives each command a cgroup with limits; `None` where the system allows none.
+        no_groups: The reason for `None`.
+    """
+
+    def __init__(
+        self,
+        host: Host,
+        settings: ShellSettings,
+        room: Room,
+        executor: Executor,
+        *,
+        is_overlay: bool = True,
+        groups: Cgroups | None = None,
+        no_groups: str = "",
+    ) -> None:
+        self.settings = settings
+        self.host = host
+        self.is_overlay = is_overlay
+        self.groups = groups
+        self.no_groups = no_groups
+        self._room = room
+        self._executor = executor
+        self._tasks = Tasks()
+        at_once = commands_at_once(settings)
+        self._slots = FairSlots(at_once, settings.at_once_per_user or max(1, at_once // 2))
+
+    async def run(
+        self,
+        command: str,
+        workspace: Workspace,
+        *,
+        user: str = "",
+        seconds: float | None = None,
+    ) -> Ended:
+        """Run a command and wait for its end. The command is killed when the caller is cancelled.
+
+        The command's changes are merged into the workspace at its end, however it ends; while it
+        runs, the workspace shows only the changes of others.
+
+        Call it from the main thread's loop: the sandbox ends with the thread that started it.
+
+        Args:
+            command: A shell script.
+            workspace: The files that it sees and may change.
+            user: The key of the user whose share of the slots it takes.
+            seconds: Its timeout.
+
+        Raises:
+            NotStartedError: The sandbox did not start; nothing was run.
+            SlotsBusyError: No slot became free in time; nothing was run.
+            ToolError: Others were writing to the workspace for too long; nothing was run.
+        """
+        seconds = seconds or self.settings.default_seconds
+        stop = asyncio.Event()
+        async with self._slots.hold(user, seconds=QUEUE_SECONDS):
+            # In a task of its own, so that a cancellation cannot interrupt the setup of a sandbox
+            # midway.
+            work = self._tasks.start(self._work(command, workspace, seconds, stop), name="command")
+            try:
+                await asyncio.wait({work})
+            except asyncio.CancelledError:
+                stop.set()
+                await asyncio.wait({work})
+                raise
+        ended: Ended | BotError = work.result()
+        if isinstance(ended, BotError):
+            raise ended
+        return ended
+
+    async def _work(
+        self, command: str, workspace: Workspace, seconds: float, stop: asyncio.Event
+    ) -> Ended | BotError:
+        try:
+            account = await self._beside(self._account_for, workspace)
+            snapshot = await self._beside(Snapshot, workspace, account)
+            try:
+                return await self._run_on(snapshot, _Command(command, account, seconds, stop))
+            finally:
+                await self._beside(snapshot.close)
+        except ToolError as error:
+            return error
+        except OSError as error:
+            return NotStartedError(str(error))
+
+    async def _beside(self, work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._executor, lambda: work(*args, **kwargs))
+
+    def _account_for(self, workspace: Workspace) -> int | None:
+        if not self.host.is_root:
+            return None
+        path = workspace.path.absolute()
+        with workspace.opened() as folder:
+            return account_of(str(path), os.fstat(folder).st_uid)
+
+    def _limits(self, snapshot: Snapshot) -> LayerLimits:
+        return LayerLimits(
+            # The layer counts as memory of the command, which needs some for itself.
+            size=min(self._room.size, self.settings.memory_mb * MEGABYTE // 2),
+            # Removing a file takes an inode too: the limit lets a full workspace be cleared.
+            count=max(self._room.count, len(snapshot))
+            + (_OWN_FILES_OF_OVERLAY if self.is_overlay else _OWN_FILES),
+            is_overlay=self.is_overlay,
+        )
+
+    async def _run_on(self, snapshot: Snapshot, command: _Command) -> Ended | NotStartedError:
+        limits = self._limits(snapshot)
+        async with AsyncExitStack() as stack:
+            handed = stack.enter_context(closing(Handed()))
+            handed.fill(self.host, self.settings, command.text, limits)
+            group = None
+            if self.groups is not None:
+                # The kernel's count includes the files of /tmp and /dev/shm, which have their own
+                # limits.
+                megabytes = self.settings.memory_mb + 2 * self.settings.temporary_mb
+                processes = self.settings.processes + AROUND_A_COMMAND
+                making = self.groups.command(megabytes * MEGABYTE, processes)
+                group = await stack.enter_async_context(making)
+            line = command_line(
+                self.host,
+                self.settings,
+                handed.descriptors,
+                account=command.account,
+                seconds=command.seconds,
+                layer=limits,
+                group=group,
+            )
+            process = await asyncio.create_subprocess_exec(
+                *line,
+                stdin=handed.leash,
+                stdout=PIPE,
+                stderr=STDOUT,
+                env=_ENVIRONMENT,
+                cwd=snapshot.path,
+                pass_fds=handed.descriptors.all,
+                start_new_session=True,
+            )
+            handed.started()
+            ended = await self._attend(_Started(process, handed, snapshot, limits), command)
+            if self.groups is None or group is None or not isinstance(ended, Ended):
+                return ended
+            if ended.reason or not self.groups.killed_for_memory(group):
+                return ended
+            allowance = Allowance(self.settings, command.seconds)
+            return replace(ended, reason=allowance.passed(Usage(memory=1 << 62)))
+
+    async def _attend(self, started: _Started, command: _Command) -> Ended | NotStartedError:
+        kept = Kept(self.settings.shown_kb * 1024)
+        process = started.process
+        async with asyncio.TaskGroup() as group:
+            # Read to the end: a command whose output is not read would block for ever.
+            draining = group.create_task(_drain(process, kept), name="read a command's output")
+            waiting = group.create_task(process.wait(), name="wait for a command")
+            try:
+                ended = await self._watched(group, waiting, started, command, kept)
+            finally:
+                # A command that has not begun never begins after this, and its sandbox ends by
+                # itself. Killing bubblewrap before it has reported its first process could leave
+                # that process waiting for ever.
+                started.handed.close()
+                await asyncio.wait({draining, waiting}, timeout=END_SECONDS)
+                _kill(process)
+                await asyncio.wait({draining, waiting}, timeout=END_SECONDS)
+        if isinstance(ended, NotStartedError):
+            return ended
+        if ended is None:
+            return NotStartedError(_cause(kept.output))
+        reason, files = ended
+        return Ended(_code(process), kept.output, reason, files)
+
+    async def _watched(
+        self,
+        group: asyncio.TaskGroup,
+        waiting: "asyncio.Task[int]",
+        started: _Started,
+        command: _Command,
+        kept: Kept,
+    ) -> tuple[str, TakenOver] | NotStartedError | None:
+        """Let the command begin, wait for its end, and merge its changes.
+
+        Returns:
+            The reason why it was ended, with the outcome of its changes; `None` when it has not
+            begun.
+        """
+        first = await _first_process(started.handed, waiting)
+        if first is None:
+            return None
+        with held(first) as inside, ExitStack() as stack:
+            try:
+                if not await _came_up(inside, waiting):
+                    return None
+                layer = await self._beside(started.open_layer)
+                stack.callback(layer.close)
+                if command.stop.is_set() or not started.handed.begin():
+                    return None
+                allowance = Allowance(self.settings, command.seconds)
+                dog = Watchdog(allowance, layer, first, lambda: kept.total, self._executor)
+                reason = await _until_over(group, waiting, dog, command.stop)
+            except OSError as error:
+                return NotStartedError(str(error))
+            finally:
+                inside.kill()
+                await inside.gone()
+            # No process that could change the layer is left now.
+            return reason, await self._beside(started.snapshot.take_over, layer.descriptor)
+
+
+def commands_at_once(settings: ShellSettings) -> int:
+    """Return the limit of concurrent commands."""
+    return settings.at_once or 2 * (os.cpu_count() or 1)
+
+
+async def _first_process(handed: Handed, waiting: "asyncio.Task[int]") -> int | None:
+    """Return the pid of the first process inside; `None` when the sandbox ends before it."""
+    return await _seen(lambda: handed.first_process, waiting)
+
+
+async def _came_up(inside: Inside, waiting: "asyncio.Task[int]") -> bool:
+    """Wait until the sandbox is complete and bound to the life of the bot; return True if so."""
+    return bool(await _seen(lambda: inside.bound, waiting))
+
+
+async def _seen(look: Callable[[], R], waiting: "asyncio.Task[int]") -> R | None:
+    """Poll `look` until it returns a value; `None` if the sandbox ends or after `START_SECONDS`."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(START_SECONDS):
+            while not waiting.done():
+                if seen := look():
+                    return seen
+                # Bubblewrap reports only its beginning, so no event can replace this poll.
+                await asyncio.sleep(_GLANCE_SECONDS)
+    return None
+
+
+async def _until_over(
+    group: asyncio.TaskGroup, waiting: "asyncio.Task[int]", dog: Watchdog, stop: asyncio.Event
+) -> str:
+    """Wait until the command ends or must end; return the reason to end it, or an empty text."""
+    watching = group.create_task(dog.watch(), name="watch a command")
+    stopping = group.create_task(stop.wait(), name="wait for a stop")
+    try:
+        await asyncio.wait({waiting, watching, stopping}, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        stopping.cancel()
+        over = watching.done()
+        watching.cancel()
+    return watching.result() if over else ""
+
+
+def _kill(process: Process) -> None:
+    with suppress(ProcessLookupError):
+        process.kill()
+
+
+async def _drain(process: Process, kept: Kept) -> None:
+    assert process.stdout is not None
+    while piece := await process.stdout.read(_PIECE):
+        kept.add(piece)
+
+
+def _code(process: Process) -> int:
+    code = process.returncode
+    return 137 if code is None else code if code >= 0 else 128 - code
+
+
+def _cause(output: Output) -> str:
+    lines = [line.strip() for line in output.head.splitlines() if line.strip()]
+    return lines[-1] if lines else "it said nothing"

@@ -1,0 +1,139 @@
+"""Sandboxed shell commands: they can only access the user's workspace on this machine."""
+
+from collections.abc import Iterator, Sequence
+from typing import Annotated, Protocol
+
+from pydantic import Field
+
+from bot.agent import subjects
+from bot.agent.sanitizer import escape_for_model
+from bot.changes import CAN_BE_UNDONE
+from bot.values import Json
+from skills.base import Effects, Reach, Skill, ToolContext, ToolError, tool
+from skills.shell.settings import ShellSettings
+from skills.shell.shell import QUEUE_SECONDS, Ended, NotStartedError
+from skills.shell.slots import SlotsBusyError
+
+
+class Runner(Protocol):
+    """Runs commands in a sandbox: `skills.shell.commands.Commands`."""
+
+    @property
+    def settings(self) -> ShellSettings:
+        """The limits of a command."""
+        ...
+
+    async def run(self, context: ToolContext, command: str, *, seconds: float) -> Ended:
+        """Run a command on the workspace of a call.
+
+        Raises:
+            NotStartedError: The sandbox did not start; nothing was run.
+            SlotsBusyError: Nothing was run, because no slot became free in time.
+            ToolError: Nothing was run; the text gives the reason.
+        """
+        ...
+
+    async def can_be_undone(self, context: ToolContext) -> bool:
+        """Return True if all files that a command may replace or remove can be restored."""
+        ...
+
+
+#: The most paths that the result of a command names.
+_MOST_NAMED = 20
+
+#: Time for the queue of commands, and for the end of one.
+_FURTHER_SECONDS = QUEUE_SECONDS + 30.0
+
+GUIDE = """\
+`shell` is for programs, conversions, calculations and scripts, on the files in the workspace.\
+"""
+
+
+def build(commands: Runner) -> Skill:
+    """Return the skill that runs commands; not offered without a sandbox."""
+    settings = commands.settings
+    default, most = settings.default_seconds, settings.max_seconds
+
+    async def reach_of(context: ToolContext, _: Json) -> Reach:
+        kept = await commands.can_be_undone(context)
+        return Reach.CHANGES_OWN if kept else Reach.DESTROYS
+
+    @tool(
+        effects=Effects.ONCE,
+        timeout_seconds=most + _FURTHER_SECONDS,
+        subjects=subjects.commands("command"),
+        foreign=True,
+        private=True,
+        reach=Reach.DESTROYS,
+        reach_of=reach_of,
+    )
+    async def shell(
+        context: ToolContext,
+        command: Annotated[str, Field(min_length=1)],
+        timeout_seconds: Annotated[float, Field(ge=1, le=most), "Killed after this"] = default,
+    ) -> str:
+        """Run a shell command in /workspace, in a sandbox without network or input.
+
+        Only files there stay, and no processes. Others see them when it has ended. Returns exit
+        code and output; of a long one only beginning and end, so write it to a file.
+        """
+        try:
+            ended = await commands.run(context, command, seconds=timeout_seconds)
+        except SlotsBusyError as error:
+            raise ToolError(str(error)) from None
+        except NotStartedError:
+            raise ToolError(
+                "The sandbox did not start, and nothing was run. Try again later, or go on without."
+            ) from None
+        return told(ended)
+
+    return Skill(
+        name="shell",
+        description="Runs shell commands in a sandbox.",
+        tools=(shell,),
+        guide=GUIDE,
+    )
+
+
+def told(ended: Ended) -> str:
+    """Return the result of a command for the model."""
+    output = ended.output
+    # Escape each part by itself: markup in the beginning must not push out the end.
+    parts = [escape_for_model(part, limit=len(part) + 1) for part in (output.head, output.tail)]
+    text = parts[0]
+    if output.missing:
+        text = f"{text}\n[… {output.missing:,} bytes left out here …]\n{parts[1]}"
+    began = (
+        f"It was ended: {ended.reason} (Exit code {ended.code}.)"
+        if ended.reason
+        else f"Exit code {ended.code}."
+    )
+    began = " ".join((began, *_about_files(ended)))
+    return f"{began}\n\n{text}" if text.strip() else f"{began} It printed nothing."
+
+
+def _about_files(ended: Ended) -> Iterator[str]:
+    """Yield sentences about files that differ from the state in which the command left them."""
+    files = ended.files
+    if files.problem:
+        yield files.problem
+    if files.conflicts:
+        versions = [f"{mine} for {theirs}" for theirs, mine in files.conflicts]
+        yield (
+            "Somebody else changed some of its files meanwhile; what is theirs stays, and this "
+            f"command's versions are {_listed(versions)}."
+        )
+    if files.kept:
+        yield f"Not removed, since somebody else changed it meanwhile: {_listed(files.kept)}."
+    if files.can_be_undone:
+        yield CAN_BE_UNDONE
+    if files.lost:
+        yield f"Cannot be restored: {_listed(files.lost)}."
+    if files.left_out:
+        yield "Devices, pipes and sockets that it made were not kept."
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = len(names) - _MOST_NAMED
+    text = ", ".join(names[:_MOST_NAMED]) + (f" and {more:,} more" if more > 0 else "")
+    return escape_for_model(text, limit=len(text) + 1)

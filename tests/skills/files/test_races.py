@@ -1,0 +1,157 @@
+"""A folder is swapped for a link all the time: nothing leaks, where the usual check does."""
+
+import ctypes
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from bot.errors import ToolError
+from skills.files.patterns import expression, path_pattern
+from skills.files.search import Question, newest, search
+from tests.skills.files.conftest import MINE, THEIRS, Trap
+
+READS = 20_000
+HERE, RENAME_EXCHANGE = -100, 2
+PATIENCE_SECONDS = 40
+
+
+@dataclass(frozen=True)
+class Bare:
+    """The same without a workspace, for a program that does it the usual way."""
+
+    inside: Path
+    outside: Path
+
+
+@pytest.fixture
+def race(trap: Trap) -> Iterator[Trap]:
+    """A trap in which `box` is at times a folder of the workspace, at times a link out of it."""
+    trap.workspace.write("box/file.txt", MINE)
+    # A second name is a reason of its own to refuse a file.
+    (trap.inside / "hard").unlink()
+    (trap.inside / "other").symlink_to(trap.outside)
+    (trap.outside / "theirs.txt").write_bytes(THEIRS)
+    with swapped(trap.inside / "box", trap.inside / "other"):
+        yield trap
+
+
+@pytest.fixture
+def bare(tmp_path: Path) -> Iterator[Bare]:
+    found = Bare(tmp_path / "inside", tmp_path / "outside")
+    (found.inside / "box").mkdir(parents=True)
+    found.outside.mkdir()
+    (found.inside / "box/file.txt").write_bytes(MINE)
+    (found.inside / "other").symlink_to(found.outside)
+    for name in ("file.txt", "theirs.txt"):
+        (found.outside / name).write_bytes(THEIRS)
+    with swapped(found.inside / "box", found.inside / "other"):
+        yield found
+
+
+@contextmanager
+def swapped(one: Path, other: Path) -> Iterator[None]:
+    """Let two names change places all the time, so that both are always there."""
+    exchange = ctypes.CDLL(None, use_errno=True).renameat2
+    names = (HERE, os.fsencode(one), HERE, os.fsencode(other), RENAME_EXCHANGE)
+    done = threading.Event()
+    failed = []
+
+    def swap() -> None:
+        while not done.is_set():
+            if exchange(*names):
+                failed.append(ctypes.get_errno())
+
+    thread = threading.Thread(target=swap, name="swap")
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
+    assert not failed
+
+
+def checked_then_opened(top: Path, path: str) -> Path:
+    """Return a path as most programs would check it: what it is now, not when it is opened."""
+    real = os.path.realpath(top / path)
+    if not real.startswith(f"{os.path.realpath(top)}/"):
+        raise ToolError("Outside.")
+    return top / path
+
+
+def until_it_leaks(attempt: Callable[[], bool]) -> bool:
+    end = time.monotonic() + PATIENCE_SECONDS
+    while time.monotonic() < end:
+        with suppress(OSError, ToolError):
+            if attempt():
+                return True
+    return False
+
+
+def test_no_read_of_many_thousands_leaks(race: Trap) -> None:
+    counts = {MINE: 0, THEIRS: 0, b"refused": 0}
+    with race.workspace.opened() as folder:
+        for _ in range(READS):
+            try:
+                content = race.workspace.read_in(folder, ("box", "file.txt"))
+            except (OSError, ToolError):
+                content = b"refused"
+            counts[content] += 1
+
+    assert counts[THEIRS] == 0
+    # It was a race, and both could win.
+    assert counts[MINE] > 0
+    assert counts[b"refused"] > 0
+
+
+def test_the_usual_check_does_leak_in_this_race(bare: Bare) -> None:
+    def attempt() -> bool:
+        return checked_then_opened(bare.inside, "box/file.txt").read_bytes() == THEIRS
+
+    assert until_it_leaks(attempt)
+
+
+def test_no_write_leads_out(race: Trap) -> None:
+    before, written = race.outside_now(), 0
+    for count in range(300):
+        with suppress(ToolError):
+            race.workspace.write(f"box/new{count}.txt" if count % 2 else "box/file.txt", MINE)
+            written += 1
+
+    assert race.outside_now() == before
+    assert written > 0
+
+
+def test_the_usual_check_does_write_outside_in_this_race(bare: Bare) -> None:
+    def attempt() -> bool:
+        checked_then_opened(bare.inside, "box/leaked.txt").write_bytes(MINE)
+        return (bare.outside / "leaked.txt").exists()
+
+    assert until_it_leaks(attempt)
+
+
+def test_no_look_through_the_folders_leads_out(race: Trap) -> None:
+    question = Question(expression("THEIRS|mine"), "", None, names_only=False, most=100)
+    seen: set[str] = set()
+    lines: set[str] = set()
+    for _ in range(300):
+        with suppress(ToolError):
+            seen.update(newest(race.workspace, "", path_pattern("**"), 100)[0])
+            lines.update(hit.text for hit in search(race.workspace, question).hits)
+
+    assert not any("theirs" in path for path in seen)
+    assert "box/file.txt" in seen
+    assert lines == {"mine"}
+
+
+def test_the_usual_walk_does_lead_out_in_this_race(bare: Bare) -> None:
+    def attempt() -> bool:
+        return any("theirs.txt" in names for _, _, names in os.walk(bare.inside))
+
+    assert until_it_leaks(attempt)
