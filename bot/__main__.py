@@ -208,7 +208,7 @@ def doctor(
     findings = [examination.home_of(where), *examination.told(settings, unwise), *found]
     for finding in findings:
         say(str(finding))
-    raise typer.Exit(any(finding.bad for finding in findings))
+    raise typer.Exit(any(finding.good is False for finding in findings))
 
 
 def mcp_list(config: ConfigFile = None) -> None:

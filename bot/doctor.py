@@ -7,14 +7,14 @@ import sqlite3
 import time
 from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import dataclass
-from enum import StrEnum
+from dataclasses import replace
 from pathlib import Path
 
 from sqlalchemy.engine import make_url
 
 from bot.agent.messages import UserMessage
 from bot.agent.sanitizer import one_line
+from bot.checks import Check, fails, is_off, reason_of, works
 from bot.config import Config
 from bot.conversations.upkeep import DEAD_AFTER
 from bot.errors import BotError, ConfigError
@@ -27,7 +27,6 @@ from bot.models.catalog import Choice, Models, ModelSettings
 from bot.net.addresses import AnyAddress
 from bot.net.guard import open_guarded
 from bot.platforms.discord.settings import DiscordSettings
-from bot.platforms.remarks import Remark, reason_of
 from bot.platforms.slack.settings import SlackSettings
 from bot.values import utc_now
 from db import workers
@@ -49,47 +48,21 @@ PATIENCE_SECONDS = 10
 ANSWER_SECONDS = 60
 
 
-class Mark(StrEnum):
-    """The result of an examination."""
-
-    GOOD = "✓"
-    BAD = "✗"
-    #: Neither good nor bad: switched off, or not due yet.
-    OFF = "–"
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One line about one subject."""
-
-    mark: Mark
-    subject: str
-    text: str
-
-    def __str__(self) -> str:
-        return f"{self.mark} {self.subject:<10} {self.text}"
-
-    @property
-    def bad(self) -> bool:
-        """True if the finding prevents the bot from working."""
-        return self.mark is Mark.BAD
-
-
-def home_of(home: Home) -> Finding:
+def home_of(home: Home) -> Check:
     """Return the finding on the folder of the configuration and the data."""
-    return Finding(Mark.GOOD, "Home", f"{home.path}: {home.reason}.")
+    return works(f"{home.path}: {home.reason}.", "Home")
 
 
-def told(config: Config, unwise: Sequence[str]) -> list[Finding]:
+def told(config: Config, unwise: Sequence[str]) -> list[Check]:
     """Return the findings on the configuration, the agents and the skills."""
-    found = [Finding(Mark.OFF, "Config", each) for each in unwise]
+    found = [is_off(each, "Config") for each in unwise]
     try:
-        return [*found, *(Finding(Mark.OFF, "Agents", each) for each in take(config).problems)]
+        return [*found, *(is_off(each, "Agents") for each in take(config).problems)]
     except ConfigError as error:
-        return [*found, Finding(Mark.BAD, "Agents", str(error))]
+        return [*found, fails(str(error), "Agents")]
 
 
-async def examine(config: Config, *, online: bool = False) -> list[Finding]:
+async def examine(config: Config, *, online: bool = False) -> list[Check]:
     """Return all findings, the most basic first.
 
     Args:
@@ -97,11 +70,11 @@ async def examine(config: Config, *, online: bool = False) -> list[Finding]:
         online: Also send the model a question.
     """
     # Problems are reported once, in the findings, and not in the log.
-    with quiet("bot", "db"):
+    with quiet("bot", "db", "skills"):
         return [
             *await _stored(config.database),
             *await _models(config.models, online=online),
-            Finding(Mark.OFF, "Terminal", "needs no setup: `python -m bot chat`."),
+            is_off("needs no setup: `python -m bot chat`.", "Terminal"),
             *await _discord(config.discord),
             *await _slack(config.slack),
             *await _ended(config.database),
@@ -114,63 +87,63 @@ async def examine(config: Config, *, online: bool = False) -> list[Finding]:
         ]
 
 
-async def _models(settings: ModelSettings, *, online: bool) -> list[Finding]:
+async def _models(settings: ModelSettings, *, online: bool) -> list[Check]:
     found = _findings("Model", await models.look(settings))
     if online:
         found += [await _answer(settings, choice) for choice in _asked(settings)]
     return found
 
 
-async def _stored(settings: DatabaseSettings) -> list[Finding]:
+async def _stored(settings: DatabaseSettings) -> list[Check]:
     """Examine the database, its lock, and its full-text search."""
     database = await _database(settings)
     if settings.is_sqlite:
         return [database, _holder(_file(settings)), _search()]
-    return [database, await _search_on_server(settings, usable=database.mark is Mark.GOOD)]
+    return [database, await _search_on_server(settings, usable=database.good is True)]
 
 
-async def _discord(settings: DiscordSettings) -> list[Finding]:
+async def _discord(settings: DiscordSettings) -> list[Check]:
     if not settings.configured:
         text = "off: set DISCORD_TOKEN, or `discord.token`; docs/discord.md leads through it."
-        return [Finding(Mark.OFF, "Discord", text)]
+        return [is_off(text, "Discord")]
     from bot.platforms.discord import checkup  # noqa: PLC0415
 
     return _findings("Discord", await checkup.look(settings))
 
 
-async def _slack(settings: SlackSettings) -> list[Finding]:
+async def _slack(settings: SlackSettings) -> list[Check]:
     if not settings.configured:
         text = "off: set SLACK_BOT_TOKEN, or `slack.bot_token`; docs/slack.md leads through it."
-        return [Finding(Mark.OFF, "Slack", text)]
+        return [is_off(text, "Slack")]
     from bot.platforms.slack import checkup  # noqa: PLC0415
 
     return _findings("Slack", await checkup.look(settings))
 
 
-async def _calendars(settings: CalendarsSettings) -> list[Finding]:
+async def _calendars(settings: CalendarsSettings) -> list[Check]:
     try:
         settings.check_libraries()
     except ConfigError as error:
-        return [Finding(Mark.BAD, "Calendar", str(error))]
+        return [fails(str(error), "Calendar")]
     remarks = await calendar_checkup.look(
         settings, lambda: open_guarded(AnyAddress()), seconds=PATIENCE_SECONDS
     )
     return _findings("Calendar", remarks)
 
 
-def _workspaces(config: Config) -> list[Finding]:
+def _workspaces(config: Config) -> list[Check]:
     if not config.workspaces.enabled:
         return []
     folder = Path(config.workspaces.folder).expanduser().absolute()
     if trouble := folder_trouble(folder):
-        return [Finding(Mark.BAD, "Files", f"`workspaces.folder`: {trouble}")]
+        return [fails(f"`workspaces.folder`: {trouble}", "Files")]
     return []
 
 
-async def _sandbox(config: Config) -> Finding:
+async def _sandbox(config: Config) -> Check:
     subject = "Sandbox"
     if not config.workspaces.enabled:
-        return Finding(Mark.OFF, subject, "off: `workspaces.enabled` is false.")
+        return is_off("off: `workspaces.enabled` is false.", subject)
     room = Room(config.workspaces.user_bytes, config.workspaces.user_files)
     try:
         async with asyncio.timeout(PATIENCE_SECONDS), open_sandbox(config.shell, room) as sandbox:
@@ -178,15 +151,15 @@ async def _sandbox(config: Config) -> Finding:
                 f"{sandbox.host.bwrap} passes its self-test: the shell tool is on. "
                 f"{enforced(sandbox)}."
             )
-            return Finding(Mark.GOOD, subject, text)
+            return works(text, subject)
     except SandboxUnavailableError as error:
-        return Finding(Mark.OFF, subject, f"the shell tool is off. {error}")
+        return is_off(f"the shell tool is off. {error}", subject)
     except TimeoutError:
         text = f"the self-test took more than {PATIENCE_SECONDS} s: look at the machine's load."
-        return Finding(Mark.BAD, subject, text)
+        return fails(text, subject)
 
 
-async def _ended(settings: DatabaseSettings) -> list[Finding]:
+async def _ended(settings: DatabaseSettings) -> list[Check]:
     """Report platforms that a running process no longer serves, as stored in the database."""
     if _file_is_missing(settings):
         return []
@@ -199,12 +172,12 @@ async def _ended(settings: DatabaseSettings) -> list[Finding]:
     except Exception:  # noqa: BLE001 - reported by `_database`
         return []
     return [
-        Finding(Mark.BAD, name.capitalize(), f"ended in the bot that runs, or ran last: {reason}")
+        fails(f"ended in the bot that runs, or ran last: {reason}", name.capitalize())
         for name, reason in ended.items()
     ]
 
 
-async def _waiting(config: Config) -> list[Finding]:
+async def _waiting(config: Config) -> list[Check]:
     """Report MCP servers with tools that wait for an admin, as stored in the database."""
     settings, servers = config.database, config.mcp.servers
     if not servers or _file_is_missing(settings):
@@ -218,24 +191,23 @@ async def _waiting(config: Config) -> list[Finding]:
     except Exception:  # noqa: BLE001 - reported by `_database`
         return []
     return [
-        Finding(Mark.OFF, "MCP", f"{name}: {count} waiting for a yes: `python -m bot mcp list`.")
+        is_off(f"{name}: {count} waiting for a yes: `python -m bot mcp list`.", "MCP")
         for name, count in waiting.items()
         if count
     ]
 
 
-def _findings(subject: str, remarks: Sequence[Remark]) -> list[Finding]:
-    marks = {True: Mark.GOOD, False: Mark.BAD, None: Mark.OFF}
-    return [Finding(marks[remark.good], subject, remark.text) for remark in remarks]
+def _findings(subject: str, checks: Sequence[Check]) -> list[Check]:
+    return [replace(each, subject=subject) for each in checks]
 
 
-async def _database(settings: DatabaseSettings) -> Finding:
+async def _database(settings: DatabaseSettings) -> Check:
     subject = "Database"
     if trouble := file_trouble(settings):
-        return Finding(Mark.BAD, subject, f"{settings.shown} cannot be used: {trouble}")
+        return fails(f"{settings.shown} cannot be used: {trouble}", subject)
     if _file_is_missing(settings):
         text = f"{_file(settings)} does not exist yet: the first start makes it."
-        return Finding(Mark.OFF, subject, text)
+        return is_off(text, subject)
     try:
         async with asyncio.timeout(PATIENCE_SECONDS), Database.open(settings) as database:
             version = await current_version(database)
@@ -243,28 +215,26 @@ async def _database(settings: DatabaseSettings) -> Finding:
                 lacking = await missing_right(tx)
     except Exception as error:  # noqa: BLE001 - any error is the finding
         reason = diagnosis(error, settings) or without_secrets(f"{error}.")
-        return Finding(Mark.BAD, subject, f"{settings.shown} cannot be used: {reason}")
+        return fails(f"{settings.shown} cannot be used: {reason}", subject)
     if lacking is not None:
-        return Finding(Mark.BAD, subject, f"{settings.shown} cannot be used: {lacking}")
+        return fails(f"{settings.shown} cannot be used: {lacking}", subject)
     return _of_version(settings, version)
 
 
-def _of_version(settings: DatabaseSettings, version: str | None) -> Finding:
+def _of_version(settings: DatabaseSettings, version: str | None) -> Check:
     subject = "Database"
     if version == SCHEMA_VERSION:
-        return Finding(Mark.GOOD, subject, f"{settings.shown} answers, its tables are current.")
+        return works(f"{settings.shown} answers, its tables are current.", subject)
     if version is not None and version > SCHEMA_VERSION:
-        return Finding(
-            Mark.BAD,
-            subject,
+        return fails(
             f"{settings.shown} is of version {version}, newer than this bot, which knows "
             f"{SCHEMA_VERSION}: install a newer bot, or name another database in `database.url`.",
+            subject,
         )
     state = f"is of version {version}" if version else "has no tables yet"
-    return Finding(
-        Mark.OFF,
-        subject,
+    return is_off(
         f"{settings.shown} {state}: `python -m bot migrate` brings it to {SCHEMA_VERSION}.",
+        subject,
     )
 
 
@@ -277,21 +247,21 @@ def _file(settings: DatabaseSettings) -> Path:
     return Path(make_url(settings.url).database or "")
 
 
-def _holder(path: Path) -> Finding:
+def _holder(path: Path) -> Check:
     """Report the process that uses a SQLite file, without creating or holding its lock."""
     try:
         descriptor = os.open(path.with_name(path.name + ".lock"), os.O_RDONLY | os.O_CLOEXEC)
     except (FileNotFoundError, NotADirectoryError):
-        return Finding(Mark.OFF, "Bot", f"none is running on {path}.")
+        return is_off(f"none is running on {path}.", "Bot")
     except OSError as error:
-        return Finding(Mark.BAD, "Bot", f"who holds {path} cannot be told: {error.strerror}.")
+        return fails(f"who holds {path} cannot be told: {error.strerror}.", "Bot")
     try:
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         process = os.pread(descriptor, 32, 0).decode(errors="replace").strip() or "unknown"
-        return Finding(Mark.GOOD, "Bot", f"process {process} is running and holds {path}.")
+        return works(f"process {process} is running and holds {path}.", "Bot")
     else:
-        return Finding(Mark.OFF, "Bot", f"none is running on {path}.")
+        return is_off(f"none is running on {path}.", "Bot")
     finally:
         os.close(descriptor)
 
@@ -300,7 +270,7 @@ def _asked(settings: ModelSettings) -> tuple[Choice, ...]:
     return tuple(dict.fromkeys((settings.main, settings.subagent, *settings.fallback_choices)))
 
 
-async def _answer(settings: ModelSettings, choice: Choice) -> Finding:
+async def _answer(settings: ModelSettings, choice: Choice) -> Check:
     question = Question(
         model=choice.model,
         prompt="You are being tested. Answer with one word.",
@@ -315,33 +285,32 @@ async def _answer(settings: ModelSettings, choice: Choice) -> Finding:
         async with asyncio.timeout(ANSWER_SECONDS), Models.open(settings) as opened:
             answer = await opened.of(choice).ask(question)
     except BotError as error:
-        return Finding(Mark.BAD, "Answer", f"{choice}: {one_line(reason_of(error), 600)}.")
+        return fails(f"{choice}: {one_line(reason_of(error), 600)}.", "Answer")
     except TimeoutError:
-        return Finding(Mark.BAD, "Answer", f"{choice} said nothing within {ANSWER_SECONDS} s.")
+        return fails(f"{choice} said nothing within {ANSWER_SECONDS} s.", "Answer")
     seconds = time.monotonic() - began
-    return Finding(Mark.GOOD, "Answer", f"{answer.model or choice} answered in {seconds:.1f} s.")
+    return works(f"{answer.model or choice} answered in {seconds:.1f} s.", "Answer")
 
 
-def _search() -> Finding:
+def _search() -> Check:
     subject = "Search"
     try:
         with closing(sqlite3.connect(":memory:")) as memory:
             memory.execute("CREATE VIRTUAL TABLE words USING fts5(word)")
     except sqlite3.OperationalError:
-        return Finding(
-            Mark.BAD,
-            subject,
+        return fails(
             f"SQLite {sqlite3.sqlite_version} of this Python has no FTS5: install another Python, "
             "or set `database.url` to a PostgreSQL server.",
+            subject,
         )
-    return Finding(Mark.GOOD, subject, f"SQLite {sqlite3.sqlite_version} with FTS5.")
+    return works(f"SQLite {sqlite3.sqlite_version} with FTS5.", subject)
 
 
-async def _search_on_server(settings: DatabaseSettings, *, usable: bool) -> Finding:
+async def _search_on_server(settings: DatabaseSettings, *, usable: bool) -> Check:
     """Search the notes of a nonexistent user."""
     subject = "Search"
     if not usable:
-        return Finding(Mark.OFF, subject, "not tried: the database cannot be used yet.")
+        return is_off("not tried: the database cannot be used yet.", subject)
     try:
         async with (
             asyncio.timeout(PATIENCE_SECONDS),
@@ -351,5 +320,5 @@ async def _search_on_server(settings: DatabaseSettings, *, usable: bool) -> Find
             await search_notes(tx, "", "word", limit=1)
     except Exception as error:  # noqa: BLE001 - any error is the finding
         reason = diagnosis(error, settings) or without_secrets(f"{error}.")
-        return Finding(Mark.BAD, subject, f"full-text search fails: {reason}")
-    return Finding(Mark.GOOD, subject, "full-text search of PostgreSQL answers.")
+        return fails(f"full-text search fails: {reason}", subject)
+    return works("full-text search of PostgreSQL answers.", subject)

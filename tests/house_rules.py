@@ -85,7 +85,7 @@ LINES = {
     "bot.platforms.pending": 6,
     "bot.platforms.past": 8,
     "bot.platforms.reception": 8,
-    "bot.platforms.remarks": 8,
+    "bot.checks": 8,
     "bot.platforms.resumed": 8,
     "bot.platforms.short_answers": 8,
     "bot.platforms.slack.settings": 8,

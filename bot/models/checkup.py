@@ -10,8 +10,8 @@ from urllib.parse import quote
 import aiohttp
 
 from bot.agent.sanitizer import one_line
+from bot.checks import Check, fails, is_off, works
 from bot.models.catalog import Choice, ModelSettings
-from bot.platforms.remarks import Remark
 
 PATIENCE_SECONDS = 10.0
 #: Most bytes read of a response: descriptions are short, but a gateway's HTML page may be long.
@@ -27,10 +27,10 @@ class _Provider:
     headers: dict[str, str]
 
 
-async def look(settings: ModelSettings) -> list[Remark]:
+async def look(settings: ModelSettings) -> list[Check]:
     """Return a remark about each allowed model; the models are checked concurrently."""
     if settings.chosen == "offline":
-        return [Remark(None, "the offline demo answers: no key is set.")]
+        return [is_off("the offline demo answers: no key is set.")]
     timeout = aiohttp.ClientTimeout(total=PATIENCE_SECONDS)
     async with (
         aiohttp.ClientSession(timeout=timeout, trust_env=True) as session,
@@ -56,7 +56,7 @@ def _provider(settings: ModelSettings, choice: Choice) -> _Provider:
     return _Provider("models.openai", base, headers)
 
 
-async def _look(session: aiohttp.ClientSession, provider: _Provider, choice: Choice) -> Remark:
+async def _look(session: aiohttp.ClientSession, provider: _Provider, choice: Choice) -> Check:
     address = f"{provider.address}/models/{quote(choice.model, safe='')}"
     try:
         async with session.get(address, headers=provider.headers) as response:
@@ -68,26 +68,26 @@ async def _look(session: aiohttp.ClientSession, provider: _Provider, choice: Cho
     return _told(provider, choice, response.status, body.decode(errors="replace"))
 
 
-def _told(provider: _Provider, choice: Choice, status: int, body: str) -> Remark:
+def _told(provider: _Provider, choice: Choice, status: int, body: str) -> Check:
     if status == 200:
-        return Remark(good=True, text=f"{choice}: its provider has it, and takes the key.")
+        return works(f"{choice}: its provider has it, and takes the key.")
     if status in {401, 403}:
         text = f"{choice}: its provider refuses the key: check `{provider.setting}.api_key`."
-        return Remark(good=False, text=text)
+        return fails(text)
     if status == 404 and any(f'"{word}"' in body for word in _NO_MODEL):
         text = (
             f"{choice}: its provider has no such model. Check the names under "
             f"`{provider.setting}` and in `models.allowed`."
         )
-        return Remark(good=False, text=text)
+        return fails(text)
     # Servers compatible with OpenAI may lack the endpoint that describes a model.
     text = (
         f"{choice}: {provider.address} does not say whether it has this model (status {status}); "
         "`python -m bot doctor --online` asks it a question."
     )
-    return Remark(good=None, text=text)
+    return is_off(text)
 
 
-def _unreachable(provider: _Provider, choice: Choice, reason: str) -> Remark:
+def _unreachable(provider: _Provider, choice: Choice, reason: str) -> Check:
     text = f"{choice}: {provider.address} cannot be reached: {one_line(reason, 300)}."
-    return Remark(good=False, text=text)
+    return fails(text)

@@ -5,8 +5,8 @@ from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING
 
+from bot.checks import Check, fails, reason_of, works
 from bot.errors import ToolError
-from bot.platforms.remarks import Remark, reason_of
 from skills.calendar.settings import CalendarSettings, CalendarsSettings
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ async def look(
     open_client: Callable[[], AbstractAsyncContextManager["aiohttp.ClientSession"]],
     *,
     seconds: float,
-) -> list[Remark]:
+) -> list[Check]:
     """Return a remark on each calendar; nothing is written."""
     async with asyncio.TaskGroup() as group:
         looks = [
@@ -34,19 +34,19 @@ async def _look(
     settings: CalendarSettings,
     open_client: Callable[[], AbstractAsyncContextManager["aiohttp.ClientSession"]],
     seconds: float,
-) -> Remark:
+) -> Check:
     from skills.calendar.dav import RemoteCalendar  # noqa: PLC0415
 
     try:
         found = await RemoteCalendar(name, settings, open_client, seconds=seconds).is_calendar()
     except ToolError as error:
         text = f"{name}: {reason_of(error)}. Check `calendar.calendars.{name}`."
-        return Remark(good=False, text=text)
+        return fails(text)
     if not found:
         text = (
             f"{name}: its server answers, but no calendar is there; "
             f"`calendar.calendars.{name}.url` must be the address of one calendar."
         )
-        return Remark(good=False, text=text)
+        return fails(text)
     what = "events may be added" if settings.write else "read only"
-    return Remark(good=True, text=f"{name} answers; {what}.")
+    return works(f"{name} answers; {what}.")

@@ -4,14 +4,14 @@ import asyncio
 from collections.abc import Mapping
 
 from bot.agent.sanitizer import one_line
-from bot.platforms.remarks import Remark
+from bot.checks import Check, fails, is_off, works
 from skills.mcp.servers import Connect, load_connect, offered_by, reason_of
 from skills.mcp.settings import McpServerSettings, McpSettings
 
 MOST_CHARACTERS = 600
 
 
-async def look(settings: McpSettings, environ: Mapping[str, str]) -> list[Remark]:
+async def look(settings: McpSettings, environ: Mapping[str, str]) -> list[Check]:
     """Check all servers concurrently, each within its connection timeout."""
     if not any(each.enabled for each in settings.servers.values()):
         return [_off(name) for name in settings.servers]
@@ -24,13 +24,13 @@ async def look(settings: McpSettings, environ: Mapping[str, str]) -> list[Remark
     return [look.result() for look in looks]
 
 
-def _off(name: str) -> Remark:
-    return Remark(None, f"{name} is off: `mcp.servers.{name}.enabled` is false.")
+def _off(name: str) -> Check:
+    return is_off(f"{name} is off: `mcp.servers.{name}.enabled` is false.")
 
 
 async def _look(
     connect: Connect, name: str, settings: McpServerSettings, environ: Mapping[str, str]
-) -> Remark:
+) -> Check:
     if not settings.enabled:
         return _off(name)
     seconds = settings.connect_seconds
@@ -47,16 +47,16 @@ async def _look(
     count = "1 tool" if len(found) == 1 else f"{len(found)} tools"
     text = f"{name} ({settings.shown}) answers: {count}"
     if problems:
-        return Remark(None, one_line(f"{text}; {'; '.join(problems)}", MOST_CHARACTERS))
-    return Remark(good=True, text=f"{text}.")
+        return is_off(one_line(f"{text}; {'; '.join(problems)}", MOST_CHARACTERS))
+    return works(f"{text}.")
 
 
-def _bad(name: str, settings: McpServerSettings, reason: str) -> Remark:
+def _bad(name: str, settings: McpServerSettings, reason: str) -> Check:
     text = (
         f"{name} ({settings.shown}) cannot be used: {one_line(reason, MOST_CHARACTERS)}. Check "
         f"`mcp.servers.{name}`."
     )
-    return Remark(good=False, text=text)
+    return fails(text)
 
 
 def _not_heard() -> None:

@@ -3,8 +3,8 @@
 import asyncio
 
 from bot.agent.sanitizer import one_line
+from bot.checks import Check, fails, is_off, reason_of, works
 from bot.errors import BotError
-from bot.platforms.remarks import Remark, reason_of
 from skills.rest.documents import read_file
 from skills.rest.services import GRACE, OpenClient, RestService, described_by
 from skills.rest.settings import RestServiceSettings, RestSettings
@@ -12,7 +12,7 @@ from skills.rest.settings import RestServiceSettings, RestSettings
 MOST_CHARACTERS = 600
 
 
-async def look(settings: RestSettings, open_client: OpenClient) -> list[Remark]:
+async def look(settings: RestSettings, open_client: OpenClient) -> list[Check]:
     """Read all documents concurrently, each within the timeout of a call."""
     async with asyncio.TaskGroup() as group:
         looks = [
@@ -22,25 +22,25 @@ async def look(settings: RestSettings, open_client: OpenClient) -> list[Remark]:
     return [look.result() for look in looks]
 
 
-async def _look(service: RestService) -> Remark:
+async def _look(service: RestService) -> Check:
     name, settings = service.name, service.settings
     if not settings.enabled:
-        return Remark(None, f"{name} is off: `rest.services.{name}.enabled` is false.")
+        return is_off(f"{name} is off: `rest.services.{name}.enabled` is false.")
     try:
         async with asyncio.timeout(settings.timeout_seconds + GRACE):
             await service.load()
     except BotError as error:
         reason = one_line(reason_of(error), MOST_CHARACTERS)
         text = f"{name} cannot be used: {reason}. Check `rest.services.{name}`."
-        return Remark(good=False, text=text)
+        return fails(text)
     except TimeoutError:
-        return Remark(good=False, text=f"{name}: its document takes too long to read.")
+        return fails(f"{name}: its document takes too long to read.")
     text = f"{name}: {_count(len(service.tools))}"
     if service.problem:
-        return Remark(None, one_line(f"{text}; {service.problem}", MOST_CHARACTERS))
+        return is_off(one_line(f"{text}; {service.problem}", MOST_CHARACTERS))
     if settings.document is None:
-        return Remark(None, f"{text}, written down by hand; none was made to try it.")
-    return Remark(good=True, text=f"{text}; its document was read.")
+        return is_off(f"{text}, written down by hand; none was made to try it.")
+    return works(f"{text}; its document was read.")
 
 
 def known(name: str, settings: RestServiceSettings) -> str:

@@ -12,8 +12,9 @@ from pydantic import SecretStr
 from sqlalchemy import text
 from sqlalchemy.engine import make_url
 
+from bot.checks import Check, works
 from bot.config import Config
-from bot.doctor import Finding, Mark, examine, told
+from bot.doctor import examine, told
 from bot.models.anthropic import AnthropicSettings
 from bot.models.catalog import ModelSettings
 from bot.models.openai import OpenAISettings
@@ -40,7 +41,7 @@ def configured(url: str) -> Config:
     return Config(database=DatabaseSettings(url=url))
 
 
-async def finding(config: Config, subject: str) -> Finding:
+async def finding(config: Config, subject: str) -> Check:
     found = {each.subject: each for each in await examine(config)}
     return found[subject]
 
@@ -56,7 +57,7 @@ def closed_port() -> Iterator[int]:
 async def test_a_database_with_all_tables_is_good(database_url: str) -> None:
     found = await finding(configured(database_url), "Database")
 
-    assert (found.mark, found.bad) == (Mark.GOOD, False)
+    assert (found.good, found.good is False) == (True, False)
     assert "current" in found.text
 
 
@@ -65,8 +66,8 @@ async def test_a_file_that_is_not_there_is_no_fault_and_is_not_made(tmp_path: Pa
 
     found = await examine(configured(f"sqlite:///{file}"))
 
-    assert not any(each.bad for each in found)
-    assert found[0].mark is Mark.OFF
+    assert not any(each.good is False for each in found)
+    assert found[0].good is None
     assert "does not exist yet" in found[0].text
     assert not file.parent.exists()
 
@@ -76,23 +77,23 @@ async def test_a_file_that_cannot_be_made_is_bad(tmp_path: Path) -> None:
 
     found = await finding(configured(f"sqlite:///{tmp_path}/file/retinue.db"), "Database")
 
-    assert found.bad
+    assert found.good is False
     assert f"{tmp_path}/file is a file, not a folder." in found.text
 
 
 async def test_a_database_without_tables_is_sent_to_migrate(empty_postgres_url: str) -> None:
     found = await finding(configured(empty_postgres_url), "Database")
 
-    assert found.mark is Mark.OFF
+    assert found.good is None
     assert "has no tables yet: `python -m bot migrate`" in found.text
 
 
 @pytest.mark.parametrize(
     ("version", "mark", "advice"),
-    [("2000010101", Mark.OFF, "migrate"), ("2999010101", Mark.BAD, "install a newer bot")],
+    [("2000010101", None, "migrate"), ("2999010101", False, "install a newer bot")],
 )
 async def test_tables_of_another_version_are_told_with_what_to_do(
-    sqlite_url: str, version: str, mark: Mark, advice: str
+    sqlite_url: str, version: str, mark: bool | None, advice: str
 ) -> None:
     with sqlite3.connect(sqlite_url.removeprefix("sqlite:///")) as connection:
         connection.execute("UPDATE alembic_version SET version_num = ?", (version,))
@@ -100,7 +101,7 @@ async def test_tables_of_another_version_are_told_with_what_to_do(
 
     found = await finding(configured(sqlite_url), "Database")
 
-    assert found.mark is mark
+    assert found.good is mark
     assert version in found.text
     assert advice in found.text
 
@@ -111,7 +112,7 @@ async def test_a_file_that_is_no_database_is_bad(tmp_path: Path) -> None:
 
     found = await finding(configured(f"sqlite:///{file}"), "Database")
 
-    assert found.bad
+    assert found.good is False
     assert f"{file}: file is not a database. Put a backup in its place" in found.text
 
 
@@ -122,14 +123,14 @@ async def test_a_server_that_does_not_answer_is_bad_and_its_password_is_not_show
 
     found = await finding(configured(url), "Database")
 
-    assert found.bad
+    assert found.good is False
     assert "hunter22" not in found.text
     assert "bot:[secret]@127.0.0.1" in found.text
 
 
 async def test_the_process_that_holds_the_file_is_named_and_not_disturbed(sqlite_url: str) -> None:
     file = Path(sqlite_url.removeprefix("sqlite:///"))
-    assert (await finding(configured(sqlite_url), "Bot")).mark is Mark.OFF
+    assert (await finding(configured(sqlite_url), "Bot")).good is None
     assert not file.with_name("retinue.db.lock").exists()
 
     lock = hold(file)
@@ -137,8 +138,8 @@ async def test_the_process_that_holds_the_file_is_named_and_not_disturbed(sqlite
     os.close(lock)
     free = await finding(configured(sqlite_url), "Bot")
 
-    assert held == Finding(Mark.GOOD, "Bot", f"process {os.getpid()} is running and holds {file}.")
-    assert free.mark is Mark.OFF
+    assert held == works(f"process {os.getpid()} is running and holds {file}.", "Bot")
+    assert free.good is None
     os.close(hold(file))
 
 
@@ -147,11 +148,11 @@ async def test_search_is_looked_at_and_what_is_off_says_so(sqlite_url: str) -> N
 
     assert "FTS5" in found["Search"].text
     sandbox = found["Sandbox"]
-    assert (sandbox.mark is Mark.GOOD) == ("the shell tool is on." in sandbox.text)
-    assert (sandbox.mark is Mark.GOOD) == ("Limits here: files and bytes on disk" in sandbox.text)
-    assert (sandbox.mark is Mark.OFF) == sandbox.text.startswith("the shell tool is off. ")
+    assert (sandbox.good is True) == ("the shell tool is on." in sandbox.text)
+    assert (sandbox.good is True) == ("Limits here: files and bytes on disk" in sandbox.text)
+    assert (sandbox.good is None) == sandbox.text.startswith("the shell tool is off. ")
     for subject in ("Discord", "Slack"):
-        assert found[subject].mark is Mark.OFF
+        assert found[subject].good is None
         assert f"set {subject.upper()}_" in found[subject].text
         assert f"docs/{subject.lower()}.md" in found[subject].text
     assert str(found["Terminal"]).startswith("– Terminal")
@@ -175,7 +176,7 @@ async def test_a_shell_tool_that_is_switched_off_is_named_with_the_key(
 
     found = await finding(config, "Sandbox")
 
-    assert (found.mark, found.text) == (Mark.OFF, told)
+    assert (found.good, found.text) == (None, told)
 
 
 async def test_a_shell_tool_that_this_machine_cannot_have_is_named_with_the_reason(
@@ -186,7 +187,7 @@ async def test_a_shell_tool_that_this_machine_cannot_have_is_named_with_the_reas
 
     found = await finding(configured(sqlite_url), "Sandbox")
 
-    assert found.mark is Mark.OFF
+    assert found.good is None
     assert found.text.startswith("the shell tool is off. ")
     assert len(found.text) > len("the shell tool is off. ") + 20
 
@@ -195,7 +196,7 @@ async def test_without_a_key_the_demo_answers_and_that_is_no_fault(tmp_path: Pat
     found = await examine(configured(f"sqlite:///{tmp_path}/retinue.db"), online=True)
 
     model, answer = (each for each in found if each.subject in {"Model", "Answer"})
-    assert (model.mark, answer.mark) == (Mark.OFF, Mark.GOOD)
+    assert (model.good, answer.good) == (None, True)
     assert "offline demo" in model.text
 
 
@@ -216,16 +217,16 @@ async def test_a_model_that_was_not_asked_is_not_called_good(tmp_path: Path) -> 
         refused = await lines_of(with_model(server.url, "some-other-key", tmp_path), "Model")
     gone = await lines_of(with_model(server.url, KEY, tmp_path), "Model")
 
-    assert [each.mark for each in silent] == [Mark.OFF, Mark.OFF]
+    assert [each.good for each in silent] == [None, None]
     assert "`python -m bot doctor --online` asks it" in silent[0].text
-    assert [each.mark for each in asked] == [Mark.GOOD, Mark.BAD]
+    assert [each.good for each in asked] == [True, False]
     assert "claude-haiku-5-5: its provider has no such model" in asked[1].text
     assert "its provider refuses the key: check `models.anthropic.api_key`" in refused[0].text
-    assert {each.mark for each in gone} == {Mark.BAD}
+    assert {each.good for each in gone} == {False}
     assert "cannot be reached" in gone[0].text
 
 
-async def lines_of(config: Config, subject: str) -> list[Finding]:
+async def lines_of(config: Config, subject: str) -> list[Check]:
     return [each for each in await examine(config) if each.subject == subject]
 
 
@@ -242,7 +243,7 @@ async def test_a_server_like_openai_says_which_models_it_has(tmp_path: Path) -> 
 
         (found,) = await lines_of(config, "Model")
 
-    assert found.bad
+    assert found.good is False
     assert "openai/lama: its provider has no such model" in found.text
 
 
@@ -266,7 +267,7 @@ async def test_an_account_without_rights_is_told_which_one_it_lacks(
             await tx.execute(text(f"DROP OWNED BY {name}"))
             await tx.execute(text(f"DROP ROLE {name}"))
 
-    assert [each.mark for each in reads[:2]] == [Mark.BAD, Mark.OFF]
+    assert [each.good for each in reads[:2]] == [False, None]
     assert "the account may not write the table " in reads[0].text
     assert "not tried" in reads[1].text
     assert "the account may not make tables there. Grant the account" in finds[0].text
@@ -298,7 +299,7 @@ async def test_a_folder_for_files_that_cannot_be_made_is_bad(tmp_path: Path) -> 
 
     found = await finding(config, "Files")
 
-    assert found.bad
+    assert found.good is False
     assert f"`workspaces.folder`: {tmp_path}/file is a file" in found.text
 
 
@@ -311,7 +312,7 @@ async def test_both_models_are_asked_only_when_that_is_wanted(tmp_path: Path) ->
 
     models = [config.models.anthropic.main_model, config.models.anthropic.subagent_model]
     assert silent == []
-    assert [each.mark for each in asked] == [Mark.GOOD, Mark.GOOD]
+    assert [each.good for each in asked] == [True, True]
     assert [request.body["model"] for request in server.requests] == models
 
 
@@ -322,7 +323,7 @@ async def test_a_key_that_is_refused_is_bad_and_not_shown(tmp_path: Path) -> Non
         found = await examine(config, online=True)
 
     answer = next(each for each in found if each.subject == "Answer")
-    assert answer.bad
+    assert answer.good is False
     assert "not-the-key-of-the-tests" not in "".join(map(str, found))
 
 
@@ -339,10 +340,10 @@ async def test_discord_is_asked_about_the_bot_as_soon_as_there_is_a_token(tmp_pa
         bad = await examine(on_discord(tmp_path, "not-the-token", discord.api_url))
 
     lines = [each for each in good if each.subject == "Discord"]
-    assert [each.mark for each in lines[:2]] == [Mark.GOOD, Mark.OFF]
+    assert [each.good for each in lines[:2]] == [True, None]
     assert "Message Content Intent" in lines[1].text
     (refused,) = (each for each in bad if each.subject == "Discord")
-    assert refused.bad
+    assert refused.good is False
     assert "Reset Token" in refused.text
     assert "not-the-token" not in str(bad)
 
@@ -352,7 +353,7 @@ async def test_discord_that_cannot_be_reached_is_bad(tmp_path: Path, closed_port
 
     found = await finding(config, "Discord")
 
-    assert found.bad
+    assert found.good is False
     assert f"cannot be reached at http://127.0.0.1:{closed_port}" in found.text
 
 
@@ -370,12 +371,12 @@ async def test_slack_is_asked_about_the_bot_as_soon_as_there_is_a_token(tmp_path
         bad = await examine(on_slack(tmp_path, slack.bot_token, slack))
         refused = await examine(on_slack(tmp_path, "xoxb-not-the-token", slack))
 
-    def marks(found: list[Finding]) -> list[Mark]:
-        return [each.mark for each in found if each.subject == "Slack"]
+    def marks(found: list[Check]) -> list[bool | None]:
+        return [each.good for each in found if each.subject == "Slack"]
 
-    assert marks(good) == [Mark.GOOD, Mark.GOOD, Mark.GOOD]
-    assert marks(bad) == [Mark.GOOD, Mark.BAD, Mark.GOOD]
-    assert marks(refused) == [Mark.BAD, Mark.GOOD]
+    assert marks(good) == [True, True, True]
+    assert marks(bad) == [True, False, True]
+    assert marks(refused) == [False, True]
     assert "not-the-token" not in str(refused)
 
 
@@ -402,7 +403,7 @@ async def test_mcp_servers_and_rest_services_are_connected_to_and_what_waits_is_
             (kept,) = await pins.known("fake")
 
     lines = [each for each in found if each.subject in {"MCP", "REST"}]
-    assert [each.mark for each in lines] == [Mark.GOOD, Mark.BAD, Mark.OFF, Mark.BAD]
+    assert [each.good for each in lines] == [True, False, None, False]
     assert "there is no program /no/such/program" in lines[1].text
     assert lines[2].text == "fake: 1 waiting for a yes: `python -m bot mcp list`."
     assert "is not to be had (503)" in lines[3].text
@@ -426,7 +427,7 @@ async def test_admins_read_reasons_and_the_log_says_nothing_twice(
 
     found = await examine(config)
 
-    bad = {each.subject: each.text for each in found if each.bad}
+    bad = {each.subject: each.text for each in found if each.good is False}
     assert set(bad) == {"Database", "Model", "Calendar", "REST"}
     assert bad["Database"].endswith(
         "Check host and port in `database.url`, and that the server runs."

@@ -7,12 +7,12 @@ from contextlib import suppress
 import aiohttp
 import discord
 
+from bot.checks import Check, fails, is_off, works
 from bot.errors import ConfigError, PlatformUnreachableError
 from bot.platforms.discord import commands, portal
 from bot.platforms.discord.client import RetinueClient, open_client
 from bot.platforms.discord.registration import comparable
 from bot.platforms.discord.settings import DiscordSettings
-from bot.platforms.remarks import Remark
 from bot.values import Json
 
 PATIENCE_SECONDS = 10.0
@@ -22,19 +22,19 @@ SERVERS_LOOKED_AT = 10
 
 async def look(
     settings: DiscordSettings, *, patience_seconds: float = PATIENCE_SECONDS
-) -> list[Remark]:
+) -> list[Check]:
     """Return remarks about the bot's set-up on Discord, after `patience_seconds` at most."""
-    found: list[Remark] = []
+    found: list[Check] = []
     try:
         async with asyncio.timeout(patience_seconds), open_client(settings) as client:
             async for remark in _remarks(client):
                 found.append(remark)  # noqa: PERF401 - remarks found before a failure must remain
     except TimeoutError:
-        found.append(Remark(good=False, text=_no_answer(settings, patience_seconds)))
+        found.append(fails(_no_answer(settings, patience_seconds)))
     except (ConfigError, PlatformUnreachableError) as error:
-        found.append(Remark(good=False, text=str(error)))
+        found.append(fails(str(error)))
     except (discord.HTTPException, aiohttp.ClientError, OSError) as error:
-        found.append(Remark(good=False, text=f"then Discord answered no more: {error}."))
+        found.append(fails(f"then Discord answered no more: {error}."))
     return found
 
 
@@ -45,10 +45,10 @@ def _no_answer(settings: DiscordSettings, seconds: float) -> str:
     )
 
 
-async def _remarks(client: RetinueClient) -> AsyncIterator[Remark]:
+async def _remarks(client: RetinueClient) -> AsyncIterator[Check]:
     application = client.application
     assert application is not None
-    yield Remark(good=True, text=f"the token is {client.user}'s, of “{application.name}”.")
+    yield works(f"the token is {client.user}'s, of “{application.name}”.")
     yield _content(client, application)
     for remark in _settings_of(application):
         yield remark
@@ -59,20 +59,19 @@ async def _remarks(client: RetinueClient) -> AsyncIterator[Remark]:
         yield remark
 
 
-def _content(client: RetinueClient, application: discord.AppInfo) -> Remark:
+def _content(client: RetinueClient, application: discord.AppInfo) -> Check:
     if client.hears_content:
         text = "Message Content Intent is on: in threads it hears without a mention."
-        return Remark(good=True, text=text)
-    return Remark(good=None, text=portal.without_content(application.id))
+        return works(text)
+    return is_off(portal.without_content(application.id))
 
 
-def _settings_of(application: discord.AppInfo) -> list[Remark]:
+def _settings_of(application: discord.AppInfo) -> list[Check]:
     found = []
     if application.interactions_endpoint_url:
         found.append(
-            Remark(
-                good=False,
-                text="buttons and slash commands do not arrive: they are sent to "
+            fails(
+                "buttons and slash commands do not arrive: they are sent to "
                 f"{application.interactions_endpoint_url}. Open "
                 f"{portal.page(application.id, 'information')}, empty Interactions Endpoint URL, "
                 "and press Save Changes.",
@@ -80,9 +79,8 @@ def _settings_of(application: discord.AppInfo) -> list[Remark]:
         )
     if application.bot_require_code_grant:
         found.append(
-            Remark(
-                good=False,
-                text="nobody can add the bot to a server. Open "
+            fails(
+                "nobody can add the bot to a server. Open "
                 f"{portal.page(application.id, 'bot')}, switch off Requires OAuth2 Code Grant, and "
                 "press Save Changes.",
             )
@@ -94,33 +92,32 @@ def _settings_of(application: discord.AppInfo) -> list[Remark]:
         )
     else:
         text = "the bot is private: only you can add it to servers."
-    return [*found, Remark(good=True, text=text)]
+    return [*found, works(text)]
 
 
-def _servers(application: discord.AppInfo) -> Remark:
+def _servers(application: discord.AppInfo) -> Check:
     count, invite = application.approximate_guild_count, portal.invite_url(application.id)
     if not count:
-        return Remark(good=None, text=f"it is in no server yet. Add it with {invite}")
+        return is_off(f"it is in no server yet. Add it with {invite}")
     servers = "1 server" if count == 1 else f"{count} servers"
-    return Remark(good=True, text=f"it is in {servers}; add it to another with {invite}")
+    return works(f"it is in {servers}; add it to another with {invite}")
 
 
-async def _missing_servers(client: RetinueClient) -> AsyncIterator[Remark]:
+async def _missing_servers(client: RetinueClient) -> AsyncIterator[Check]:
     for guild_id in client.settings.guilds[:SERVERS_LOOKED_AT]:
         try:
             await client.fetch_guild(int(guild_id), with_counts=False)
         except (discord.NotFound, discord.Forbidden):
-            yield Remark(
-                good=False,
-                text=f"`discord.guilds` names {guild_id}, where it is not. Add it there, or take "
+            yield fails(
+                f"`discord.guilds` names {guild_id}, where it is not. Add it there, or take "
                 "the id out.",
             )
 
 
-async def _commands(client: RetinueClient) -> AsyncIterator[Remark]:
+async def _commands(client: RetinueClient) -> AsyncIterator[Check]:
     where = client.settings.commands
     if where == "off":
-        yield Remark(good=None, text="slash commands: another process registers them.")
+        yield is_off("slash commands: another process registers them.")
         return
     commands.register(client)
     for guild_id in client.settings.guilds[:SERVERS_LOOKED_AT] if where == "guilds" else ("",):
@@ -129,7 +126,7 @@ async def _commands(client: RetinueClient) -> AsyncIterator[Remark]:
             yield await _registered(client, guild_id, f"slash commands{place}:")
 
 
-async def _registered(client: RetinueClient, guild_id: str, what: str) -> Remark:
+async def _registered(client: RetinueClient, guild_id: str, what: str) -> Check:
     application = client.application_id or 0
     if guild_id:
         found = await client.http.get_guild_commands(application, int(guild_id))
@@ -140,6 +137,6 @@ async def _registered(client: RetinueClient, guild_id: str, what: str) -> Remark
     there: list[Json] = [dict(command) for command in found if command["name"] in names]
     listed = ", ".join(f"/{name}" for name in names)
     if comparable(there, guild=bool(guild_id)) == comparable(wanted, guild=bool(guild_id)):
-        return Remark(good=True, text=f"{what} {listed} are registered.")
+        return works(f"{what} {listed} are registered.")
     state = "are those of another version" if there else "are not registered yet"
-    return Remark(good=None, text=f"{what} {listed} {state}; `serve` registers them.")
+    return is_off(f"{what} {listed} {state}; `serve` registers them.")

@@ -7,8 +7,8 @@ import aiohttp
 from slack_sdk.errors import SlackClientError
 from slack_sdk.web.async_slack_response import AsyncSlackResponse
 
+from bot.checks import Check, fails, is_off, works
 from bot.errors import ConfigError, PlatformUnreachableError
-from bot.platforms.remarks import Remark
 from bot.platforms.slack import scopes, sockets, web
 from bot.platforms.slack.clients import open_session
 from bot.platforms.slack.platform import REFUSED
@@ -29,24 +29,22 @@ _WRONG_CLIENT = {
 
 async def look(
     settings: SlackSettings, *, patience_seconds: float = PATIENCE_SECONDS
-) -> list[Remark]:
+) -> list[Check]:
     """Return the findings about this bot, after at most `patience_seconds`."""
-    found: list[Remark] = []
+    found: list[Check] = []
     try:
         async with asyncio.timeout(patience_seconds), open_session() as session:
             async for remark in _remarks(settings, session):
                 found.append(remark)  # noqa: PERF401 - findings before a failure count
     except TimeoutError:
         text = f"{settings.api_url} did not answer within {patience_seconds:g} s. {_CHECK}"
-        found.append(Remark(good=False, text=text))
+        found.append(fails(text))
     except PlatformUnreachableError as error:
-        found.append(Remark(good=False, text=str(error)))
+        found.append(fails(str(error)))
     return found
 
 
-async def _remarks(
-    settings: SlackSettings, session: aiohttp.ClientSession
-) -> AsyncIterator[Remark]:
+async def _remarks(settings: SlackSettings, session: aiohttp.ClientSession) -> AsyncIterator[Check]:
     if settings.many_workspaces:
         yield await _client(settings, session)
     else:
@@ -62,48 +60,46 @@ async def _remarks(
 # --- single-workspace token ---------------------------------------------------------------------
 
 
-async def _bot(settings: SlackSettings, session: aiohttp.ClientSession) -> AsyncIterator[Remark]:
+async def _bot(settings: SlackSettings, session: aiohttp.ClientSession) -> AsyncIterator[Check]:
     assert settings.bot_token is not None, "What is not configured is not looked at."
     token = settings.bot_token.get_secret_value().strip()
     try:
         answer = await sockets.app_client(settings, session).auth_test(token=token)
     except (SlackClientError, aiohttp.ClientError, OSError) as error:
         code = _refused(settings, error)
-        yield Remark(good=False, text=REFUSED.format(code=code))
+        yield fails(REFUSED.format(code=code))
         return
     me: Json = dict(answer.data) if isinstance(answer.data, dict) else {}
     org_wide = bool(me.get("is_enterprise_install"))
     where = f"the {'organisation' if org_wide else 'workspace'} “{me.get('team')}”"
-    yield Remark(good=True, text=f"the token is {me.get('user')}'s, in {where}.")
+    yield works(f"the token is {me.get('user')}'s, in {where}.")
     if not org_wide:
         for remark in _left_out(settings, me):
             yield remark
     yield _granted(answer)
 
 
-def _left_out(settings: SlackSettings, me: Json) -> Iterator[Remark]:
+def _left_out(settings: SlackSettings, me: Json) -> Iterator[Check]:
     """Yield a finding if the bot is installed in a workspace that the settings exclude."""
     here = {str(me.get(name)) for name in ("team_id", "enterprise_id") if me.get(name)}
     if settings.workspaces and not here & set(settings.workspaces):
-        yield Remark(
-            good=False,
-            text=f"`slack.workspaces` does not name {me.get('team_id')}, where the bot is: it "
+        yield fails(
+            f"`slack.workspaces` does not name {me.get('team_id')}, where the bot is: it "
             "answers nobody of that workspace. Add it there, or empty the list.",
         )
 
 
-def _granted(answer: AsyncSlackResponse) -> Remark:
+def _granted(answer: AsyncSlackResponse) -> Check:
     headers = {str(name).lower(): str(value) for name, value in answer.headers.items()}
     if _SCOPES_HEADER not in headers:
-        return Remark(good=None, text="Slack does not say which scopes the bot was granted.")
+        return is_off("Slack does not say which scopes the bot was granted.")
     granted = {scope.strip() for scope in headers[_SCOPES_HEADER].split(",")}
     missing = [f"{need.name} ({need.use})" for need in scopes.SCOPES if need.name not in granted]
     if not missing:
-        return Remark(good=True, text="it was granted every scope that it needs.")
+        return works("it was granted every scope that it needs.")
     which = "the scope" if len(missing) == 1 else "the scopes"
-    return Remark(
-        good=False,
-        text=f"it lacks {which} {', '.join(missing)}. On the page OAuth & Permissions of "
+    return fails(
+        f"it lacks {which} {', '.join(missing)}. On the page OAuth & Permissions of "
         "api.slack.com/apps, under Bot Token Scopes, press Add an OAuth Scope for each, then "
         "Reinstall at the top of the page.",
     )
@@ -112,7 +108,7 @@ def _granted(answer: AsyncSlackResponse) -> Remark:
 # --- app credentials for many workspaces --------------------------------------------------------
 
 
-async def _client(settings: SlackSettings, session: aiohttp.ClientSession) -> Remark:
+async def _client(settings: SlackSettings, session: aiohttp.ClientSession) -> Check:
     assert settings.client_secret is not None, "It has been checked that it is there."
     try:
         await sockets.app_client(settings, session).oauth_v2_access(
@@ -123,10 +119,9 @@ async def _client(settings: SlackSettings, session: aiohttp.ClientSession) -> Re
     except (SlackClientError, aiohttp.ClientError, OSError) as error:
         if wrong := _WRONG_CLIENT.get(_refused(settings, error)):
             text = f"Slack refuses {wrong}: copy it anew {_BASIC_INFORMATION}."
-            return Remark(good=False, text=text)
-    return Remark(
-        good=True,
-        text="Slack accepts the app's id and secret. Workspaces install the bot from "
+            return fails(text)
+    return works(
+        "Slack accepts the app's id and secret. Workspaces install the bot from "
         f"{settings.public_url}{web.INSTALL_PATH}, an address that only Slack and browsers try.",
     )
 
@@ -134,26 +129,24 @@ async def _client(settings: SlackSettings, session: aiohttp.ClientSession) -> Re
 # --- transport ----------------------------------------------------------------------------------
 
 
-async def _connection(settings: SlackSettings, session: aiohttp.ClientSession) -> Remark:
+async def _connection(settings: SlackSettings, session: aiohttp.ClientSession) -> Check:
     try:
         await sockets.ask_for_connection(settings, session)
     except ConfigError as error:
-        return Remark(good=False, text=str(error))
+        return fails(str(error))
     except PlatformUnreachableError as error:
         raise _unreachable(settings, error.__cause__ or error) from error
-    return Remark(good=True, text="Slack opens connections with the app token (Socket Mode).")
+    return works("Slack opens connections with the app token (Socket Mode).")
 
 
-def _requests(settings: SlackSettings) -> Iterator[Remark]:
+def _requests(settings: SlackSettings) -> Iterator[Check]:
     address = settings.public_url or "https://your-address.example"
-    yield Remark(
-        good=None,
-        text=f"Slack has to reach {settings.host}:{settings.port} as {address}{web.EVENTS_PATH}: "
+    yield is_off(
+        f"Slack has to reach {settings.host}:{settings.port} as {address}{web.EVENTS_PATH}: "
         "the app's manifest names that address for events, interactivity and every command.",
     )
-    yield Remark(
-        good=None,
-        text="the signing secret is set; whether it is right shows when Slack sends something: "
+    yield is_off(
+        "the signing secret is set; whether it is right shows when Slack sends something: "
         "with a wrong one `serve` says so in its log.",
     )
 

@@ -1,7 +1,7 @@
 """What the doctor says about calendars."""
 
 from bot.config import Config
-from bot.doctor import Mark, examine
+from bot.doctor import examine
 from bot.net.addresses import AnyAddress
 from bot.net.guard import open_guarded
 from bot.report import report
@@ -40,7 +40,7 @@ async def test_the_doctor_tells_it(radicale: Radicale, sqlite_url: str) -> None:
 
     found = [each for each in await examine(config) if each.subject == "Calendar"]
 
-    assert [each.mark for each in found] == [Mark.GOOD, Mark.BAD, Mark.BAD]
+    assert [each.good for each in found] == [True, False, False]
 
 
 def test_check_says_whose_they_are(radicale: Radicale) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.platforms.remarks import Remark
+from bot.checks import Check, is_off, works
 from bot.values import Json
 from skills.mcp.checkup import look
 from skills.mcp.programs import missing
@@ -14,14 +14,14 @@ from skills.mcp.settings import McpServerSettings, McpSettings
 from tests.skills.mcp.things import odd_server, sdk_server
 
 
-async def looked(**servers: Json) -> list[Remark]:
+async def looked(**servers: Json) -> list[Check]:
     return await look(McpSettings.model_validate({"servers": servers}), dict(os.environ))
 
 
 async def test_servers_that_answer_are_told_with_the_number_of_their_tools() -> None:
     good, limited = await looked(fake=sdk_server(), one=sdk_server(tools=["echo"]))
 
-    assert good == Remark(good=True, text=f"fake ({sys.executable}) answers: 11 tools.")
+    assert good == works(f"fake ({sys.executable}) answers: 11 tools.")
     assert limited.text.endswith("answers: 1 tool.")
 
 
@@ -42,7 +42,7 @@ async def test_what_is_wrong_with_a_server_is_told_and_the_others_are_looked_at_
     assert "it did not answer within 0.5 s" in silent.text
     assert wrong.good is None
     assert "it has no tool fien, which the configuration names" in wrong.text
-    assert off == Remark(None, "off is off: `mcp.servers.off.enabled` is false.")
+    assert off == is_off("off is off: `mcp.servers.off.enabled` is false.")
     assert good.good
 
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from bot.checks import Check, works
 from bot.net.addresses import AnyAddress
 from bot.net.guard import open_guarded
-from bot.platforms.remarks import Remark
 from bot.values import Json
 from skills.rest.checkup import known, look
 from skills.rest.settings import RestServiceSettings, RestSettings
@@ -27,7 +27,7 @@ async def fake() -> AsyncIterator[FakeRest]:
         yield running
 
 
-async def looked(**services: Json) -> list[Remark]:
+async def looked(**services: Json) -> list[Check]:
     settings = RestSettings.model_validate({"services": services})
     return await look(settings, lambda: open_guarded(AnyAddress()))
 
@@ -43,7 +43,7 @@ async def test_documents_are_read_and_nothing_else_is_asked(fake: FakeRest) -> N
         off={"base": fake.base, "requests": BY_HAND, "enabled": False},
     )
 
-    assert good == Remark(good=True, text="good: 1 request; its document was read.")
+    assert good == works("good: 1 request; its document was read.")
     assert wrong.good is None
     assert "it has no aks, which the configuration names" in wrong.text
     assert by_hand.good is None

@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
+from bot.checks import Check
 from bot.platforms.discord import registration
 from bot.platforms.discord.checkup import look
 from bot.platforms.discord.client import open_client
 from bot.platforms.discord.commands import register
 from bot.platforms.discord.portal import PERMISSION_INTEGER
 from bot.platforms.discord.settings import DiscordSettings
-from bot.platforms.remarks import Remark
 from tests.fakes.discord.server import FakeDiscord
 
 
@@ -34,7 +34,7 @@ def settings_for(fake: FakeDiscord, **more: Any) -> DiscordSettings:
     )
 
 
-def about(found: list[Remark], words: str) -> Remark:
+def about(found: list[Check], words: str) -> Check:
     """Return the one remark with these words."""
     (remark,) = [each for each in found if words in each.text]
     return remark

@@ -12,7 +12,7 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 from pydantic import SecretStr
 
-from bot.platforms.remarks import Remark
+from bot.checks import Check
 from bot.platforms.slack.checkup import look
 from bot.platforms.slack.scopes import BOT_SCOPES
 from bot.platforms.slack.settings import SlackSettings
@@ -48,7 +48,7 @@ def for_many(slack: FakeSlack, **more: Any) -> SlackSettings:
     )
 
 
-def about(found: list[Remark], words: str) -> Remark:
+def about(found: list[Check], words: str) -> Check:
     """Return the one remark with these words."""
     (remark,) = [each for each in found if words in each.text]
     return remark

@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from bot.checks import Check
 from bot.config import Config
-from bot.doctor import Finding, Mark, examine
+from bot.doctor import examine
 from db.settings import DatabaseSettings
 from skills.files.settings import WorkspaceSettings
 from skills.shell.host import Host, SandboxUnavailableError
@@ -460,7 +461,7 @@ async def test_without_either_there_is_no_sandbox_and_the_reason_is_told(
             pass
     told = await sandbox_finding(tmp_path)
 
-    assert told.mark is Mark.OFF
+    assert told.good is None
     assert told.text.startswith(
         "the shell tool is off. This system refuses namespaces to bubblewrap"
     )
@@ -475,12 +476,12 @@ async def test_the_doctor_says_which_of_both_ways_this_machine_has(
 
     told = await sandbox_finding(tmp_path)
 
-    assert told.mark is Mark.GOOD
+    assert told.good is True
     assert "passes its self-test: the shell tool is on. Limits here: " in told.text
     assert f"files and bytes on disk by the kernel ({way} in memory)" in told.text
 
 
-async def sandbox_finding(folder: Path) -> Finding:
+async def sandbox_finding(folder: Path) -> Check:
     """Return what the doctor says of the sandbox."""
     config = Config(
         database=DatabaseSettings(url=f"sqlite:///{folder}/bot.db"),

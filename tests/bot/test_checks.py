@@ -1,7 +1,7 @@
 """What admins read of an error that is worded for users or models."""
 
+from bot.checks import reason_of
 from bot.errors import ModelUnavailableError, ToolError
-from bot.platforms.remarks import reason_of
 
 
 def raised(error: Exception, *causes: Exception) -> Exception:

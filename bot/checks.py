@@ -1,0 +1,55 @@
+"""The results of `check` and `doctor`, one line each."""
+
+from dataclasses import dataclass
+
+_MARKS = {True: "✓", False: "✗", None: "–"}
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """The result of one check.
+
+    Attributes:
+        good: Whether the part works; `None` if it is off, or not needed yet.
+        subject: The checked part, in one or two words; empty where the caller names it.
+    """
+
+    good: bool | None
+    text: str
+    subject: str = ""
+
+    def __str__(self) -> str:
+        return f"{_MARKS[self.good]} {self.subject:<10} {self.text}"
+
+
+def works(text: str, subject: str = "") -> Check:
+    """Return the result of a check that passed."""
+    return Check(good=True, text=text, subject=subject)
+
+
+def fails(text: str, subject: str = "") -> Check:
+    """Return the result of a check that failed."""
+    return Check(good=False, text=text, subject=subject)
+
+
+def is_off(text: str, subject: str = "") -> Check:
+    """Return the result of a check on a part that is off, or not needed yet."""
+    return Check(good=None, text=text, subject=subject)
+
+
+def reason_of(error: BaseException) -> str:
+    """Return the technical reason of a failure, for admins, since error texts are for users.
+
+    Returns:
+        The notes of the error, or the text of the system error behind it; else the text of the
+        error without the advice.
+    """
+    if notes := getattr(error, "__notes__", ()):
+        return "; ".join(notes)
+    cause = error.__cause__ or error.__context__
+    while cause is not None:
+        # The text of some errors is a bare name, since users read it too.
+        if isinstance(cause, OSError) and " " in str(cause):
+            return str(cause)
+        cause = cause.__cause__ or cause.__context__
+    return str(error).partition(" Try ")[0].rstrip(".")
