@@ -42,7 +42,7 @@ def part_of(module: str) -> str:
     if home and line_of(module) == EDGE:
         name = module.removeprefix(home + ".").partition(".")[0]
         return f"{home}.{name.partition('_')[0]}"
-    return ".".join(module.split(".")[: 2 if module.startswith("bot.") else 1])
+    return ".".join(module.split(".")[: 2 if module.startswith(("bot.", "skills.")) else 1])
 
 
 def broken_line(module: str, target: str) -> str:
@@ -66,6 +66,16 @@ def imports_against_the_lines(house: House) -> Iterator[str]:
         for found, target in house.own_imports(source):
             if rule := broken_line(source.module, target):
                 yield f"{source.at(found)} imports {target}: {rule}."
+
+
+def skills_of_two_services(house: House) -> Iterator[str]:
+    for source in house.inside:
+        if begins(source.module, "skills") and line_of(source.module) == EDGE:
+            targets = [target for _, target in house.own_imports(source)]
+            services = {part_of(target) for target in targets if EDGE < line_of(target) < PURE}
+            if len(services) > 1:
+                both = " and ".join(sorted(services))
+                yield f"{source.path} imports {both}: a skill sees the one service that it wraps."
 
 
 def heavy_imports(house: House) -> Iterator[str]:
@@ -270,6 +280,10 @@ def test_a_module_imports_only_from_below(house: House) -> None:
     check(house, imports_against_the_lines)
 
 
+def test_a_skill_sees_one_service(house: House) -> None:
+    check(house, skills_of_two_services)
+
+
 def test_no_modules_import_one_another_in_a_circle(house: House) -> None:
     check(house, import_circles)
 
@@ -338,6 +352,12 @@ BROKEN: list[tuple[Rule, str, str, str]] = [
     ),
     (imports_against_the_lines, "skills/bad.py", "import skills.notes", "does not see skills"),
     (imports_against_the_lines, "bot/engine.py", "import tests.fakes.clock", "for tests"),
+    (
+        skills_of_two_services,
+        "skills/bad.py",
+        "from bot.subagents.manager import SubagentManager\nfrom db.notes import Notes",
+        "the one service",
+    ),
     (import_circles, "bot/values.py", "import bot.events", "circle"),
     (heavy_imports, "bot/engine.py", "import dbos", "dbos"),
     (heavy_imports, "bot/app.py", "def f():\n    import anthropic", "anthropic"),
