@@ -125,10 +125,10 @@ async def _calendars(settings: CalendarsSettings) -> list[Check]:
         settings.check_libraries()
     except ConfigError as error:
         return [fails(str(error), "Calendar")]
-    remarks = await calendar_checkup.look(
+    checks = await calendar_checkup.look(
         settings, lambda: open_guarded(AnyAddress()), seconds=PATIENCE_SECONDS
     )
-    return _findings("Calendar", remarks)
+    return _findings("Calendar", checks)
 
 
 def _workspaces(config: Config) -> list[Check]:

@@ -1,9 +1,10 @@
 """The values that all parts share: identity, place, status and others."""
 
+import re
 import secrets
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -14,6 +15,9 @@ from pydantic import BaseModel, ConfigDict
 
 #: Returns the current time, aware, in UTC.
 Clock = Callable[[], datetime]
+
+_NAME = re.compile(r"[a-z0-9]+(?:[_-][a-z0-9]+)*")
+_MOST_NAME_CHARACTERS = 30
 
 #: The type of a JSON document; our own modules pass typed values instead.
 Json = dict[str, Any]
@@ -30,6 +34,22 @@ class Settings(BaseModel):
     model_config = ConfigDict(
         frozen=True, extra="forbid", validate_default=True, allow_inf_nan=False
     )
+
+
+def check_names(names: Iterable[str], thing: str) -> None:
+    """Check the names that an admin gives to things: no two underscores in a row, none at the end.
+
+    So `mcp__server__tool` is unambiguous.
+
+    Raises:
+        ValueError: A name is invalid; the text says what a valid name is.
+    """
+    for name in names:
+        if not _NAME.fullmatch(name) or len(name) > _MOST_NAME_CHARACTERS:
+            raise ValueError(
+                f"{name[:50]!r} cannot be the name of a {thing}: take up to "
+                f"{_MOST_NAME_CHARACTERS} of a-z and 0-9, with single - or _ between them"
+            )
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ async def look(
     *,
     seconds: float,
 ) -> list[Check]:
-    """Return a remark on each calendar; nothing is written."""
+    """Return a check on each calendar; nothing is written."""
     async with asyncio.TaskGroup() as group:
         looks = [
             group.create_task(_look(name, each, open_client, seconds))

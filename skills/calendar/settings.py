@@ -1,6 +1,5 @@
 """Settings of calendars (`calendar:`): servers, users and rights."""
 
-import re
 from importlib.util import find_spec
 from typing import Annotated
 from urllib.parse import urlsplit
@@ -8,10 +7,7 @@ from urllib.parse import urlsplit
 from pydantic import Field, SecretStr, StringConstraints, field_validator, model_validator
 
 from bot.errors import ConfigError
-from bot.values import Settings
-
-NAME = re.compile(r"[a-z0-9]+(?:[_-][a-z0-9]+)*")
-MOST_NAME_CHARACTERS = 30
+from bot.values import Settings, check_names
 
 _Person = Annotated[str, StringConstraints(pattern=r"^[a-z]+:[^\s:/]+(:[^\s:/]+)?$")]
 
@@ -79,12 +75,7 @@ class CalendarsSettings(Settings):
     @field_validator("calendars")
     @classmethod
     def _have_names(cls, value: dict[str, CalendarSettings]) -> dict[str, CalendarSettings]:
-        for name in value:
-            if not NAME.fullmatch(name) or len(name) > MOST_NAME_CHARACTERS:
-                raise ValueError(
-                    f"{name[:50]!r} cannot be the name of a calendar: take up to "
-                    f"{MOST_NAME_CHARACTERS} of a-z and 0-9, with single - or _ between them"
-                )
+        check_names(value, "calendar")
         return value
 
     def check_libraries(self) -> None:

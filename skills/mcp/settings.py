@@ -1,16 +1,11 @@
 """Settings of MCP servers (`mcp:`), and of the tools that users and runs may use."""
 
-import re
 from typing import Annotated
 from urllib.parse import urlsplit
 
 from pydantic import Field, SecretStr, StringConstraints, field_validator, model_validator
 
-from bot.values import Settings
-
-#: No two underscores in a row and none at the end, so that `mcp__server__tool` is unambiguous.
-NAME = re.compile(r"[a-z0-9]+(?:[_-][a-z0-9]+)*")
-MOST_NAME_CHARACTERS = 30
+from bot.values import Settings, check_names
 
 _Text = Annotated[str, StringConstraints(min_length=1)]
 
@@ -101,10 +96,5 @@ class McpSettings(Settings):
     @field_validator("servers")
     @classmethod
     def _have_names(cls, value: dict[str, McpServerSettings]) -> dict[str, McpServerSettings]:
-        for name in value:
-            if not NAME.fullmatch(name) or len(name) > MOST_NAME_CHARACTERS:
-                raise ValueError(
-                    f"{name[:50]!r} cannot be the name of a server: take up to "
-                    f"{MOST_NAME_CHARACTERS} of a-z and 0-9, with single - or _ between them"
-                )
+        check_names(value, "server")
         return value

@@ -6,11 +6,7 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, SecretStr, StringConstraints, field_validator, model_validator
 
-from bot.values import Json, Settings
-
-#: No two underscores in a row and none at the end, so that `rest__name__operation` is unambiguous.
-NAME = re.compile(r"[a-z0-9]+(?:[_-][a-z0-9]+)*")
-MOST_NAME_CHARACTERS = 30
+from bot.values import Json, Settings, check_names
 
 _Path = Annotated[str, StringConstraints(pattern=r"^/")]
 Method = Literal["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"]
@@ -126,10 +122,5 @@ class RestSettings(Settings):
     @field_validator("services")
     @classmethod
     def _have_names(cls, value: dict[str, RestServiceSettings]) -> dict[str, RestServiceSettings]:
-        for name in value:
-            if not NAME.fullmatch(name) or len(name) > MOST_NAME_CHARACTERS:
-                raise ValueError(
-                    f"{name[:50]!r} cannot be the name of a service: take up to "
-                    f"{MOST_NAME_CHARACTERS} of a-z and 0-9, with single - or _ between them"
-                )
+        check_names(value, "service")
         return value

@@ -23,12 +23,12 @@ SERVERS_LOOKED_AT = 10
 async def look(
     settings: DiscordSettings, *, patience_seconds: float = PATIENCE_SECONDS
 ) -> list[Check]:
-    """Return remarks about the bot's set-up on Discord, after `patience_seconds` at most."""
+    """Return checks about the bot's set-up on Discord, after `patience_seconds` at most."""
     found: list[Check] = []
     try:
         async with asyncio.timeout(patience_seconds), open_client(settings) as client:
-            async for remark in _remarks(client):
-                found.append(remark)  # noqa: PERF401 - remarks found before a failure must remain
+            async for check in _checks(client):
+                found.append(check)  # noqa: PERF401 - checks found before a failure must remain
     except TimeoutError:
         found.append(fails(_no_answer(settings, patience_seconds)))
     except (ConfigError, PlatformUnreachableError) as error:
@@ -45,18 +45,18 @@ def _no_answer(settings: DiscordSettings, seconds: float) -> str:
     )
 
 
-async def _remarks(client: RetinueClient) -> AsyncIterator[Check]:
+async def _checks(client: RetinueClient) -> AsyncIterator[Check]:
     application = client.application
     assert application is not None
     yield works(f"the token is {client.user}'s, of “{application.name}”.")
     yield _content(client, application)
-    for remark in _settings_of(application):
-        yield remark
+    for check in _settings_of(application):
+        yield check
     yield _servers(application)
-    async for remark in _missing_servers(client):
-        yield remark
-    async for remark in _commands(client):
-        yield remark
+    async for check in _missing_servers(client):
+        yield check
+    async for check in _commands(client):
+        yield check
 
 
 def _content(client: RetinueClient, application: discord.AppInfo) -> Check:

@@ -34,8 +34,8 @@ async def look(
     found: list[Check] = []
     try:
         async with asyncio.timeout(patience_seconds), open_session() as session:
-            async for remark in _remarks(settings, session):
-                found.append(remark)  # noqa: PERF401 - findings before a failure count
+            async for check in _checks(settings, session):
+                found.append(check)  # noqa: PERF401 - findings before a failure count
     except TimeoutError:
         text = f"{settings.api_url} did not answer within {patience_seconds:g} s. {_CHECK}"
         found.append(fails(text))
@@ -44,17 +44,17 @@ async def look(
     return found
 
 
-async def _remarks(settings: SlackSettings, session: aiohttp.ClientSession) -> AsyncIterator[Check]:
+async def _checks(settings: SlackSettings, session: aiohttp.ClientSession) -> AsyncIterator[Check]:
     if settings.many_workspaces:
         yield await _client(settings, session)
     else:
-        async for remark in _bot(settings, session):
-            yield remark
+        async for check in _bot(settings, session):
+            yield check
     if settings.mode == "socket":
         yield await _connection(settings, session)
     else:
-        for remark in _requests(settings):
-            yield remark
+        for check in _requests(settings):
+            yield check
 
 
 # --- single-workspace token ---------------------------------------------------------------------
@@ -74,8 +74,8 @@ async def _bot(settings: SlackSettings, session: aiohttp.ClientSession) -> Async
     where = f"the {'organisation' if org_wide else 'workspace'} “{me.get('team')}”"
     yield works(f"the token is {me.get('user')}'s, in {where}.")
     if not org_wide:
-        for remark in _left_out(settings, me):
-            yield remark
+        for check in _left_out(settings, me):
+            yield check
     yield _granted(answer)
 
 
