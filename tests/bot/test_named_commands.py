@@ -99,7 +99,8 @@ def test_every_command_that_the_code_names_exists_where_it_is_read() -> None:
     wrong = {
         f"{path.relative_to(ROOT)} on {platform}: {command}"
         for path in modules
-        if path.parent.name != "sandbox"
+        # The modules beside the tool name folders of the sandbox.
+        if path.parent.name != "shell" or path.name == "skill.py"
         for text in literals(path)
         for platform in readers_of(path)
         for command in unknown_in(text, platform)
