@@ -26,7 +26,7 @@ endef
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help chat test test-fast test-processes test-long migrations lint format bench soak reference pythons requirements hooks clean
+.PHONY: help chat test test-fast test-processes test-long migrations lint format bench measures soak reference pythons requirements hooks clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' Makefile
@@ -65,6 +65,9 @@ format: $(VENV)/.installed-dev ## Format the code and mend what can be mended by
 
 bench: $(VENV)/.installed-dev ## Measure speed and memory, and print a table
 	$(BIN)/python -m bench $(ARGS)
+
+measures: $(VENV)/.installed-dev ## Print the measures of the source code (ARGS=--list names what is counted)
+	$(BIN)/python -m bench.measures $(ARGS)
 
 soak: $(VENV)/.installed-dev ## Run the bot under load and faults for MINUTES (continues an interrupted one)
 	$(BIN)/python -m tests.soak --minutes $(MINUTES) $(ARGS)

@@ -1,5 +1,7 @@
 """The rules of `test_architecture` as tables: a new module, or an exception, is a line here."""
 
+import re
+
 #: The line on which a module stands; it imports only from lines with a higher number. A module that
 #: is not listed stands where the longest listed beginning of its name does.
 LINES = {
@@ -266,3 +268,13 @@ LONG_FUNCTIONS = {"bot.app": "open_bot"}
 #: Modules whose docstrings still hint at the code instead of stating what it does: to be rewritten.
 #: The text of `bot.__main__` is help of commands; those of settings are in the schema.
 RIDDLES = ("bot.__main__", "bot.subagents.limits", "db.settings")
+
+#: Docstrings that hint at the code instead of stating what it does.
+RIDDLE = re.compile(
+    r"(?:(?:return|say|tell|give|keep)\s+)?(?:what|whether|who|whose|whom|why|how|where|which)\b"
+    r"|[\s\S]*\b(?:so long|goes on|somebody)\b",
+    re.IGNORECASE,
+)
+
+#: Class names that adapters share for the same role; any other class name has one meaning.
+TWINS: set[str] = set()

@@ -3,7 +3,6 @@
 """
 
 import ast
-import re
 from collections.abc import Callable, Iterator
 from graphlib import CycleError, TopologicalSorter
 
@@ -23,6 +22,7 @@ from tests.house_rules import (
     MAX_FUNCTION,
     MAY_BE_LONG,
     PURE,
+    RIDDLE,
     RIDDLES,
     SEES_ITS_LINE,
     VALUE_BASES,
@@ -177,11 +177,6 @@ def long_functions(house: House) -> Iterator[str]:
                 )
 
 
-_RIDDLE = re.compile(
-    r"(?:(?:return|say|tell|give|keep)\s+)?(?:what|whether|who|whose|whom|why|how|where|which)\b"
-    r"|[\s\S]*\b(?:so long|goes on|somebody)\b",
-    re.IGNORECASE,
-)
 _DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
 
@@ -191,7 +186,7 @@ def riddles(house: House) -> Iterator[str]:
             continue
         for node in ast.walk(source.tree):
             text = ast.get_docstring(node) if isinstance(node, _DOCUMENTED) else None
-            if text and _RIDDLE.match(text):
+            if text and RIDDLE.match(text):
                 yield (
                     f"{source.path}: {text.splitlines()[0]!r} hints at the code: state what the "
                     "function does or returns, or what the module or class is."
