@@ -15,7 +15,7 @@ from datetime import timedelta
 from functools import partial
 from pathlib import Path
 
-from bot.agent.shelf import AGENTS, Shelf
+from bot.catalog.agents import AGENTS, AgentCatalog
 from bot.config import Config
 from bot.conversations.announcements import Announcements
 from bot.conversations.answers import Answers
@@ -89,9 +89,9 @@ async def open_database(config: Config) -> AsyncIterator[Database]:
         yield database
 
 
-def load_agents(config: Config) -> Shelf:
+def load_agents(config: Config) -> AgentCatalog:
     """Return the agents that come with the bot, and those of the configured folders."""
-    return Shelf([AGENTS, *(Path(folder) for folder in config.agents.folders)])
+    return AgentCatalog([AGENTS, *(Path(folder) for folder in config.agents.folders)])
 
 
 @asynccontextmanager
@@ -205,7 +205,7 @@ async def open_bot(
         )
         skillset.register(manager)
         registry.register(further_skills)
-        agents.knows(registry.has)
+        agents.check_tools(registry.has)
 
         # -- conversations
         gaps = Gaps(database, config.catch_up, now)

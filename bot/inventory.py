@@ -4,10 +4,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from bot.agent.as_tools import as_tools, tool_name
-from bot.agent.shelf import AGENTS, Shelf
-from bot.agent.skill_shelf import SkillFolders
-from bot.agent.tool_names import BUILT_IN, OF_AGENTS
+from bot.catalog.agents import AGENTS, AgentCatalog, as_tools, tool_name
+from bot.catalog.skills import SkillCatalog
+from bot.catalog.tool_names import BUILT_IN, OF_AGENTS
 from bot.config import Config
 from bot.errors import BadRequestError
 from skills.base import Skill
@@ -38,13 +37,13 @@ def take(config: Config) -> Inventory:
         ConfigError: The bot would not start with these skills or calendars.
     """
     config.calendar.check_libraries()
-    agents = Shelf([AGENTS, *(Path(folder) for folder in config.agents.folders)])
-    folders = SkillFolders([Path(folder) for folder in config.agent_skills.folders])
+    agents = AgentCatalog([AGENTS, *(Path(folder) for folder in config.agents.folders)])
+    folders = SkillCatalog([Path(folder) for folder in config.agent_skills.folders])
     others = [*_stand_ins(config, agents)]
     loaded = fitting(load(config.skills, config.fetch), others)
     skills = [each.skill for each in loaded.skills]
     known = SkillRegistry([*others, *skills]).has
-    agents.knows(known)
+    agents.check_tools(known)
     return Inventory(
         agents=tuple(agents.by_name),
         agent_skills=tuple(folders.by_name),
@@ -62,7 +61,7 @@ def take(config: Config) -> Inventory:
     )
 
 
-def _stand_ins(config: Config, agents: Shelf) -> Iterator[Skill]:
+def _stand_ins(config: Config, agents: AgentCatalog) -> Iterator[Skill]:
     """Return a placeholder for each tool and skill that a bot would have."""
     tools = {tool_name(agent) for agent in as_tools(agents, _is_taken)[0]}
     for name in sorted(BUILT_IN | tools):
@@ -93,7 +92,9 @@ def _is_taken(name: str) -> bool:
     return name in BUILT_IN - OF_AGENTS
 
 
-def _unknown_rules(config: Config, agents: Shelf, known: Callable[[str], bool]) -> Iterator[str]:
+def _unknown_rules(
+    config: Config, agents: AgentCatalog, known: Callable[[str], bool]
+) -> Iterator[str]:
     """Report rules that match no tool, since their authors rely on them."""
     lists = {"permissions.rules": config.permissions.permissions.configured}
     for agent in agents.by_name.values():
@@ -104,7 +105,7 @@ def _unknown_rules(config: Config, agents: Shelf, known: Callable[[str], bool]) 
                 yield f"{owner} has the rule “{rule}”, and there is no tool `{rule.tool}` here."
 
 
-def _unknown_models(config: Config, agents: Shelf) -> Iterator[str]:
+def _unknown_models(config: Config, agents: AgentCatalog) -> Iterator[str]:
     for agent in agents.by_name.values():
         try:
             choice, as_named = config.models.of_agent(agent.provider, agent.model)
@@ -118,7 +119,7 @@ def _unknown_models(config: Config, agents: Shelf) -> Iterator[str]:
             )
 
 
-def _unknown_skills(agents: Shelf, folders: SkillFolders) -> Iterator[str]:
+def _unknown_skills(agents: AgentCatalog, folders: SkillCatalog) -> Iterator[str]:
     for agent in agents.by_name.values():
         for name in folders.bodies(agent.skills)[1]:
             yield f"The agent {agent.name} names the skill `{name}`, which is not there."

@@ -9,9 +9,8 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
-from bot.agent.as_tools import as_tools
-from bot.agent.definition import Agents
-from bot.agent.skill_shelf import SkillFolders
+from bot.catalog.agents import Agents, as_tools
+from bot.catalog.skills import SkillCatalog
 from bot.config import Config
 from bot.conversations.mcp_commands import McpCommands
 from bot.conversations.undo import Undo
@@ -110,7 +109,7 @@ class Skillset:
         self._rest = RestServices(
             config.rest, tasks=tasks, open_client=lambda: open_guarded(AnyAddress())
         )
-        self.agent_skills = SkillFolders([Path(each) for each in config.agent_skills.folders])
+        self.agent_skills = SkillCatalog([Path(each) for each in config.agent_skills.folders])
         self._sandbox: Sandbox | None = None
         self._looked_at: datetime | None = None
         self._addresses = AddressPolicy(database, config.web.composed_addresses)

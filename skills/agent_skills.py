@@ -6,16 +6,15 @@ from typing import Annotated
 from pydantic import Field
 
 from bot.agent.sanitizer import one_line
-from bot.agent.skill_files import list_files, read_file
-from bot.agent.skill_folder import AgentSkill
-from bot.agent.skill_shelf import SkillFolders, listed
+from bot.catalog.skill_files import list_files, read_file
+from bot.catalog.skills import AgentSkill, SkillCatalog, listed
 from skills.base import Effects, Reach, Skill, Tool, ToolContext, ToolError, tool
 
 #: Longest header line above a page, in characters.
 HEAD_CHARACTERS = 400
 
 
-def build(folders: SkillFolders, *, page_characters: int) -> Skill:
+def build(folders: SkillCatalog, *, page_characters: int) -> Skill:
     """Return the skill that reads Agent Skills.
 
     Args:
@@ -31,7 +30,7 @@ def build(folders: SkillFolders, *, page_characters: int) -> Skill:
     )
 
 
-def _skill_read(folders: SkillFolders, page: int) -> Tool:
+def _skill_read(folders: SkillCatalog, page: int) -> Tool:
     @tool(effects=Effects.NONE, foreign=False, private=False, reach=Reach.READS_HERE)
     async def skill_read(
         context: ToolContext,

@@ -2,10 +2,9 @@
 
 from collections.abc import Callable
 
-from bot.agent.as_tools import SKILL, as_tools, tool_name
-from bot.agent.definition import AgentDefinition, Agents, find
 from bot.agent.sanitizer import one_line
-from bot.agent.schemas import task_of
+from bot.catalog.agents import SKILL, AgentDefinition, Agents, as_tools, find, tool_name
+from bot.catalog.schemas import task_of
 from bot.subagents.manager import SubagentManager
 from bot.subagents.requests import Caller, RunRequest
 from bot.values import Json

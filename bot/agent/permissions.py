@@ -35,7 +35,7 @@ _STRICTNESS = {Decision.ALLOW: 0, Decision.ASK: 1, Decision.DENY: 2}
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class PermissionRule:
     """One rule of a list.
 
     Attributes:
@@ -57,12 +57,12 @@ class Rule:
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
+class PermissionRules:
     """A list of rules, of which the last matching one counts."""
 
-    rules: tuple[Rule, ...] = ()
+    rules: tuple[PermissionRule, ...] = ()
 
-    def find(self, tool: str, subject: str) -> Rule | None:
+    def find(self, tool: str, subject: str) -> PermissionRule | None:
         """Return the rule that counts for a call; `None` if no rule matches."""
         return next((rule for rule in reversed(self.rules) if rule.matches(tool, subject)), None)
 
@@ -112,11 +112,11 @@ class Permissions:
         default: The decision about a call that changes something and matches no configured rule.
     """
 
-    configured: Rules = Rules()
-    further: tuple[Rules, ...] = ()
+    configured: PermissionRules = PermissionRules()
+    further: tuple[PermissionRules, ...] = ()
     default: Decision = Decision.ALLOW
 
-    def within(self, rules: Rules) -> "Permissions":
+    def within(self, rules: PermissionRules) -> "Permissions":
         """Return these permissions, further restricted by the rules of a subagent."""
         return replace(self, further=(*self.further, rules))
 
@@ -167,14 +167,14 @@ def _strictest(verdicts: Iterable[Verdict]) -> Verdict:
 ALL_ALLOWED = Permissions()
 
 
-def read_rules(given: object) -> Rules:
+def read_rules(given: object) -> PermissionRules:
     """Return the rules in `{tool or tool:pattern: allow | ask | deny}`, or in a list of such.
 
     Raises:
         BadRequestError: The rules are invalid; the text names the error.
     """
     if given is None:
-        return Rules()
+        return PermissionRules()
     parts = given if isinstance(given, list) else [given]
     sections = [part for part in parts if isinstance(part, Mapping)]
     if len(sections) < len(parts):
@@ -184,10 +184,10 @@ def read_rules(given: object) -> Rules:
     rules = tuple(_rules(pair for part in sections for pair in part.items()))
     if len(rules) > MOST_RULES:
         raise BadRequestError(f"there may be {MOST_RULES} permissions, and there are {len(rules)}")
-    return Rules(rules)
+    return PermissionRules(rules)
 
 
-def _rules(pairs: Iterable[tuple[object, object]]) -> Iterable[Rule]:
+def _rules(pairs: Iterable[tuple[object, object]]) -> Iterable[PermissionRule]:
     for key, value in pairs:
         tool, colon, subject = str(key).partition(":")
         if not tool.strip() or (colon and not subject.strip()) or len(str(key)) > MOST_PATTERN:
@@ -199,7 +199,7 @@ def _rules(pairs: Iterable[tuple[object, object]]) -> Iterable[Rule]:
             raise BadRequestError(
                 f"the permission {one_line(str(key), 60)!r} must be allow, ask or deny"
             )
-        yield Rule(tool.strip(), subject.strip() or "*", Decision(str(value)))
+        yield PermissionRule(tool.strip(), subject.strip() or "*", Decision(str(value)))
 
 
 class PermissionSettings(Settings):

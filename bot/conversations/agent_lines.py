@@ -1,7 +1,7 @@
 """Formats the agents for users: the description, tools and limits of each (pure)."""
 
-from bot.agent.definition import AgentDefinition, Agents
 from bot.agent.sanitizer import one_line
+from bot.catalog.agents import AgentDefinition, Agents
 from bot.run_texts import counted
 from bot.subagents.limits import SubagentSettings, spoken
 

@@ -4,8 +4,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from bot.agent.definition import Agents, described
 from bot.agent.sanitizer import one_line
+from bot.catalog.agents import Agents, described
 from bot.conversations import mcp_commands
 from bot.conversations.access import has_admin_powers
 from bot.conversations.agent_lines import agents_text

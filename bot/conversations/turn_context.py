@@ -7,10 +7,10 @@ from itertools import dropwhile
 from zoneinfo import ZoneInfo
 
 from bot.agent.context import RunLine, main_prompt, situation
-from bot.agent.definition import Agents, described
 from bot.agent.messages import Answer, Message, UserMessage
 from bot.agent.sanitizer import escape_for_model, one_line
 from bot.agent.settings import AgentSettings
+from bot.catalog.agents import Agents, described
 from bot.conversations import file_blocks, quoting
 from bot.conversations.access import own_scope
 from bot.conversations.file_blocks import Told

@@ -9,7 +9,7 @@ from typing import Literal, get_args
 
 from pydantic import Field, model_validator
 
-from bot.agent.definition import AgentDefinition
+from bot.catalog.agents import AgentDefinition
 from bot.errors import BadRequestError
 from bot.models.anthropic import AnthropicModel, AnthropicSettings
 from bot.models.base import Model

@@ -4,10 +4,10 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from bot.agent.definition import ANNOUNCE, AgentDefinition, Agents, find
 from bot.agent.permissions import read_rules
 from bot.agent.plain import plain
 from bot.agent.sanitizer import one_line
+from bot.catalog.agents import ANNOUNCE, AgentDefinition, Agents, find
 from bot.errors import BadRequestError
 from bot.subagents.limits import SubagentSettings, clamp, spoken
 from bot.subagents.requests import (

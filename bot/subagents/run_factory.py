@@ -7,14 +7,14 @@ from zoneinfo import ZoneInfo
 
 from bot.agent.agent_config import AgentConfig
 from bot.agent.context import noted, run_prompt, run_task, servers_away
-from bot.agent.definition import Agents, find
 from bot.agent.journal import StoredJournal
 from bot.agent.messages import Message, UserMessage
-from bot.agent.permissions import Permissions, Rules, read_rules
+from bot.agent.permissions import PermissionRules, Permissions, read_rules
 from bot.agent.progress import Progress
 from bot.agent.protocols import Surroundings
 from bot.agent.settings import AgentSettings
 from bot.agent.toolbox import Toolbox
+from bot.catalog.agents import Agents, find
 from bot.events import EventBus
 from bot.subagents.active import ActiveRun, RunInbox
 from bot.subagents.asking import Asking
@@ -187,7 +187,7 @@ class RunFactory:
         )
 
 
-def callers_rules(run: Run) -> tuple[Rules, ...]:
+def callers_rules(run: Run) -> tuple[PermissionRules, ...]:
     """Return the rules of the run's caller and of all callers above it."""
     return tuple(read_rules(rules) for rules in run.metadata.get("permissions", ()))
 

@@ -5,9 +5,9 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from bot.agent.definition import Agents, find
 from bot.agent.messages import Answer, StopReason, Usage, UserMessage, estimate_tokens
 from bot.agent.sanitizer import stored
+from bot.catalog.agents import Agents, find
 from bot.errors import ModelError
 from bot.models.base import Model, Question
 from bot.subagents.clock import WorkClock

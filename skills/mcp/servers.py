@@ -12,7 +12,7 @@ from typing import Protocol
 import anyio
 
 from bot.agent.sanitizer import LARGE, for_log
-from bot.agent.schemas import check_arguments
+from bot.catalog.schemas import check_arguments
 from bot.errors import DatabaseUnreachableError, ToolError
 from bot.tasks import Tasks
 from bot.values import Json

@@ -7,9 +7,9 @@ from datetime import datetime, timedelta
 from typing import ClassVar
 from zoneinfo import ZoneInfo
 
-from bot.agent.definition import Agents, find
 from bot.agent.plain import plain
 from bot.agent.sanitizer import one_line, stored
+from bot.catalog.agents import Agents, find
 from bot.changes import Cause
 from bot.errors import BadRequestError, LimitReachedError, NotFoundError
 from bot.run_texts import counted

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from bot.agent.settings import AgentSkillsSettings, AgentsSettings
-from bot.agent.tool_names import BUILT_IN
 from bot.app import open_bot
+from bot.catalog.tool_names import BUILT_IN
 from bot.config import Config
 from bot.errors import ConfigError
 from bot.inventory import take
@@ -224,7 +224,7 @@ async def test_the_names_that_check_knows_are_those_that_a_bot_has(
     async with open_bot(config, {"fake": FakeOutlet("fake")}) as bot:
         names = {skill.name for skill in bot.registry.skills} | set(bot.registry.tools)
 
-    assert names - BUILT_IN == set(), "Name them in bot.agent.tool_names."
+    assert names - BUILT_IN == set(), "Name them in bot.catalog.tool_names."
     assert BUILT_IN - names <= NOT_EVERYWHERE
 
 

@@ -8,16 +8,15 @@ from pathlib import Path
 import pytest
 import yaml
 
-from bot.agent import frontmatter, permissions, schemas
-from bot.agent.as_tools import tool_name
-from bot.agent.collection import LOOK_SECONDS
-from bot.agent.definition import AgentDefinition, read
-from bot.agent.permissions import PermissionSettings, Rules
-from bot.agent.shelf import AGENTS as BUILT_IN
-from bot.agent.shelf import Shelf
+from bot.agent import permissions
+from bot.agent.permissions import PermissionRules, PermissionSettings
 from bot.agent.subjects import commands_in, spelled
-from bot.agent.tool_names import ours
 from bot.agent.toolbox import REQUIRED
+from bot.catalog import frontmatter, schemas
+from bot.catalog.agents import AGENTS as BUILT_IN
+from bot.catalog.agents import AgentCatalog, AgentDefinition, read, tool_name
+from bot.catalog.files import CHECK_SECONDS
+from bot.catalog.tool_names import ours
 from bot.config import Config
 from bot.inventory import take
 from bot.subagents import asking, settling, summaries
@@ -54,14 +53,14 @@ def test_every_example_is_an_agent_as_it_stands(save: Save, example: str) -> Non
     reading = read(save(example))
 
     assert reading.warnings == ()
-    assert reading.agent.prompt
+    assert reading.item.prompt
 
 
 def test_the_first_example_needs_nothing_but_its_folder(tmp_path: Path) -> None:
     example = AGENTS.saved_as("my-agents/release-notes.md", "markdown")
     (tmp_path / "release-notes.md").write_text(example, encoding="utf-8")
 
-    shelf = Shelf([BUILT_IN, tmp_path])
+    shelf = AgentCatalog([BUILT_IN, tmp_path])
 
     assert "release-notes" in shelf.by_name
     assert shelf.problems == ()
@@ -80,7 +79,7 @@ def test_the_agents_that_come_with_the_bot_are_those_of_the_table() -> None:
 
 
 def shelf() -> dict[str, AgentDefinition]:
-    return Shelf([BUILT_IN]).by_name
+    return AgentCatalog([BUILT_IN]).by_name
 
 
 def signature(agent: AgentDefinition) -> list[str]:
@@ -104,13 +103,13 @@ def test_the_table_has_every_key_and_its_examples_are_read(save: Save) -> None:
     same = [
         each.name
         for each in fields(plain)
-        if getattr(plain, each.name) == getattr(reading.agent, each.name)
+        if getattr(plain, each.name) == getattr(reading.item, each.name)
     ]
     assert same == [], "These keys are missing in the table, or their example is the default."
 
 
 def test_what_is_left_out_is_as_the_table_says(save: Save) -> None:
-    agent = read(save(head())).agent
+    agent = read(save(head())).item
 
     defaults = {code_in(key)[0]: default for key, _, default, _ in KEYS}
     assert defaults["maxTurns"] == str(agent.max_steps)
@@ -134,7 +133,7 @@ def test_the_warnings_are_those_of_the_page(save: Save) -> None:
     odd = {"tools": "Bash(git diff:*), NotebookEdit", "disallowedTools": "KillShell"}
     path = save(head(**odd, maxTurns="many", **dict.fromkeys(keys, "x")))
     lacking = {"NotebookEdit", "KillShell"}
-    known = Shelf([BUILT_IN, path.parent], known=lambda name: name not in lacking)
+    known = AgentCatalog([BUILT_IN, path.parent], known=lambda name: name not in lacking)
 
     assert sorted(known.problems) == sorted(lines)
 
@@ -146,7 +145,7 @@ def test_an_odd_value_of_a_key_that_the_page_names_loses_no_agent(save: Save) ->
     reading = read(save(head(tools=None, **odd)))
 
     assert len(odd) == 7
-    assert reading.agent == read(save(head())).agent
+    assert reading.item == read(save(head())).item
     assert len(reading.warnings) == 8
 
 
@@ -187,7 +186,7 @@ def test_the_sentences_for_models_are_those_of_the_page() -> None:
 
 def test_allow_in_an_agents_file_opens_nothing() -> None:
     closed = PermissionSettings(rules={"shell": "deny"}).permissions
-    opening = Rules(permissions.read_rules({"shell": "allow"}).rules)
+    opening = PermissionRules(permissions.read_rules({"shell": "allow"}).rules)
 
     assert str(closed.within(opening).decide("shell", ("ls",), harmless=False).decision) == "deny"
 
@@ -210,4 +209,4 @@ def test_the_figures_are_those_of_the_code() -> None:
         " · ".join(f"**{choice.label}**" for choice in settling.PERMIT),
     ):
         assert figure in text
-    assert (LOOK_SECONDS, "once a second at most" in text) == (1.0, True)
+    assert (CHECK_SECONDS, "once a second at most" in text) == (1.0, True)

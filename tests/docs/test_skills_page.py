@@ -12,9 +12,8 @@ from typing import get_args
 import pytest
 import yaml
 
-from bot.agent import skill_files, skill_shelf
-from bot.agent.skill_folder import AgentSkill, read_skill
-from bot.agent.skill_shelf import SkillFolders
+from bot.catalog import skill_files, skills
+from bot.catalog.skills import AgentSkill, SkillCatalog, read_skill
 from bot.errors import ConfigError, ToolError
 from bot.net.settings import FetchSettings
 from bot.values import Identity, Json
@@ -88,7 +87,7 @@ def test_the_example_of_an_agent_skill_is_one(tmp_path: Path) -> None:
     folder = put(tmp_path, "brand-voice", VOICE)
     (folder / "references").mkdir()
     (folder / "references" / "products.md").write_text("Tea: 3 €")
-    found = SkillFolders([tmp_path])
+    found = SkillCatalog([tmp_path])
 
     skill = found.by_name["brand-voice"]
 
@@ -106,7 +105,7 @@ def test_what_is_said_of_a_broken_skill_is_said(tmp_path: Path) -> None:
     found = [
         broken(bad_name),
         broken(put(tmp_path, "brand-voice", bare)),
-        *read_skill(put(tmp_path, "brand-voice", odd), SkillFolders([]).opener).warnings,
+        *read_skill(put(tmp_path, "brand-voice", odd), SkillCatalog([]).opener).warnings,
     ]
 
     assert found == said
@@ -114,7 +113,7 @@ def test_what_is_said_of_a_broken_skill_is_said(tmp_path: Path) -> None:
 
 def broken(folder: Path) -> str:
     with pytest.raises(ConfigError) as error:
-        read_skill(folder, SkillFolders([]).opener)
+        read_skill(folder, SkillCatalog([]).opener)
     return str(error.value)
 
 
@@ -122,8 +121,8 @@ def test_the_figures_of_agent_skills_are_those_of_the_code() -> None:
     text = " ".join(SKILLS.prose.split())
 
     assert f"up to {skill_files.MOST_BYTES:,} bytes" in text
-    assert f"up to {skill_shelf.CATALOG_CHARACTERS:,} characters of a prompt" in text
-    assert f"names up to {skill_shelf.BODY_CHARACTERS:,}." in text
+    assert f"up to {skills.CATALOG_CHARACTERS:,} characters of a prompt" in text
+    assert f"names up to {skills.BODY_CHARACTERS:,}." in text
     hint = AgentSkill(name="a", description="b", body="c", folder=ROOT, tools=("shell",))
     assert hint.tools == ("shell",)
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from bot.agent.definition import AgentDefinition
+from bot.catalog.agents import AgentDefinition
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from bot.agent.definition import AgentDefinition
 from bot.agent.permissions import read_rules
+from bot.catalog.agents import AgentDefinition
 from bot.events import (
     AnnouncementDue,
     EventBus,

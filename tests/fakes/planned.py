@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlalchemy import select, update
 
-from bot.agent.definition import AgentDefinition
+from bot.catalog.agents import AgentDefinition
 from bot.changes import Cause
 from bot.conversations.access import AccessSettings
 from bot.events import AnnouncementDue, EventBus

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.agent.collection import LOOK_SECONDS
-from bot.agent.skill_shelf import SkillFolders
+from bot.catalog.files import CHECK_SECONDS
+from bot.catalog.skills import SkillCatalog
 from bot.errors import ToolError
 from bot.values import Identity, new_run_id
 from skills.agent_skills import HEAD_CHARACTERS, build, paged
@@ -36,16 +36,16 @@ def watch() -> Watch:
 
 
 @pytest.fixture
-def folders(tmp_path: Path, watch: Watch) -> SkillFolders:
+def folders(tmp_path: Path, watch: Watch) -> SkillCatalog:
     put(tmp_path, "pdf", "Read the file.\n\nThen <answer>.", "compatibility: Needs qpdf.")
     (tmp_path / "pdf" / "references").mkdir()
     (tmp_path / "pdf" / "references" / "forms.md").write_text("Fill in all.")
     put(tmp_path, "csv", "Count the commas.", "allowed-tools: Bash(cut:*) Read")
-    return SkillFolders([tmp_path], monotonic=watch)
+    return SkillCatalog([tmp_path], monotonic=watch)
 
 
 @pytest.fixture
-def reader(folders: SkillFolders, alice: Identity, clock: FakeClock) -> Caller:
+def reader(folders: SkillCatalog, alice: Identity, clock: FakeClock) -> Caller:
     return Caller(build(folders, page_characters=PAGE), alice, clock)
 
 
@@ -153,20 +153,20 @@ async def test_an_empty_file_is_told(reader: Caller, tmp_path: Path) -> None:
 
 
 async def test_the_guide_and_the_tool_know_what_has_changed(
-    folders: SkillFolders, reader: Caller, tmp_path: Path, watch: Watch
+    folders: SkillCatalog, reader: Caller, tmp_path: Path, watch: Watch
 ) -> None:
     skill = build(folders, page_characters=PAGE)
     before = skill.guide_now
 
     put(tmp_path, "zip", "Unpack it.")
-    watch.now += LOOK_SECONDS
+    watch.now += CHECK_SECONDS
 
     assert "- zip: Handles zip." not in before
     assert "- zip: Handles zip." in skill.guide_now
     assert "Unpack it." in await reader.call("skill_read", name="zip")
 
 
-def test_subagents_have_it_and_a_call_may_be_made_again(folders: SkillFolders) -> None:
+def test_subagents_have_it_and_a_call_may_be_made_again(folders: SkillCatalog) -> None:
     registry = SkillRegistry([build(folders, page_characters=PAGE)])
 
     (found,) = registry.tools_for(is_subagent=True)
@@ -175,7 +175,7 @@ def test_subagents_have_it_and_a_call_may_be_made_again(folders: SkillFolders) -
 
 
 async def test_a_run_reads_skills_as_the_main_agent_does(
-    folders: SkillFolders, alice: Identity, clock: FakeClock
+    folders: SkillCatalog, alice: Identity, clock: FakeClock
 ) -> None:
     run = Caller(build(folders, page_characters=PAGE), alice, clock, new_run_id())
 

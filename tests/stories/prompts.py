@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bot.agent.messages import estimate_tokens
-from bot.agent.shelf import AGENTS
+from bot.catalog.agents import AGENTS
 from bot.subagents.limits import SpawnRateLimit, SubagentSettings
 from bot.values import Json
 from tests.fakes.anthropic_server import Reply

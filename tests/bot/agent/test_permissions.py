@@ -4,7 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.agent.permissions import Decision, Permissions, Rule, Rules, Verdict, read_rules
+from bot.agent.permissions import (
+    Decision,
+    PermissionRule,
+    PermissionRules,
+    Permissions,
+    Verdict,
+    read_rules,
+)
 from bot.errors import BadRequestError
 
 ALLOW, ASK, DENY = Decision.ALLOW, Decision.ASK, Decision.DENY
@@ -12,12 +19,12 @@ ALLOW, ASK, DENY = Decision.ALLOW, Decision.ASK, Decision.DENY
 NAMES = st.sampled_from(["shell", "file_read", "file_write", "web_fetch"])
 SUBJECTS = st.sampled_from(["", "a.txt", "secret/key", "git push", "git status"])
 RULE = st.builds(
-    Rule,
+    PermissionRule,
     st.sampled_from(["*", "shell", "file_*", "file_write"]),
     st.sampled_from(["*", "secret/*", "git *", "git push*"]),
     st.sampled_from(list(Decision)),
 )
-RULES = st.lists(RULE, max_size=6).map(lambda rules: Rules(tuple(rules)))
+RULES = st.lists(RULE, max_size=6).map(lambda rules: PermissionRules(tuple(rules)))
 STRICTNESS = [ALLOW, ASK, DENY]
 
 
@@ -73,7 +80,7 @@ PERMISSIONS = st.builds(
 
 @given(PERMISSIONS, RULES, NAMES, SUBJECTS, st.booleans())
 def test_an_agent_never_gets_more_than_its_caller(
-    caller: Permissions, own: Rules, tool: str, subject: str, harmless: bool
+    caller: Permissions, own: PermissionRules, tool: str, subject: str, harmless: bool
 ) -> None:
     allowed = caller.decide(tool, [subject], harmless=harmless).decision
     inside = caller.within(own).decide(tool, [subject], harmless=harmless).decision
@@ -114,9 +121,9 @@ def test_rules_that_cannot_be_read_say_why(given: object, said: str) -> None:
 
 
 def test_rules_may_be_a_section_or_a_list_or_nothing() -> None:
-    assert read_rules(None) == Rules()
+    assert read_rules(None) == PermissionRules()
     assert read_rules({"shell": "ask"}) == read_rules([{"shell": "ask"}])
     assert read_rules([{"a": "ask"}, {"b:c:d": "deny"}]).rules == (
-        Rule("a", "*", ASK),
-        Rule("b", "c:d", DENY),
+        PermissionRule("a", "*", ASK),
+        PermissionRule("b", "c:d", DENY),
     )

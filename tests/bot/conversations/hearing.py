@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
 
-from bot.agent.definition import AgentDefinition
+from bot.catalog.agents import AgentDefinition
 from bot.conversations.access import AccessSettings
 from bot.conversations.answers import Answers
 from bot.conversations.approvals import Approvals

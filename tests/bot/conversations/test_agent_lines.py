@@ -1,6 +1,6 @@
 """What people read of the agents (feature P5)."""
 
-from bot.agent.definition import AgentDefinition
+from bot.catalog.agents import AgentDefinition
 from bot.conversations.agent_lines import MOST_TOOLS, agents_text
 from bot.subagents.limits import SubagentSettings
 from tests.fakes.agents import FakeAgents

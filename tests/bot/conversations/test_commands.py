@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 import pytest
 from sqlalchemy import select
 
-from bot.agent.definition import AgentDefinition
+from bot.catalog.agents import AgentDefinition
 from bot.conversations.commands import Commands
 from bot.subagents.requests import Caller
 from bot.values import Identity, Role, short

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from bot.agent.definition import AgentDefinition
+from bot.catalog.agents import AgentDefinition
 from bot.errors import BadRequestError
 from bot.subagents.limits import SubagentSettings
 from bot.subagents.planning import MAX_TASK, Plan, Planner, label_for

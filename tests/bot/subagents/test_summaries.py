@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from bot.agent.definition import AgentDefinition
 from bot.agent.messages import Answer, StopReason, Usage
+from bot.catalog.agents import AgentDefinition
 from bot.errors import ModelError, ModelUnavailableError
 from bot.models.base import Model
 from bot.subagents.clock import WorkClock

@@ -7,9 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.agent.collection import LOOK_SECONDS, MOST_FILES
-from bot.agent.skill_folder import AgentSkill
-from bot.agent.skill_shelf import BODY_CHARACTERS, CATALOG_CHARACTERS, SkillFolders, catalog_of
+from bot.catalog.files import CHECK_SECONDS, MOST_FILES
+from bot.catalog.skills import (
+    BODY_CHARACTERS,
+    CATALOG_CHARACTERS,
+    AgentSkill,
+    SkillCatalog,
+    catalog_of,
+)
 
 
 class Watch:
@@ -37,7 +42,7 @@ def test_skills_are_found_in_a_folder_of_them_and_in_one_that_is_a_skill(tmp_pat
     (tmp_path / "many" / "docs").mkdir()
     (tmp_path / "many" / "README.md").write_text("Not a skill.")
 
-    folders = SkillFolders([tmp_path / "many", tmp_path / "single" / "html"])
+    folders = SkillCatalog([tmp_path / "many", tmp_path / "single" / "html"])
 
     assert list(folders.by_name) == ["csv", "pdf", "html"]
     assert folders.problems == ()
@@ -47,7 +52,7 @@ def test_a_broken_skill_is_reported_and_the_others_are_there(tmp_path: Path) -> 
     put(tmp_path, "pdf")
     put(tmp_path, "csv").write_text("---\nname: csv\n---\n")
 
-    folders = SkillFolders([tmp_path, tmp_path / "none"])
+    folders = SkillCatalog([tmp_path, tmp_path / "none"])
 
     assert set(folders.by_name) == {"pdf"}
     assert folders.problems == (
@@ -63,8 +68,8 @@ def test_a_skill_behind_a_link_is_reported_with_what_to_do(tmp_path: Path) -> No
     (tmp_path / "skills" / "pdf").symlink_to(tmp_path / "elsewhere" / "pdf")
     (tmp_path / "named").symlink_to(tmp_path / "elsewhere")
 
-    linked = SkillFolders([tmp_path / "skills"])
-    named = SkillFolders([tmp_path / "named"])
+    linked = SkillCatalog([tmp_path / "skills"])
+    named = SkillCatalog([tmp_path / "named"])
 
     assert linked.by_name == {}
     assert "name the folder that it leads to in `agent_skills.folders`" in linked.problems[0]
@@ -76,7 +81,7 @@ def test_a_later_folder_takes_the_place_and_within_one_the_first_counts(tmp_path
     put(tmp_path / "b", "pdf", "Second.")
     put(tmp_path / "b", "zip").write_text("---\nname: pdf\ndescription: x\n---\nThird.")
 
-    folders = SkillFolders([tmp_path / "a", tmp_path / "b"])
+    folders = SkillCatalog([tmp_path / "a", tmp_path / "b"])
 
     assert folders.by_name["pdf"].body == "Second."
     assert folders.problems[-1] == (
@@ -90,34 +95,34 @@ def test_what_changes_counts_from_then_on_and_a_broken_change_changes_nothing(
     caplog.set_level(logging.INFO, logger="bot")
     watch = Watch()
     path = put(tmp_path, "pdf", "Before.")
-    folders = SkillFolders([tmp_path], monotonic=watch)
+    folders = SkillCatalog([tmp_path], monotonic=watch)
 
     put(tmp_path, "pdf", "After the change.")
     put(tmp_path, "new")
     assert folders.by_name["pdf"].body == "Before."
-    watch.now += LOOK_SECONDS
+    watch.now += CHECK_SECONDS
     assert folders.by_name["pdf"].body == "After the change."
     assert "- new: Works." in folders.catalog()
 
     path.write_text("broken now")
-    watch.now += LOOK_SECONDS
+    watch.now += CHECK_SECONDS
     assert folders.by_name["pdf"].body == "After the change."
     assert "pdf/SKILL.md must begin with front matter" in caplog.text
 
     path.unlink()
-    watch.now += LOOK_SECONDS
+    watch.now += CHECK_SECONDS
     assert set(folders.by_name) == {"new"}
     assert "gone: ['pdf']" in caplog.text
 
 
 def test_a_folder_that_comes_later_is_read(tmp_path: Path) -> None:
     watch = Watch()
-    folders = SkillFolders([tmp_path / "skills"], monotonic=watch)
+    folders = SkillCatalog([tmp_path / "skills"], monotonic=watch)
     assert folders.problems
     assert folders.catalog() == ""
 
     put(tmp_path / "skills", "pdf")
-    watch.now += LOOK_SECONDS
+    watch.now += CHECK_SECONDS
 
     assert set(folders.by_name) == {"pdf"}
     assert folders.problems == ()
@@ -127,7 +132,7 @@ def test_too_many_skills_are_cut_and_it_is_said(tmp_path: Path) -> None:
     for number in range(MOST_FILES + 1):
         put(tmp_path, f"s{number}")
 
-    folders = SkillFolders([tmp_path])
+    folders = SkillCatalog([tmp_path])
 
     assert len(folders.by_name) == MOST_FILES
     assert folders.problems == (f"Of {MOST_FILES + 1} Agent Skills {MOST_FILES} are read.",)
@@ -171,7 +176,7 @@ def test_however_many_skills_there_are_the_catalog_stays_within_its_bounds(
 def test_a_description_takes_one_line_whatever_is_in_it(tmp_path: Path) -> None:
     put(tmp_path, "pdf", description='"Reads.\\n\\n# Rules\\nObey \\u202e me."')
 
-    line = SkillFolders([tmp_path]).catalog().splitlines()[-1]
+    line = SkillCatalog([tmp_path]).catalog().splitlines()[-1]
 
     assert line == "- pdf: Reads. # Rules Obey me."
 
@@ -179,7 +184,7 @@ def test_a_description_takes_one_line_whatever_is_in_it(tmp_path: Path) -> None:
 def test_bodies_stand_in_full_and_unknown_names_are_told(tmp_path: Path) -> None:
     put(tmp_path, "pdf", "Read <b> & go.")
     put(tmp_path, "csv", "x" * (BODY_CHARACTERS + 5))
-    folders = SkillFolders([tmp_path])
+    folders = SkillCatalog([tmp_path])
 
     text, unknown = folders.bodies(["pdf", "zip", "csv", "pdf"])
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from bot.agent.schemas import check_arguments, check_schema, task_of
+from bot.catalog.schemas import check_arguments, check_schema, task_of
 from bot.errors import BadRequestError, ToolError
 from bot.values import Json
 

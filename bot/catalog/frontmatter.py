@@ -1,28 +1,130 @@
-"""Typed readers for the front matter of an agent's file; errors name the field."""
+"""Reads Markdown files with YAML front matter; typed readers for its fields name the field."""
 
+import datetime
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from pathlib import Path
+from typing import Any, TypeVar
 
-from bot.agent.permissions import Rules, read_rules
-from bot.agent.schemas import check_schema
-from bot.agent.tool_names import ours, pattern_in
+import yaml
+
+from bot.agent.permissions import PermissionRules, read_rules
+from bot.catalog.schemas import check_schema
+from bot.catalog.tool_names import ours, pattern_in
 from bot.errors import BadRequestError, ConfigError
 from bot.values import Json
 
+#: Largest file; an agent's prompt or a skill has a few pages.
+MOST_BYTES = 256 * 1024
+#: Deepest nesting of lists and mappings.
+MOST_NESTED = 20
+#: The fast C loader, if PyYAML was built with it.
+_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_FENCE = "---"
 #: Highest accepted number of requests to a model. No work takes more, so more is a mistake.
 MOST_TURNS = 10_000
 
 _SWITCH = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
 _WHOLE = re.compile(r"[0-9]{1,9}")
+#: Exceptions raised by malformed YAML. PyYAML passes on Python's own errors, such as those about
+#: `2026-13-45` or `!!bool perhaps`.
+_NO_YAML = (yaml.YAMLError, RecursionError, ValueError, LookupError, AttributeError)
 
 Value = TypeVar("Value")
 Default = TypeVar("Default")
 
 
+def read_parts(path: Path) -> tuple[Json, str]:
+    """Return the front matter and the body of a file.
+
+    Raises:
+        ConfigError: The file cannot be read, is too large, or has no valid front matter; the text
+            names the file.
+    """
+    try:
+        with path.open("rb") as file:
+            content = file.read(MOST_BYTES + 1)
+    except OSError as error:
+        raise ConfigError(f"{path.name} cannot be read: {error.strerror}.") from None
+    return parts_in(path.name, content)
+
+
+def parts_in(name: str, content: bytes) -> tuple[Json, str]:
+    """Return the front matter and the body of a file's content (pure).
+
+    Raises:
+        ConfigError: It is too large, or has no valid front matter; the text names the file.
+    """
+    if len(content) > MOST_BYTES:
+        raise ConfigError(f"{name} is larger than {MOST_BYTES // 1024} KB.")
+    try:
+        text = content.decode("utf-8-sig").replace("\r\n", "\n")
+    except UnicodeDecodeError:
+        raise ConfigError(f"{name} is no UTF-8 text.") from None
+    lines = text.split("\n")
+    fences = (at for at, line in enumerate(lines) if at and line.rstrip() == _FENCE)
+    end = next(fences, 0) if lines[0].rstrip() == _FENCE else 0
+    if not end:
+        raise ConfigError(f"{name} must begin with front matter between two lines `---`.")
+    head = "\n".join(lines[1:end])
+    try:
+        found = _loaded(name, head)
+    except _NO_YAML as error:
+        found = _loosely(name, head)
+        if found is None:
+            raise ConfigError(f"{name}: the front matter is no YAML: {error}.") from None
+    if not isinstance(found, dict) or not all(isinstance(key, str) for key in found):
+        raise ConfigError(f"{name}: the front matter must be `key: value` lines.")
+    # JSON holds no dates and no bytes, which YAML creates.
+    values = {
+        key: str(value) if isinstance(value, datetime.date | bytes) else value
+        for key, value in found.items()
+    }
+    return values, "\n".join(lines[end + 1 :]).strip()
+
+
+def _loaded(name: str, text: str) -> Any:
+    depth = 0
+    # Check each event as it arrives: parsing all of ten thousand open brackets takes 16 seconds.
+    for event in yaml.parse(text, Loader=_LOADER):
+        # Aliases could expand a small file into a huge document, and have no use here.
+        if isinstance(event, yaml.AliasEvent):
+            raise ConfigError(f"{name}: aliases (`*name`) are not read in front matter.")
+        depth += isinstance(event, yaml.CollectionStartEvent)
+        depth -= isinstance(event, yaml.CollectionEndEvent)
+        if depth > MOST_NESTED:
+            raise ConfigError(f"{name}: the front matter is nested too deeply.")
+    return yaml.load(text, Loader=_LOADER)  # noqa: S506 - both are safe ones
+
+
+def _loosely(name: str, head: str) -> Json | None:
+    """Return the values of `key: value` lines that are no YAML; `None` for any other text.
+
+    Many agents have unquoted descriptions such as `Use it when: …`, which other programs accept.
+    """
+    entries: list[str] = []
+    for line in head.split("\n"):
+        if entries and (not line or line[0].isspace() or line.startswith(("- ", "<"))):
+            entries[-1] += f"\n{line}"
+        elif line and not line.startswith("#"):
+            entries.append(line)
+    found: Json = {}
+    for entry in entries:
+        key, colon, value = entry.partition(":")
+        if not colon or not key.replace("_", "").replace("-", "").isalnum():
+            return None
+        try:
+            found[key] = _loaded(name, f"value:{value}")["value"]
+        except _NO_YAML:
+            if value.strip()[:1] in {"[", "{", "|", ">"}:
+                return None
+            found[key] = value.strip()
+    return found
+
+
 @dataclass(frozen=True, slots=True)
-class Head:
+class FrontMatter:
     """Reads the values of a file's front matter.
 
     Each reader raises `ConfigError` for an unusable value; the text names the file and the key.
@@ -135,13 +237,13 @@ class Head:
             raise self.wrong(f"`{key}` must be true or false")
         return meant
 
-    def rules(self, key: str) -> Rules:
+    def rules(self, key: str) -> PermissionRules:
         """Return permission rules, with tools under our names."""
         try:
             found = read_rules(self.values.get(key))
         except BadRequestError as error:
             raise self.wrong(str(error)) from None
-        return Rules(tuple(replace(rule, tool=ours(rule.tool)) for rule in found.rules))
+        return PermissionRules(tuple(replace(rule, tool=ours(rule.tool)) for rule in found.rules))
 
     def schema(self, key: str) -> Json | None:
         """Return the JSON Schema of an object; `None` if the key is missing."""

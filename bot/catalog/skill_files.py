@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from bot.agent.plain import clean
 from bot.agent.sanitizer import one_line
-from bot.agent.skill_folder import SKILL_FILE, AgentSkill, opened_folder
+from bot.catalog.skills import SKILL_FILE, AgentSkill, opened_folder
 from bot.conversations.file_kinds import Kind as Claim
 from bot.conversations.file_kinds import text_in
 from bot.disk import spoken

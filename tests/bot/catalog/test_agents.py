@@ -4,9 +4,16 @@ from pathlib import Path
 
 import pytest
 
-from bot.agent.definition import EFFORTS, GENERAL, AgentDefinition, described, find, read
-from bot.agent.permissions import Decision, Rule, Rules
-from bot.agent.shelf import Shelf
+from bot.agent.permissions import Decision, PermissionRule, PermissionRules
+from bot.catalog.agents import (
+    EFFORTS,
+    GENERAL,
+    AgentCatalog,
+    AgentDefinition,
+    described,
+    find,
+    read,
+)
 from bot.errors import ConfigError
 from tests.fakes.agents import FakeAgents
 
@@ -43,7 +50,7 @@ def with_head(folder: Path, *lines: str) -> Path:
 
 
 def test_everything_in_the_file_is_read(tmp_path: Path) -> None:
-    assert read(write(tmp_path, WHOLE)).agent == AgentDefinition(
+    assert read(write(tmp_path, WHOLE)).item == AgentDefinition(
         name="explore",
         description="Reads code.",
         prompt="You explore.\n---\nEven below a line.",
@@ -59,7 +66,7 @@ def test_everything_in_the_file_is_read(tmp_path: Path) -> None:
 
 
 def test_what_is_left_out_has_its_default(tmp_path: Path) -> None:
-    found = read(with_head(tmp_path)).agent
+    found = read(with_head(tmp_path)).item
 
     assert (found.tools, found.disallowed, found.max_steps) == (None, (), 20)
     assert (found.provider, found.model, found.token_budget) == (None, None, None)
@@ -68,17 +75,17 @@ def test_what_is_left_out_has_its_default(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("line", ["tools: []", 'tools: ""'])
 def test_an_empty_list_of_tools_means_none(tmp_path: Path, line: str) -> None:
-    assert read(with_head(tmp_path, line)).agent.tools == ()
+    assert read(with_head(tmp_path, line)).item.tools == ()
 
 
 @pytest.mark.parametrize("line", ["tools: *", 'tools: "*"', 'tools: ["*"]'])
 def test_a_star_means_all_tools(tmp_path: Path, line: str) -> None:
-    assert read(with_head(tmp_path, line)).agent.tools is None
+    assert read(with_head(tmp_path, line)).item.tools is None
 
 
 @pytest.mark.parametrize("name", ["inherit", "Inherit", "default"])
 def test_a_model_may_be_inherited(tmp_path: Path, name: str) -> None:
-    assert read(with_head(tmp_path, f"model: {name}")).agent.model is None
+    assert read(with_head(tmp_path, f"model: {name}")).item.model is None
 
 
 @pytest.mark.parametrize(
@@ -187,7 +194,7 @@ def test_an_odd_value_in_a_key_of_the_convention_is_a_warning_and_the_default_is
 ) -> None:
     reading = read(with_head(tmp_path, line))
 
-    assert reading.agent == read(with_head(tmp_path)).agent
+    assert reading.item == read(with_head(tmp_path)).item
     assert reading.warnings == (f"explore.md: {warning}",)
 
 
@@ -195,7 +202,7 @@ def test_an_odd_value_in_a_key_of_the_convention_is_a_warning_and_the_default_is
 def test_steps_may_be_written_as_text(tmp_path: Path, line: str) -> None:
     reading = read(with_head(tmp_path, line))
 
-    assert (reading.agent.max_steps, reading.warnings) == (5, ())
+    assert (reading.item.max_steps, reading.warnings) == (5, ())
 
 
 @pytest.mark.parametrize(
@@ -210,20 +217,20 @@ def test_yes_and_no_may_be_written_in_any_of_the_usual_ways(
 ) -> None:
     reading = read(with_head(tmp_path, f"background: {written}"))
 
-    assert (reading.agent.background, reading.warnings) == (meant, ())
+    assert (reading.item.background, reading.warnings) == (meant, ())
 
 
 @pytest.mark.parametrize("effort", EFFORTS)
 def test_every_effort_is_read(tmp_path: Path, effort: str) -> None:
     reading = read(with_head(tmp_path, f"effort: {effort}"))
 
-    assert (reading.agent.effort, reading.warnings) == (effort, ())
+    assert (reading.item.effort, reading.warnings) == (effort, ())
 
 
 def test_a_pattern_in_a_tools_name_is_a_warning_and_the_tool_is_there(tmp_path: Path) -> None:
     reading = read(with_head(tmp_path, "tools: Read, Bash(git diff:*), Write(*)"))
 
-    assert reading.agent.tools == ("file_read", "shell", "file_write")
+    assert reading.item.tools == ("file_read", "shell", "file_write")
     assert reading.warnings == (
         "explore.md: the pattern in `Bash(git diff:*)` says nothing here; see `permissions`.",
     )
@@ -233,7 +240,7 @@ def test_a_pattern_in_a_tools_name_is_a_warning_and_the_tool_is_there(tmp_path: 
 def test_a_value_that_yaml_stumbles_over_loses_no_agent(tmp_path: Path, value: str) -> None:
     reading = read(with_head(tmp_path, f"version: {value}"))
 
-    assert reading.agent.name == "explore"
+    assert reading.item.name == "explore"
     assert reading.warnings == ("explore.md: `version` is not used.",)
 
 
@@ -256,7 +263,7 @@ def test_what_claude_code_knows_and_we_do_not_is_a_warning_and_the_rest_is_read(
         )
     )
 
-    agent = reading.agent
+    agent = reading.item
     assert agent.tools == ("file_read", "shell", "mcp__files__find", "Task")
     assert (agent.model, agent.color, agent.background, agent.effort) == (
         "haiku",
@@ -289,12 +296,12 @@ def test_keys_of_ours_are_read(tmp_path: Path) -> None:
             "  properties: {what: {type: string}}",
             "  required: [what]",
         )
-    ).agent
+    ).item
 
-    assert agent.permissions == Rules(
+    assert agent.permissions == PermissionRules(
         (
-            Rule("file_write", "*", Decision.ASK),
-            Rule("shell", "git push*", Decision.DENY),
+            PermissionRule("file_write", "*", Decision.ASK),
+            PermissionRule("shell", "git push*", Decision.DENY),
         )
     )
     assert (agent.approvals, agent.workspace, agent.tool) == ("ask", "run", "look")
@@ -310,7 +317,7 @@ def test_a_description_that_is_no_yaml_is_read_as_others_read_it(tmp_path: Path)
         "tools: Read, Grep\n---\nYou explore.\n",
     )
 
-    agent = read(path).agent
+    agent = read(path).item
     assert agent.description == 'Use it when: somebody asks "where" - say so'
     assert agent.tools == ("file_read", "grep")
 
@@ -332,11 +339,11 @@ def test_examples_in_a_description_that_is_no_yaml_belong_to_it(tmp_path: Path) 
             "permissions:",
             "  shell: deny",
         )
-    ).agent
+    ).item
 
     assert agent.description == 'Use it when: <example> user: "Where: is it?" </example>'
     assert agent.tools == ("file_read", "grep")
-    assert agent.permissions == Rules((Rule("shell", "*", Decision.DENY),))
+    assert agent.permissions == PermissionRules((PermissionRule("shell", "*", Decision.DENY),))
 
 
 def test_an_agent_is_found_by_name_and_an_unknown_one_falls_back_to_general() -> None:
@@ -352,11 +359,11 @@ def test_an_agent_is_found_by_name_and_an_unknown_one_falls_back_to_general() ->
 
 
 def test_the_agents_that_we_ship_can_be_read_and_have_their_steps() -> None:
-    shelf = Shelf([AGENTS])
+    catalog = AgentCatalog([AGENTS])
 
-    steps = {name: agent.max_steps for name, agent in shelf.by_name.items()}
-    assert shelf.problems == ()
-    assert shelf.by_name[GENERAL].tools is None
+    steps = {name: agent.max_steps for name, agent in catalog.by_name.items()}
+    assert catalog.problems == ()
+    assert catalog.by_name[GENERAL].tools is None
     assert steps == {
         "general": 20,
         "explore": 15,
@@ -365,7 +372,7 @@ def test_the_agents_that_we_ship_can_be_read_and_have_their_steps() -> None:
         "code-search": 8,
         "code-review": 6,
     }
-    tools = {agent.tool for agent in shelf.by_name.values() if agent.input_schema}
+    tools = {agent.tool for agent in catalog.by_name.values() if agent.input_schema}
     assert tools == {"code_search", "code_review", "plan"}
 
 
@@ -384,7 +391,7 @@ def test_servers_are_named_and_those_that_a_file_brings_are_a_warning(
 ) -> None:
     reading = read(with_head(tmp_path, *lines))
 
-    assert reading.agent.mcp_servers == named
+    assert reading.item.mcp_servers == named
     assert list(reading.warnings) == [
         f"explore.md: the MCP server `{name}` is not used: name it in `mcp.servers`."
         for name in brought

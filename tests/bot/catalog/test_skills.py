@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bot.agent.plain import clean
-from bot.agent.skill_files import MOST_BYTES, MOST_LISTED, list_files, read_file
-from bot.agent.skill_folder import AgentSkill, read_skill, skill_in
+from bot.catalog.skill_files import MOST_BYTES, MOST_LISTED, list_files, read_file
+from bot.catalog.skills import AgentSkill, read_skill, skill_in
 from bot.errors import ConfigError, ToolError
 from bot.files.opener import Opener, best_opener, by_walking
 
@@ -31,7 +31,7 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def skill(folder: Path, opener: Opener) -> AgentSkill:
-    return read_skill(folder, opener).skill
+    return read_skill(folder, opener).item
 
 
 def write(folder: Path, head: str = HEAD, body: str = "Do it well.") -> Path:
@@ -52,7 +52,7 @@ allowed-tools: Bash(git add:*) Bash(jq:*) Read"""
     reading = read_skill(write(tmp_path / "pdf", head), opener)
 
     assert reading.warnings == ()
-    assert reading.skill == AgentSkill(
+    assert reading.item == AgentSkill(
         name="pdf",
         description="Reads PDF files. Use for PDFs.",
         body="Do it well.",
@@ -65,7 +65,7 @@ allowed-tools: Bash(git add:*) Bash(jq:*) Read"""
 def test_tools_may_be_a_list_too(tmp_path: Path) -> None:
     head = {"name": "pdf", "description": "x", "allowed-tools": ["Read", "Bash(git:*)", 7]}
 
-    assert skill_in(tmp_path / "pdf", head, "").skill.tools == ("file_read", "shell")
+    assert skill_in(tmp_path / "pdf", head, "").item.tools == ("file_read", "shell")
 
 
 @pytest.mark.parametrize(
@@ -149,7 +149,7 @@ def test_what_is_odd_is_told_and_the_skill_is_there(
     (warning,) = reading.warnings
     assert warning.startswith("pdf/SKILL.md: ")
     assert said in warning
-    assert len(reading.skill.description) <= 1024
+    assert len(reading.item.description) <= 1024
 
 
 def test_a_skill_without_instructions_is_told(tmp_path: Path, opener: Opener) -> None:
@@ -186,9 +186,9 @@ def test_whatever_a_head_holds_it_is_a_clean_skill_or_a_sentence(
             raise
         return
 
-    texts = (reading.skill.description, reading.skill.compatibility, *reading.warnings)
+    texts = (reading.item.description, reading.item.compatibility, *reading.warnings)
     assert all(len(text) <= 1024 and "\n" not in text for text in texts)
-    assert all(clean(text) == text for text in (*texts, reading.skill.body))
+    assert all(clean(text) == text for text in (*texts, reading.item.body))
 
 
 def test_a_skill_file_that_is_a_link_or_no_file_is_not_read(
@@ -302,7 +302,7 @@ def test_whatever_the_path_it_is_a_file_of_the_skill_or_a_sentence(
     (outside / "secret.md").write_text("the-secret")
     folder = write(base / "pdf")
     plant(folder, outside)
-    skill = read_skill(folder, best_opener()).skill
+    skill = read_skill(folder, best_opener()).item
 
     try:
         text = read_file(skill, path, best_opener())

@@ -1,0 +1,167 @@
+"""Reads items from the files of folders, reloads changed files, and tolerates broken ones."""
+
+import logging
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Generic, Protocol, TypeVar
+
+from bot.errors import ConfigError
+
+log = logging.getLogger(__name__)
+
+#: Seconds between two checks of the folders for changes.
+CHECK_SECONDS = 1.0
+MOST_FILES = 500
+
+
+class Named(Protocol):
+    """An item of a catalog."""
+
+    @property
+    def name(self) -> str:
+        """The name of the item, unique within a folder."""
+        ...
+
+
+Item = TypeVar("Item", bound=Named)
+
+
+@dataclass(frozen=True, slots=True)
+class SourceFile:
+    """A file to read.
+
+    Attributes:
+        folder: The configured folder that holds it.
+        label: Its name in messages.
+    """
+
+    path: Path
+    folder: Path
+    label: str
+
+
+@dataclass(frozen=True, slots=True)
+class Parsed(Generic[Item]):
+    """An item read from a file.
+
+    Attributes:
+        warnings: The unused or replaced parts of the file, a sentence each.
+    """
+
+    item: Item
+    warnings: tuple[str, ...] = ()
+
+
+class FileCatalog(ABC, Generic[Item]):
+    """Holds the items read from the files of folders, by name.
+
+    An item of a later folder replaces one of the same name in an earlier folder. A changed file
+    applies from then on. An unusable file is reported; its last valid version stays in use, if any.
+
+    Attributes:
+        kind: The singular with its article, and the plural of the items, for messages.
+        problems: The errors and the unused parts of the files, a sentence each.
+    """
+
+    kind: tuple[str, str]
+
+    def __init__(
+        self, folders: Sequence[Path], *, monotonic: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._folders = tuple(folders)
+        self._now = monotonic
+        self._items: dict[str, Item] = {}
+        self._sources: dict[str, SourceFile] = {}
+        self._checked = 0.0
+        self._fingerprint: object = None
+        self.problems: tuple[str, ...] = ()
+        self.read()
+
+    @abstractmethod
+    def _find(self) -> tuple[list[SourceFile], list[str]]:
+        """List the files to read, and the errors of the folders, a sentence each."""
+
+    @abstractmethod
+    def _parse(self, file: SourceFile) -> Parsed[Item]:
+        """Read one file.
+
+        Raises:
+            ConfigError: The file is unusable; the text is a sentence that names it.
+        """
+
+    @property
+    def by_name(self) -> dict[str, Item]:
+        """The items by name, reloaded if files have changed."""
+        if self._now() - self._checked >= CHECK_SECONDS:
+            self._checked = self._now()
+            if _fingerprint(*self._find()) != self._fingerprint:
+                self._reload()
+        return dict(self._items)
+
+    def read(self) -> None:
+        """Read all files."""
+        self._checked = self._now()
+        files, problems = self._find()
+        self._fingerprint = _fingerprint(files, problems)
+        items: dict[str, Item] = {}
+        sources: dict[str, SourceFile] = {}
+        one, several = self.kind
+        for file in files[:MOST_FILES]:
+            try:
+                parsed = self._parse(file)
+            except ConfigError as error:
+                problems.append(str(error))
+                for name, source in self._sources.items():
+                    if source.path == file.path and name in self._items:
+                        items[name], sources[name] = self._items[name], source
+                continue
+            problems += parsed.warnings
+            name = parsed.item.name
+            other = sources.get(name)
+            if other is not None and other.folder == file.folder:
+                problems.append(
+                    f"{file.label}: {other.label} has {one} `{name}` already; rename it."
+                )
+                continue
+            items[name], sources[name] = parsed.item, file
+        if len(files) > MOST_FILES:
+            problems.append(f"Of {len(files):,} {several} {MOST_FILES} are read.")
+        self._items, self._sources, self.problems = items, sources, tuple(problems)
+
+    def _reload(self) -> None:
+        before, logged = self._items, set(self.problems)
+        self.read()
+        for problem in self.problems:
+            if problem not in logged:
+                log.warning("%s", problem)
+        changed = [name for name, item in self._items.items() if before.get(name) != item]
+        gone = sorted(set(before) - set(self._items))
+        log.info(
+            "The %s were read again; changed: %s; gone: %s",
+            self.kind[1],
+            changed or "none",
+            gone or "none",
+        )
+
+    def _missing(self, key: str) -> list[str]:
+        """Return a sentence for each missing folder, with its configuration key."""
+        return [
+            f"The folder {folder} of {self.kind[1]} is not there: make it, or change `{key}`."
+            for folder in self._folders
+            if not folder.is_dir()
+        ]
+
+
+def _fingerprint(files: Iterable[SourceFile], problems: Iterable[str]) -> object:
+    """Return a value that changes with the files and with the problems of the folders."""
+    stamps = []
+    for file in files:
+        try:
+            stat = file.path.stat()
+        except OSError:
+            continue
+        stamps.append((str(file.path), stat.st_mtime_ns, stat.st_size))
+    return tuple(problems), tuple(stamps)
