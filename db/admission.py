@@ -27,7 +27,6 @@ class Counts:
     running: int
     queued: int
     running_global: int
-    queued_ahead: int
 
 
 # Statements of the hot path are built once: building one costs more than running it.
@@ -38,7 +37,6 @@ _GOING_ON = select(
     func.count(case((and_(_MINE, _HOLDS), 1))),
     func.count(case((and_(_MINE, _WAITS), 1))),
     func.count(case((_HOLDS, 1))),
-    func.count(case((_WAITS, 1))),
 ).where(runs.c.status.in_(_UNFINISHED))
 _IN_WINDOW = select(func.count(), func.min(runs.c.created_at)).where(
     _MINE, runs.c.created_at > bindparam("b_since"), runs.c.mode == bindparam("b_mode")
@@ -82,7 +80,7 @@ async def counts(
         mode: The runs that the rate limit counts: `async`, or `sync` for delegated tasks.
     """
     going = await tx.execute(_GOING_ON, {"b_user": user_id})
-    running, queued, running_global, ahead = going.one()
+    running, queued, running_global = going.one()
     window = await tx.execute(
         _IN_WINDOW, {"b_user": user_id, "b_since": window_start, "b_mode": mode}
     )
@@ -93,7 +91,6 @@ async def counts(
         running=running,
         queued=queued,
         running_global=running_global,
-        queued_ahead=ahead,
     )
 
 

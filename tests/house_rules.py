@@ -218,6 +218,7 @@ BOUNDARIES = {
     "skills.mcp.checkup": "a look at a server",
     "skills.mcp.servers": "a connection to a server",
     "bot.net.reading": "the reading of a page",
+    "bot.subagents.answer_waits": "the showing of a question",
     "bot.subagents.shown_cards": "a run card",
     "bot.platforms.discord.client": "a connection to the gateway",
     "bot.platforms.catch_up": "the reading of a place",

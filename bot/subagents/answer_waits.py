@@ -83,7 +83,9 @@ class AnswerWaits:
         return asked
 
     async def _show(self, question: RunQuestion) -> bool:
-        """Show the question in the place of the run; if that fails, store a no as the answer.
+        """Show the question in the place of the run; if it was not shown, store a no as the answer.
+
+        A question that may be visible stays open, since its owner may answer it.
 
         Returns:
             False if the owner is not present: they are asked when they are back. Otherwise True.
@@ -95,14 +97,18 @@ class AnswerWaits:
                 message_id = await self.outlets[self.run.place.platform].ask(shown)
         except NotPresentError:
             return False
-        except (DeliveryError, TimeoutError) as error:
-            log.warning("A question could not be asked: %s", error)
-            why = str(error) or "The platform did not answer."
-            async with self.database.transaction() as tx:
-                await run_questions.answer(
-                    tx, question.id, status="no", by="", now=self.now(), text=why
-                )
-            return True
+        except Exception as error:
+            if is_connection_trouble(error):
+                raise
+            if isinstance(error, DeliveryError) and not error.fate_unknown:
+                log.warning("A question could not be asked: %s", error)
+                async with self.database.transaction() as tx:
+                    await run_questions.answer(
+                        tx, question.id, status="no", by="", now=self.now(), text=str(error)
+                    )
+                return True
+            log.warning("It is unknown if a question is shown", exc_info=error)
+            message_id = ""
         async with self.database.transaction() as tx:
             await run_questions.show(tx, question.id, message_id, self.now())
         return True

@@ -40,6 +40,8 @@ REFUSED = {
     "expired": "The user did not answer within 10 minutes, which is a no: {tool} was not "
     "called. Find another way, or go on without it.",
     "withdrawn": "{tool} was not called: the run is being ended.",
+    "unasked": "{tool} was not called, and the user was not asked: they left "
+    f"{MOST_UNHEARD} questions unanswered. Find another way, or go on without it.",
 }
 
 
@@ -104,7 +106,7 @@ class Asking(AnswerWaits):
                     new.append(question)
             unheard = await run_questions.count(tx, self.run.id, status="expired")
             if unheard >= MOST_UNHEARD:
-                decided |= {each.id: replace(each, status="expired") for each in new}
+                decided |= {each.id: replace(each, status="unasked") for each in new}
                 new = []
             if new:
                 await self._put(tx, new)

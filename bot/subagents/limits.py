@@ -103,7 +103,6 @@ class Usage:
         running: Slots that this user's runs hold.
         queued: This user's runs that wait for a slot.
         running_global: Slots that the runs of all users hold.
-        queued_ahead: Runs of all users that are queued already.
     """
 
     started_in_window: int = 0
@@ -111,7 +110,6 @@ class Usage:
     running: int = 0
     queued: int = 0
     running_global: int = 0
-    queued_ahead: int = 0
 
 
 class Admission(StrEnum):

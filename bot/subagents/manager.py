@@ -238,7 +238,6 @@ class SubagentManager:
             running=counts.running,
             queued=counts.queued,
             running_global=counts.running_global,
-            queued_ahead=counts.queued_ahead,
         )
         decision = decide(settings, usage, now, may_queue=may_queue)
         waits = decision is Admission.QUEUED

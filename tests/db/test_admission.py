@@ -72,7 +72,6 @@ async def test_what_is_counted_is_what_the_tables_hold(
         running=2,
         queued=1,
         running_global=3,
-        queued_ahead=2,
     )
     assert (nobody.started_in_window, nobody.oldest_in_window, nobody.running) == (0, None, 0)
 

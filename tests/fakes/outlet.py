@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Literal
 
-from bot.errors import DeliveryError, NotPresentError
+from bot.errors import NotPresentError
 from bot.platforms.base import (
     Announcement,
     Confirmation,
@@ -72,7 +72,7 @@ class FakeReply:
 
 @dataclass(slots=True)
 class _Failure:
-    error: DeliveryError
+    error: Exception
     taken: bool
 
 
@@ -199,7 +199,7 @@ class FakeOutlet:
 
     # --- what a test arranges -------------------------------------------------------------------
 
-    def fail_next(self, kind: Kind, error: DeliveryError, *, taken: bool = False) -> None:
+    def fail_next(self, kind: Kind, error: Exception, *, taken: bool = False) -> None:
         """Let the next send of this kind raise `error`; call it again for the one after that.
 
         Args:

@@ -129,6 +129,31 @@ async def test_a_question_that_cannot_be_sent_is_a_no_and_the_next_one_waits(
     assert "Nobody may write there." in told
 
 
+@pytest.mark.parametrize(
+    "error",
+    [
+        DeliveryError("The connection broke.", fate_unknown=True),
+        TimeoutError(),
+        RuntimeError("unforeseen"),
+    ],
+    ids=["fate-unknown", "timeout", "unforeseen"],
+)
+async def test_a_question_that_may_be_visible_stays_open_for_its_answer(
+    asked: Asked, alice: Identity, error: Exception
+) -> None:
+    run = await asked.run(alice)
+    asked.outlet.fail_next("question", error, taken=True)
+    async with asked.going(asked.permit(asked.asking(run, alice), run, alice)) as work:
+        question = await asked.outlet.asked()
+        await asked.comes_to(run, RunStatus.WAITING_APPROVAL)
+        reply = await asked.choose(alice, question.id, "yes")
+        refused = await asyncio.wait_for(work, 10)
+
+    assert "Allowed" in reply.text
+    assert refused == ""
+    assert len(asked.outlet.questions) == 1
+
+
 async def ready(asked: Asked, run: Run) -> None:
     """Wait until a run has asked for a slot."""
 

@@ -43,7 +43,6 @@ usages = st.builds(
     running=numbers,
     queued=numbers,
     running_global=numbers,
-    queued_ahead=numbers,
 )
 
 
