@@ -1,6 +1,6 @@
 """Queries on Slack installations of the bot, complete or in progress."""
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, fields
 from datetime import datetime
 
 from sqlalchemy import delete, insert, select
@@ -34,15 +34,7 @@ class Install:
 
 async def put(tx: Transaction, install: Install, now: datetime) -> None:
     """Store an installation; it replaces an older one."""
-    row = {
-        "client_id": install.client_id,
-        "workspace": install.workspace,
-        "enterprise": install.enterprise,
-        "bot_user": install.bot_user,
-        "bot": install.bot,
-        "token": install.token,
-        "installed_at": now,
-    }
+    row = asdict(install) | {"installed_at": now}
     await tx.execute(
         insert_into(tx, installs)
         .values(row)
@@ -52,20 +44,10 @@ async def put(tx: Transaction, install: Install, now: datetime) -> None:
 
 async def find(tx: Transaction, client_id: str, workspace: str) -> Install | None:
     """Return an app's installation in a workspace or an organisation; `None` for none."""
-    found = await tx.execute(
-        select(installs).where(installs.c.client_id == client_id, installs.c.workspace == workspace)
-    )
-    row = found.one_or_none()
-    if row is None:
-        return None
-    return Install(
-        client_id=row.client_id,
-        workspace=row.workspace,
-        enterprise=row.enterprise,
-        bot_user=row.bot_user,
-        bot=row.bot,
-        token=row.token,
-    )
+    columns = [installs.c[field.name] for field in fields(Install)]
+    ours = (installs.c.client_id == client_id, installs.c.workspace == workspace)
+    row = (await tx.execute(select(*columns).where(*ours))).mappings().one_or_none()
+    return None if row is None else Install(**row)
 
 
 async def remove(tx: Transaction, install: Install) -> None:

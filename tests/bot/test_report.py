@@ -13,7 +13,7 @@ from bot.conversations.access import AccessSettings
 from bot.models.anthropic import AnthropicSettings
 from bot.models.catalog import ModelSettings
 from bot.platforms.discord.settings import DiscordSettings
-from bot.platforms.slack import web
+from bot.platforms.slack import oauth
 from bot.platforms.slack.settings import SlackSettings
 from bot.report import report
 from bot.subagents.limits import SubagentSettings
@@ -149,7 +149,7 @@ def test_what_slack_is_set_to_is_said_without_its_secrets() -> None:
     assert "who: everyone there" in open_to_all
     assert "slash commands: /retinue, /subagents" in open_to_all
     assert "on: at 127.0.0.1:3456; direct messages are not answered" in closed
-    assert f"each workspace, from https://bot.example{web.INSTALL_PATH}" in closed
+    assert f"each workspace, from https://bot.example{oauth.INSTALL_PATH}" in closed
     assert "where: 2 workspaces, 1 channel" in closed
     assert "who: 2 people" in closed
     assert "slash commands: /valet, /subagents" in closed

@@ -9,7 +9,7 @@ from slack_sdk.web.async_slack_response import AsyncSlackResponse
 
 from bot.checks import Check, fails, is_off, works
 from bot.errors import ConfigError, PlatformUnreachableError
-from bot.platforms.slack import scopes, sockets, web
+from bot.platforms.slack import oauth, scopes, sockets, web
 from bot.platforms.slack.clients import open_session
 from bot.platforms.slack.platform import REFUSED
 from bot.platforms.slack.problems import RefusedError, problem_of
@@ -122,7 +122,7 @@ async def _client(settings: SlackSettings, session: aiohttp.ClientSession) -> Ch
             return fails(text)
     return works(
         "Slack accepts the app's id and secret. Workspaces install the bot from "
-        f"{settings.public_url}{web.INSTALL_PATH}, an address that only Slack and browsers try.",
+        f"{settings.public_url}{oauth.INSTALL_PATH}, an address that only Slack and browsers try.",
     )
 
 

@@ -19,37 +19,20 @@ from slack_sdk.oauth.installation_store import Installation
 
 from bot.platforms.slack import pages
 from bot.platforms.slack.clients import new_client
-from bot.platforms.slack.installs import Installs
+from bot.platforms.slack.installations import (
+    DatabaseStateStore,
+    EncryptedInstallationStore,
+    workspace_of,
+)
 from bot.platforms.slack.pages import Page
 from bot.platforms.slack.scopes import BOT_SCOPES
 from bot.platforms.slack.settings import SlackSettings
-from bot.platforms.slack.stores import InstallsForBolt, States, workspace_of
 from bot.values import Clock, utc_now
 from db.database import Database
 
 log = logging.getLogger(__name__)
 
 INSTALL_PATH, REDIRECT_PATH = "/slack/install", "/slack/oauth_redirect"
-
-
-def oauth_flow(
-    installs: Installs,
-    database: Database,
-    settings: SlackSettings,
-    session: aiohttp.ClientSession,
-    *,
-    now: Clock = utc_now,
-) -> AsyncOAuthFlow:
-    """Return the flow with the two pages `handle_installation` and `handle_callback`.
-
-    Args:
-        installs: Store completed installations.
-        database: Stores the states of pending installations.
-        settings: Contain the app's credentials and the workspaces that may install the bot.
-        session: The HTTP session for requests to Slack.
-        now: The time.
-    """
-    return InstallFlow(installs, States(database, settings.state_seconds, now), settings, session)
 
 
 class InstallRefusedError(BoltError):
@@ -64,21 +47,24 @@ class InstallFlow(AsyncOAuthFlow):
     """Bolt's flow with our own pages, which never show internal errors.
 
     Args:
-        installs: Store completed installations.
-        states: Store the states of pending installations.
+        installations: Store completed installations.
+        database: Stores the states of pending installations.
         settings: Contain the app's credentials and the workspaces that may install the bot.
         session: The HTTP session for requests to Slack.
+        now: The time.
     """
 
     def __init__(
         self,
-        installs: Installs,
-        states: States,
+        installations: EncryptedInstallationStore,
+        database: Database,
         settings: SlackSettings,
         session: aiohttp.ClientSession,
+        *,
+        now: Clock = utc_now,
     ) -> None:
-        assert settings.client_id, "It is opened for many workspaces."
-        assert settings.client_secret, "The settings have seen to that."
+        assert settings.client_id, "The flow serves many workspaces."
+        assert settings.client_secret, "The settings require it."
         self._slack = settings
         self._session = session
         self._install_url = f"{settings.public_url}{INSTALL_PATH}"
@@ -95,20 +81,20 @@ class InstallFlow(AsyncOAuthFlow):
                 redirect_uri_path=REDIRECT_PATH,
                 callback_options=AsyncCallbackOptions(self._succeeded, self._failed),
                 authorization_url=settings.authorize_url,
-                installation_store=InstallsForBolt(installs),
+                installation_store=installations,
                 installation_store_bot_only=True,
-                state_store=states,
+                state_store=DatabaseStateStore(database, settings.state_seconds, now),
                 state_expiration_seconds=settings.state_seconds,
             ),
         )
 
     async def handle_installation(self, request: AsyncBoltRequest) -> BoltResponse:
         """Return the page that leads to Slack."""
-        return await self._whatever_happens(super().handle_installation(request))
+        return await self._page_or_error(super().handle_installation(request))
 
     async def handle_callback(self, request: AsyncBoltRequest) -> BoltResponse:
         """Complete an installation that the user approved, and return its last page."""
-        return await self._whatever_happens(super().handle_callback(request))
+        return await self._page_or_error(super().handle_callback(request))
 
     async def build_authorize_url(self, state: str, request: AsyncBoltRequest) -> str:
         """Return the address at Slack, which contains nothing from the request."""
@@ -139,15 +125,13 @@ class InstallFlow(AsyncOAuthFlow):
             return
         workspace = workspace_of(installation)
         log.warning("An installation in Slack was refused (%s): %s", workspace, refusal.title)
-        await self._give_back(installation.bot_token or "")
-        raise InstallRefusedError(refusal)
-
-    async def _give_back(self, token: str) -> None:
+        token = installation.bot_token or ""
         client = new_client(token, api_url=self._slack.api_url, session=self._session)
         try:
             await client.auth_revoke()
         except (SlackClientError, aiohttp.ClientError, OSError) as error:
             log.warning("A token that is not wanted could not be revoked: %s", type(error).__name__)
+        raise InstallRefusedError(refusal)
 
     async def _succeeded(self, args: AsyncSuccessArgs) -> BoltResponse:
         found = args.installation
@@ -166,7 +150,7 @@ class InstallFlow(AsyncOAuthFlow):
         page = pages.FAILURES.get(args.reason, pages.NOT_CONFIRMED)
         return self._page(page, args.suggested_status_code)
 
-    async def _whatever_happens(self, answer: Awaitable[BoltResponse]) -> BoltResponse:
+    async def _page_or_error(self, answer: Awaitable[BoltResponse]) -> BoltResponse:
         try:
             return await answer
         except Exception:

@@ -20,11 +20,11 @@ from bot.platforms.slack.attachments import Attachments
 from bot.platforms.slack.clients import Clients, Installed, OneClient, new_client, open_session
 from bot.platforms.slack.events import Events
 from bot.platforms.slack.hearing import Hearing
-from bot.platforms.slack.installs import Installs
+from bot.platforms.slack.installations import EncryptedInstallationStore
 from bot.platforms.slack.intake import Listener
 from bot.platforms.slack.missed import PAUSE_SECONDS, SlackListening
 from bot.platforms.slack.names import Names
-from bot.platforms.slack.oauth import oauth_flow
+from bot.platforms.slack.oauth import InstallFlow
 from bot.platforms.slack.outlet import SlackOutlet, Tempo
 from bot.platforms.slack.people import PLATFORM, Reception
 from bot.platforms.slack.problems import RefusedError, problem_of
@@ -230,8 +230,8 @@ async def _link(
 ) -> Link:
     if not settings.many_workspaces:
         return Link(clients=await _one_client(settings, session), removed=_was_removed)
-    installs = Installs(database, settings, session)
-    pages = oauth_flow(installs, database, settings, session)
+    installs = EncryptedInstallationStore(database, settings, session)
+    pages = InstallFlow(installs, database, settings, session)
     return Link(clients=installs, removed=installs.remove, pages=pages)
 
 

@@ -25,6 +25,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from bot.errors import ConfigError
+from bot.platforms.slack.oauth import INSTALL_PATH, REDIRECT_PATH
 from bot.platforms.slack.serving import Rarely, WebLimits, listen, serving
 from bot.platforms.slack.settings import HTTP_NEEDS_SIGNATURES, SlackSettings
 from bot.platforms.slack.signatures import SIGNATURE, TIMESTAMP, check
@@ -32,7 +33,6 @@ from bot.platforms.slack.signatures import SIGNATURE, TIMESTAMP, check
 log = logging.getLogger(__name__)
 
 EVENTS_PATH = "/slack/events"
-INSTALL_PATH, REDIRECT_PATH = "/slack/install", "/slack/oauth_redirect"
 HEALTH_PATH = "/health"
 
 # The signature covers the body only, so no other headers than these are passed on.

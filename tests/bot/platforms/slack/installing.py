@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import aiohttp
+from slack_sdk.oauth.installation_store import Installation
 from yarl import URL
 
 from bot.platforms.slack.clients import Installed
@@ -50,6 +51,19 @@ def installed_as(grant: Grant) -> Installed:
         user=grant.bot.id,
         bot=grant.bot.bot_id,
         enterprise=grant.enterprise,
+    )
+
+
+def installation_of(grant: Grant) -> Installation:
+    """Return what Slack answers to an installation."""
+    return Installation(
+        user_id="U0INSTALLER",
+        enterprise_id=grant.enterprise or None,
+        team_id=grant.team.id if grant.team else None,
+        bot_token=grant.token,
+        bot_user_id=grant.bot.id,
+        bot_id=grant.bot.bot_id,
+        is_enterprise_install=grant.team is None,
     )
 
 

@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from bot.config import FROM_ENVIRONMENT, load
-from bot.platforms.slack import missed, platform, serving, signatures, sockets, web
+from bot.platforms.slack import missed, oauth, platform, serving, signatures, sockets, web
 from bot.platforms.slack.scopes import SCOPES
 from bot.platforms.slack.settings import SlackSettings
+from tests.fakes.slack.webhook import sign
 
 ROOT = Path(__file__).parents[4]
 GUIDE = (ROOT / "docs" / "slack.md").read_text("utf-8")
@@ -64,7 +65,7 @@ def test_the_command_for_a_key_makes_one_that_is_taken() -> None:
 
 
 @pytest.mark.parametrize(
-    "path", [web.EVENTS_PATH, web.INSTALL_PATH, web.REDIRECT_PATH, web.HEALTH_PATH]
+    "path", [web.EVENTS_PATH, oauth.INSTALL_PATH, oauth.REDIRECT_PATH, web.HEALTH_PATH]
 )
 def test_it_names_every_path_that_the_bot_serves(path: str) -> None:
     assert f"`{path}`" in GUIDE
@@ -74,7 +75,7 @@ def test_the_limits_of_a_request_are_those_of_the_server() -> None:
     limits = serving.WebLimits()
 
     assert f"{limits.body_bytes // 1024**2} MB and take {limits.body_seconds:g} s" in GUIDE
-    assert signatures.MOST_SKEW_SECONDS == 300
+    assert signatures.MAX_SKEW_SECONDS == 300
     assert "not more than five\nminutes ago" in GUIDE
 
 
@@ -95,7 +96,7 @@ def test_what_it_quotes_of_a_wrong_signature_is_what_is_said() -> None:
     signature = "v0=" + "0" * 64
 
     wrong = signatures.check(["1"], [signature], b"", secret="one", now=1)
-    right = signatures.sign("one", "1", b"")
+    right = sign("one", "1", b"")
     late = signatures.check(["1"], [right], b"", secret="one", now=1_000)
 
     assert wrong is not None

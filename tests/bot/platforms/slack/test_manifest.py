@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from bot.platforms.slack import web
+from bot.platforms.slack import oauth, web
 from bot.platforms.slack.scopes import BOT_EVENTS, BOT_SCOPES
 from bot.platforms.slack.settings import SlackSettings
 from bot.values import Json
@@ -112,7 +112,7 @@ def test_the_one_for_http_names_the_paths_at_which_the_bot_listens() -> None:
     events = [each["url"] for each in features["slash_commands"]]
     events += [settings[part]["request_url"] for part in ("event_subscriptions", "interactivity")]
     assert events == [ADDRESS + web.EVENTS_PATH] * 4
-    assert found["oauth_config"]["redirect_urls"] == [ADDRESS + web.REDIRECT_PATH]
+    assert found["oauth_config"]["redirect_urls"] == [ADDRESS + oauth.REDIRECT_PATH]
     assert settings["socket_mode_enabled"] is False
     assert str(found).count(ADDRESS) == 5
     assert "all five lines" in TEXTS[True]

@@ -23,8 +23,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from bot.platforms.slack.installs import Installs
-from bot.platforms.slack.oauth import INSTALL_PATH, REDIRECT_PATH, oauth_flow
+from bot.platforms.slack.installations import EncryptedInstallationStore
+from bot.platforms.slack.oauth import INSTALL_PATH, REDIRECT_PATH, InstallFlow
 from bot.platforms.slack.scopes import BOT_SCOPES
 from bot.values import Json
 from db.database import Database
@@ -80,8 +80,8 @@ class Bot:
     def configure(self, **settings: Any) -> None:
         """Start anew with other settings."""
         found = settings_for(self.slack, public_url=self.url, **settings)
-        self.installs = Installs(self.database, found, self.session)
-        self.site.flow = oauth_flow(
+        self.installs = EncryptedInstallationStore(self.database, found, self.session)
+        self.site.flow = InstallFlow(
             self.installs, self.database, found, self.session, now=self.clock
         )
 

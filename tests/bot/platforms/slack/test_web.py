@@ -249,8 +249,6 @@ async def test_bodies_are_never_logged(
 
 UNREADABLE = [
     (b"{", "application/json"),
-    (b"\xff\xfe", "application/json"),
-    (b"payload=\xff", FORM),
     (b"payload=%7B", FORM),
     (b"[1]", "application/json"),
     (b"null", "application/json"),
@@ -269,6 +267,16 @@ async def test_what_cannot_be_read_is_a_bad_request_and_no_fault(
     [warning] = warnings(told)
     assert "could not be read" in warning
     assert not told.records[0].exc_info
+
+
+@pytest.mark.parametrize("body", [b"\xff\xfe", b"payload=\xff"])
+async def test_a_body_that_is_not_utf_8_is_refused(
+    bot: Served, told: pytest.LogCaptureFixture, body: bytes
+) -> None:
+    response = await bot.hook.post(body, FORM)
+
+    assert response.status == 401
+    assert "not as Slack writes them" in warnings(told)[0]
 
 
 async def test_a_large_body_is_refused_by_its_length_before_it_comes(

@@ -12,9 +12,14 @@ from sqlalchemy import select
 from sqlalchemy.engine import make_url
 
 from bot.errors import DeliveryError
-from bot.platforms.slack import installs as module
+from bot.platforms.slack import installations as module
 from bot.platforms.slack.clients import Clients, Installed
-from bot.platforms.slack.installs import KEPT_SECONDS, KEPT_WORKSPACES, NOWHERE_SECONDS, Installs
+from bot.platforms.slack.installations import (
+    ABSENCE_SECONDS,
+    CACHE_SECONDS,
+    MAX_CACHED_WORKSPACES,
+    EncryptedInstallationStore,
+)
 from bot.platforms.slack.problems import NOT_INSTALLED, RefusedError
 from bot.platforms.slack.sending import Draft, Sender
 from bot.values import Place
@@ -22,6 +27,7 @@ from db.database import Database, DatabaseSettings
 from db.tables import slack_installs as table
 from tests.bot.platforms.slack.installing import (
     SlowDatabase,
+    installation_of,
     installed_as,
     new_key,
     nowhere,
@@ -51,16 +57,20 @@ class Fleet:
         self.session = session
         self.monotonic = Monotonic()
 
-    def process(self, *, key: str = "", client_id: str = "") -> Installs:
+    def process(self, *, key: str = "", client_id: str = "") -> EncryptedInstallationStore:
         more = {"encryption_key": key} if key else {}
         more |= {"client_id": client_id} if client_id else {}
         settings = settings_for(self.slack, **more)
-        return Installs(self.database, settings, self.session, monotonic=self.monotonic)
+        return EncryptedInstallationStore(
+            self.database, settings, self.session, monotonic=self.monotonic
+        )
 
-    async def install(self, installs: Installs, team: Team, *, org_wide: bool = False) -> Installed:
-        installed = installed_as(self.slack.world.grant(team, org_wide=org_wide))
-        await installs.add(team.enterprise if org_wide else team.id, installed)
-        return installed
+    async def install(
+        self, installs: EncryptedInstallationStore, team: Team, *, org_wide: bool = False
+    ) -> Installed:
+        grant = self.slack.world.grant(team, org_wide=org_wide)
+        await installs.async_save(installation_of(grant))
+        return installed_as(grant)
 
 
 @pytest.fixture
@@ -168,7 +178,7 @@ async def test_other_processes_hear_of_an_installation_within_seconds(fleet: Fle
     assert await two.installed(fleet.slack.team.id) is None
 
     ours = await fleet.install(one, fleet.slack.team)
-    fleet.monotonic.seconds += NOWHERE_SECONDS
+    fleet.monotonic.seconds += ABSENCE_SECONDS
 
     assert await two.installed(fleet.slack.team.id) == ours
 
@@ -180,7 +190,7 @@ async def test_the_database_is_asked_once_a_minute(fleet: Fleet) -> None:
     async with fleet.database.transaction() as tx:
         await tx.execute(table.delete())
 
-    fleet.monotonic.seconds += KEPT_SECONDS - 1
+    fleet.monotonic.seconds += CACHE_SECONDS - 1
     kept = await installs.installed(fleet.slack.team.id)
     same = await installs.client_for(fleet.slack.team.id)
     fleet.monotonic.seconds += 1
@@ -195,10 +205,10 @@ async def test_only_so_many_workspaces_are_kept_in_mind(
 ) -> None:
     async with Database.open(DatabaseSettings(url=sqlite_url)) as database:
         installs = Fleet(slack, database, session).process()
-        for number in range(KEPT_WORKSPACES + 10):
+        for number in range(MAX_CACHED_WORKSPACES + 10):
             await installs.installed(f"T{number}")
 
-    assert len(installs._cache) == KEPT_WORKSPACES
+    assert len(installs._cache) == MAX_CACHED_WORKSPACES
 
 
 # --- removed ------------------------------------------------------------------------------------
@@ -222,7 +232,7 @@ async def test_whoever_removes_the_bot_is_forgotten_by_every_process(
     assert await one.installed(place) is None
     with pytest.raises(RefusedError, match=NOT_INSTALLED):
         await one.client_for(place)
-    fleet.monotonic.seconds += KEPT_SECONDS
+    fleet.monotonic.seconds += CACHE_SECONDS
     assert await two.installed(place) is None
     assert await one.installed(fleet.slack.team.id) == stays
 
@@ -360,7 +370,9 @@ async def test_with_another_key_the_bot_can_be_installed_anew_and_removed(fleet:
 
 
 @asynccontextmanager
-async def cut_off(slack: FakeSlack, session: aiohttp.ClientSession) -> AsyncIterator[Installs]:
+async def cut_off(
+    slack: FakeSlack, session: aiohttp.ClientSession
+) -> AsyncIterator[EncryptedInstallationStore]:
     async with nowhere() as database:
         yield Fleet(slack, database, session).process()
 
@@ -369,14 +381,13 @@ async def test_while_the_database_is_out_of_reach_everything_is_for_later(
     slack: FakeSlack, session: aiohttp.ClientSession
 ) -> None:
     assert slack.team.grant is not None
-    ours = installed_as(slack.team.grant)
     async with cut_off(slack, session) as installs:
         for attempt in (
             installs.installed("T1"),
             installs.client_for("T1"),
             installs.find(["T1"]),
             installs.remove("T1"),
-            installs.add("T1", ours),
+            installs.async_save(installation_of(slack.team.grant)),
         ):
             with pytest.raises(DeliveryError, match="database is unavailable") as caught:
                 await attempt

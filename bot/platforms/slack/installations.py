@@ -1,0 +1,331 @@
+"""Stores the installations of a bot in many workspaces, with their tokens, in our database."""
+
+import logging
+import time
+import uuid
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+
+import aiohttp
+from cryptography.fernet import Fernet, InvalidToken
+from slack_bolt.error import BoltError
+from slack_sdk.errors import SlackClientError
+from slack_sdk.oauth.installation_store import Bot, Installation
+from slack_sdk.oauth.installation_store.async_installation_store import AsyncInstallationStore
+from slack_sdk.oauth.state_store.async_state_store import AsyncOAuthStateStore
+from slack_sdk.web.async_client import AsyncWebClient
+from sqlalchemy.exc import DBAPIError
+
+from bot.errors import DatabaseUnreachableError, DeliveryError
+from bot.platforms.slack.clients import Installed, new_client
+from bot.platforms.slack.problems import NOT_INSTALLED, RefusedError, problem_of
+from bot.platforms.slack.settings import SlackSettings
+from bot.values import Clock, utc_now
+from db import slack_installs
+from db.database import Database, is_connection_trouble
+from db.slack_installs import Install
+
+log = logging.getLogger(__name__)
+
+#: Time to live of a cached installation, in seconds. Until then a process may still write to a
+#: workspace whose removal of the bot another process has received.
+CACHE_SECONDS = 60.0
+#: Time to live of a cached absence, in seconds: every process soon serves a new installation.
+ABSENCE_SECONDS = 5.0
+MAX_CACHED_WORKSPACES = 1_000
+
+UNAVAILABLE = (
+    "The database is unavailable, and with it the keys to Slack. Please try again in a minute."
+)
+UNREADABLE = (
+    "The token of the Slack workspace %s cannot be decrypted, so that the bot is not there: "
+    "`slack.encryption_key` was changed. Put the old key back, or have the bot installed there "
+    "again on the page %s/slack/install"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _CachedInstallation:
+    """A cached lookup in the database, and its time of expiry."""
+
+    installed: Installed | None
+    client: AsyncWebClient | None
+    until: float
+
+
+class EncryptedInstallationStore(AsyncInstallationStore):
+    """Stores bot tokens encrypted, and provides the client of each workspace (see `Clients`).
+
+    The SDK's store for SQLAlchemy is unsuitable as a base. It begins and commits transactions
+    itself, which only our database does. Its columns are too short for encrypted tokens. Each
+    installation adds a row. It finds a workspace of an organisation only together with the
+    organisation, which places do not contain.
+
+    Args:
+        database: Stores the installations.
+        settings: Contain the app's id and the encryption key of its tokens.
+        session: The HTTP session that all clients share.
+        monotonic: A monotonic clock in seconds.
+        now: The time.
+    """
+
+    #: The logger that the SDK uses.
+    logger = log
+
+    def __init__(
+        self,
+        database: Database,
+        settings: SlackSettings,
+        session: aiohttp.ClientSession,
+        *,
+        monotonic: Callable[[], float] = time.monotonic,
+        now: Clock = utc_now,
+    ) -> None:
+        assert settings.client_id, "The store serves many workspaces."
+        assert settings.encryption_key, "The settings require it."
+        self._client_id = settings.client_id
+        self._fernet = Fernet(settings.encryption_key.get_secret_value().strip())
+        self._database = database
+        self._settings = settings
+        self._session = session
+        self._monotonic = monotonic
+        self._now = now
+        self._cache: OrderedDict[str, _CachedInstallation] = OrderedDict()
+        self._changes = 0
+
+    # -- clients ---------------------------------------------------------------------------------
+
+    async def client_for(self, workspace: str) -> AsyncWebClient:
+        """Return the client for the workspace of a place.
+
+        Raises:
+            RefusedError: The bot is no longer installed there.
+            DeliveryError: The database is unreachable.
+        """
+        client = (await self._cached(workspace)).client
+        if client is None:
+            raise RefusedError(NOT_INSTALLED)
+        return client
+
+    async def installed(self, workspace: str) -> Installed | None:
+        """Return the bot's identity in a workspace; `None` if the bot is not installed there.
+
+        Raises:
+            DeliveryError: The database is unreachable.
+        """
+        return (await self._cached(workspace)).installed
+
+    async def fresh(self, workspace: str, refused: AsyncWebClient) -> AsyncWebClient | None:
+        """Return a client with a token other than the refused one; `None` if there is none.
+
+        Raises:
+            DeliveryError: The database is unreachable.
+        """
+        self._forget(_key_of(workspace))
+        client = (await self._cached(workspace)).client
+        return None if client is None or client.token == refused.token else client
+
+    async def find(self, workspaces: Iterable[str]) -> tuple[str, Installed] | None:
+        """Return the first of these workspaces with the bot; `None` if the bot is in none of them.
+
+        Raises:
+            DeliveryError: The database is unreachable.
+        """
+        for workspace in workspaces:
+            if installed := await self.installed(workspace):
+                return workspace, installed
+        return None
+
+    # -- the SDK's interface ---------------------------------------------------------------------
+
+    async def async_save(self, installation: Installation) -> None:
+        """Store an installation in place of an older one; only its bot token, no user token.
+
+        Raises:
+            BoltError: The installation contains no bot token.
+            DeliveryError: The database is unreachable.
+        """
+        workspace = workspace_of(installation)
+        if not workspace or not installation.bot_token or not installation.bot_user_id:
+            log.error("Slack gave no token for a bot: has the app a bot user?")
+            raise BoltError("Slack gave no token for a bot.")
+        install = Install(
+            client_id=self._client_id,
+            workspace=workspace,
+            enterprise=installation.enterprise_id or "",
+            bot_user=installation.bot_user_id,
+            bot=installation.bot_id or "",
+            token=self._fernet.encrypt(installation.bot_token.encode()).decode(),
+        )
+        async with _reachable(), self._database.transaction() as tx:
+            await slack_installs.put(tx, install, self._now())
+        self._forget(workspace)
+        log.info("The bot was installed in the Slack workspace %s", workspace)
+
+    async def async_find_bot(
+        self,
+        *,
+        enterprise_id: str | None,
+        team_id: str | None,
+        is_enterprise_install: bool | None = False,
+    ) -> Bot | None:
+        """Return the bot of a workspace or an organisation; `None` without an installation."""
+        workspace = (None if is_enterprise_install else team_id) or enterprise_id or ""
+        installed = await self.installed(workspace)
+        if installed is None:
+            return None
+        return Bot(
+            enterprise_id=enterprise_id,
+            team_id=team_id,
+            bot_token=installed.token,
+            bot_id=installed.bot,
+            bot_user_id=installed.user,
+            is_enterprise_install=is_enterprise_install,
+            installed_at=0.0,
+        )
+
+    async def async_delete_bot(self, *, enterprise_id: str | None, team_id: str | None) -> None:
+        """Delete a workspace, or an organisation, whose token is no longer valid."""
+        await self.remove(team_id or enterprise_id or "")
+
+    #: Nothing but the bot's installation is stored.
+    async_delete_all = async_delete_bot
+
+    async def remove(self, workspace: str) -> None:
+        """Delete a workspace, or an organisation, that removed the bot or revoked its token.
+
+        Slack may report the removal hours later. An installation with a valid token stays: the bot
+        was installed again meanwhile.
+
+        Raises:
+            DeliveryError: The database or Slack is unreachable.
+        """
+        key = _key_of(workspace)
+        self._forget(key)
+        install, token = await self._read(key)
+        if install is None:
+            return
+        try:
+            if token is not None:
+                await self._client(token).auth_test()
+                log.info("The bot is still in the Slack workspace %s: its token is good", key)
+                return
+        except (SlackClientError, aiohttp.ClientError, OSError) as error:
+            problem = problem_of(error)
+            if not problem.permanent:
+                raise problem from error
+        async with _reachable(), self._database.transaction() as tx:
+            await slack_installs.remove(tx, install)
+        self._forget(key)
+        log.info("The bot was removed from the Slack workspace %s", key)
+
+    # -- cache and database ----------------------------------------------------------------------
+
+    async def _cached(self, workspace: str) -> _CachedInstallation:
+        key = _key_of(workspace)
+        cached = self._cache.get(key)
+        if cached is not None and self._monotonic() < cached.until:
+            return cached
+        changes = self._changes
+        install, token = await self._read(key)
+        installed = client = None
+        if install is not None and token is None:
+            log.error(UNREADABLE, key, self._settings.public_url)
+        elif install is not None and token is not None:
+            installed = Installed(
+                token=token,
+                user=install.bot_user,
+                bot=install.bot,
+                enterprise=install.enterprise,
+            )
+            client = self._client(token)
+        seconds = ABSENCE_SECONDS if install is None else CACHE_SECONDS
+        cached = _CachedInstallation(installed, client, self._monotonic() + seconds)
+        # Do not cache a value that was read before a change.
+        if changes == self._changes:
+            self._cache[key] = cached
+            self._cache.move_to_end(key)
+            if len(self._cache) > MAX_CACHED_WORKSPACES:
+                self._cache.popitem(last=False)
+        return cached
+
+    async def _read(self, key: str) -> tuple[Install | None, str | None]:
+        """Return the stored installation and its token; `None` if the token is not readable."""
+        async with _reachable(), self._database.snapshot() as tx:
+            install = await slack_installs.find(tx, self._client_id, key)
+        try:
+            token = self._fernet.decrypt(install.token).decode() if install else None
+        except InvalidToken:
+            token = None
+        return install, token
+
+    def _client(self, token: str) -> AsyncWebClient:
+        return new_client(token, api_url=self._settings.api_url, session=self._session)
+
+    def _forget(self, key: str) -> None:
+        self._changes += 1
+        self._cache.pop(key, None)
+
+
+class DatabaseStateStore(AsyncOAuthStateStore):
+    """Stores the OAuth states of pending installations, each valid once and for a limited time.
+
+    The SDK's store for SQLAlchemy is unsuitable as a base: it commits by itself, it reads a state
+    before it deletes it, so that two requests may both use it, and it hides database errors.
+
+    Args:
+        database: Stores the states, so that any process can finish an installation.
+        seconds: The lifetime of a state.
+        now: The time.
+    """
+
+    #: The logger that the SDK uses.
+    logger = log
+
+    def __init__(self, database: Database, seconds: int, now: Clock) -> None:
+        self._database = database
+        self._lifetime = timedelta(seconds=seconds)
+        self._now = now
+
+    async def async_issue(self, *_: object, **__: object) -> str:
+        """Begin an installation and return its state, which Slack returns with the code."""
+        state, now = str(uuid.uuid4()), self._now()
+        async with self._database.transaction() as tx:
+            await slack_installs.forget_states(tx, now - self._lifetime)
+            await slack_installs.issue_state(tx, state, now)
+        return state
+
+    async def async_consume(self, state: str) -> bool:
+        """Consume a state; return True if it was issued, is unused and has not expired."""
+        async with self._database.transaction() as tx:
+            return await slack_installs.consume_state(tx, state, self._now() - self._lifetime)
+
+
+def workspace_of(installation: Installation) -> str:
+    """Return the id of an installation: a workspace (T…) or an organisation (E…)."""
+    if installation.is_enterprise_install:
+        return installation.enterprise_id or ""
+    return installation.team_id or ""
+
+
+def _key_of(workspace: str) -> str:
+    """Return the id of an installation: the organisation's, or else the workspace's.
+
+    The id of a team is unique, so that an installation for a team needs no organisation.
+    """
+    enterprise, _, team = workspace.rpartition(".")
+    return enterprise or team
+
+
+@asynccontextmanager
+async def _reachable() -> AsyncIterator[None]:
+    """Convert connection errors of the database into `DeliveryError`."""
+    try:
+        yield
+    except (DatabaseUnreachableError, DBAPIError, OSError) as error:
+        if not is_connection_trouble(error):
+            raise
+        raise DeliveryError(UNAVAILABLE) from error
