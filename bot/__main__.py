@@ -167,9 +167,18 @@ def check(config: ConfigFile = None) -> None:
     settings = load(file)
     from bot import inventory, report  # noqa: PLC0415
     from bot.cautions import cautions  # noqa: PLC0415
+    from migrations.version import version_of_file, version_problem  # noqa: PLC0415
 
     found = inventory.take(settings)
     unwise = cautions(settings, file, os.environ)
+    if settings.database.is_sqlite:
+        version = version_of_file(settings.database)
+    else:
+        from migrations.run import version_of_server  # noqa: PLC0415
+
+        version = asyncio.run(version_of_server(settings.database))
+    if problem := version_problem(version):
+        unwise.append(problem)
     say(report.report(settings, file, os.environ, found, unwise, home=where))
 
 
@@ -180,8 +189,8 @@ def migrate(config: ConfigFile = None) -> None:
     """
     settings = prepare(enter(config)[0], quiet=True)
     database = settings.database
-    from db.tables import SCHEMA_VERSION  # noqa: PLC0415
     from migrations import run  # noqa: PLC0415
+    from migrations.version import SCHEMA_VERSION  # noqa: PLC0415
 
     finish(run.upgrade(database.url), settings)
     say(f"{database.shown} has the tables of this version, {SCHEMA_VERSION}.")

@@ -33,8 +33,8 @@ from db import workers
 from db.database import Database, DatabaseSettings
 from db.diagnosis import diagnosis, file_trouble, folder_trouble, missing_right
 from db.search import search_notes
-from db.tables import SCHEMA_VERSION
 from migrations.run import current_version
+from migrations.version import SCHEMA_VERSION, version_problem
 from skills.calendar import checkup as calendar_checkup
 from skills.calendar.settings import CalendarsSettings
 from skills.mcp import checkup as mcp
@@ -225,12 +225,8 @@ def _of_version(settings: DatabaseSettings, version: str | None) -> Check:
     subject = "Database"
     if version == SCHEMA_VERSION:
         return works(f"{settings.shown} answers, its tables are current.", subject)
-    if version is not None and version > SCHEMA_VERSION:
-        return fails(
-            f"{settings.shown} is of version {version}, newer than this bot, which knows "
-            f"{SCHEMA_VERSION}: install a newer bot, or name another database in `database.url`.",
-            subject,
-        )
+    if problem := version_problem(version):
+        return fails(f"{settings.shown} cannot be used: {problem}", subject)
     state = f"is of version {version}" if version else "has no tables yet"
     return is_off(
         f"{settings.shown} {state}: `python -m bot migrate` brings it to {SCHEMA_VERSION}.",

@@ -18,9 +18,6 @@ from sqlalchemy import (
 
 from db.types import JsonDocument, String, StringList, Text, UserKey, UtcDateTime, UuidText
 
-#: The newest migration, so that a start can check the schema without loading Alembic.
-SCHEMA_VERSION = "2026112201"
-
 metadata = MetaData(
     naming_convention={
         "ix": "ix_%(table_name)s_%(column_0_N_name)s",

@@ -7,12 +7,14 @@ from typing import Any
 
 from sqlalchemy import Connection, NullPool, event, inspect, text
 from sqlalchemy.engine import make_url
+from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, create_async_engine
 
-from bot.errors import ConfigError
+from bot.errors import ConfigError, DatabaseUnreachableError
+from bot.logs import quiet
 from db.database import Database, DatabaseSettings
 from db.diagnosis import file_trouble
-from db.tables import SCHEMA_VERSION
+from migrations.version import SCHEMA_VERSION, version_problem
 
 #: Held by the one process that upgrades; the others wait for it and find nothing left to do.
 UPGRADE_LOCK = 0x5EC1_0E02
@@ -22,7 +24,7 @@ async def ensure_current(database: Database, settings: DatabaseSettings) -> None
     """Upgrade the database if it is older than this bot; otherwise only one query is made.
 
     Raises:
-        ConfigError: The database belongs to a newer bot.
+        ConfigError: The database belongs to a newer bot, or is too old to be upgraded.
     """
     if await current_version(database) != SCHEMA_VERSION:
         await upgrade(settings.url)
@@ -34,11 +36,22 @@ async def current_version(database: Database) -> str | None:
         return await tx.run_sync(_version)
 
 
+async def version_of_server(settings: DatabaseSettings) -> str | None:
+    """Return the version of a PostgreSQL database; `None` if it has none or is out of reach."""
+    try:
+        with quiet("db.outage_log"):
+            async with Database.open(settings) as database:
+                return await current_version(database)
+    except (DatabaseUnreachableError, SQLAlchemyError, ValueError):
+        # A wrong URL is reported by `doctor`, like a server that does not answer.
+        return None
+
+
 async def upgrade(url: str) -> None:
     """Bring a database to the newest version in one transaction; safe to repeat and to run at once.
 
     Raises:
-        ConfigError: The database belongs to a newer bot.
+        ConfigError: The database belongs to a newer bot, or is too old to be upgraded.
     """
     async with connection_for_versions(url) as connection:
         await connection.run_sync(_upgrade)
@@ -73,12 +86,8 @@ async def connection_for_versions(url: str) -> AsyncIterator[AsyncConnection]:
 
 
 def _upgrade(connection: Connection) -> None:
-    version = _version(connection)
-    if version is not None and version > SCHEMA_VERSION:
-        raise ConfigError(
-            f"The database is of version {version}, which is newer than this bot: it knows "
-            f"{SCHEMA_VERSION}. Install a newer bot, or name another database in `database.url`."
-        )
+    if problem := version_problem(_version(connection)):
+        raise ConfigError(problem)
     # The import of Alembic takes longer than all the rest of a start without an upgrade.
     from alembic import command  # noqa: PLC0415
     from alembic.config import Config  # noqa: PLC0415

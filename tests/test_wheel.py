@@ -18,7 +18,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from db.tables import SCHEMA_VERSION
+from migrations.version import SCHEMA_VERSION
 
 ROOT = Path(__file__).parents[1]
 PARTS = (

@@ -13,8 +13,8 @@ from bot.logs import quiet
 from bot.values import Identity, utc_now
 from db.database import Database, DatabaseSettings
 from db.mcp_pins import Pin
-from db.tables import SCHEMA_VERSION
 from migrations.run import current_version
+from migrations.version import SCHEMA_VERSION
 from skills.mcp import review
 from skills.mcp.pins import Pins
 from skills.mcp.settings import McpServerSettings

@@ -90,7 +90,7 @@ async def test_a_database_without_tables_is_sent_to_migrate(empty_postgres_url: 
 
 @pytest.mark.parametrize(
     ("version", "mark", "advice"),
-    [("2000010101", None, "migrate"), ("2999010101", False, "install a newer bot")],
+    [("2026112107", False, "with Retinue 0.1.0"), ("2999010101", False, "Install a newer bot")],
 )
 async def test_tables_of_another_version_are_told_with_what_to_do(
     sqlite_url: str, version: str, mark: bool | None, advice: str

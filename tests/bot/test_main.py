@@ -20,7 +20,7 @@ from typer.testing import CliRunner, Result
 from bot.__main__ import MAX_PIPED, Commands, build
 from bot.errors import BadRequestError
 from db.database import hold
-from db.tables import SCHEMA_VERSION
+from migrations.version import SCHEMA_VERSION
 
 ROOT = Path(__file__).parents[2]
 COMMANDS = ("chat", "ask", "serve", "worker", "check", "migrate", "doctor")
@@ -152,6 +152,19 @@ def test_check_warns_of_agents_and_skills_and_does_not_fail(run: Run, tmp_path: 
     assert "bad.py is left out: ValueError: key [secret] (bad.py, line 1)." in " ".join(
         done.stdout.split()
     )
+
+
+def test_check_warns_of_a_database_that_is_too_old(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    connection = sqlite3.connect(tmp_path / "data" / "retinue.db")
+    connection.execute("CREATE TABLE alembic_version AS SELECT '2026112107' AS version_num")
+    connection.commit()
+    connection.close()
+
+    done = run("-m", "bot", "check")
+
+    assert done.returncode == 0
+    assert "of version 2026112107, too old" in " ".join(done.stdout.split())
 
 
 def test_check_warns_of_a_secret_that_stands_in_the_file(run: Run, tmp_path: Path) -> None:

@@ -12,8 +12,9 @@ from sqlalchemy.engine import make_url
 
 from bot.errors import ConfigError
 from db.database import Database, DatabaseSettings
-from db.tables import SCHEMA_VERSION, metadata, workers
+from db.tables import metadata, workers
 from migrations.run import connection_for_versions, current_version, ensure_current, upgrade
+from migrations.version import SCHEMA_VERSION
 from tests.fakes.clock import FakeClock
 
 DIES_IN_THE_MIDDLE = """

@@ -12,9 +12,10 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, Inspector, inspect
 
 import migrations
-from db.tables import SCHEMA_VERSION, metadata
+from db.tables import metadata
 from migrations.compare import FULL_TEXT_INDEX, include
 from migrations.run import connection_for_versions
+from migrations.version import SCHEMA_VERSION
 
 FOLDER = Path(migrations.__file__).parent
 
