@@ -8,7 +8,7 @@ from typing import Literal, Self, get_args
 from pydantic import Field, SecretStr, ValidationError, model_validator
 from pydantic.fields import FieldInfo
 
-from bot import document, interpolation, logs, open_secrets, problems
+from bot import document, interpolation, masking, open_secrets, problems
 from bot.agent.permissions import PermissionSettings
 from bot.agent.settings import AgentSettings, AgentSkillsSettings, AgentsSettings
 from bot.conversations.access import AccessSettings
@@ -310,7 +310,7 @@ def _told(file: Path | None, draft: _Draft, wrong: dict[Key, str]) -> str:
         where = problems.name(key) + (f" ({origin})" if origin and key else origin)
         sentence = _without(draft.hidden, text) + ("" if text.endswith(("?", ".")) else ".")
         lines.append(f"  {where}: {sentence}" if where else f"  {sentence}")
-    return logs.without_secrets("\n".join(lines))
+    return masking.without_secrets("\n".join(lines))
 
 
 def _without(hidden: Mapping[str, str], text: str) -> str:

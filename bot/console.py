@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import typer
 
-from bot import home, logs
+from bot import home, logs, masking
 from bot.config import FILE_VARIABLE, Config, locate
 from bot.config import load as config_of
 from bot.errors import BadRequestError, BotError, ConfigError
@@ -50,7 +50,7 @@ def enter(file: Path | None) -> tuple[Path | None, home.Home]:
 def load(file: Path | None) -> Config:
     """Load the configuration, and register its secrets for masking in the log."""
     config = config_of(file, os.environ)
-    logs.keep_secret(config.secrets)
+    masking.keep_secret(config.secrets)
     return config
 
 
@@ -121,4 +121,4 @@ def say(text: str) -> None:
 
 def worded(text: str) -> str:
     """Return a text with secrets masked and with commands in the form that started this program."""
-    return logs.without_secrets(text).replace(FROM_SOURCE, program())
+    return masking.without_secrets(text).replace(FROM_SOURCE, program())

@@ -20,7 +20,8 @@ from bot.conversations.upkeep import DEAD_AFTER
 from bot.errors import BotError, ConfigError
 from bot.home import Home
 from bot.inventory import take
-from bot.logs import quiet, without_secrets
+from bot.logs import quiet
+from bot.masking import without_secrets
 from bot.models import checkup as models
 from bot.models.base import Question
 from bot.models.catalog import Choice, Models, ModelSettings

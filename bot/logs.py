@@ -3,20 +3,18 @@
 import logging
 import re
 import sys
-from collections.abc import Iterable, Iterator, MutableMapping
+from collections.abc import Iterator, MutableMapping
 from contextlib import contextmanager
 from typing import Any, Literal
 
 import structlog
 
-from bot import key_formats
+from bot.masking import masked
 
 _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 _LINES_TOO = re.compile(f"[\n\t]|{_CONTROLS.pattern}")
 
 _NUMBERS = re.compile(r"[0-9.]+|\([^)]*\)")
-
-MASK = "[secret]"
 
 #: Libraries whose routine messages are not logged.
 NOISY = (
@@ -29,68 +27,13 @@ NOISY = (
     "sqlalchemy.engine",
 )
 
-#: A shorter sequence of lower-case letters may be a word.
-_LONGEST_WORD = 13
-
-_known: set[str] = set()
-
-bind = structlog.contextvars.bind_contextvars
 bound = structlog.contextvars.bound_contextvars
 
 
-def keep_secret(values: Iterable[str]) -> None:
-    """Mask these values in every log line from now on (keys from the configuration)."""
-    _known.update(value for value in values if len(value) >= 6)
-
-
-def without_secrets(text: str, *, prose: bool = False) -> str:
-    """Return `text` with every text that looks like a key, and every known key, masked.
-
-    Args:
-        text: Any text.
-        prose: Whether to leave possible words unmasked: a known password such as `retinue`, and the
-            `tiger` of an example's address. Logs and errors mask these as well; masking them in
-            texts of users and models would destroy the text.
-    """
-
-    def is_password(found: str) -> bool:
-        return not prose or found in _known or key_formats.is_no_word(found)
-
-    # Addresses come first: masking a key in the user's place would prevent the match.
-    text = key_formats.without_passwords(text, MASK, is_password)
-    # The longest first: a key may be the beginning of another.
-    for value in sorted(_known, key=len, reverse=True):
-        if not (prose and _is_word(value)):
-            text = text.replace(value, MASK)
-    return key_formats.without_keys(text, MASK)
-
-
-def _is_word(value: str) -> bool:
-    return len(value) < _LONGEST_WORD and value.isalpha() and value[1:].islower()
-
-
-def _mask(_: object, __: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-    for key, value in event.items():
-        event[key] = masked(value)
-    return event
-
-
-def masked(value: Any) -> Any:
-    """Return a document of texts, lists and mappings with the secrets in its texts masked."""
-    match value:
-        case str():
-            return without_secrets(value)
-        case dict():
-            return {key: masked(item) for key, item in value.items()}
-        case list() | tuple():
-            return [masked(item) for item in value]
-    return value
-
-
-def _escape(_: object, __: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+def _clean(_: object, __: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
     for key, value in event.items():
         # A traceback has several lines; in any other value a line could forge an entry.
-        event[key] = escaped(value, _CONTROLS if key == "exception" else _LINES_TOO)
+        event[key] = escaped(masked(value), _CONTROLS if key == "exception" else _LINES_TOO)
     return event
 
 
@@ -121,8 +64,7 @@ def set_up(
         structlog.processors.TimeStamper(fmt="iso", utc=True),
         structlog.stdlib.ExtraAdder(),
         structlog.processors.format_exc_info,
-        _mask,
-        _escape,
+        _clean,
     ]
     renderer: Any = (
         structlog.processors.JSONRenderer(default=str)

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 
 from bot.interpolation import Key, Tree, written
-from bot.key_formats import without_keys
+from bot.masking import without_keys
 
 #: Places that refuse a plaintext secret; `*` matches any key.
 REFUSED = (("rest", "services", "*", "headers", "*"), ("rest", "services", "*", "query", "*"))
@@ -47,7 +47,7 @@ def anywhere(tree: Tree, above: Key = ()) -> Iterator[Key]:
     """Yield the keys of all texts that hold a key of a known format, or an address's password."""
     if isinstance(tree, str):
         literal = written(tree)[0]
-        if _PASSWORD.search(literal) or without_keys(literal, "") != literal:
+        if _PASSWORD.search(literal) or without_keys(literal) != literal:
             yield above
     elif isinstance(tree, dict):
         for name, part in tree.items():

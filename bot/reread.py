@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from bot import logs
+from bot import masking
 from bot.config import Config
 from bot.errors import ConfigError
 
@@ -59,7 +59,7 @@ class Reread:
         except ConfigError as error:
             log.error("%s has changed and is not used: %s", self._file, error)
             return
-        logs.keep_secret(self._config.secrets)
+        masking.keep_secret(self._config.secrets)
         log.info(
             "%s has changed: the signing secret of Slack counts at once, all else at the next "
             "start",

@@ -13,8 +13,8 @@ from typing import Protocol, TypeVar
 
 from sqlalchemy.exc import DBAPIError
 
-from bot import logs
 from bot.errors import BotError, ConfigError, PlatformUnreachableError
+from bot.masking import without_secrets
 from bot.platforms.base import Intake, Outlet
 from bot.platforms.pending import PendingOutlet
 from bot.running import Bot
@@ -109,7 +109,7 @@ class Service:
     def end(self, error: ConfigError) -> None:
         """Stop serving the platform."""
         self.ended = error
-        log.error("%s has ended: %s", self.name, logs.without_secrets(str(error)))
+        log.error("%s has ended: %s", self.name, without_secrets(str(error)))
 
     async def listen(self, bot: Bot) -> None:
         """Receive until cancelled or refused by the platform; reconnect after other errors."""
@@ -125,7 +125,7 @@ class Service:
             except Exception as error:
                 if loop.time() - began > STABLE_SECONDS:
                     wait, said = FIRST_WAIT_SECONDS, ""
-                reason = logs.without_secrets(f"{type(error).__name__}: {error}")
+                reason = without_secrets(f"{type(error).__name__}: {error}")
                 if reason != said:
                     log.exception("%s is not heard any more; trying again", self.name)
                     said = reason
@@ -229,7 +229,7 @@ async def _store_end(bot: Bot, service: Service) -> None:
     """Store the end of a platform and its reason for `doctor`, which is another process."""
     try:
         async with bot.database.transaction() as tx:
-            reason = logs.without_secrets(str(service.ended))
+            reason = without_secrets(str(service.ended))
             await workers.end_platform(tx, bot.upkeep.worker_id, service.key, reason)
     except (BotError, DBAPIError, OSError) as error:
         log.warning("That %s has ended is not stored: %s", service.name, error)
@@ -267,7 +267,7 @@ async def enter(
                 raise _unusable(name, error, trouble_of(error)) from error
             if not known and (isinstance(error, ConfigError) or not patient):
                 raise
-            reason = logs.without_secrets(trouble_of(error) or _reason(error))
+            reason = without_secrets(trouble_of(error) or _reason(error))
             if reason != said:
                 shown = None if known else error
                 log.warning("%s is out of reach; waiting for it: %s", name, reason, exc_info=shown)
@@ -296,6 +296,6 @@ def _unusable(name: str, error: DBAPIError, trouble: str | None) -> ConfigError:
         return ConfigError(f"{name} cannot be used: {trouble}")
     said = str(error.orig).partition("\n")[0].rpartition(">: ")[2].rstrip(".")
     return ConfigError(
-        f"{name} cannot be used: {logs.without_secrets(said)}. Check `database.url`; "
+        f"{name} cannot be used: {without_secrets(said)}. Check `database.url`; "
         "`python -m bot doctor` says more."
     )

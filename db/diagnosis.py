@@ -13,7 +13,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from bot.errors import BotError, DatabaseUnreachableError
-from bot.logs import without_secrets
+from bot.masking import without_secrets
 from db.database import Transaction
 from db.settings import DatabaseSettings
 from db.tables import metadata

@@ -123,7 +123,7 @@ LINES = {
     "bot.home": 8,
     "bot.errors": 9,
     "bot.events": 9,
-    "bot.key_formats": 9,
+    "bot.masking": 9,
     "bot.logs": 9,
     "bot.tasks": 9,
     "bot.values": 9,

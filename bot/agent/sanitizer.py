@@ -16,7 +16,7 @@ from bleach.sanitizer import Cleaner
 from bot.agent import dialects
 from bot.agent.defusing import defused
 from bot.agent.plain import CUT_MARK, LIMIT, clean, cut
-from bot.logs import without_secrets
+from bot.masking import without_secrets
 
 #: From this length on, cleaning blocks the event loop noticeably.
 LARGE = 8_192

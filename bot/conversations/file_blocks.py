@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from bot.agent.defusing import defused
 from bot.agent.messages import Image, UserMessage
-from bot.logs import without_secrets
+from bot.masking import without_secrets
 from db import files
 from db.database import Transaction
 from db.files import Entry

@@ -14,7 +14,7 @@ from bot.events import (
     TurnWaiting,
     ended,
 )
-from bot.logs import masked
+from bot.masking import masked
 from bot.run_texts import status_text
 from bot.subagents import wording
 from bot.subagents.limits import SubagentSettings

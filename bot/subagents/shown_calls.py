@@ -7,7 +7,7 @@ from itertools import islice
 
 from bot.agent.messages import ToolCall
 from bot.agent.sanitizer import one_line
-from bot.logs import MASK, without_secrets
+from bot.masking import MASK, without_secrets
 from bot.values import Json, derived_run_id
 
 #: Longest text of a shortened call, in characters.

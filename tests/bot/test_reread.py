@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bot import logs
+from bot import masking
 from bot.config import Config, load
 from bot.reread import LOOK_SECONDS, Reread
 
@@ -69,9 +69,9 @@ def desk(tmp_path: Path) -> Desk:
 def _known(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
     """Keep what a test makes secret to that test."""
     caplog.set_level(logging.INFO, logger="bot")
-    before = set(logs._known)
+    before = set(masking._known)
     yield
-    logs._known.intersection_update(before)
+    masking._known.intersection_update(before)
 
 
 def test_what_was_loaded_at_the_start_counts_while_the_file_stays_as_it_is(desk: Desk) -> None:
@@ -196,11 +196,11 @@ def test_a_secret_that_is_new_is_masked_in_every_log_line_from_then_on(
     desk: Desk, caplog: pytest.LogCaptureFixture
 ) -> None:
     desk.write(NEW)
-    assert logs.without_secrets(f"is {NEW}") == f"is {NEW}"
+    assert masking.without_secrets(f"is {NEW}") == f"is {NEW}"
 
     desk.secret()
 
-    assert logs.without_secrets(f"is {NEW}") == f"is {logs.MASK}"
+    assert masking.without_secrets(f"is {NEW}") == f"is {masking.MASK}"
     assert NEW not in caplog.text
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bot import logs
+from bot import masking
 from bot.agent import sanitizer
 from bot.agent.defusing import QUOTED, defused
 from bot.agent.plain import CUT_MARK, clean, plain
@@ -94,9 +94,9 @@ every_text = over("text", ALL)
 @pytest.fixture
 def known_keys() -> Iterator[None]:
     """Keep what a test makes secret to that test."""
-    before = set(logs._known)
+    before = set(masking._known)
     yield
-    logs._known.intersection_update(before)
+    masking._known.intersection_update(before)
 
 
 def body_of(wrapped: str) -> str:
@@ -128,7 +128,7 @@ def test_nothing_in_the_models_copy_is_markup(text: str) -> None:
 @given(TEXTS)
 @settings(max_examples=300)
 def test_the_models_copy_loses_nothing(text: str) -> None:
-    expected = defused(logs.without_secrets(plain(text), prose=True))
+    expected = defused(masking.without_secrets(plain(text), prose=True))
 
     assert html.unescape(escape_for_model(text)) == expected
     assert body_of(for_model(text, run_id="r1")) == html.escape(expected, quote=False)
@@ -395,7 +395,7 @@ def test_a_key_at_the_cut_is_masked_whole(sink: Callable[..., str]) -> None:
 
 
 def test_known_keys_are_masked_everywhere() -> None:
-    logs.keep_secret(["correct-horse-battery"])
+    masking.keep_secret(["correct-horse-battery"])
 
     for sink in SINKS.values():
         assert "horse" not in sink("it is correct-\u200bhorse-battery.")
@@ -410,7 +410,7 @@ def test_names_that_resemble_keys_reach_every_reader(sink: Callable[[str], str])
 
 @pytest.mark.usefixtures("known_keys")
 def test_a_known_password_that_is_a_word_stays_in_texts_and_is_masked_in_logs() -> None:
-    logs.keep_secret(["retinue"])
+    masking.keep_secret(["retinue"])
     text = "Ask retinue, at postgresql://retinue:retinue@db."
 
     for name, sink in SINKS.items():

@@ -8,7 +8,7 @@ import pytest
 
 from bot.agent import subjects
 from bot.agent.messages import ToolCall
-from bot.logs import MASK
+from bot.masking import MASK
 from bot.subagents.asking import MOST_SHOWN
 from bot.subagents.shown_calls import spelled
 from bot.values import Identity

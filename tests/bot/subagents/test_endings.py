@@ -10,7 +10,7 @@ from sqlalchemy import select
 from sqlalchemy.exc import DBAPIError
 
 from bot.events import RunCompleted, RunFailed, RunStatusChanged, RunTimedOut
-from bot.logs import MASK
+from bot.masking import MASK
 from bot.subagents.wording import Outcome
 from bot.values import Identity, RunStatus
 from db import run_messages, runs

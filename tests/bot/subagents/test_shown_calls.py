@@ -3,7 +3,7 @@
 import pytest
 
 from bot.agent.messages import ToolCall
-from bot.logs import MASK
+from bot.masking import MASK
 from bot.subagents.shown_calls import MOST_BRIEF, logged
 from bot.values import Json
 

@@ -3,7 +3,7 @@
 import re
 
 from bot.agent.plain import clean
-from bot.logs import without_secrets
+from bot.masking import without_secrets
 from tests.fakes.hostile_texts import ALL, CODE, LANGUAGES, LINKS, MARKUP, PINGS
 
 

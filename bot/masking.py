@@ -1,15 +1,18 @@
-"""Formats of secret keys, as their issuers document them (pure).
+"""Masks secrets in texts: known values, and keys in the formats that their issuers document.
 
-A match needs the boundary, the alphabet and the length of its format. Where a prefix is part of
-ordinary words too, the key must look random: `sk-` ends `flask-` and begins `sk-estimator`.
+A match of a format needs its boundary, alphabet and length. Where a prefix is part of ordinary
+words too, the key must look random: `sk-` ends `flask-` and begins `sk-estimator`.
 """
 
 import base64
 import binascii
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Any
 from urllib.parse import unquote
+
+MASK = "[secret]"
 
 _RANDOM_RUN = 16
 _RANDOM_LENGTH = 27
@@ -56,11 +59,6 @@ def _has_no_vowels(key: str) -> bool:
     return len(set(key)) >= 8 and (len(without) >= 2 or bool(_CONSONANTS.search(key)))
 
 
-def _jumbled(key: str) -> bool:
-    """Return True if capitals, small letters and digits alternate frequently."""
-    return sum(map(str.isdigit, key)) >= 2 and len(_CHANGE.findall(key)) >= _JUMBLED_CHANGES
-
-
 def _random(key: str) -> bool:
     """Return True for a random mix of letters and digits, most of them in one run."""
     longest = max(re.findall("[A-Za-z0-9]+", key), key=len, default="")
@@ -69,7 +67,8 @@ def _random(key: str) -> bool:
         mixed = 2 <= digits <= len(longest) - 2 and len(set(longest)) >= 8
         if mixed or _case_in_disorder(longest):
             return True
-    return len(key) >= _RANDOM_LENGTH and (_case_in_disorder(key) or _jumbled(key))
+    jumbled = sum(map(str.isdigit, key)) >= 2 and len(_CHANGE.findall(key)) >= _JUMBLED_CHANGES
+    return len(key) >= _RANDOM_LENGTH and (_case_in_disorder(key) or jumbled)
 
 
 def _random_or_no_words(key: str) -> bool:
@@ -79,16 +78,6 @@ def _random_or_no_words(key: str) -> bool:
 def _varied(key: str) -> bool:
     """Return True unless a short key repeats few characters, as `xxxxxxxx` does."""
     return len(key) >= 36 or len(set(key)) >= 8
-
-
-def _no_example(key: str) -> bool:
-    """Return False for the keys in AWS's documentation, which end in EXAMPLE."""
-    return not key.endswith("EXAMPLE")
-
-
-def _slack(key: str) -> bool:
-    """Return True unless the prefix is followed by words, as in `xoxb-your-token`."""
-    return key[0].isdigit() or _random(key)
 
 
 def _discord(key: str) -> bool:
@@ -105,7 +94,7 @@ def _discord(key: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Format:
+class KeyFormat:
     """One format of keys.
 
     Attributes:
@@ -124,11 +113,12 @@ class Format:
 
 
 def _format(
-    issuer: str, prefix: str, key: str, check: Callable[[str], bool], *hints: str
-) -> Format:
+    issuer: str, prefix: str, key: str, check: Callable[[str], bool], hints: str = ""
+) -> KeyFormat:
     core = f"{prefix}(?P<key>{key})"
-    found = hints or (prefix.replace("\\", ""),)
-    return Format(issuer, found, re.compile(core), re.compile(_BEGINS + core), check)
+    # A hint may hold a space, so that commas separate them.
+    found = tuple((hints or prefix.replace("\\", "")).split(","))
+    return KeyFormat(issuer, found, re.compile(core), re.compile(_BEGINS + core), check)
 
 
 #: Lengths are lower bounds if an issuer has changed them, or reserves the right to.
@@ -161,7 +151,13 @@ FORMATS = (
     _format("ElevenLabs", "sk_", f"[0-9a-f]{{48}}{_ENDS}", _no_words),
     _format("Apify", "apify_api_", "[A-Za-z0-9]{30,}", _no_words),
     # Chat
-    _format("Slack", r"(?:xoxe\.)?xox[a-z]-", "[A-Za-z0-9%+/=-]{10,}", _slack, "xox"),
+    _format(
+        "Slack",
+        r"(?:xoxe\.)?xox[a-z]-",
+        "[A-Za-z0-9%+/=-]{10,}",
+        lambda key: key[0].isdigit() or _random(key),
+        "xox",
+    ),
     _format("Slack", r"xapp-\d-", "[A-Za-z0-9-]{8,}", _no_words, "xapp-"),
     _format("Slack", "xwfp-", "[A-Za-z0-9-]{20,}", _no_words),
     _format(
@@ -182,9 +178,7 @@ FORMATS = (
     ),
     _format("Telegram", "", r"\d{8,10}:AA[\w-]{32,33}(?![\w-])", _any, ":AA"),
     # Code and packages
-    _format(
-        "GitHub", "gh[pousr]_", "[A-Za-z0-9]{20,}", _varied, *(f"gh{kind}_" for kind in "pousr")
-    ),
+    _format("GitHub", "gh[pousr]_", "[A-Za-z0-9]{20,}", _varied, "ghp_,gho_,ghu_,ghs_,ghr_"),
     _format("GitHub", "github_pat_", r"\w{22,}", _no_words),
     _format(
         "GitLab",
@@ -202,16 +196,13 @@ FORMATS = (
     _format("Docker", "dckr_[po]at_", r"[\w-]{20,}", _varied, "dckr_"),
     _format("Clojars", "CLOJARS_", "[0-9a-f]{60}", _any),
     # Clouds
+    # The keys in AWS's documentation end in EXAMPLE.
     _format(
         "AWS",
         "",
         f"(?:A3T[A-Z0-9]|AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{{16}}{_ENDS}",
-        _no_example,
-        "AKIA",
-        "ASIA",
-        "ABIA",
-        "ACCA",
-        "A3T",
+        lambda key: not key.endswith("EXAMPLE"),
+        "AKIA,ASIA,ABIA,ACCA,A3T",
     ),
     _format("AWS", "ABSK", "[A-Za-z0-9+/]{100,}={0,2}", _no_words),
     _format(
@@ -219,7 +210,7 @@ FORMATS = (
         r"(?i:aws_?secret_?(?:access_?)?key)[\"']?\s{0,3}[=:]\s{0,3}[\"']?",
         "[A-Za-z0-9/+]{40}(?![A-Za-z0-9/+=])",
         lambda key: _no_words(key) and not key.endswith("EXAMPLEKEY"),
-        *("secret", "Secret", "SECRET"),
+        "secret,Secret,SECRET",
     ),
     _format(
         "Azure", "(?:Account|SharedAccess)Key=", "[A-Za-z0-9+/]{40,88}={0,2}", _no_words, "Key="
@@ -230,14 +221,7 @@ FORMATS = (
     _format("Databricks", "dapi", f"[0-9a-f]{{32}}(?:-\\d)?{_ENDS}", _no_words),
     _format("Heroku", "HRKU-", r"[\w-]{36,}", _no_words),
     _format(
-        "Fly",
-        "(?:fo1|fm1[ar]|fm2)_",
-        r"[\w+/-]{43,}={0,3}",
-        _no_words,
-        "fo1_",
-        "fm1a_",
-        "fm1r_",
-        "fm2_",
+        "Fly", "(?:fo1|fm1[ar]|fm2)_", r"[\w+/-]{43,}={0,3}", _no_words, "fo1_,fm1a_,fm1r_,fm2_"
     ),
     _format("Supabase", "sbp_", f"[0-9a-f]{{40}}{_ENDS}", _no_words),
     _format("Supabase", "sb_secret_", r"[\w-]{30,}", _varied),
@@ -245,7 +229,7 @@ FORMATS = (
     _format("Netlify", "nfp_", "[A-Za-z0-9]{36,}", _no_words),
     _format("Render", "rnd_", "[A-Za-z0-9]{28,}", _random_or_no_words),
     _format("Cloudflare", r"v1\.0-", "[0-9a-f]{24}-[0-9a-f]{146}", _any),
-    _format("HashiCorp", r"hv[sbr]\.", r"[\w-]{24,}", _no_words, "hvs.", "hvb.", "hvr."),
+    _format("HashiCorp", r"hv[sbr]\.", r"[\w-]{24,}", _no_words, "hvs.,hvb.,hvr."),
     _format("HashiCorp", "", r"[A-Za-z0-9]{14}\.atlasv1\.[\w=-]{60,}", _any, ".atlasv1."),
     _format("Pulumi", "pul-", "[0-9a-f]{40}", _any),
     _format("Doppler", r"dp\.(?:pt|st|ct|sa|scim|audit)\.", r"[\w.-]{40,}", _no_words, "dp."),
@@ -263,9 +247,7 @@ FORMATS = (
         "[sr]k_(?:live|test|prod)_",
         "[A-Za-z0-9]{16,}",
         _no_words,
-        "k_live_",
-        "k_test_",
-        "k_prod_",
+        "k_live_,k_test_,k_prod_",
     ),
     _format("Stripe, Svix", "whsec_", "[A-Za-z0-9+/]{24,}={0,2}", _no_words),
     _format("Square", "sq0(?:atp|csp)-", r"[\w-]{22,}", _no_words, "sq0"),
@@ -278,7 +260,7 @@ FORMATS = (
     _format("Resend", "re_", f"[A-Za-z0-9]{{8}}_[A-Za-z0-9]{{24}}{_ENDS}", _no_words),
     _format("Twilio", "SK", f"[0-9a-f]{{32}}{_ENDS}", _no_words),
     _format("Airtable", "pat", r"[A-Za-z0-9]{14}\.[0-9a-f]{64}", _any),
-    _format("Asana", "", r"[0-2]/\d{14,17}(?:/\d{14,17})?:[0-9a-f]{32}", _any, "0/", "1/", "2/"),
+    _format("Asana", "", r"[0-2]/\d{14,17}(?:/\d{14,17})?:[0-9a-f]{32}", _any, "0/,1/,2/"),
     _format("Atlassian", "AT[AC]TT3", r"[\w=-]{100,}", _any, "TT3"),
     _format("Dropbox", r"sl\.", r"[\w-]{60,}", _random),
     _format("Dynatrace", r"dt0[a-z]01\.", r"[A-Z0-9]{24}\.[A-Z0-9]{64}", _any, "dt0"),
@@ -286,16 +268,7 @@ FORMATS = (
     _format("Grafana", "glsa_", "[A-Za-z0-9]{32}_[0-9A-Fa-f]{8}", _any),
     _format("Grafana", "glc_", "[A-Za-z0-9+/]{32,}={0,3}", _no_words),
     _format("Linear", "lin_(?:api|oauth)_", "[A-Za-z0-9]{32,}", _no_words, "lin_"),
-    _format(
-        "New Relic",
-        "NR(?:AK|II|RA|JS)-",
-        r"[\w-]{19,}",
-        _no_words,
-        "NRAK-",
-        "NRII-",
-        "NRRA-",
-        "NRJS-",
-    ),
+    _format("New Relic", "NR(?:AK|II|RA|JS)-", r"[\w-]{19,}", _no_words, "NRAK-,NRII-,NRRA-,NRJS-"),
     _format("Notion", "ntn_", "[A-Za-z0-9]{40,}", _no_words),
     _format("Notion", "secret_", f"[A-Za-z0-9]{{43}}{_ENDS}", _random),
     _format("Postman", "PMAK-", "[0-9a-f]{24}-[0-9a-f]{34}", _any),
@@ -318,8 +291,55 @@ _PLACEHOLDER = re.compile(r".*[{}<>\[\]()\"'`].*|\$\w+|%[a-z]|[*.x•…-]+")
 _LEAST_PASSWORD = 8
 
 
-def without_keys(text: str, mask: str) -> str:
-    """Return `text` with `mask` in place of every key, and nothing else changed.
+#: A shorter sequence of lower-case letters may be a word.
+_LONGEST_WORD = 13
+
+_known: set[str] = set()
+
+
+def keep_secret(values: Iterable[str]) -> None:
+    """Mask these values from now on (keys from the configuration)."""
+    _known.update(value for value in values if len(value) >= 6)
+
+
+def without_secrets(text: str, *, prose: bool = False) -> str:
+    """Return `text` with every text that looks like a key, and every known key, masked.
+
+    Args:
+        text: Any text.
+        prose: Whether to leave possible words unmasked: a known password such as `retinue`, and the
+            `tiger` of an example's address. Logs and errors mask these as well; masking them in
+            texts of users and models would destroy the text.
+    """
+
+    def hidden(address: re.Match[str]) -> str:
+        password = address["password"]
+        masked = not _PLACEHOLDER.fullmatch(password) and (
+            not prose or password in _known or _is_no_word(password)
+        )
+        return MASK if masked else address[0]
+
+    # Addresses come first: masking a key in the user's place would prevent the match.
+    if "://" in text:
+        text = _ADDRESS.sub(hidden, text)
+    # The longest first: a key may be the beginning of another.
+    for value in sorted(_known, key=len, reverse=True):
+        is_word = len(value) < _LONGEST_WORD and value.isalpha() and value[1:].islower()
+        if not (prose and is_word):
+            text = text.replace(value, MASK)
+    return without_keys(text)
+
+
+def _is_no_word(password: str) -> bool:
+    """Return True for a password that no example would use: `hunter2hunter2`, but not `tiger`."""
+    characters = unquote(password)
+    if len(password) < _LEAST_PASSWORD or not any(map(str.isalpha, characters)):
+        return False
+    return any(map(str.isdigit, characters)) or len(re.findall("[a-z][A-Z]", password)) >= 2
+
+
+def without_keys(text: str) -> str:
+    """Return `text` with every key of a known format masked, and nothing else changed.
 
     All formats are searched in the original text, since a part of one key may look like another.
     """
@@ -333,34 +353,18 @@ def without_keys(text: str, mask: str) -> str:
     parts, end = [], 0
     for start, stop in found:
         if start >= end:
-            parts += [text[end:start], mask]
+            parts += [text[end:start], MASK]
         end = max(end, stop)
     return "".join(parts) + text[end:]
 
 
-def without_passwords(text: str, mask: str, is_password: Callable[[str], bool]) -> str:
-    """Return `text` with `mask` in place of user and password of addresses.
-
-    Args:
-        text: Any text.
-        mask: The replacement text.
-        is_password: Decides on each password; placeholders are never masked.
-    """
-    if "://" not in text:
-        return text
-    return _ADDRESS.sub(
-        lambda found: (
-            found[0]
-            if _PLACEHOLDER.fullmatch(found["password"]) or not is_password(found["password"])
-            else mask
-        ),
-        text,
-    )
-
-
-def is_no_word(password: str) -> bool:
-    """Return True for a password that no example would use: `hunter2hunter2`, but not `tiger`."""
-    characters = unquote(password)
-    if len(password) < _LEAST_PASSWORD or not any(map(str.isalpha, characters)):
-        return False
-    return any(map(str.isdigit, characters)) or len(re.findall("[a-z][A-Z]", password)) >= 2
+def masked(value: Any) -> Any:
+    """Return a document of texts, lists and mappings with the secrets in its texts masked."""
+    match value:
+        case str():
+            return without_secrets(value)
+        case dict():
+            return {key: masked(item) for key, item in value.items()}
+        case list() | tuple():
+            return [masked(item) for item in value]
+    return value

@@ -16,13 +16,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bot import logs
-from bot.key_formats import FORMATS, without_keys
+from bot import masking
+from bot.masking import FORMATS, MASK, keep_secret, without_keys, without_secrets
 
-MASK = "[secret]"
 LOWER, UPPER, DIGITS = string.ascii_lowercase, string.ascii_uppercase, string.digits
 ALNUM, HEX = LOWER + UPPER + DIGITS, DIGITS + "abcdef"
 URL64, B64 = ALNUM + "-_", ALNUM + "+/"
+
+SECRETS = [
+    "sk-ant-api03-abcdefghijklmnop",
+    "sk-proj-ABCdef_123-456789",
+    "xoxb-1234567890-abcdef",
+    "xapp-1-A012-3456789-abc",
+    "ghp_abcdefghijklmnopqrstuvwx",
+    "AKIAABCDEFGHIJKLMNOP",
+    "MTIzNDU2Nzg5MDEyMzQ1Njc4.GabcdE.abcdefghijklmnopqrstuvwxyz1",
+]
 
 #: Formats as their issuers document them: texts, and (alphabet, length) for what is drawn.
 DOCUMENTED: dict[str, tuple[str | tuple[str, int], ...]] = {
@@ -183,7 +192,7 @@ def test_a_key_of_every_documented_format_is_masked(name: str) -> None:
             ),
             *(("a\\n", "\\nb"), ("?key%3D", "&b=c"), ("\x1b[31m", "\x1b[0m"), ("KEY_", " ")),
         ):
-            masked = without_keys(f"{before}{key}{after}", MASK)
+            masked = without_keys(f"{before}{key}{after}")
 
             assert secret_part(name, key) not in masked
             assert MASK in masked
@@ -205,7 +214,7 @@ def test_a_key_of_every_documented_format_is_masked(name: str) -> None:
     ],
 )
 def test_a_key_with_few_digits_or_with_another_format_inside_is_masked_whole(key: str) -> None:
-    assert without_keys(key, MASK) == MASK
+    assert without_keys(key) == MASK
 
 
 def test_every_format_is_drawn_in_these_tests() -> None:
@@ -234,7 +243,7 @@ def test_every_format_is_drawn_in_these_tests() -> None:
     ],
 )
 def test_text_that_only_resembles_keys_stays(text: str) -> None:
-    assert logs.without_secrets(text, prose=True) == text
+    assert without_secrets(text, prose=True) == text
 
 
 def lines_of_packages() -> Iterator[str]:
@@ -262,7 +271,7 @@ def test_ten_thousand_lines_of_packages_and_word_lists_stay() -> None:
     lines = [*lines_of_packages(), *words()]
 
     assert len(lines) >= 10_000
-    assert [line for line in lines if logs.without_secrets(line, prose=True) != line] == []
+    assert [line for line in lines if without_secrets(line, prose=True) != line] == []
 
 
 WORDS = st.text(LOWER, min_size=1, max_size=12)
@@ -277,7 +286,7 @@ NAMES = st.lists(WORDS | st.integers(0, 9999).map(str), min_size=1, max_size=8).
 )
 @settings(max_examples=500)
 def test_words_and_numbers_in_any_order_stay(text: str, before: str) -> None:
-    assert logs.without_secrets(before + text, prose=True) == before + text
+    assert without_secrets(before + text, prose=True) == before + text
 
 
 @given(
@@ -294,10 +303,10 @@ def test_a_key_anywhere_is_masked_and_masking_again_changes_nothing(
 ) -> None:
     key = drawn(name, seed)
 
-    masked = without_keys(f"{before}{sign}{key} {after}", MASK)
+    masked = without_keys(f"{before}{sign}{key} {after}")
 
     assert secret_part(name, key) not in masked
-    assert without_keys(masked, MASK) == masked
+    assert without_keys(masked) == masked
 
 
 @pytest.mark.parametrize(
@@ -310,12 +319,59 @@ def test_a_key_anywhere_is_masked_and_masking_again_changes_nothing(
     ],
 )
 def test_the_password_of_an_address_is_masked(text: str, in_prose: str, in_logs: str) -> None:
-    assert logs.without_secrets(text, prose=True) == in_prose
-    assert logs.without_secrets(text) == in_logs
+    assert without_secrets(text, prose=True) == in_prose
+    assert without_secrets(text) == in_logs
 
 
 def test_time_grows_with_the_text_alone() -> None:
     for each in FORMATS:
         for hint in each.hints:
             # A pattern that backtracks over the rest at every hint would not end.
-            assert isinstance(without_keys(hint * 20_000, MASK), str)
+            assert isinstance(without_keys(hint * 20_000), str)
+
+
+@pytest.fixture
+def known() -> Iterator[None]:
+    """Keep what a test makes secret to that test."""
+    before = set(masking._known)
+    yield
+    masking._known.intersection_update(before)
+
+
+@pytest.mark.parametrize("secret", SECRETS)
+def test_what_looks_like_a_key_is_masked(secret: str) -> None:
+    assert without_secrets(f"key={secret}, ok") == f"key={MASK}, ok"
+
+
+def test_the_password_in_an_address_is_masked_and_the_host_is_not() -> None:
+    text = without_secrets("postgresql://bot:hunter2@db.example:5432/retinue")
+
+    assert text == f"postgresql://{MASK}@db.example:5432/retinue"
+
+
+@pytest.mark.parametrize("text", ["ask-me-anything please", "https://example.com/a:b", "skating"])
+def test_what_is_no_key_stays(text: str) -> None:
+    assert without_secrets(text) == text
+
+
+@pytest.mark.usefixtures("known")
+def test_keys_from_the_configuration_are_masked_whatever_they_look_like() -> None:
+    keep_secret(["correct horse", "abc"])
+
+    text = without_secrets("a correct horse; abc")
+
+    assert text == f"a {MASK}; abc", "what is too short to be a key stays"
+
+
+@pytest.mark.usefixtures("known")
+def test_of_a_key_that_begins_like_another_nothing_is_left() -> None:
+    for end in range(7, 20):
+        keep_secret(["abcdefghijklmnopqrstuvwxyz"[:end]])
+
+    assert without_secrets("abcdefghijklmnopqrs!") == f"{MASK}!"
+
+
+def test_the_password_of_an_address_is_masked_whatever_its_user_name_looks_like() -> None:
+    address = "https://sk-aaaaaaaaaaaaaaaa:hunter2@host/path"
+
+    assert without_secrets(address) == "https://[secret]@host/path"
