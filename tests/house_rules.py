@@ -273,4 +273,4 @@ RIDDLE = re.compile(
 )
 
 #: Class names that adapters share for the same role; any other class name has one meaning.
-TWINS: set[str] = set()
+TWINS: set[str] = {"RefusedError"}

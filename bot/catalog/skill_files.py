@@ -13,7 +13,7 @@ from bot.conversations.file_kinds import text_in
 from bot.disk import spoken
 from bot.errors import ToolError
 from bot.files.opener import Opener, opened_file, parts_of, shown
-from bot.files.walk import USUALLY_SKIPPED, Kind, Walk
+from bot.files.walk import USUALLY_SKIPPED, EntryKind, FolderWalk
 
 MOST_BYTES = 1_000_000
 MOST_LISTED = 100
@@ -43,7 +43,7 @@ def list_files(skill: AgentSkill, opener: Opener) -> Listing:
     found: list[str] = []
     try:
         with opened_folder(skill.folder) as folder:
-            walk = Walk(
+            walk = FolderWalk(
                 opener,
                 folder,
                 most=MOST_ENTRIES,
@@ -52,7 +52,7 @@ def list_files(skill: AgentSkill, opener: Opener) -> Listing:
                 until=time.monotonic() + WALK_SECONDS,
             )
             for entry in walk:
-                if entry.kind is not Kind.FILE or entry.parts == (SKILL_FILE,):
+                if entry.kind is not EntryKind.FILE or entry.parts == (SKILL_FILE,):
                     continue
                 if len(found) == MOST_LISTED:
                     return Listing(tuple(found), more=True)

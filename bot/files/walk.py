@@ -22,7 +22,7 @@ USUALLY_SKIPPED = frozenset({".git", "node_modules", "__pycache__", ".venv"})
 DEEPEST = 64
 
 
-class Kind(StrEnum):
+class EntryKind(StrEnum):
     """The kind of an entry."""
 
     FILE = "file"
@@ -32,7 +32,7 @@ class Kind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class FolderEntry:
     """An entry in a folder.
 
     Attributes:
@@ -43,7 +43,7 @@ class Entry:
     """
 
     parts: tuple[str, ...]
-    kind: Kind
+    kind: EntryKind
     size: int
     changed: int
     skipped: bool = False
@@ -55,7 +55,7 @@ class Entry:
 
 
 @dataclass(slots=True)
-class Walk:
+class FolderWalk:
     """The entries below an open folder, ordered by name within each folder.
 
     Attributes:
@@ -74,10 +74,10 @@ class Walk:
     until: float = float("inf")
     cut: bool = False
 
-    def __iter__(self) -> Iterator[Entry]:
+    def __iter__(self) -> Iterator[FolderEntry]:
         return self._below(self.folder, ())
 
-    def _below(self, folder: int, above: tuple[str, ...]) -> Iterator[Entry]:
+    def _below(self, folder: int, above: tuple[str, ...]) -> Iterator[FolderEntry]:
         for found in self._found(folder):
             if self.most <= 0 or time.monotonic() > self.until:
                 self.cut = True
@@ -87,30 +87,30 @@ class Walk:
             if entry is None:
                 continue
             yield entry
-            if entry.kind is Kind.FOLDER and not entry.skipped:
+            if entry.kind is EntryKind.FOLDER and not entry.skipped:
                 yield from self._inside(folder, entry)
 
     def _found(self, folder: int) -> list[os.DirEntry[str]]:
         with os.scandir(folder) as listed:
             return sorted(islice(listed, self.most + 1), key=lambda found: found.name)
 
-    def _entry(self, found: os.DirEntry[str], above: tuple[str, ...]) -> Entry | None:
+    def _entry(self, found: os.DirEntry[str], above: tuple[str, ...]) -> FolderEntry | None:
         try:
             state = found.stat(follow_symlinks=False)
         except OSError:
             # It has been removed.
             return None
         kind = kind_of(state)
-        return Entry(
+        return FolderEntry(
             parts=(*above, found.name),
             kind=kind,
-            size=state.st_size if kind is Kind.FILE else 0,
+            size=state.st_size if kind is EntryKind.FILE else 0,
             changed=state.st_mtime_ns,
-            skipped=kind is Kind.FOLDER
+            skipped=kind is EntryKind.FOLDER
             and (found.name in self.skip or len(above) + 1 >= self.deepest),
         )
 
-    def _inside(self, folder: int, entry: Entry) -> Iterator[Entry]:
+    def _inside(self, folder: int, entry: FolderEntry) -> Iterator[FolderEntry]:
         try:
             with opened(self.opener, folder, entry.parts[-1:], FOLDER) as below:
                 yield from self._below(below, entry.parts)
@@ -119,10 +119,10 @@ class Walk:
             self.cut = True
 
 
-def kind_of(state: os.stat_result) -> Kind:
+def kind_of(state: os.stat_result) -> EntryKind:
     """Return the kind of an entry from its `lstat` result."""
     if stat.S_ISREG(state.st_mode):
-        return Kind.FILE
+        return EntryKind.FILE
     if stat.S_ISDIR(state.st_mode):
-        return Kind.FOLDER
-    return Kind.LINK if stat.S_ISLNK(state.st_mode) else Kind.OTHER
+        return EntryKind.FOLDER
+    return EntryKind.LINK if stat.S_ISLNK(state.st_mode) else EntryKind.OTHER

@@ -21,7 +21,7 @@ class WebError(ToolError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class WebResponse:
     """The response of a server.
 
     Attributes:
@@ -42,10 +42,10 @@ class Answer:
     hops: tuple[str, ...] = ()
 
 
-class Fetches(Protocol):
-    """Fetches pages of the public web."""
+class PageFetcher(Protocol):
+    """PageFetcher pages of the public web."""
 
-    async def fetch(self, address: str, *, follows: Follows | None = None) -> Answer:
+    async def fetch(self, address: str, *, follows: Follows | None = None) -> WebResponse:
         """Return the page at an untrusted address.
 
         Args:

@@ -24,7 +24,7 @@ class NotDialledError(OSError):
 
 
 @dataclass(frozen=True, slots=True)
-class NotOurOwn:
+class OtherMachines:
     """Allows the addresses of another policy, except those of this machine itself."""
 
     inner: Addresses
@@ -35,7 +35,7 @@ class NotOurOwn:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Doors:
+class NetworkOptions:
     """Network options that differ from the defaults.
 
     Attributes:
@@ -49,7 +49,7 @@ class Doors:
 
 @asynccontextmanager
 async def open_guarded(
-    addresses: Addresses, doors: Doors | None = None
+    addresses: Addresses, network: NetworkOptions | None = None
 ) -> AsyncIterator["aiohttp.ClientSession"]:
     """Open a client that connects only to addresses that `addresses` allows, after DNS resolution.
 
@@ -60,11 +60,11 @@ async def open_guarded(
     # Imported here: it takes 0.25 s, which the start and `check` do not need.
     import aiohttp  # noqa: PLC0415
 
-    doors = doors or Doors()
+    network = network or NetworkOptions()
     connector = aiohttp.TCPConnector(
         socket_factory=_socket_factory(addresses),
-        resolver=doors.resolver,
-        ssl=doors.tls or True,
+        resolver=network.resolver,
+        ssl=network.tls or True,
         use_dns_cache=False,
         force_close=True,
     )

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from bot.disk import DiskReserve
 from bot.net.addresses import WEB_PORTS, Addresses, AnyAddress, PublicAddresses, networks
-from bot.net.base import UNREACHABLE, Answer, Follows, WebError
+from bot.net.base import UNREACHABLE, Follows, WebError, WebResponse
 from bot.net.bodies import ENCODINGS, MEGABYTE, BodyLimits, check_type, read_body
-from bot.net.guard import Doors, NotOurOwn, open_guarded
+from bot.net.guard import NetworkOptions, OtherMachines, open_guarded
 from bot.net.settings import FetchSettings
 from bot.net.urls import check_port, checked, next_hop
 from bot.values import Json
@@ -46,7 +46,7 @@ class Web:
         settings: Limits and timeout.
         addresses: Policy of addresses; `None` allows public ones that are not this machine's.
         ports: The ports that a URL may name.
-        doors: Network options that differ from the defaults.
+        network: Network options that differ from the defaults.
         reserve: The part of the disk that stays free, since the text of pages is stored.
     """
 
@@ -56,18 +56,18 @@ class Web:
         *,
         addresses: Addresses | None = None,
         ports: frozenset[int] = WEB_PORTS,
-        doors: Doors | None = None,
+        network: NetworkOptions | None = None,
         reserve: DiskReserve | None = None,
     ) -> None:
         self._settings = settings
         self._reserve = reserve or DiskReserve()
         refused = networks(settings.refused_networks)
-        self._addresses = addresses or NotOurOwn(PublicAddresses(refused=refused))
+        self._addresses = addresses or OtherMachines(PublicAddresses(refused=refused))
         self._ports = ports
-        self._doors = doors
+        self._network = network
         self._limits = BodyLimits(wire=int(settings.megabytes * MEGABYTE))
 
-    async def fetch(self, address: str, *, follows: Follows | None = None) -> Answer:
+    async def fetch(self, address: str, *, follows: Follows | None = None) -> WebResponse:
         """Return the page at an untrusted address, after redirects.
 
         Args:
@@ -85,7 +85,7 @@ class Web:
         try:
             async with (
                 asyncio.timeout(seconds),
-                open_guarded(self._addresses, self._doors) as session,
+                open_guarded(self._addresses, self._network) as session,
             ):
                 with _told():
                     return await self._follow(session, url, follows)
@@ -96,7 +96,7 @@ class Web:
 
     async def _follow(
         self, session: "aiohttp.ClientSession", url: "URL", follows: Follows | None
-    ) -> Answer:
+    ) -> WebResponse:
         headers = {
             "Accept": _ACCEPT,
             "Accept-Encoding": ENCODINGS,
@@ -116,7 +116,7 @@ class Web:
             if follows is not None and not follows(hops[-1], str(url)):
                 raise WebError(_ELSEWHERE)
 
-    async def _page(self, response: "aiohttp.ClientResponse", hops: tuple[str, ...]) -> Answer:
+    async def _page(self, response: "aiohttp.ClientResponse", hops: tuple[str, ...]) -> WebResponse:
         if response.status != HTTPStatus.OK:
             raise WebError(_refusal(response.status))
         check_type(_media_type(response))
@@ -133,16 +133,21 @@ class Site:
         name: The service's name for users.
         base_url: The address below which all requests are.
         settings: Limits and timeout.
-        doors: Network options that differ from the defaults.
+        network: Network options that differ from the defaults.
     """
 
     def __init__(
-        self, name: str, base_url: str, settings: FetchSettings, *, doors: Doors | None = None
+        self,
+        name: str,
+        base_url: str,
+        settings: FetchSettings,
+        *,
+        network: NetworkOptions | None = None,
     ) -> None:
         self.name = name
         self._base_url = base_url.rstrip("/") + "/"
         self._settings = settings
-        self._doors = doors
+        self._network = network
         self._limits = BodyLimits(wire=int(settings.megabytes * MEGABYTE))
 
     async def ask(
@@ -153,7 +158,7 @@ class Site:
         params: Mapping[str, str] | None = None,
         headers: Mapping[str, str] | None = None,
         json: Json | None = None,
-    ) -> Answer:
+    ) -> WebResponse:
         """Return the service's response, whatever its status.
 
         Args:
@@ -171,7 +176,7 @@ class Site:
         try:
             async with (
                 asyncio.timeout(self._settings.seconds),
-                open_guarded(AnyAddress(), self._doors) as session,
+                open_guarded(AnyAddress(), self._network) as session,
             ):
                 with _told():
                     async with session.request(
@@ -223,10 +228,10 @@ def _told() -> Iterator[None]:
 
 async def _answer(
     response: "aiohttp.ClientResponse", limits: BodyLimits, hops: tuple[str, ...]
-) -> Answer:
+) -> WebResponse:
     encoding = ",".join(response.headers.getall("Content-Encoding", []))
     content, cut = await read_body(response.content.iter_chunked(_CHUNK), encoding, limits)
-    return Answer(
+    return WebResponse(
         url=str(response.url),
         status=response.status,
         media_type=_media_type(response),

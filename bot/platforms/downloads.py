@@ -10,7 +10,7 @@ import yarl
 
 from bot.errors import DeliveryError
 from bot.net.addresses import Addresses, AnyAddress, PublicAddresses
-from bot.net.guard import NotOurOwn, open_guarded
+from bot.net.guard import OtherMachines, open_guarded
 
 MOST_BYTES = 25 * 1024 * 1024
 FETCH_SECONDS = 60.0
@@ -99,7 +99,7 @@ class Store:
 
     def _addresses(self, url: yarl.URL) -> Addresses:
         """Return the policy for connections: public addresses only, except for the stand-in."""
-        return AnyAddress() if self._is_stand_in(url) else NotOurOwn(PublicAddresses())
+        return AnyAddress() if self._is_stand_in(url) else OtherMachines(PublicAddresses())
 
     def _check(self, status: int, name: str) -> None:
         if status == HTTPStatus.OK:

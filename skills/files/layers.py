@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from bot.files.opener import Opener
-from bot.files.walk import Kind, kind_of
+from bot.files.walk import EntryKind, kind_of
 from skills.files.copies import Manifest, stamp_of
 from skills.files.tree import Level, Parts, levels
 
@@ -35,7 +35,7 @@ class Written:
     state: os.stat_result
 
     @property
-    def kind(self) -> Kind:
+    def kind(self) -> EntryKind:
         """The kind of the entry."""
         return kind_of(self.state)
 
@@ -109,14 +109,14 @@ class _Reader:
     def see(self, parts: Parts, state: os.stat_result) -> None:
         """Record an entry that is in the layer."""
         kind, was = kind_of(state), self._before.get(parts)
-        if was is not None and (was.kind is Kind.FOLDER) != (kind is Kind.FOLDER):
+        if was is not None and (was.kind is EntryKind.FOLDER) != (kind is EntryKind.FOLDER):
             self.remove(parts)
         else:
             self.changes.removed.discard(parts)
-        if kind is Kind.OTHER:
+        if kind is EntryKind.OTHER:
             self.remove(parts)
             self.changes.left_out += 1
-        elif kind is not Kind.FOLDER or was is None or was.kind is not Kind.FOLDER:
+        elif kind is not EntryKind.FOLDER or was is None or was.kind is not EntryKind.FOLDER:
             self.changes.written.append(Written(parts, state))
 
     def remove(self, parts: Parts) -> None:
@@ -124,7 +124,7 @@ class _Reader:
         was = self._before.get(parts)
         if was is not None:
             self.changes.removed.add(parts)
-            if was.kind is Kind.FOLDER:
+            if was.kind is EntryKind.FOLDER:
                 self.changes.removed.update(self.below(parts))
 
     def below(self, parts: Parts) -> Iterator[Parts]:

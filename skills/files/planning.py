@@ -7,7 +7,7 @@ from contextlib import closing
 from dataclasses import dataclass, field
 
 from bot.files.opener import Opener, opened
-from bot.files.walk import Kind, kind_of
+from bot.files.walk import EntryKind, kind_of
 from skills.files.copies import Manifest, open_to_read, stamp_of
 from skills.files.keeping import most_room
 from skills.files.layers import Changes, Written
@@ -82,7 +82,7 @@ def untouched(
         for each in written:
             was = before.get(each.parts)
             is_like = was is not None and was.kind is each.kind and was.size == each.state.st_size
-            if is_like and each.kind is not Kind.FOLDER:
+            if is_like and each.kind is not EntryKind.FOLDER:
                 above = mine.above(each.parts), former.above(each.parts)
                 if _is_same(each.kind, *((one, each.parts[-1]) for one in above)):
                     found.add(each.parts)
@@ -128,7 +128,7 @@ class Planner:
             self._remove(parts)
         self.plan.removed = sorted(parts for parts in self._gone if parts[:-1] not in self._gone)
         for written in changes.written:
-            if written.kind is Kind.FOLDER:
+            if written.kind is EntryKind.FOLDER:
                 self._folder(written.parts, written.state)
             else:
                 self._put(written)
@@ -138,8 +138,8 @@ class Planner:
         now = self._now(parts)
         if now is None:
             return
-        if kind_of(now) is Kind.FOLDER:
-            removed = self._before[parts].kind is Kind.FOLDER and self._is_emptied(parts)
+        if kind_of(now) is EntryKind.FOLDER:
+            removed = self._before[parts].kind is EntryKind.FOLDER and self._is_emptied(parts)
         else:
             removed = self._is_unchanged(parts, now)
         if not removed:
@@ -161,7 +161,7 @@ class Planner:
             return self._targets[parts]
         target = (*self._folder(parts[:-1], None), parts[-1])
         now = self._now(target)
-        if now is not None and kind_of(now) is not Kind.FOLDER:
+        if now is not None and kind_of(now) is not EntryKind.FOLDER:
             target = self._conflict(target)
             now = None
         if now is None and target not in self._planned:
@@ -174,7 +174,7 @@ class Planner:
     def _put(self, written: Written) -> None:
         target = (*self._folder(written.parts[:-1], None), written.parts[-1])
         now = self._now(target)
-        size = written.state.st_size if written.kind is Kind.FILE else 0
+        size = written.state.st_size if written.kind is EntryKind.FILE else 0
         if now is not None and not self._is_unchanged(target, now):
             if self._is_needless(written, target):
                 return
@@ -192,7 +192,7 @@ class Planner:
 
     def _is_unchanged(self, parts: Parts, now: os.stat_result) -> bool:
         """Return True if a file or link is the version of the start."""
-        return kind_of(now) is not Kind.FOLDER and stamp_of(now) == self._before.get(parts)
+        return kind_of(now) is not EntryKind.FOLDER and stamp_of(now) == self._before.get(parts)
 
     def _is_needless(self, written: Written, target: Parts) -> bool:
         """Return True if others wrote the same, or the command changed only the time."""
@@ -236,8 +236,8 @@ def _cut(name: str, size: int) -> str:
     return name if len(encoded) <= size else encoded[:size].decode(errors="ignore")
 
 
-def _is_same(kind: Kind, one: tuple[int, str], two: tuple[int, str]) -> bool:
-    if kind is Kind.LINK:
+def _is_same(kind: EntryKind, one: tuple[int, str], two: tuple[int, str]) -> bool:
+    if kind is EntryKind.LINK:
         first, second = (os.readlink(name, dir_fd=above) for above, name in (one, two))
         return first == second
     return _same_content(one, two)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from bot.errors import ToolError
-from bot.files.walk import USUALLY_SKIPPED, Entry, Kind
+from bot.files.walk import USUALLY_SKIPPED, EntryKind, FolderEntry
 from skills.files.patterns import Expression, PathPattern
 from skills.files.workspace import WALK_SECONDS, Looking, Workspace
 
@@ -73,7 +73,7 @@ def newest(
         fitting = (
             entry
             for entry in looking.entries
-            if entry.kind is Kind.FILE and pattern.fits(entry.path)
+            if entry.kind is EntryKind.FILE and pattern.fits(entry.path)
         )
         found = heapq.nlargest(most + 1, fitting, key=lambda entry: entry.changed)
         return [looking.path(entry) for entry in found[:most]], looking.cut or len(found) > most
@@ -86,7 +86,7 @@ def search(workspace: Workspace, question: Question) -> Found:
     skip = USUALLY_SKIPPED.difference(names)
     with workspace.walk(question.path, skip=skip, seconds=question.seconds) as looking:
         for entry in looking.entries:
-            if entry.kind is not Kind.FILE or not _wanted(question, entry):
+            if entry.kind is not EntryKind.FILE or not _wanted(question, entry):
                 continue
             content = _content(workspace, looking, entry, found)
             for hit in _hits(question.expression, looking, entry, content):
@@ -103,11 +103,11 @@ def search(workspace: Workspace, question: Question) -> Found:
     return found
 
 
-def _wanted(question: Question, entry: Entry) -> bool:
+def _wanted(question: Question, entry: FolderEntry) -> bool:
     return question.files is None or question.files.fits(entry.path)
 
 
-def _content(workspace: Workspace, looking: Looking, entry: Entry, found: Found) -> bytes:
+def _content(workspace: Workspace, looking: Looking, entry: FolderEntry, found: Found) -> bytes:
     """Return the content of a text file; empty for other files and unreadable ones."""
     if entry.size > workspace.most_bytes:
         found.too_large += 1
@@ -123,7 +123,9 @@ def _content(workspace: Workspace, looking: Looking, entry: Entry, found: Found)
     return content.replace(b"\r\n", b"\n").removesuffix(b"\n")
 
 
-def _hits(expression: Expression, looking: Looking, entry: Entry, content: bytes) -> Iterator[Hit]:
+def _hits(
+    expression: Expression, looking: Looking, entry: FolderEntry, content: bytes
+) -> Iterator[Hit]:
     path = looking.path(entry)
     line, counted, at = 1, 0, 0
     for start, end in expression.pieces(content):

@@ -14,7 +14,7 @@ from functools import cache
 
 from bot.errors import ToolError
 from bot.files.opener import Opener, opened
-from bot.files.walk import Kind
+from bot.files.walk import EntryKind
 from skills.files.copies import copy_file, make_folder
 from skills.files.keeping import KeptChange, NotKeptError
 from skills.files.layers import Written
@@ -48,7 +48,7 @@ def stage(opener: Opener, written: Iterable[Written], layer: int, folder: int) -
     names: dict[Parts, str] = {}
     with closing(OpenFolders(opener, layer)) as folders:
         for each in written:
-            if each.kind is not Kind.FOLDER:
+            if each.kind is not EntryKind.FOLDER:
                 names[each.parts] = name = str(len(names))
                 copy_file(folders.above(each.parts), each.parts[-1], folder, name, each.state)
     if names:

@@ -10,7 +10,7 @@ from bot.conversations.file_kinds import image_type, text_in
 from bot.disk import spoken
 from bot.errors import ToolError
 from bot.files.opener import shown
-from bot.files.walk import Entry, Kind
+from bot.files.walk import EntryKind, FolderEntry
 from skills.files.workspace import Looking
 
 #: Largest text that `escape_for_model` returns uncut, with room for line numbers.
@@ -197,14 +197,14 @@ def _not_there(path: str, text: str, old: str) -> ToolError:
     )
 
 
-def _row(entry: Entry) -> str:
+def _row(entry: FolderEntry) -> str:
     name = one_line(entry.parts[-1], 250)
     match entry.kind:
-        case Kind.FOLDER:
+        case EntryKind.FOLDER:
             return f"{name}/ (not shown)" if entry.skipped else f"{name}/"
-        case Kind.FILE:
+        case EntryKind.FILE:
             return f"{name} ({spoken(entry.size)})"
-        case Kind.LINK:
+        case EntryKind.LINK:
             return f"{name} (a link, not followed)"
     return f"{name} (a device, a pipe or a socket)"
 

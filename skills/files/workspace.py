@@ -21,7 +21,15 @@ from bot.files.opener import (
     state_of,
     told,
 )
-from bot.files.walk import DEEPEST, TEMPORARY, USUALLY_SKIPPED, Entry, Kind, Walk, kind_of
+from bot.files.walk import (
+    DEEPEST,
+    TEMPORARY,
+    USUALLY_SKIPPED,
+    EntryKind,
+    FolderEntry,
+    FolderWalk,
+    kind_of,
+)
 from skills.files.former import FormerVersions
 from skills.files.keeping import KeptChange, NotKeptError
 from skills.files.locking import LOCK_SECONDS, one_writer
@@ -77,20 +85,20 @@ class Looking:
 
     folder: int
     parts: tuple[str, ...]
-    found: "Walk | list[Entry]"
+    found: "FolderWalk | list[FolderEntry]"
     until: float
 
     @property
     def cut(self) -> bool:
         """True if the walk ended before it saw everything."""
-        return isinstance(self.found, Walk) and self.found.cut
+        return isinstance(self.found, FolderWalk) and self.found.cut
 
     @property
-    def entries(self) -> Iterator[Entry]:
+    def entries(self) -> Iterator[FolderEntry]:
         """The entries, without files that are being written."""
         return (each for each in self.found if not TEMPORARY.fullmatch(each.parts[-1]))
 
-    def path(self, entry: Entry) -> str:
+    def path(self, entry: FolderEntry) -> str:
         """Return the path of an entry from the top of the workspace."""
         return "/".join((*self.parts, *entry.parts))
 
@@ -238,18 +246,18 @@ class Workspace:
         skip: frozenset[str] = USUALLY_SKIPPED,
         seconds: float = WALK_SECONDS,
     ) -> Iterator["Looking"]:
-        """Walk through a folder, or over one file, in a bounded time."""
+        """FolderWalk through a folder, or over one file, in a bounded time."""
         parts = parts_of(path)
         until = time.monotonic() + seconds
         with told(parts), self.opened() as folder:
             state = state_of(self.opener, folder, parts)
-            if state is not None and kind_of(state) is Kind.FILE:
-                entry = Entry(parts[-1:], Kind.FILE, state.st_size, state.st_mtime_ns)
+            if state is not None and kind_of(state) is EntryKind.FILE:
+                entry = FolderEntry(parts[-1:], EntryKind.FILE, state.st_size, state.st_mtime_ns)
                 with opened(self.opener, folder, parts[:-1]) as above:
                     yield Looking(above, parts[:-1], [entry], until)
             else:
                 with opened(self.opener, folder, parts) as below:
-                    walk = Walk(
+                    walk = FolderWalk(
                         self.opener,
                         below,
                         most=MOST_ENTRIES,
@@ -312,7 +320,7 @@ class Workspace:
                     self.reserve.check(change.after + change.before)
                 differs = (
                     before is not None
-                    and kind_of(before) is Kind.FILE
+                    and kind_of(before) is EntryKind.FILE
                     and not self._holds(folder, parts, before, content)
                 )
                 kept = differs and self._keep(folder, parts, content)
@@ -382,11 +390,11 @@ class Workspace:
                 for level in levels(self.opener, top):
                     for entry, state in level.entries:
                         kind = kind_of(state)
-                        if kind is Kind.FILE and TEMPORARY.fullmatch(entry):
+                        if kind is EntryKind.FILE and TEMPORARY.fullmatch(entry):
                             if tidy:
                                 os.unlink(entry, dir_fd=level.descriptor)
                             continue
-                        size += state.st_size if kind is Kind.FILE else 0
+                        size += state.st_size if kind is EntryKind.FILE else 0
                         count += 1
         return Usage(size, count)
 

@@ -12,7 +12,7 @@ from bot.agent import subjects
 from bot.agent.defusing import defused
 from bot.agent.plain import clean
 from bot.agent.sanitizer import escape_for_model, one_line
-from bot.net.base import Answer, Fetches, Follows, WebError
+from bot.net.base import Follows, PageFetcher, WebError, WebResponse
 from bot.net.bodies import HTML_TYPES, decoded
 from bot.net.free_addresses import addresses_in
 from bot.net.pages import READING_SECONDS, to_markdown
@@ -65,7 +65,7 @@ def _address(arguments: Json) -> tuple[str, ...]:
 
 
 def build(
-    web: Fetches | None,
+    web: PageFetcher | None,
     search: SearchProvider | None = None,
     *,
     policy: Policy,
@@ -74,7 +74,7 @@ def build(
     """Return the skill.
 
     Args:
-        web: Fetches pages; `None` offers no `web_fetch`.
+        web: PageFetcher pages; `None` offers no `web_fetch`.
         search: Finds pages; `None` offers no `web_search`.
         policy: Decides on addresses that are read without a yes.
         seconds: The time limit of a page's download.
@@ -92,7 +92,7 @@ def build(
     )
 
 
-def _web_fetch(web: Fetches, policy: Policy, seconds: float) -> Tool:
+def _web_fetch(web: PageFetcher, policy: Policy, seconds: float) -> Tool:
     reading = asyncio.Semaphore(READ_AT_ONCE)
 
     @tool(
@@ -167,11 +167,11 @@ def in_parts(text: str, size: int = PART_CHARACTERS) -> list[str]:
     return [*parts, text[start:]]
 
 
-def _text_of(answer: Answer) -> str:
+def _text_of(answer: WebResponse) -> str:
     return decoded(answer.content, answer.charset, html=answer.media_type in HTML_TYPES)
 
 
-def _told_page(answer: Answer, text: str, part: int) -> str:
+def _told_page(answer: WebResponse, text: str, part: int) -> str:
     if not text.strip():
         raise ToolError(
             "There is nothing to read on that page: it may need a browser. Use another page."
@@ -184,7 +184,7 @@ def _told_page(answer: Answer, text: str, part: int) -> str:
     return "\n".join([*lines, f'<web_page url="{_attribute(answer.url)}">', body, "</web_page>"])
 
 
-def _around(answer: Answer, part: int, parts: int, characters: int) -> list[str]:
+def _around(answer: WebResponse, part: int, parts: int, characters: int) -> list[str]:
     """Return the lines about a page: size, type, redirects and part."""
     kind = "HTML, as Markdown" if answer.media_type in HTML_TYPES else answer.media_type or "text"
     lines = [f"{characters:,} characters ({escape_for_model(kind)})."]

@@ -21,7 +21,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from bot.net.addresses import Addresses, PublicAddresses
-from bot.net.guard import Doors
+from bot.net.guard import NetworkOptions
 from bot.net.settings import FetchSettings
 from bot.net.web import Web
 
@@ -169,7 +169,7 @@ class FakeWeb:
             settings or FetchSettings(seconds=10),
             addresses=AlsoHere(strict, frozenset(self.resolver.ports.values())),
             ports=strict.ports,
-            doors=Doors(resolver=self.resolver, tls=self.tls),
+            network=NetworkOptions(resolver=self.resolver, tls=self.tls),
         )
 
     @property

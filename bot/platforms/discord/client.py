@@ -20,7 +20,7 @@ from bot.platforms.discord import portal
 from bot.platforms.discord.breaker import Breaker
 from bot.platforms.discord.buckets import use_buckets
 from bot.platforms.discord.parsers import skip_malformed
-from bot.platforms.discord.people import Reception
+from bot.platforms.discord.people import DiscordAccessPolicy
 from bot.platforms.discord.settings import DiscordSettings
 
 log = logging.getLogger(__name__)
@@ -68,7 +68,7 @@ class RetinueClient(discord.Client):
         self.ears: Ears | None = None
         self.settings = settings
         self.breaker = Breaker()
-        self.reception = Reception(settings)
+        self.reception = DiscordAccessPolicy(settings)
         self._wanted = _intents()
         self.new_session: Callable[[], None] = lambda: None
         self._listening = False

@@ -16,7 +16,7 @@ from bot.platforms.discord.answers import Asker
 from bot.platforms.discord.attachments import attached
 from bot.platforms.discord.client import RetinueClient
 from bot.platforms.discord.interactions import UNSENT, outcome, person_of, spot_of
-from bot.platforms.discord.people import PLATFORM, Spot, identity_of, place_of
+from bot.platforms.discord.people import PLATFORM, DiscordLocation, identity_of, place_of
 from bot.platforms.discord.questions import settle_in_words
 from bot.platforms.discord.sending import Sender
 from bot.platforms.discord.settings import DiscordSettings
@@ -211,7 +211,7 @@ class DiscordIntake:
         )
         return await outcome(said.ears.hear(incoming), f"message {message.id}", patient=True)
 
-    async def _listens(self, said: Said, spot: Spot) -> bool:
+    async def _listens(self, said: Said, spot: DiscordLocation) -> bool:
         if not spot.thread:
             return False
         try:
@@ -224,7 +224,7 @@ class DiscordIntake:
 
     # -- places ----------------------------------------------------------------------------------
 
-    async def _spot_of(self, message: discord.Message) -> Spot:
+    async def _spot_of(self, message: discord.Message) -> DiscordLocation:
         guild_id = message.guild.id if message.guild else getattr(message.channel, "guild_id", None)
         channel: object = message.channel
         if isinstance(channel, discord.PartialMessageable) and guild_id:
@@ -243,10 +243,10 @@ class DiscordIntake:
                 self._fetched.popitem(last=False)
         return self._fetched[channel.id]
 
-    def _place_of(self, message: discord.Message, spot: Spot) -> Place:
+    def _place_of(self, message: discord.Message, spot: DiscordLocation) -> Place:
         if opens_thread(self._client.settings, message.channel):
             # A thread that is opened for a message has the message's id.
-            spot = Spot(guild=spot.guild, channel=spot.channel, thread=str(message.id))
+            spot = DiscordLocation(guild=spot.guild, channel=spot.channel, thread=str(message.id))
         return place_of(spot, str(message.id))
 
     # -- content ---------------------------------------------------------------------------------

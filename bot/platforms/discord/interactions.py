@@ -16,7 +16,7 @@ from bot.platforms.base import CommandReply, Ears, Incoming
 from bot.platforms.discord import answers
 from bot.platforms.discord.answers import Asker
 from bot.platforms.discord.client import RetinueClient
-from bot.platforms.discord.people import Person, Spot, identity_of, place_of
+from bot.platforms.discord.people import DiscordLocation, DiscordUser, identity_of, place_of
 from bot.platforms.discord.sending import Sender
 from bot.platforms.discord.texts import IN_FILE
 from bot.platforms.reception import DONE_ALREADY, TROUBLE, Refusal
@@ -114,25 +114,27 @@ def visit_of(interaction: Asked) -> Visit | Refusal | None:
     )
 
 
-def person_of(user: discord.abc.User) -> Person:
+def person_of(user: discord.abc.User) -> DiscordUser:
     """Return a user's account and roles in the server of the event."""
     roles = user.roles if isinstance(user, discord.Member) else []
-    return Person(account=str(user.id), roles=frozenset(str(role.id) for role in roles))
+    return DiscordUser(account=str(user.id), roles=frozenset(str(role.id) for role in roles))
 
 
-def spot_of(channel: object, guild_id: int | None) -> Spot:
+def spot_of(channel: object, guild_id: int | None) -> DiscordLocation:
     """Return the ids of server, category, channel and thread for a channel or thread."""
     guild = str(guild_id or "")
     if isinstance(channel, discord.Thread):
         parent = channel.parent
-        return Spot(
+        return DiscordLocation(
             guild=guild,
             channel=str(channel.parent_id),
             thread=str(channel.id),
             category=str((parent and parent.category_id) or ""),
         )
     category = getattr(channel, "category_id", None)
-    return Spot(guild=guild, channel=str(getattr(channel, "id", "")), category=str(category or ""))
+    return DiscordLocation(
+        guild=guild, channel=str(getattr(channel, "id", "")), category=str(category or "")
+    )
 
 
 async def carry_out(interaction: Asked, text: str, *, below: Below | None = None) -> None:

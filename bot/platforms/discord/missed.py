@@ -13,7 +13,7 @@ from bot.platforms.discord.answers import Asker
 from bot.platforms.discord.client import RetinueClient
 from bot.platforms.discord.intake import opens_thread
 from bot.platforms.discord.interactions import UNSENT, spot_of
-from bot.platforms.discord.people import Person, Spot, place_of
+from bot.platforms.discord.people import DiscordLocation, DiscordUser, place_of
 from bot.platforms.discord.sending import Sender
 from bot.platforms.past import PastMessage
 from bot.values import Place
@@ -77,14 +77,14 @@ class DiscordListening:
         if not reception.first(key):
             return True
         channel = self._client.get_channel(int(place.thread or place.channel))
-        spot = Spot(guild=place.workspace, channel=place.channel, thread=place.thread)
+        spot = DiscordLocation(guild=place.workspace, channel=place.channel, thread=place.thread)
         if channel is not None:
             spot = spot_of(channel, int(place.workspace) if place.workspace else None)
         person = await self._person(message.author.account, place)
         if reception.refusal(person, spot):
             return False
         if opens_thread(self._client.settings, channel):
-            spot = Spot(guild=spot.guild, channel=spot.channel, thread=place.message)
+            spot = DiscordLocation(guild=spot.guild, channel=spot.channel, thread=place.message)
         incoming = Incoming(
             event_id=message.event_id,
             user=message.author,
@@ -107,18 +107,18 @@ class DiscordListening:
             await self._answer(place, message, text, private=reply.private)
         return reply is None
 
-    async def _person(self, account: str, place: Place) -> Person:
+    async def _person(self, account: str, place: Place) -> DiscordUser:
         """Return the author with their roles, which old messages of Discord do not include."""
         settings = self._client.settings
         guild = self._client.get_guild(int(place.workspace)) if place.workspace else None
         if guild is None or not (settings.roles or settings.admin_roles):
-            return Person(account=account)
+            return DiscordUser(account=account)
         try:
             member = await guild.fetch_member(int(account))
         except UNSENT as error:
             log.info("The roles of %s are not known: %s", account, error)
-            return Person(account=account)
-        return Person(account=account, roles=frozenset(str(role.id) for role in member.roles))
+            return DiscordUser(account=account)
+        return DiscordUser(account=account, roles=frozenset(str(role.id) for role in member.roles))
 
     async def _answer(
         self, place: Place, message: PastMessage, text: str, *, private: bool

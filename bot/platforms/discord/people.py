@@ -21,7 +21,7 @@ ROLES_UNKNOWN = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Spot:
+class DiscordLocation:
     """The location of a message or click; ids that do not apply are empty.
 
     Attributes:
@@ -37,7 +37,7 @@ class Spot:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Person:
+class DiscordUser:
     """A user's account and roles in the server of the event."""
 
     account: str
@@ -49,7 +49,7 @@ def identity_of(account: int | str) -> Identity:
     return Identity(PLATFORM, "", str(account))
 
 
-def place_of(spot: Spot, message: str = "") -> Place:
+def place_of(spot: DiscordLocation, message: str = "") -> Place:
     """Return the route of an answer.
 
     Args:
@@ -59,7 +59,9 @@ def place_of(spot: Spot, message: str = "") -> Place:
     return Place(PLATFORM, spot.guild, spot.channel, spot.thread, message)
 
 
-def refusal_of(settings: DiscordSettings, person: Person, spot: Spot) -> Refusal | None:
+def refusal_of(
+    settings: DiscordSettings, person: DiscordUser, spot: DiscordLocation
+) -> Refusal | None:
     """Return the refusal for a user in a location; `None` if the user is admitted."""
     if not spot.guild:
         if not settings.direct_messages:
@@ -77,7 +79,7 @@ def refusal_of(settings: DiscordSettings, person: Person, spot: Spot) -> Refusal
     return Refusal(ROLES_UNKNOWN if settings.roles and not spot.guild else NOT_YOU)
 
 
-class Reception(Attendance):
+class DiscordAccessPolicy(Attendance):
     """Applies the access policy to messages, commands and clicks.
 
     Args:
@@ -91,10 +93,10 @@ class Reception(Attendance):
         super().__init__(monotonic=monotonic)
         self._settings = settings
 
-    def refusal(self, person: Person, spot: Spot) -> Refusal | None:
+    def refusal(self, person: DiscordUser, spot: DiscordLocation) -> Refusal | None:
         """Return the refusal for a user in a location; `None` if the user is admitted."""
         return refusal_of(self._settings, person, spot)
 
-    def is_admin(self, person: Person) -> bool:
+    def is_admin(self, person: DiscordUser) -> bool:
         """Return True if a role makes the user an admin in the server of the event."""
         return bool(person.roles & set(self._settings.admin_roles))

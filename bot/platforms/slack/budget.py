@@ -38,7 +38,7 @@ class _Ticket:
     urgent: Callable[[], bool]
 
 
-class Budget:
+class RequestBudget:
     """Limits requests to a steady rate (token bucket): urgent requests first, then in order.
 
     Args:
@@ -94,7 +94,7 @@ class Budget:
         return next(matters, ticket) is ticket
 
 
-class Budgets:
+class WorkspaceBudgets:
     """The budgets of all workspaces; all edits in a workspace share one budget.
 
     Args:
@@ -110,24 +110,24 @@ class Budgets:
         growths: float = GROWTHS_PER_MINUTE,
         streams: float = STREAMS_PER_MINUTE,
     ) -> None:
-        self._edits: dict[str, Budget] = defaultdict(lambda: Budget(edits))
-        self._growths: dict[str, Budget] = defaultdict(lambda: Budget(growths))
-        self._streams: dict[str, Budget] = defaultdict(lambda: Budget(streams))
+        self._edits: dict[str, RequestBudget] = defaultdict(lambda: RequestBudget(edits))
+        self._growths: dict[str, RequestBudget] = defaultdict(lambda: RequestBudget(growths))
+        self._streams: dict[str, RequestBudget] = defaultdict(lambda: RequestBudget(streams))
 
-    def edits(self, workspace: str) -> Budget:
+    def edits(self, workspace: str) -> RequestBudget:
         """Return the budget for `chat.update`."""
         return self._edits[workspace]
 
-    def growths(self, workspace: str) -> Budget:
+    def growths(self, workspace: str) -> RequestBudget:
         """Return the budget for `chat.appendStream`."""
         return self._growths[workspace]
 
-    def streams(self, workspace: str) -> Budget:
+    def streams(self, workspace: str) -> RequestBudget:
         """Return the budget for `chat.startStream`, and so for `chat.stopStream`."""
         return self._streams[workspace]
 
 
-class Share(Pace):
+class BudgetedPace(Pace):
     """The pace of one message, within the budget of its workspace.
 
     Args:
@@ -139,7 +139,7 @@ class Share(Pace):
     def __init__(
         self,
         spacing: Pace,
-        budget: Callable[[], Budget | None],
+        budget: Callable[[], RequestBudget | None],
         *,
         urgent: Callable[[], bool] = lambda: False,
     ) -> None:

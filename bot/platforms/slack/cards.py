@@ -3,7 +3,7 @@
 from bot.platforms.base import OnBegun, RunCard, not_kept
 from bot.platforms.pacing import Pace, Spacing
 from bot.platforms.slack.blocks import card_blocks
-from bot.platforms.slack.budget import Budget, Budgets, Share
+from bot.platforms.slack.budget import BudgetedPace, RequestBudget, WorkspaceBudgets
 from bot.platforms.slack.live import LiveMessage
 from bot.platforms.slack.problems import RefusedError
 from bot.platforms.slack.sending import Draft, Sender
@@ -20,19 +20,21 @@ class Card:
         seconds: The least time between two edits.
     """
 
-    def __init__(self, sender: Sender, budgets: Budgets, card: RunCard, *, seconds: float) -> None:
+    def __init__(
+        self, sender: Sender, budgets: WorkspaceBudgets, card: RunCard, *, seconds: float
+    ) -> None:
         self._message = LiveMessage(sender, card.place, message_id=card.message_id, begun=not_kept)
         self._budgets = budgets
         self._over = False
         self._shown: tuple[str, bool] | None = None
-        self._pace = Share(Spacing(seconds), self._budget, urgent=lambda: self._over)
+        self._pace = BudgetedPace(Spacing(seconds), self._budget, urgent=lambda: self._over)
 
     @property
     def pace(self) -> Pace:
         """The pace of its edits; the final state is urgent."""
         return self._pace
 
-    def _budget(self) -> Budget | None:
+    def _budget(self) -> RequestBudget | None:
         workspace = self._message.place.workspace
         return self._budgets.edits(workspace) if self._message.message_id else None
 

@@ -8,7 +8,7 @@ from bot.platforms.base import CommandReply
 from bot.platforms.slack import home
 from bot.platforms.slack.answers import Asker
 from bot.platforms.slack.intake import Listener
-from bot.platforms.slack.people import Person, speaker_of
+from bot.platforms.slack.people import SlackUser, speaker_of
 from bot.platforms.slack.visits import Desk
 from bot.values import Json
 
@@ -52,7 +52,7 @@ class Events:
         elif taker := self._takers.get(kind):
             await self._desk.for_a_while(taker(body), f"a Slack event: {kind}")
 
-    async def _who(self, body: Json) -> Person | None:
+    async def _who(self, body: Json) -> SlackUser | None:
         """Return the user who caused an event; `None` for a repeated delivery or without a user."""
         if not self._desk.reception.first(("event", body.get("event_id"))):
             log.info("The event %s was delivered again", body.get("event_id"))

@@ -9,7 +9,7 @@ from bot.platforms.slack import speech
 from bot.platforms.slack.attachments import Attachments
 from bot.platforms.slack.clients import Clients, Installed
 from bot.platforms.slack.names import Names
-from bot.platforms.slack.people import Person, author_of
+from bot.platforms.slack.people import SlackUser, author_of
 from bot.platforms.slack.sending import Sender
 from bot.values import Json, Place
 
@@ -105,8 +105,10 @@ class History:
         )
 
 
-def person_of(message: PastMessage, installed: Installed) -> Person:
+def person_of(message: PastMessage, installed: Installed) -> SlackUser:
     """Return the author of a message, for the access policy."""
     workspace, home = message.place.workspace, message.author.workspace
     stranger = home not in {workspace.rpartition(".")[2], installed.enterprise}
-    return Person(account=message.author.account, home=home, workspace=workspace, stranger=stranger)
+    return SlackUser(
+        account=message.author.account, home=home, workspace=workspace, stranger=stranger
+    )

@@ -5,7 +5,7 @@ import logging
 from bot.errors import DeliveryError
 from bot.platforms.base import CommandReply
 from bot.platforms.slack import blocks
-from bot.platforms.slack.people import Person
+from bot.platforms.slack.people import SlackUser
 from bot.platforms.slack.visits import Desk
 from bot.values import Json
 
@@ -14,7 +14,7 @@ log = logging.getLogger(__name__)
 UNKNOWN = "Your runs cannot be shown at the moment: {reason} Open this tab again in a while."
 
 
-async def show(desk: Desk, person: Person) -> None:
+async def show(desk: Desk, person: SlackUser) -> None:
     """Publish the current Home tab of a user. A `DeliveryError` is logged."""
     try:
         view = await _view_for(desk, person)
@@ -26,7 +26,7 @@ async def show(desk: Desk, person: Person) -> None:
         log.info("The Home tab of %s is not shown: %s", person.account, error)
 
 
-async def _view_for(desk: Desk, person: Person) -> Json:
+async def _view_for(desk: Desk, person: SlackUser) -> Json:
     if refusal := desk.reception.refusal(person, ""):
         return blocks.notice_at_home(refusal.text)
     seen = await desk.outcome(desk.ears.overview(person.identity), "the Home tab")

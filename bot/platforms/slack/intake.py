@@ -12,7 +12,7 @@ from bot.platforms.slack import speech
 from bot.platforms.slack.answers import Asker
 from bot.platforms.slack.attachments import Attachments
 from bot.platforms.slack.clients import Installed
-from bot.platforms.slack.people import Person, speaker_of
+from bot.platforms.slack.people import SlackUser, speaker_of
 from bot.platforms.slack.visits import Desk
 from bot.platforms.storing import AGAIN, GIVEN_UP, PAUSES, until_stored
 from bot.platforms.wording import decision
@@ -38,7 +38,7 @@ class Said:
     """
 
     event: Json
-    person: Person
+    person: SlackUser
     place: Place
     installed: Installed
     addressed: bool
@@ -59,7 +59,7 @@ class Said:
         return speech.spoken(str(self.event.get("text") or ""), self.installed.user)
 
     @property
-    def line(self) -> tuple[Person, str]:
+    def line(self) -> tuple[SlackUser, str]:
         """The queue of the message: user and channel; commands and one-word answers run alone."""
         alone = speech.waits_for_nothing(self.text)
         return self.person, self.event_id if alone else self.place.channel
@@ -98,7 +98,7 @@ class Listener:
         self._pauses = pauses
         self._under_way: dict[tuple[str, bool], asyncio.Task[None]] = {}
         #: Queues with a message that could not be stored yet; all later messages wait behind it.
-        self._stuck: set[tuple[Person, str]] = set()
+        self._stuck: set[tuple[SlackUser, str]] = set()
 
     async def take(self, body: Json) -> None:
         """Handle a message or a mention, if it may be for the bot.
@@ -241,6 +241,6 @@ class Listener:
             return False
 
 
-def _known_by_organisation(person: Person, installed: Installed) -> bool:
+def _known_by_organisation(person: SlackUser, installed: Installed) -> bool:
     """Return True if the payload names another organisation, not a workspace, as the home."""
     return person.home.startswith("E") and person.home != installed.enterprise

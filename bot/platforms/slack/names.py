@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from bot.agent.sanitizer import one_line
 from bot.errors import DeliveryError
-from bot.platforms.slack.people import Person
+from bot.platforms.slack.people import SlackUser
 from bot.platforms.slack.sending import Sender
 from bot.values import Json
 
@@ -35,7 +35,7 @@ class Names:
         self._now = monotonic
         self._names: OrderedDict[tuple[str, str], tuple[str, float]] = OrderedDict()
 
-    async def of(self, person: Person) -> str:
+    async def of(self, person: SlackUser) -> str:
         """Return the name of a user, within `ASK_SECONDS`. Never raises."""
         key = (person.workspace, person.account)
         name, until = self._names.get(key, ("", 0.0))
@@ -49,7 +49,7 @@ class Names:
             self._names.popitem(last=False)
         return self._names[key][0]
 
-    async def _ask(self, person: Person) -> str:
+    async def _ask(self, person: SlackUser) -> str:
         try:
             async with asyncio.timeout(ASK_SECONDS):
                 answer = await self._sender.ask(

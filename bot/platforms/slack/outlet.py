@@ -29,12 +29,12 @@ from bot.platforms.past import PastMessage
 from bot.platforms.slack import blocks, texts
 from bot.platforms.slack.abilities import Abilities
 from bot.platforms.slack.answers import Answers, Asker
-from bot.platforms.slack.budget import Budgets
+from bot.platforms.slack.budget import WorkspaceBudgets
 from bot.platforms.slack.cards import Card
 from bot.platforms.slack.clients import Clients
 from bot.platforms.slack.history import History
 from bot.platforms.slack.names import Names
-from bot.platforms.slack.people import Person
+from bot.platforms.slack.people import SlackUser
 from bot.platforms.slack.problems import RefusedError
 from bot.platforms.slack.replies import GROW_SECONDS, Means, SlackReply
 from bot.platforms.slack.sending import PAUSES, Draft, Sender, made_harmless
@@ -129,7 +129,7 @@ class SlackOutlet:
         tasks: Tasks,
         *,
         tempo: Tempo | None = None,
-        budgets: Budgets | None = None,
+        budgets: WorkspaceBudgets | None = None,
         session: aiohttp.ClientSession | None = None,
         now: Callable[[], float] = time.time,
     ) -> None:
@@ -138,7 +138,7 @@ class SlackOutlet:
         self._now = now
         self.sender = Sender(clients, pauses=tempo.pauses)
         self.answers = Answers(self.sender, session)
-        self.budgets = budgets or Budgets()
+        self.budgets = budgets or WorkspaceBudgets()
         #: `None` for a question that is shown as answered already.
         self._questions: OrderedDict[str, Shown | None] = OrderedDict()
         self._names = Names(self.sender)
@@ -314,7 +314,7 @@ class SlackOutlet:
         outcome = settlement.chosen
         if settlement.by is not None:
             by, workspace = settlement.by, question.place.workspace
-            person = Person(account=by.account, home=by.workspace, workspace=workspace)
+            person = SlackUser(account=by.account, home=by.workspace, workspace=workspace)
             name = await self._names.of(person)
             outcome = decision(name, settlement.chosen, settlement.key)
         await self.question_answered(question.id, question.place, outcome, shown=shown)

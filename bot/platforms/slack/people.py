@@ -17,7 +17,7 @@ NO_DIRECT_MESSAGES = reception.NO_DIRECT_MESSAGES.format(where="channel")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Person:
+class SlackUser:
     """The account of a user.
 
     Attributes:
@@ -65,7 +65,7 @@ def workspaces_of(body: Json) -> Iterator[str]:
     yield from found
 
 
-def speaker_of(event: Json, body: Json, workspace: str, enterprise: str) -> Person:
+def speaker_of(event: Json, body: Json, workspace: str, enterprise: str) -> SlackUser:
     """Return the user who caused an event.
 
     Args:
@@ -79,7 +79,7 @@ def speaker_of(event: Json, body: Json, workspace: str, enterprise: str) -> Pers
     return _person(str(event["user"]), workspace, enterprise, stranger_of=home)
 
 
-def author_of(message: Json, workspace: str, enterprise: str) -> Person:
+def author_of(message: Json, workspace: str, enterprise: str) -> SlackUser:
     """Return the author of a message that Slack returned on request.
 
     Such a message has no payload that marks a channel shared with another company. Only messages
@@ -90,7 +90,7 @@ def author_of(message: Json, workspace: str, enterprise: str) -> Person:
     return _person(account, workspace, enterprise, stranger_of=home)
 
 
-def visitor_of(body: Json, workspace: str, enterprise: str) -> Person:
+def visitor_of(body: Json, workspace: str, enterprise: str) -> SlackUser:
     """Return the user who clicked, submitted a form, or typed a slash command.
 
     Args:
@@ -105,11 +105,11 @@ def visitor_of(body: Json, workspace: str, enterprise: str) -> Person:
     return _person(account, workspace, enterprise, stranger_of=team)
 
 
-def _person(account: str, workspace: str, enterprise: str, *, stranger_of: str) -> Person:
+def _person(account: str, workspace: str, enterprise: str, *, stranger_of: str) -> SlackUser:
     here = workspace.rpartition(".")[2]
     stranger = stranger_of not in {"", here, enterprise}
     home = stranger_of if stranger else enterprise or here
-    return Person(account=account, home=home, workspace=workspace, stranger=stranger)
+    return SlackUser(account=account, home=home, workspace=workspace, stranger=stranger)
 
 
 def _id(body: Json, what: str) -> str:
@@ -126,7 +126,7 @@ def _first(items: object) -> Json:
     return items[0] if isinstance(items, list) and items and isinstance(items[0], dict) else {}
 
 
-def refusal_of(settings: SlackSettings, person: Person, channel: str) -> Refusal | None:
+def refusal_of(settings: SlackSettings, person: SlackUser, channel: str) -> Refusal | None:
     """Return the reason for which this user may not use the bot there; `None` if they may.
 
     Args:
@@ -152,7 +152,7 @@ def refusal_of(settings: SlackSettings, person: Person, channel: str) -> Refusal
     return None
 
 
-class Reception(Attendance):
+class SlackAccessPolicy(Attendance):
     """Decides access, the same for messages, commands and clicks.
 
     Args:
@@ -166,6 +166,6 @@ class Reception(Attendance):
         super().__init__(monotonic=monotonic)
         self._settings = settings
 
-    def refusal(self, person: Person, channel: str) -> Refusal | None:
+    def refusal(self, person: SlackUser, channel: str) -> Refusal | None:
         """Return the reason for which this user may not use the bot there; `None` if they may."""
         return refusal_of(self._settings, person, channel)

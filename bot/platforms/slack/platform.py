@@ -26,7 +26,7 @@ from bot.platforms.slack.missed import PAUSE_SECONDS, SlackListening
 from bot.platforms.slack.names import Names
 from bot.platforms.slack.oauth import InstallFlow
 from bot.platforms.slack.outlet import SlackOutlet, Tempo
-from bot.platforms.slack.people import PLATFORM, Reception
+from bot.platforms.slack.people import PLATFORM, SlackAccessPolicy
 from bot.platforms.slack.problems import RefusedError, problem_of
 from bot.platforms.slack.settings import SlackSettings
 from bot.platforms.slack.visits import Desk
@@ -120,7 +120,7 @@ class SlackIntake:
             ears=ears,
             clients=self._link.clients,
             outlet=self._outlet,
-            reception=Reception(self._settings),
+            reception=SlackAccessPolicy(self._settings),
             names=Names(self._outlet.sender),
             tasks=self._tasks,
         )

@@ -12,7 +12,7 @@ from bot.platforms.paper import Paper
 from bot.platforms.resumed import ShownBefore
 from bot.platforms.slack import blocks
 from bot.platforms.slack.abilities import Abilities, Ability
-from bot.platforms.slack.budget import Budget, Budgets, Share
+from bot.platforms.slack.budget import BudgetedPace, RequestBudget, WorkspaceBudgets
 from bot.platforms.slack.live import LiveMessage
 from bot.platforms.slack.problems import RefusedError
 from bot.platforms.slack.sending import Draft, Sender, made_harmless
@@ -50,7 +50,7 @@ class Means:
     sender: Sender
     status: Status
     abilities: Abilities
-    budgets: Budgets
+    budgets: WorkspaceBudgets
     tasks: Tasks
     edit_seconds: float
     grow_seconds: float = GROW_SECONDS
@@ -107,16 +107,16 @@ class SlackReply:
     def _rhythm(self) -> Pace:
         means, workspace = self._means, self._place.workspace
 
-        def growths() -> Budget | None:
+        def growths() -> RequestBudget | None:
             begun = self._stream is not None and self._stream.begun
             return means.budgets.growths(workspace) if begun else None
 
-        def edits() -> Budget | None:
+        def edits() -> RequestBudget | None:
             return means.budgets.edits(workspace) if self._message.message_id else None
 
         return _Rhythm(
-            growing=Share(Spacing(means.grow_seconds), growths),
-            editing=Share(Spacing(means.edit_seconds), edits),
+            growing=BudgetedPace(Spacing(means.grow_seconds), growths),
+            editing=BudgetedPace(Spacing(means.edit_seconds), edits),
             grows=lambda: self._stream is not None,
         )
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from bot.errors import DeliveryError
 from bot.platforms.slack.abilities import Abilities, Ability
-from bot.platforms.slack.budget import EDITS_PER_MINUTE, Budget
+from bot.platforms.slack.budget import EDITS_PER_MINUTE, RequestBudget
 from bot.platforms.slack.problems import RefusedError
 from bot.platforms.slack.sending import Request, Sender
 from bot.platforms.slack.texts import THINKING
@@ -186,7 +186,7 @@ class Status:
 
     async def clear_open(self, places: Iterable[Place]) -> None:
         """Clear the status that a crashed process left in threads, at the rate of edits."""
-        budget = Budget(EDITS_PER_MINUTE)
+        budget = RequestBudget(EDITS_PER_MINUTE)
         for place in {_key(place): place for place in places if place.thread}.values():
             await budget.turn()
             thread = self._of(place)

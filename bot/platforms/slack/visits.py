@@ -14,7 +14,7 @@ from bot.platforms.slack.answers import Asker
 from bot.platforms.slack.clients import Clients, Installed
 from bot.platforms.slack.names import Names
 from bot.platforms.slack.outlet import SlackOutlet
-from bot.platforms.slack.people import Person, Reception, visitor_of, workspaces_of
+from bot.platforms.slack.people import SlackAccessPolicy, SlackUser, visitor_of, workspaces_of
 from bot.tasks import Tasks
 from bot.values import Json, Place
 
@@ -42,7 +42,7 @@ class Desk:
     ears: Ears
     clients: Clients
     outlet: SlackOutlet
-    reception: Reception
+    reception: SlackAccessPolicy
     names: Names
     tasks: Tasks
     ack_seconds: float = ACK_SECONDS
@@ -127,7 +127,7 @@ class Visit:
 
     desk: Desk
     event_id: str
-    person: Person
+    person: SlackUser
     place: Place
     asker: Asker
 

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from bot.agent.messages import Usage
 from bot.errors import ToolError
-from bot.net.base import Answer
+from bot.net.base import WebResponse
 from bot.values import Json
 
 _TAG = re.compile(r"</?[a-zA-Z][^<>]{0,200}>")
@@ -61,7 +61,7 @@ class SearchProvider(Protocol):
         ...
 
 
-def read_json(name: str, answer: Answer) -> Json:
+def read_json(name: str, answer: WebResponse) -> Json:
     """Return the JSON object in a response.
 
     Raises:
@@ -85,7 +85,7 @@ def hits(found: object, text_key: str) -> tuple[Hit, ...]:
     return tuple(hit for hit in read if hit is not None)
 
 
-def check_status(name: str, answer: Answer, *, refused: str) -> None:
+def check_status(name: str, answer: WebResponse, *, refused: str) -> None:
     """Raise unless a service answered with status 200.
 
     Args:

@@ -10,7 +10,7 @@ import pytest
 
 from bot.net.addresses import AnyAddress
 from bot.net.base import UNREACHABLE, WebError
-from bot.net.guard import Doors, NotOurOwn, is_own
+from bot.net.guard import NetworkOptions, OtherMachines, is_own
 from bot.net.settings import FetchSettings
 from bot.net.web import Site, Web
 from tests.fakes.web import HERE, FakeWeb, Listener, redirect, response
@@ -102,7 +102,7 @@ async def test_without_the_guard_many_of_these_spellings_would_arrive(
         FetchSettings(seconds=10),
         addresses=AnyAddress(),
         ports=ports,
-        doors=Doors(resolver=there.resolver),
+        network=NetworkOptions(resolver=there.resolver),
     )
 
     for spelling in (
@@ -203,11 +203,11 @@ def test_the_addresses_of_this_machine_are_known() -> None:
 
 
 def test_what_this_machine_has_is_not_dialled_even_where_all_else_is() -> None:
-    policy = NotOurOwn(AnyAddress())
+    policy = OtherMachines(AnyAddress())
 
     assert not policy.may_dial("127.0.0.1", 443)
     assert policy.may_dial("192.0.2.77", 443)
-    assert isinstance(Web(FetchSettings())._addresses, NotOurOwn)
+    assert isinstance(Web(FetchSettings())._addresses, OtherMachines)
 
 
 async def test_the_usual_web_dials_nothing_of_this_machine(inside: Listener) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from bot.files.opener import FOLDER, Opener
-from bot.files.walk import Kind, Walk
+from bot.files.walk import EntryKind, FolderWalk
 from tests.skills.files.conftest import Trap
 
 
@@ -23,7 +23,7 @@ def tree(tmp_path: Path) -> Iterator[int]:
 
 
 def test_everything_is_shown_once_in_the_order_of_names(opener: Opener, tree: int) -> None:
-    walk = Walk(opener, tree, most=100)
+    walk = FolderWalk(opener, tree, most=100)
 
     assert [entry.path for entry in walk] == [
         ".git", ".git/config", "a", "a/one.txt", "b", "b/deep", "b/deep/three.txt", "b/two.txt",
@@ -33,7 +33,7 @@ def test_everything_is_shown_once_in_the_order_of_names(opener: Opener, tree: in
 
 
 def test_some_folders_are_shown_and_not_gone_into(opener: Opener, tree: int) -> None:
-    entries = list(Walk(opener, tree, most=100, skip=frozenset({".git"}), deepest=2))
+    entries = list(FolderWalk(opener, tree, most=100, skip=frozenset({".git"}), deepest=2))
 
     assert [entry.path for entry in entries if entry.skipped] == [".git", "b/deep"]
     assert "b/deep/three.txt" not in [entry.path for entry in entries]
@@ -43,14 +43,14 @@ def test_some_folders_are_shown_and_not_gone_into(opener: Opener, tree: int) -> 
 def test_a_walk_ends_after_so_many_entries_and_says_so(
     opener: Opener, tree: int, most: int
 ) -> None:
-    walk = Walk(opener, tree, most=most)
+    walk = FolderWalk(opener, tree, most=most)
 
     assert len(list(walk)) == most
     assert walk.cut
 
 
 def test_a_walk_ends_when_its_time_is_up(opener: Opener, tree: int) -> None:
-    walk = Walk(opener, tree, most=100, until=0)
+    walk = FolderWalk(opener, tree, most=100, until=0)
 
     assert list(walk) == []
     assert walk.cut
@@ -61,12 +61,12 @@ def test_links_and_special_files_are_shown_as_such_and_not_followed(trap: Trap) 
         kinds = {entry.path: entry.kind for entry in looking.entries}
 
     assert kinds == {
-        "a": Kind.FOLDER,
-        "a/file.txt": Kind.FILE,
-        "fifo": Kind.OTHER,
-        "hard": Kind.FILE,
-        "socket": Kind.OTHER,
-        **dict.fromkeys(("link", "loop", "near", "parent", "passwd", "root", "up"), Kind.LINK),
+        "a": EntryKind.FOLDER,
+        "a/file.txt": EntryKind.FILE,
+        "fifo": EntryKind.OTHER,
+        "hard": EntryKind.FILE,
+        "socket": EntryKind.OTHER,
+        **dict.fromkeys(("link", "loop", "near", "parent", "passwd", "root", "up"), EntryKind.LINK),
     }
 
 
@@ -82,7 +82,7 @@ def test_folders_in_each_other_without_end_are_left_at_some_depth(
         here = below
     os.close(here)
 
-    entries = list(Walk(opener, top, most=1_000))
+    entries = list(FolderWalk(opener, top, most=1_000))
 
     assert len(entries) == 64
     assert entries[-1].skipped

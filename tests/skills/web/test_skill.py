@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from bot.agent.messages import Usage
 from bot.agent.permissions import Decision, Permissions, read_rules
 from bot.errors import ToolError
-from bot.net.base import UNREACHABLE, Fetches
+from bot.net.base import UNREACHABLE, PageFetcher
 from bot.values import Identity, Json
 from skills.base import Effects, Skill, ToolContext
 from skills.web import skill
@@ -62,7 +62,9 @@ class AllowingPolicy:
 
 
 def build(
-    web: Fetches | None, search: SearchProvider | None = None, policy: skill.Policy | None = None
+    web: PageFetcher | None,
+    search: SearchProvider | None = None,
+    policy: skill.Policy | None = None,
 ) -> Skill:
     return skill.build(web, search, policy=policy or AllowingPolicy())
 

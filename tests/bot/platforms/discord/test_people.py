@@ -9,9 +9,9 @@ from bot.platforms.discord.people import (
     NOT_THIS_CHANNEL,
     NOT_THIS_SERVER,
     ROLES_UNKNOWN,
-    Person,
-    Reception,
-    Spot,
+    DiscordAccessPolicy,
+    DiscordLocation,
+    DiscordUser,
     identity_of,
     place_of,
     refusal_of,
@@ -20,13 +20,13 @@ from bot.platforms.discord.settings import DiscordSettings
 from bot.platforms.reception import NOT_YOU, Refusal
 from bot.values import Identity, Place
 
-ALICE = Person(account="11111", roles=frozenset({"77777"}))
-GENERAL = Spot(guild="20000", channel="30000", category="40000")
-THREAD = Spot(guild="20000", channel="30000", thread="50000", category="40000")
-DIRECT = Spot(channel="60000")
+ALICE = DiscordUser(account="11111", roles=frozenset({"77777"}))
+GENERAL = DiscordLocation(guild="20000", channel="30000", category="40000")
+THREAD = DiscordLocation(guild="20000", channel="30000", thread="50000", category="40000")
+DIRECT = DiscordLocation(channel="60000")
 
 
-def refused(spot: Spot, person: Person = ALICE, **settings: Any) -> Refusal | None:
+def refused(spot: DiscordLocation, person: DiscordUser = ALICE, **settings: Any) -> Refusal | None:
     return refusal_of(DiscordSettings(**settings), person, spot)
 
 
@@ -41,7 +41,7 @@ def test_a_thread_is_in_its_channel_and_a_direct_message_in_no_server() -> None:
 
 
 @pytest.mark.parametrize("spot", [GENERAL, THREAD, DIRECT])
-def test_everybody_may_everywhere_unless_something_is_set(spot: Spot) -> None:
+def test_everybody_may_everywhere_unless_something_is_set(spot: DiscordLocation) -> None:
     assert refused(spot) is None
 
 
@@ -80,7 +80,7 @@ def test_nobody_else_may(settings: dict[str, Any]) -> None:
 
 
 def test_in_direct_messages_only_people_who_are_named_get_past_a_role() -> None:
-    unknown = Person(account="11111")
+    unknown = DiscordUser(account="11111")
 
     assert refused(DIRECT, unknown, roles=("77777",)) == Refusal(ROLES_UNKNOWN)
     assert refused(DIRECT, unknown, roles=("77777",), users=("11111",)) is None
@@ -93,8 +93,8 @@ def test_direct_messages_can_be_switched_off() -> None:
 
 
 def test_an_admin_is_who_has_one_of_the_roles() -> None:
-    reception = Reception(DiscordSettings(admin_roles=("77777", "77779")))
+    reception = DiscordAccessPolicy(DiscordSettings(admin_roles=("77777", "77779")))
 
     assert reception.is_admin(ALICE)
-    assert not reception.is_admin(Person(account="11111", roles=frozenset({"77778"})))
-    assert not Reception(DiscordSettings()).is_admin(ALICE)
+    assert not reception.is_admin(DiscordUser(account="11111", roles=frozenset({"77778"})))
+    assert not DiscordAccessPolicy(DiscordSettings()).is_admin(ALICE)

@@ -18,7 +18,7 @@ from bot.platforms.slack.hearing import Hearing
 from bot.platforms.slack.intake import STORED_SECONDS, Listener
 from bot.platforms.slack.names import Names
 from bot.platforms.slack.outlet import SlackOutlet
-from bot.platforms.slack.people import Person, Reception
+from bot.platforms.slack.people import SlackAccessPolicy, SlackUser
 from bot.platforms.slack.platform import Slack, open_slack
 from bot.platforms.slack.settings import SlackSettings
 from bot.platforms.slack.visits import ACK_SECONDS, Desk
@@ -104,7 +104,7 @@ class Counter(Town):
         """Let the bot know somebody's name, so that it need not ask when there is little time."""
         team = self.fake.team
         home = user.team.enterprise or user.team.id
-        await self.desk.names.of(Person(account=user.id, home=home, workspace=team.id))
+        await self.desk.names.of(SlackUser(account=user.id, home=home, workspace=team.id))
 
     async def take(self, message: Message) -> None:
         """Let the bot take all that Slack tells of a message.
@@ -187,7 +187,7 @@ async def counter(
     ears: FakeEars | None = None,
     *,
     clients: Clients | None = None,
-    reception: Reception | None = None,
+    reception: SlackAccessPolicy | None = None,
     pauses: tuple[float, ...] = PAUSES,
     stored_seconds: float = STORED_SECONDS,
     ack_seconds: float = ACK_SECONDS,
@@ -215,7 +215,7 @@ async def counter(
             ears=ears,
             clients=known,
             outlet=outlet,
-            reception=reception or Reception(made),
+            reception=reception or SlackAccessPolicy(made),
             names=Names(outlet.sender),
             tasks=tasks,
             ack_seconds=ack_seconds,

@@ -8,7 +8,7 @@ from pydantic import SecretStr
 from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.platforms.base import Announcement, Confirmation, RunCard
-from bot.platforms.slack.budget import Budgets
+from bot.platforms.slack.budget import WorkspaceBudgets
 from bot.platforms.slack.clients import Installed, OneClient, new_client, open_session
 from bot.platforms.slack.outlet import SlackOutlet, Tempo
 from bot.platforms.slack.settings import SlackSettings
@@ -31,9 +31,9 @@ AT_ONCE = Tempo(
 )
 
 
-def no_limits() -> Budgets:
+def no_limits() -> WorkspaceBudgets:
     """Return budgets that nobody ever waits for."""
-    return Budgets(edits=1e9, growths=1e9, streams=1e9)
+    return WorkspaceBudgets(edits=1e9, growths=1e9, streams=1e9)
 
 
 #: Slack's own refusals of what was sent, whatever it was.
@@ -184,7 +184,9 @@ def settings_for(fake: FakeSlack) -> SlackSettings:
 
 
 @asynccontextmanager
-async def stand(tempo: Tempo = AT_ONCE, *, budgets: Budgets | None = None) -> AsyncIterator[Stand]:
+async def stand(
+    tempo: Tempo = AT_ONCE, *, budgets: WorkspaceBudgets | None = None
+) -> AsyncIterator[Stand]:
     """Be about to speak while the block lasts; nobody listens."""
     async with FakeSlack.open() as fake, open_session() as session:
         alice, bob = fake.add_user("alice"), fake.add_user("bob")

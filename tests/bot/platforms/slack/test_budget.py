@@ -14,9 +14,9 @@ from bot.platforms.slack.budget import (
     GROWTHS_PER_MINUTE,
     RESERVED,
     STREAMS_PER_MINUTE,
-    Budget,
-    Budgets,
-    Share,
+    BudgetedPace,
+    RequestBudget,
+    WorkspaceBudgets,
 )
 
 
@@ -58,7 +58,7 @@ class Line:
 
     def __init__(self, per_minute: float = EDITS_PER_MINUTE) -> None:
         self.time = Time()
-        self.budget = Budget(per_minute, now=self.time, sleep=self.time.sleep)
+        self.budget = RequestBudget(per_minute, now=self.time, sleep=self.time.sleep)
         self.went: list[tuple[str, float]] = []
         self.tasks: list[asyncio.Task[None]] = []
 
@@ -181,7 +181,7 @@ async def test_now_or_never_takes_what_is_left() -> None:
 
 
 async def test_every_workspace_has_a_budget_of_its_own() -> None:
-    budgets = Budgets()
+    budgets = WorkspaceBudgets()
 
     assert budgets.edits("T1") is budgets.edits("T1")
     assert budgets.edits("T1") is not budgets.edits("T2")
@@ -192,7 +192,7 @@ async def test_every_workspace_has_a_budget_of_its_own() -> None:
 async def test_a_share_waits_for_its_spacing_and_its_budget(*, final: bool) -> None:
     line = Line()
     spacing = Spacing(3.0, now=line.time, sleep=line.time.sleep)
-    share = Share(spacing, lambda: line.budget)
+    share = BudgetedPace(spacing, lambda: line.budget)
     for _ in range(BURST):
         line.budget.take_now()
 
@@ -215,7 +215,7 @@ async def test_what_takes_nothing_from_a_budget_does_not_wait_for_it() -> None:
     line = Line()
     while line.budget.take_now():
         pass
-    share = Share(Spacing(0.0), lambda: None)
+    share = BudgetedPace(Spacing(0.0), lambda: None)
 
     async with asyncio.timeout(1):
         await share.turn(final=False)

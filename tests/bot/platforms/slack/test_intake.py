@@ -12,7 +12,7 @@ from bot.platforms.past import Quoted
 from bot.platforms.reception import NO_TEXT, NOT_YOU, TELL_AGAIN_SECONDS, TROUBLE
 from bot.platforms.slack.clients import OneClient, open_session
 from bot.platforms.slack.intake import NotHeardError
-from bot.platforms.slack.people import NO_DIRECT_MESSAGES, Reception
+from bot.platforms.slack.people import NO_DIRECT_MESSAGES, SlackAccessPolicy
 from bot.platforms.slack.sending import Draft
 from bot.platforms.storing import AGAIN
 from bot.values import Json, Place
@@ -497,7 +497,7 @@ async def test_who_may_not_is_told_once_an_hour_in_each_channel_and_only_when_th
     _, alice, bob = people(slack)
     now = [0.0]
     settings = settings_for(slack, users=(bob.id,))
-    reception = Reception(settings, monotonic=lambda: now[0])
+    reception = SlackAccessPolicy(settings, monotonic=lambda: now[0])
     async with counter(slack, reception=reception) as at:
         root = await slack.say(bob, at.general, "lovely weather")
         at.talks(alice, root)

@@ -7,7 +7,7 @@ import pytest
 
 from bot.platforms.slack import names
 from bot.platforms.slack.names import KEPT_SECONDS, LONGEST_NAME, NOT_GIVEN_SECONDS, Names
-from bot.platforms.slack.people import Person
+from bot.platforms.slack.people import SlackUser
 from bot.values import Json
 from tests.bot.platforms.slack.hearing import Counter, counter
 from tests.fakes.slack.server import FakeSlack
@@ -40,9 +40,9 @@ def known(at: Counter, watch: Watch) -> Names:
     return Names(at.desk.outlet.sender, monotonic=watch)
 
 
-def person(user: User, workspace: str = "") -> Person:
+def person(user: User, workspace: str = "") -> SlackUser:
     team = user.team.id
-    return Person(account=user.id, home=team, workspace=workspace or team)
+    return SlackUser(account=user.id, home=team, workspace=workspace or team)
 
 
 def asked(at: Counter) -> list[str]:
@@ -171,7 +171,7 @@ async def test_what_is_remembered_longest_ago_is_forgotten_first(
     at: Counter, known: Names, watch: Watch
 ) -> None:
     newest, *others = [
-        Person(account=f"U{number}", home="T11", workspace=at.fake.team.id)
+        SlackUser(account=f"U{number}", home="T11", workspace=at.fake.team.id)
         for number in range(names.KEPT_NAMES + 1)
     ]
     for each in others:

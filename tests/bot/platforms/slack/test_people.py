@@ -9,8 +9,8 @@ from bot.platforms.slack.people import (
     NO_DIRECT_MESSAGES,
     NOT_THIS_CHANNEL,
     NOT_THIS_WORKSPACE,
-    Person,
-    Reception,
+    SlackAccessPolicy,
+    SlackUser,
     refusal_of,
     speaker_of,
     visitor_of,
@@ -19,26 +19,26 @@ from bot.platforms.slack.people import (
 from bot.platforms.slack.settings import SlackSettings
 from bot.values import Identity, Json, Place
 
-ALICE = Person(account="U11", home="T11", workspace="T11")
+ALICE = SlackUser(account="U11", home="T11", workspace="T11")
 #: Of an organisation, where the bot was installed for one of its workspaces, and for all.
-OLGA = Person(account="U22", home="E11", workspace="T11")
-OSKAR = Person(account="U22", home="E11", workspace="E11.T11")
+OLGA = SlackUser(account="U22", home="E11", workspace="T11")
+OSKAR = SlackUser(account="U22", home="E11", workspace="E11.T11")
 #: Of another company, in a channel that is shared.
-CAROL = Person(account="U33", home="T99", workspace="T11", stranger=True)
+CAROL = SlackUser(account="U33", home="T99", workspace="T11", stranger=True)
 
 
-def refused(person: Person = ALICE, channel: str = "C11", **settings: Any) -> Refusal | None:
+def refused(person: SlackUser = ALICE, channel: str = "C11", **settings: Any) -> Refusal | None:
     return refusal_of(SlackSettings(**settings), person, channel)
 
 
 def speaker(
     *, team: str = "", shared: bool = False, enterprise: str = "", workspace: str = "T11"
-) -> Person:
+) -> SlackUser:
     event: Json = {"type": "message", "user": "U11"} | ({"user_team": team} if team else {})
     return speaker_of(event, {"is_ext_shared_channel": shared}, workspace, enterprise)
 
 
-def visitor(body: Json, *, enterprise: str = "", workspace: str = "T11") -> Person:
+def visitor(body: Json, *, enterprise: str = "", workspace: str = "T11") -> SlackUser:
     return visitor_of(body, workspace, enterprise)
 
 
@@ -204,7 +204,7 @@ def test_from_what_names_no_workspace_none_is_made_up(body: Json) -> None:
 
 @pytest.mark.parametrize("person", [ALICE, OLGA, OSKAR, CAROL])
 @pytest.mark.parametrize("channel", ["C11", "G1", "D1", ""])
-def test_everybody_may_everywhere_unless_something_is_set(person: Person, channel: str) -> None:
+def test_everybody_may_everywhere_unless_something_is_set(person: SlackUser, channel: str) -> None:
     assert refused(person, channel) is None
 
 
@@ -285,7 +285,7 @@ def test_a_place_that_is_not_served_is_passed_over_even_for_those_who_may_not_an
 
 def test_a_reception_goes_by_its_settings_and_tells_once_an_hour() -> None:
     now = [0.0]
-    reception = Reception(SlackSettings(users=("U12",)), monotonic=lambda: now[0])
+    reception = SlackAccessPolicy(SlackSettings(users=("U12",)), monotonic=lambda: now[0])
 
     assert reception.refusal(ALICE, "C11") == Refusal(NOT_YOU)
     assert reception.may_tell("U11", "C11")
