@@ -2,8 +2,10 @@
 
 import asyncio
 import html
+import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from pydantic import Field
 
@@ -11,21 +13,80 @@ from bot.agent.messages import (
     Answer,
     Message,
     StopReason,
+    ToolCall,
+    ToolResult,
     ToolResults,
     Usage,
     UserMessage,
     estimate_tokens,
 )
-from bot.models import offline_rules, offline_run
 from bot.models.base import OnText, Question
 from bot.models.client import estimated_input
-from bot.models.offline_moves import Move, call_for, calls_so_far, with_files
-from bot.values import Settings
+from bot.run_texts import counted
+from bot.values import Json, Settings
 
 MODEL = "offline-demo"
 PIECES = 6
+SIGNATURE = "_(offline demo: no language model is connected)_"
+HELP = """\
+Hello! I am a demo: I follow a few rules, so that you can see how the bot works. Try one of these:
 
+- `research the history of tea and the history of coffee in the background`
+- `start a run on the moons of Jupiter`
+- `what is running`, `stop <run>`, `tell <run> be brief`
+- `delegate: find out what time it is`
+- `note: the cake is in the oven`, `search my notes for cake`
+- `what time is it`"""
+
+_LONGEST_QUOTE = 160
+#: Number of `note_list` steps of a run, and the paces of each: long enough for the user to message
+#: or stop the run. A delegated task has few tools and ends quickly.
+_LOOKS, _LOOK_PACES = 7, 10
+_VERBS = ("research", "compare", "check", "explore", "summarise", "summarize", "study", "write")
+_LEADING = {"research", "study", "look", "up", "find", "out", "about", "the", "a", "an", "on"}
 _FILE = re.compile(r'<user_file name="([^"]*)"')
+_CALL_ID = re.compile(r"call_(\d+)")
+_RESULT = re.compile(r"<subagent_result[^>]*>\s*(.*?)\s*</subagent_result>", re.DOTALL)
+_MESSAGE = re.compile(r"A message from the user:\n(.+?)(?=\n\n|\Z)", re.DOTALL)
+
+_RUN = r"(?:the\s+)?(?:run\s+)?(?P<run_id>\S+)"
+#: Tool and pattern of each rule, tried in order; the named groups are arguments of the tool.
+_RULES = (
+    ("note_save", r"(?:note|remember)(?:\s+that|:)\s*(?P<text>.+)"),
+    (
+        "note_search",
+        r"(?:search my notes(?:\s+for)?|what did i note(?:\s+about)?)\s+(?P<query>.+?)\??$",
+    ),
+    ("sessions_stop", r"(?:stop|cancel)\s+(?:the\s+)?(?:run\s+)?(?P<run_id>.+?)[.!]?$"),
+    (
+        "sessions_send",
+        r"(?:tell|send)\s+(?:run\s+)?(?!me\b|us\b)(?P<run_id>[^\s:]+):?\s+(?P<message>.+)",
+    ),
+    ("sessions_log", rf"(?:show\s+)?(?:the\s+)?log\s+(?:of\s+)?{_RUN}"),
+    ("sessions_info", rf"(?:show\s+)?info\s+(?:on\s+|about\s+)?{_RUN}"),
+    ("sessions_list", r"(?:list\b|.*?what(?:['’]s| is| are)?\s+(?:still\s+)?running)"),
+    (
+        "delegate_to_subagent",
+        r"(?:delegate|quickly look up|(?:ask|have|let) a subagent)\b[:,]?\s*(?:to\s+)?(?P<task>.+)",
+    ),
+    (
+        "sessions_spawn",
+        r"(?:spawn|start|launch)\s+(?:\w+\s+)?(?:runs?|subagents?)\b"
+        r"\s*(?:on\b|to\b|for\b|about\b|:)?\s*(?P<task>.+)",
+    ),
+    ("sessions_spawn", r"in the background[,:]?\s+(?P<task>.+)"),
+    # Only in the first line: a text that is piped in may contain these words too.
+    (
+        "sessions_spawn",
+        r"(?P<verb>[^\n]+?),?[^\S\n]+in the background,?\s+(?!please\b|and\b|then\b)"
+        r"(?P<task>\w.+?)(?:,?\s+and\s+(?:tell|show|let|inform)\s+me\b.*)?[.!]?$",
+    ),
+    ("sessions_spawn", r"(?P<task>[^\n]+?),?[^\S\n]+in the background\b"),
+    ("sessions_spawn", r"(?P<task>research\s+.+)"),
+    ("current_time", r".*?\btime\b(?:.*?\b(?P<zone>(?-i:[A-Z][a-z]+)/\w+))?"),
+)
+_START = r"^(?:please\s+|could you\s+|can you\s+)?"
+RULES = [(tool, re.compile(_START + text, re.IGNORECASE | re.DOTALL)) for tool, text in _RULES]
 
 
 class OfflineSettings(Settings):
@@ -40,6 +101,20 @@ class OfflineSettings(Settings):
     )
 
 
+@dataclass(frozen=True, slots=True)
+class DemoStep:
+    """One answer of the demo: a text and calls. An answer without calls is the final reply.
+
+    Attributes:
+        calls: The names of the tools, each with the arguments.
+        paces: Duration of the answer, in units of `OfflineSettings.pace_seconds`.
+    """
+
+    text: str
+    calls: tuple[tuple[str, Json], ...] = ()
+    paces: int = 1
+
+
 class OfflineModel:
     """Answers by rules, which get the prompt, the messages and the tools like a language model."""
 
@@ -50,61 +125,196 @@ class OfflineModel:
 
     async def ask(self, question: Question, on_text: OnText | None = None) -> Answer:
         """Return the rules' answer to the question; see `bot.models.base.Model`."""
-        move = decide(question)
-        await self._speak(move, on_text)
-        tools = {tool.name: tool for tool in question.tools}
-        first = calls_so_far(question.messages) + 1
+        step = decide(question)
+        seconds = self._pace_seconds * step.paces / PIECES
+        for piece in range(1, PIECES + 1):
+            await asyncio.sleep(seconds)
+            if on_text is not None and step.text:
+                on_text(step.text[: -(-len(step.text) * piece // PIECES)])
+        schemas = {tool.name: tool.schema.get("properties", {}) for tool in question.tools}
         calls = tuple(
-            call_for(wish, tools[wish.tool], number)
-            for number, wish in enumerate(move.wishes, start=first)
+            ToolCall(
+                f"call_{number}",
+                name,
+                {key: value for key, value in arguments.items() if key in schemas[name]},
+            )
+            for number, (name, arguments) in enumerate(step.calls, _calls(question.messages) + 1)
         )
-        written = estimate_tokens(move.text + "".join(str(call) for call in calls))
+        written = estimate_tokens(step.text + "".join(str(call) for call in calls))
         return Answer(
-            text=move.text,
+            text=step.text,
             calls=calls,
             stop=StopReason.TOOL_CALLS if calls else StopReason.END,
             usage=Usage(estimated_input(question), written),
             model=question.model,
         )
 
-    async def _speak(self, move: Move, on_text: OnText | None) -> None:
-        """Wait for the duration of a step and stream the text meanwhile."""
-        text, seconds = move.text, self._pace_seconds * move.paces
-        if on_text is None or not text:
-            await asyncio.sleep(seconds)
-            return
-        size = len(text) // PIECES + 1
-        for end in range(size, len(text) + size, size):
-            await asyncio.sleep(seconds / PIECES)
-            on_text(text[:end])
 
-
-def decide(question: Question) -> Move:
+def decide(question: Question) -> DemoStep:
     """Return the answer to a question by the rules of the main agent or of a run."""
-    tools = frozenset(tool.name for tool in question.tools)
+    tools = {tool.name for tool in question.tools}
     messages = question.messages
     if "You are a subagent" in question.prompt:
-        return offline_run.move(messages, tools, tools_allowed=question.tools_allowed)
+        return _work(messages, tools if question.tools_allowed else set())
     if messages and isinstance(messages[-1], ToolResults):
-        asked = [message for message in messages if isinstance(message, Answer)][-1:]
-        calls = asked[0].calls if asked else ()
-        return offline_rules.reply(calls, messages[-1].results)
-    usable = tools if question.tools_allowed else frozenset()
-    return with_files(file_names(messages), offline_rules.move(newest_words(messages), usable))
-
-
-def newest_words(messages: Sequence[Message]) -> str:
-    """Return the text of the last user message, without the situation and the files before it."""
-    return _apart(messages)[1].rpartition("</situation>")[2].strip()
-
-
-def file_names(messages: Sequence[Message]) -> list[str]:
-    """Return the names of the files in the last user message."""
-    return [html.unescape(name) for name in _FILE.findall(_apart(messages)[0])]
-
-
-def _apart(messages: Sequence[Message]) -> tuple[str, str]:
-    """Return the files and the text of the last user message."""
+        calls = {call.id: call for call in _all_calls(messages)}
+        lines = [
+            _about(calls.get(each.call_id, ToolCall(each.call_id, "It")), each)
+            for each in messages[-1].results
+        ]
+        return _final("\n".join(lines if len(lines) == 1 else [f"- {line}" for line in lines]))
     texts = [message.text for message in messages if isinstance(message, UserMessage)]
-    files, end, words = (texts[-1] if texts else "").rpartition("</user_file>")
-    return files + end, words
+    files, _, words = (texts[-1] if texts else "").rpartition("</user_file>")
+    names = [html.unescape(name) for name in _FILE.findall(files)]
+    step = _obey(
+        words.rpartition("</situation>")[2].strip(), tools if question.tools_allowed else set()
+    )
+    if not names:
+        return step
+    seen = f"I see {counted(len(names), 'file')}: {', '.join(names)}."
+    return DemoStep(f"{seen}\n\n{step.text}".strip(), step.calls)
+
+
+def _obey(words: str, tools: set[str]) -> DemoStep:
+    """Return the answer to a user's text by the first rule that matches it."""
+    if "<subagent_result" in words:
+        return _final(f"Your runs have ended. They report:\n\n{_findings(words)}")
+    for tool, pattern in RULES:
+        match = pattern.search(words)
+        if match is None:
+            continue
+        if tool not in tools:
+            return _final(f"For that I would need the tool `{tool}`, which I cannot use.")
+        given: Json = {key: value.strip() for key, value in match.groupdict().items() if value}
+        tasks = [given]
+        if tool == "sessions_spawn":
+            found = [f"{given['verb']} {given['task']}"] if "verb" in given else _tasks(**given)
+            tasks = [{"task": task, "label": label_of(task)} for task in found]
+        elif tool == "delegate_to_subagent":
+            needed = [name for name in ("note_search", "current_time") if name in tools]
+            tasks = [given | {"tools_needed": needed, "worker_name": label_of(given["task"])}]
+        return DemoStep("", tuple((tool, arguments) for arguments in tasks))
+    return _final(HELP)
+
+
+def _tasks(task: str) -> list[str]:
+    """Return the tasks in a sentence, at most five: `research tea and coffee` contains two."""
+    several = [part for part in re.split(r"\s*[;\n]\s*", task.strip(" .!?")) if part]
+    verb, _, rest = task.strip(" .!?").partition(" ")
+    if len(several) > 1 or verb.lower() not in _VERBS:
+        return several[:5]
+    parts = [part for part in re.split(r",?\s+and\s+|,\s*", rest) if part]
+    return [part if part.lower().startswith(_VERBS) else f"{verb} {part}" for part in parts[:5]]
+
+
+def _about(call: ToolCall, result: ToolResult) -> str:
+    """Return a sentence for the user about the result of a call."""
+    text, label = html.unescape(result.text), f"“{call.arguments.get('label') or call.name}”"
+    if result.failed:
+        return f"{label} did not work: {text}"
+    match call.name:
+        case "sessions_spawn":
+            try:
+                spawned = json.loads(result.text)
+                run_id, waits = spawned["run_id"][:8], spawned["status"] == "queued"
+            except (ValueError, LookupError, TypeError):
+                return f"{label} was not started: {text}"
+            if waits:
+                return f"Run `{run_id}` ({label}) waits for a free place."
+            return f"Run `{run_id}` ({label}) has started. I will announce its result here."
+        case "delegate_to_subagent":
+            return f"The subagent reports:\n\n{_findings(result.text)}"
+        case "note_save":
+            return f"I made a note of it. {text}"
+        case "sessions_stop" if "confirmation_asked" in text:
+            return "Before I stop it, please confirm."
+    return text or "There is nothing."
+
+
+def _work(messages: Sequence[Message], tools: set[str]) -> DemoStep:
+    """Return a run's next step, or its report after the last step or without tools."""
+    first = next((m.text for m in messages if isinstance(m, UserMessage)), "")
+    task = first.rpartition("Task:\n")[2].strip() or "nothing in particular"
+    label = label_of(task)
+    plan = f"Look around, then report on: {task}"
+    steps: list[tuple[str, str, Json]] = [
+        ("I read the task.", "report_progress", {"message": f"Reading the task: {label}"}),
+        ("I write down a plan.", "whiteboard_write", {"key": "plan", "value": plan}),
+        ("I look into the notes.", "note_search", {"query": label}),
+        ("I look at the clock.", "current_time", {}),
+        *(
+            (f"I take look number {number}.", "note_list", {"page": number})
+            for number in range(1, _LOOKS + 1)
+        ),
+        ("Half of it is done.", "report_progress", {"message": f"Writing about {label}"}),
+        ("I look at my plan again.", "whiteboard_read", {"key": "plan"}),
+    ]
+    steps = [step for step in steps if step[1] in tools]
+    taken = _calls(messages)
+    if taken < len(steps):
+        text, tool, arguments = steps[taken]
+        if received := _received(messages[1:][-1:]):
+            text = f"Your message arrived: “{received[-1]}”. I will work it in. {text}"
+        return DemoStep(text, ((tool, arguments),), _LOOK_PACES if tool == "note_list" else 1)
+    results = [each for m in messages if isinstance(m, ToolResults) for each in m.results]
+    texts = {result.call_id: result.text for result in results}
+    names = {"note_search": "The notes say", "current_time": "The clock says"}
+    calls = _all_calls(messages)
+    lines = [
+        f"- The task was: {_short(task)}",
+        f"- I took {counted(len(calls) + 1, 'step')} to show you how a run moves.",
+        *(
+            f"- {names[call.name]}: {_short(texts[call.id])}"
+            for call in calls
+            if call.name in names and call.id in texts
+        ),
+        *(
+            f"- While I worked you wrote: “{text}”. I kept to it."
+            for text in _received(messages[1:])
+        ),
+    ]
+    if calls and not tools:
+        lines.append("- I had to stop early: what is missing here was not done.")
+    return _final("\n".join([f"## {label[:1].upper()}{label[1:]}\n", *lines]))
+
+
+def _received(messages: Sequence[Message]) -> list[str]:
+    """Return the user's messages to the run, shortened to a line each."""
+    notes = [m.note if isinstance(m, ToolResults) else m.text for m in messages]
+    return [_short(text) for note in notes for text in _MESSAGE.findall(note)]
+
+
+def _all_calls(messages: Iterable[Message]) -> list[ToolCall]:
+    return [call for each in messages if isinstance(each, Answer) for call in each.calls]
+
+
+def _calls(messages: Iterable[Message]) -> int:
+    """Return the number in the newest call's id, which trimming the history does not change."""
+    ids = [_CALL_ID.match(call.id) for call in _all_calls(messages)]
+    return max((int(match[1]) for match in ids if match), default=0)
+
+
+def label_of(task: str) -> str:
+    """Return a short label for a task: its first words, without leading verbs and articles."""
+    words = re.findall(r"[\w’'-]+", task)
+    while len(words) > 1 and words[0].lower() in _LEADING:
+        words.pop(0)
+    return " ".join(words[:5])[:40] or "task"
+
+
+def _findings(text: str) -> str:
+    """Return the results of subagents, without the tags and the warning around each."""
+    bodies = [wrapped.partition("\n\n") for wrapped in _RESULT.findall(text)]
+    return "\n\n".join(
+        html.unescape(body or warning).replace(SIGNATURE, "").strip() for warning, _, body in bodies
+    )
+
+
+def _final(text: str) -> DemoStep:
+    """Return the final reply with a signature that identifies the demo."""
+    return DemoStep(f"{text}\n\n{SIGNATURE}")
+
+
+def _short(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= _LONGEST_QUOTE else line[: _LONGEST_QUOTE - 1].rstrip() + "…"

@@ -56,8 +56,6 @@ MANY = {
     ("bot/models/failures.py", "minutes"),
     ("bot/report.py", "people"),
     ("bot/models/failures.py", "hours"),
-    ("bot/models/offline_moves.py", "files"),
-    ("bot/models/offline_run.py", "steps"),
     ("bot/platforms/terminal/texts.py", "questions"),
     ("skills/shell/watchdog.py", "files"),
     ("bot/subagents/asking.py", "calls"),

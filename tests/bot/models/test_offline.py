@@ -14,8 +14,7 @@ from bot.agent.messages import (
     UserMessage,
 )
 from bot.models.base import Question, ToolDescription
-from bot.models.offline import MODEL, OfflineModel, OfflineSettings, decide
-from bot.models.offline_moves import SIGNATURE, Wish, call_for
+from bot.models.offline import MODEL, SIGNATURE, OfflineModel, OfflineSettings, decide
 from bot.platforms.terminal.texts import welcome
 from bot.values import Identity, Json
 
@@ -304,7 +303,6 @@ async def test_a_run_takes_its_steps_and_reports() -> None:
         "whiteboard_read",
     ]
     assert report.startswith("## History of Assam\n\n- ")
-    assert "```text\n" in report
     assert "note_search says yes." in report
     assert "It is late" not in report
 
@@ -378,26 +376,10 @@ async def test_a_text_is_streamed_in_a_few_pieces() -> None:
     assert answer.text.startswith(heard[0])
 
 
-def test_arguments_follow_the_schema_of_the_tool() -> None:
-    schema = {
-        "type": "object",
-        "properties": {
-            "words": {"type": "string"},
-            "count": {"type": "integer", "minimum": 3},
-            "order": {"enum": ["new", "old"]},
-            "tags": {"type": "array"},
-            "loud": {"type": "boolean"},
-        },
-        "required": ["words", "count", "order", "tags", "loud"],
-    }
+async def test_arguments_that_a_tool_does_not_have_are_left_out() -> None:
+    answer = await ask(UserMessage("research tea"), tools=(tool("sessions_spawn", "task"),))
 
-    call = call_for(Wish("look", {"query": "tea"}), ToolDescription("look", "", schema), 4)
-
-    assert call == ToolCall(
-        "call_4",
-        "look",
-        {"words": "tea", "count": 3, "order": "new", "tags": [], "loud": False},
-    )
+    assert [call.arguments for call in answer.calls] == [{"task": "research tea"}]
 
 
 def test_a_run_of_the_demo_lasts_long_enough_to_type_two_commands() -> None:
@@ -406,13 +388,13 @@ def test_a_run_of_the_demo_lasts_long_enough_to_type_two_commands() -> None:
     messages: list[Message] = [UserMessage("Task:\nresearch tea")]
     paces = 0
     while True:
-        move = decide(Question(model=MODEL, prompt=SUBAGENT, messages=tuple(messages), tools=tools))
-        paces += move.paces
-        if not move.wishes:
+        step = decide(Question(model=MODEL, prompt=SUBAGENT, messages=tuple(messages), tools=tools))
+        paces += step.paces
+        if not step.calls:
             break
         number = len(messages) // 2 + 1
-        calls = tuple(ToolCall(f"call_{number}", wish.tool) for wish in move.wishes)
-        messages.append(Answer(text=move.text, calls=calls, stop=StopReason.TOOL_CALLS))
+        calls = tuple(ToolCall(f"call_{number}", name) for name, _ in step.calls)
+        messages.append(Answer(text=step.text, calls=calls, stop=StopReason.TOOL_CALLS))
         results = tuple(ToolResult(call.id, "done") for call in calls)
         messages.append(ToolResults(results, ""))
 
