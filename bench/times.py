@@ -90,7 +90,7 @@ async def _messages(stage: Stage, count: int) -> list[float]:
             text="How are you?",
         )
         start = time.monotonic()
-        await stage.bot.orchestrator.hear(incoming)
+        await stage.bot.orchestrator.receive(incoming)
         await stage.outlet.until(replies=before + 1)
         found.append(marks(stage.outlet.replies[-1]).received - start)
         await _quiet(stage)

@@ -84,7 +84,7 @@ class Orchestrator:
     listen_for: timedelta
     now: Clock
 
-    async def hear(self, incoming: Incoming) -> CommandReply | None:
+    async def receive(self, incoming: Incoming) -> CommandReply | None:
         """Receive a user's input: a message begins a turn, a command is answered at once."""
         if incoming.said_at is None:
             return await self._take(incoming)

@@ -336,7 +336,7 @@ class Overview:
 class Ears(Protocol):
     """The handler that an `Intake` calls; implemented by the orchestrator."""
 
-    async def hear(self, incoming: Incoming) -> CommandReply | None:
+    async def receive(self, incoming: Incoming) -> CommandReply | None:
         """Handle a message, which is stored on return, or a command, which is answered at once."""
         ...
 

@@ -87,7 +87,7 @@ class Stub:
         async with asyncio.timeout(20):
             await self.heard.wait()
         assert self.ears is not None
-        return await self.ears.hear(
+        return await self.ears.receive(
             Incoming(
                 event_id=new_run_id(),
                 user=Identity(self.name, "", "alice"),

@@ -59,7 +59,7 @@ class FakeEars:
         self._patience = patience
         self._changed = asyncio.Event()
 
-    async def hear(self, incoming: Incoming) -> CommandReply | None:
+    async def receive(self, incoming: Incoming) -> CommandReply | None:
         """Remember it; answer a known command, and hand a message on."""
         self.heard.append(incoming)
         self._changed.set()
@@ -161,9 +161,9 @@ class Forgetful(FakeEars):
         self.kept: list[str] = []
         self.times = times
 
-    async def hear(self, incoming: Incoming) -> CommandReply | None:
+    async def receive(self, incoming: Incoming) -> CommandReply | None:
         self._try()
-        reply = await super().hear(incoming)
+        reply = await super().receive(incoming)
         self.kept.append(incoming.text)
         return reply
 

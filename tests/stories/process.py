@@ -140,7 +140,7 @@ async def obey(bot: Bot) -> None:
 
 
 async def _hear(bot: Bot, given: dict[str, Any]) -> None:
-    reply = await bot.orchestrator.hear(
+    reply = await bot.orchestrator.receive(
         Incoming(
             event_id=given.get("event_id") or new_run_id(),
             user=Identity(PLATFORM, "", given["user"]),

@@ -137,7 +137,7 @@ class Stage:
             place=place,
             text=text,
         )
-        return await self.bot.orchestrator.hear(incoming)
+        return await self.bot.orchestrator.receive(incoming)
 
     async def command(self, user: Identity, text: str, place: Place = ROOM) -> CommandReply:
         """Let a person type a command, which is answered at once."""

@@ -112,8 +112,8 @@ async def test_the_same_event_delivered_again_is_answered_once(database_url: str
     play = Play(main=[Reply(text="Once."), Reply(text="Twice.")])
     async with stage(database_url, play) as it:
         event = Incoming(event_id="E1", user=ALICE, user_name="A", place=ROOM, text="Hi")
-        await it.bot.orchestrator.hear(event)
-        await it.bot.orchestrator.hear(event)
+        await it.bot.orchestrator.receive(event)
+        await it.bot.orchestrator.receive(event)
         await it.outlet.replied()
         await it.say(ALICE, "Again")
         await it.outlet.replied(2)

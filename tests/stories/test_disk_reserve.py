@@ -49,7 +49,7 @@ async def test_below_the_reserve_files_pages_commands_and_attachments_are_refuse
         ]
         used = [(name, arguments) for name, arguments in wanted if name in offered]
         play.main[0] = calls(*used)
-        await it.bot.orchestrator.hear(incoming)
+        await it.bot.orchestrator.receive(incoming)
         await it.outlet.replied()
 
     asked, told = (said(body["messages"][-1]) for body in play.asked[:2])

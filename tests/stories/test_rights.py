@@ -59,7 +59,7 @@ async def send(it: Stage, text: str, *, quoted: str = "", file: str = "") -> Non
         files=files,
         quoted=(Quoted("forwarded", quoted),) if quoted else (),
     )
-    await it.bot.orchestrator.hear(incoming)
+    await it.bot.orchestrator.receive(incoming)
 
 
 async def schedules(it: Stage) -> int:

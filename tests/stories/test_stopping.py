@@ -257,7 +257,7 @@ async def test_one_yes_delivered_twice_answers_one_question(database_url: str) -
         event = Incoming(
             event_id="yes-1", user=ALICE, user_name="A", place=ROOM, text=f"yes {first.id[-6:]}"
         )
-        answers = [await it.bot.orchestrator.hear(event) for _ in range(3)]
+        answers = [await it.bot.orchestrator.receive(event) for _ in range(3)]
         await it.outlet.announced((await it.run_of("one")).id)
 
         assert which is not None

@@ -85,7 +85,7 @@ async def test_a_page_that_the_model_obeys_empties_no_undo_store_without_a_yes(
     async with stage(sqlite_url, play, workspaces=settings) as it:
         await it.say(ALICE, "Write my thesis")
         await it.outlet.replied(1)
-        await it.bot.orchestrator.hear(
+        await it.bot.orchestrator.receive(
             Incoming(
                 event_id=new_run_id(),
                 user=ALICE,

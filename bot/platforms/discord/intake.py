@@ -209,7 +209,7 @@ class DiscordIntake:
             admin=reception.is_admin(person),
             reply_to=reply_to_of(message),
         )
-        return await outcome(said.ears.hear(incoming), f"message {message.id}", patient=True)
+        return await outcome(said.ears.receive(incoming), f"message {message.id}", patient=True)
 
     async def _listens(self, said: Said, spot: DiscordLocation) -> bool:
         if not spot.thread:

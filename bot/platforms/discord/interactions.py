@@ -60,7 +60,7 @@ class Visit:
 
     async def hear(self, text: str) -> CommandReply | None:
         """Pass a text command of this interaction to the core and return its reply."""
-        return await self.ears.hear(
+        return await self.ears.receive(
             Incoming(
                 event_id=f"interaction:{self.interaction.id}",
                 user=self.user,

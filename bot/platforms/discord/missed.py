@@ -98,7 +98,7 @@ class DiscordListening:
             said_at=message.sent_at,
         )
         try:
-            reply = await self._ears.hear(incoming)
+            reply = await self._ears.receive(incoming)
         except BotError:
             reception.forget(key)
             raise

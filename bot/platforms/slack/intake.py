@@ -229,7 +229,7 @@ class Listener:
 
     async def _hear(self, said: Said, incoming: Incoming) -> CommandReply | None:
         listened = said.addressed or await self._listens(incoming)
-        return await self._desk.ears.hear(incoming) if listened else None
+        return await self._desk.ears.receive(incoming) if listened else None
 
     async def _listens(self, incoming: Incoming) -> bool:
         try:

@@ -77,7 +77,7 @@ class SlackListening:
             said_at=message.sent_at,
         )
         try:
-            reply = await desk.ears.hear(incoming)
+            reply = await desk.ears.receive(incoming)
         except BotError:
             desk.reception.forget(key)
             raise

@@ -140,7 +140,7 @@ class Visit:
             place=self.place,
             text=text,
         )
-        return await self.desk.outcome(self.desk.ears.hear(incoming), self.event_id)
+        return await self.desk.outcome(self.desk.ears.receive(incoming), self.event_id)
 
     async def carry_out(self, text: str) -> None:
         """Carry out a command and answer the user in private."""

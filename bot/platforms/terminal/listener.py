@@ -147,7 +147,7 @@ class Listener:
             place=place,
             text=text,
         )
-        reply = await self._ears.hear(incoming)
+        reply = await self._ears.receive(incoming)
         if reply is not None and not busy:
             self._room.forget(place)
         if reply is not None and reply.answered:

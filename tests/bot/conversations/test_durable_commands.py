@@ -94,7 +94,7 @@ async def killed_after(process: Process, said: Incoming, commits: int) -> bool:
     for _ in range(commits - 1):
         process.database.hold_next(when="commit")
     hold = process.database.hold_next(when="answer")
-    hearing = asyncio.ensure_future(process.orchestrator.hear(said))
+    hearing = asyncio.ensure_future(process.orchestrator.receive(said))
     reached = asyncio.ensure_future(hold.reached.wait())
     await asyncio.wait({hearing, reached}, return_when=asyncio.FIRST_COMPLETED)
     died = not hearing.done()
@@ -106,7 +106,7 @@ async def killed_after(process: Process, said: Incoming, commits: int) -> bool:
 
 
 async def uninterrupted(process: Process, said: Incoming) -> CommandReply:
-    reply = await process.orchestrator.hear(said)
+    reply = await process.orchestrator.receive(said)
     assert reply is not None
     return reply
 
@@ -122,7 +122,7 @@ async def test_a_command_has_its_effect_once_wherever_its_process_dies(
 
     died = await killed_after(first, said, commits)
     await recover(second)
-    again = await second.orchestrator.hear(said)
+    again = await second.orchestrator.receive(said)
     once = await effects(second)
 
     # The same by somebody for whom nothing went wrong: everything is there twice.
@@ -195,10 +195,10 @@ async def test_a_process_finds_a_command_whose_commit_was_not_answered(
     said = message(alice, "/subagents send last Hurry up", event_id="e1")
     first.database.fail_next(OSError("down"), when="answer")
     with pytest.raises(OSError, match="down"):
-        await first.orchestrator.hear(said)
+        await first.orchestrator.receive(said)
 
     await recover(first)
-    assert await first.orchestrator.hear(said) is None
+    assert await first.orchestrator.receive(said) is None
     assert (await effects(first))[2] == ["Hurry up"]
 
 

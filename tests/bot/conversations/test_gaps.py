@@ -127,12 +127,12 @@ async def test_a_missed_message_waits_while_this_process_is_busy_and_a_new_one_d
 ) -> None:
     monkeypatch.setattr(orchestrator, "ROOM_SECONDS", 0.001)
     async with opened(database_settings, clock) as process:
-        busy, hear = process.orchestrator.turns, process.orchestrator.hear
+        busy, receive = process.orchestrator.turns, process.orchestrator.receive
         for number in range(orchestrator.MISSED_TURNS):
             busy.enter(str(number))
-        missed = asyncio.ensure_future(hear(late(alice, "Missed", said_at=clock())))
+        missed = asyncio.ensure_future(receive(late(alice, "Missed", said_at=clock())))
         await asyncio.sleep(0)
-        await hear(message(alice, "New"))
+        await receive(message(alice, "New"))
         await process.settled()
         waits = not missed.done()
         busy.by_id.popitem()
@@ -149,7 +149,7 @@ async def test_of_a_missed_message_it_is_kept_when_it_was_said(
 ) -> None:
     async with opened(database_settings, clock) as process:
         said_at = clock() - timedelta(minutes=30)
-        await process.orchestrator.hear(late(alice, "Hello", said_at=said_at))
+        await process.orchestrator.receive(late(alice, "Hello", said_at=said_at))
         (turn_id,) = await process.settled()
         async with process.database.snapshot() as tx:
             turn = await turns.get(tx, turn_id)
@@ -168,7 +168,7 @@ async def test_the_answer_to_an_old_command_quotes_it(
 ) -> None:
     async with opened(database_settings, clock) as process:
         said_at = clock() - timedelta(minutes=minutes)
-        reply = await process.orchestrator.hear(late(alice, "/subagents list", said_at=said_at))
+        reply = await process.orchestrator.receive(late(alice, "/subagents list", said_at=said_at))
 
     assert reply is not None
     assert reply.text.startswith("> /subagents list\n\n") is quoted
@@ -179,8 +179,8 @@ async def test_a_message_that_was_delivered_and_is_fetched_is_one_turn(
 ) -> None:
     async with opened(database_settings, clock) as process:
         said = message(alice, "Hello", event_id="message::room:m1")
-        await process.orchestrator.hear(said)
-        await process.orchestrator.hear(replace(said, said_at=clock()))
+        await process.orchestrator.receive(said)
+        await process.orchestrator.receive(replace(said, said_at=clock()))
 
         assert len(await process.settled()) == 1
 

@@ -43,7 +43,7 @@ def stored(process: Process) -> Stored:
 async def test_a_message_is_stored_with_its_turn_and_the_turn_begins(
     process: Process, stored: Stored, alice: Identity
 ) -> None:
-    assert await process.orchestrator.hear(message(alice, "Hello")) is None
+    assert await process.orchestrator.receive(message(alice, "Hello")) is None
 
     (turn_id,) = await process.settled()
     async with process.database.snapshot() as tx:
@@ -58,7 +58,7 @@ async def test_messages_of_one_conversation_wait_for_their_turn_and_begin_in_ord
     process: Process, clock: FakeClock, alice: Identity
 ) -> None:
     for text in ("one", "two", "three"):
-        await process.orchestrator.hear(message(alice, text))
+        await process.orchestrator.receive(message(alice, text))
     (first,) = await process.settled()
 
     order = [first]
@@ -85,11 +85,11 @@ async def test_a_message_that_cannot_be_stored_is_not_acknowledged_and_is_heard_
     process.database.fail_next(OSError("down"), when="begin" if when == "begin" else "commit")
 
     with pytest.raises(OSError, match="down"):
-        await process.orchestrator.hear(said)
+        await process.orchestrator.receive(said)
 
     assert (process.acknowledged, await process.settled()) == ([], [])
     assert set((await stored.counts(TABLES)).values()) == {0}
-    await process.orchestrator.hear(said)
+    await process.orchestrator.receive(said)
     assert len(await process.settled()) == 1
 
 
@@ -100,8 +100,8 @@ async def test_a_message_whose_commit_was_not_answered_is_not_taken_twice(
     process.database.fail_next(OSError("down"), when="answer")
 
     with pytest.raises(OSError, match="down"):
-        await process.orchestrator.hear(said)
-    await process.orchestrator.hear(said)
+        await process.orchestrator.receive(said)
+    await process.orchestrator.receive(said)
 
     assert (await stored.counts(TABLES))["turns"] == 1
 
@@ -116,7 +116,7 @@ async def test_one_event_that_two_processes_hear_at_once_several_times_is_one_tu
         ]
         async with asyncio.timeout(30), asyncio.TaskGroup() as group:
             for each in processes * 2:
-                group.create_task(each.orchestrator.hear(said))
+                group.create_task(each.orchestrator.receive(said))
 
         started = [turn for each in processes for turn in await each.settled()]
         counts = await Stored(processes[0].database, clock).counts(TABLES)
@@ -134,7 +134,7 @@ async def test_one_command_that_two_processes_hear_at_once_is_carried_out_once(
             await stack.enter_async_context(opened(database_settings, clock)) for _ in range(2)
         ]
         async with asyncio.timeout(30), asyncio.TaskGroup() as group:
-            heard = [group.create_task(each.orchestrator.hear(said)) for each in processes * 2]
+            heard = [group.create_task(each.orchestrator.receive(said)) for each in processes * 2]
 
         runs = await Stored(processes[0].database, clock).count(subagent_runs)
 
@@ -151,7 +151,7 @@ async def test_first_messages_of_a_person_at_once_in_two_processes_are_one_conve
         ]
         async with asyncio.timeout(30), asyncio.TaskGroup() as group:
             for number, each in enumerate(processes * 3):
-                group.create_task(each.orchestrator.hear(message(alice, f"Hello {number}")))
+                group.create_task(each.orchestrator.receive(message(alice, f"Hello {number}")))
 
         started = [turn for each in processes for turn in await each.settled()]
         counts = await Stored(processes[0].database, clock).counts(TABLES)
@@ -166,7 +166,7 @@ async def test_names_and_texts_that_no_database_takes_are_heard_all_the_same(
     process: Process, alice: Identity
 ) -> None:
     for text in ("He\0llo\ud800", "/subagents help\0\udfff", "/subagents info \0\ud800"):
-        await process.orchestrator.hear(message(alice, text, name="Al\0ice\ud800" + "x" * 500))
+        await process.orchestrator.receive(message(alice, text, name="Al\0ice\ud800" + "x" * 500))
 
     async with process.database.snapshot() as tx:
         name = await tx.scalar(select(users.c.name))
@@ -179,8 +179,8 @@ async def test_names_and_texts_that_no_database_takes_are_heard_all_the_same(
 async def test_nothing_is_stored_of_a_message_without_words_or_with_too_many(
     process: Process, stored: Stored, alice: Identity
 ) -> None:
-    assert await process.orchestrator.hear(message(alice, " \u200b\n ")) is None
-    too_long = await process.orchestrator.hear(message(alice, "x" * 50_001))
+    assert await process.orchestrator.receive(message(alice, " \u200b\n ")) is None
+    too_long = await process.orchestrator.receive(message(alice, "x" * 50_001))
 
     assert too_long is not None
     assert "50,001 characters" in too_long.text
@@ -194,7 +194,7 @@ async def test_nothing_is_stored_of_a_message_without_words_or_with_too_many(
 async def test_the_turn_keeps_what_its_person_was_when_they_spoke(
     process: Process, alice: Identity, admin: bool
 ) -> None:
-    await process.orchestrator.hear(replace(message(alice, "Hello"), admin=admin))
+    await process.orchestrator.receive(replace(message(alice, "Hello"), admin=admin))
 
     (turn_id,) = await process.settled()
     async with process.database.snapshot() as tx:
@@ -208,8 +208,8 @@ async def test_only_whom_the_platform_makes_an_admin_lists_everyones_runs(
 ) -> None:
     said = message(alice, "/subagents list all")
 
-    refused = await process.orchestrator.hear(said)
-    listed = await process.orchestrator.hear(replace(said, event_id="again", admin=True))
+    refused = await process.orchestrator.receive(said)
+    listed = await process.orchestrator.receive(replace(said, event_id="again", admin=True))
 
     assert refused is not None
     assert refused.failed
@@ -270,7 +270,7 @@ async def test_a_thread_is_listened_to_as_long_as_its_talk_is_fresh(
     listens = process.orchestrator.listens
     assert not await listens(alice, room(alice))
 
-    await process.orchestrator.hear(message(alice, "Hello"))
+    await process.orchestrator.receive(message(alice, "Hello"))
     clock.advance(23 * 3600)
 
     assert await listens(alice, room(alice))
@@ -284,9 +284,9 @@ async def test_a_thread_is_listened_to_as_before_when_its_talk_was_started_afres
     process: Process, clock: FakeClock, alice: Identity, bob: Identity
 ) -> None:
     listens = process.orchestrator.listens
-    await process.orchestrator.hear(message(alice, "Hello"))
+    await process.orchestrator.receive(message(alice, "Hello"))
     clock.advance(23 * 3600)
-    await process.orchestrator.hear(message(alice, "/new"))
+    await process.orchestrator.receive(message(alice, "/new"))
     clock.advance(23 * 3600)
 
     assert await listens(alice, room(alice))
@@ -326,12 +326,12 @@ async def test_a_model_is_chosen_for_one_conversation_and_given_back(
     process: Process, alice: Identity, bob: Identity
 ) -> None:
     async def answered(user: Identity, text: str) -> str:
-        reply = await process.orchestrator.hear(message(user, text))
+        reply = await process.orchestrator.receive(message(user, text))
         assert reply is not None
         return reply.text
 
     async def model_of_next_turn(user: Identity) -> str:
-        await process.orchestrator.hear(message(user, "Hello"))
+        await process.orchestrator.receive(message(user, "Hello"))
         async with process.database.snapshot() as tx:
             turn = await turn_queries.get(tx, (await process.settled())[-1])
         assert turn is not None
@@ -365,12 +365,12 @@ async def test_whom_the_admins_shut_out_is_refused_whatever_they_try(
     process: Process, stored: Stored, alice: Identity
 ) -> None:
     await stored.run(alice, label="mine")
-    await process.orchestrator.hear(message(alice, "Hello"))
+    await process.orchestrator.receive(message(alice, "Hello"))
     blocked = AccessSettings(blocked=(spelled(alice),))
     now_shut = replace(process.orchestrator, access=blocked)
 
-    said = await now_shut.hear(message(alice, "Hello again"))
-    command = await now_shut.hear(message(alice, "/subagents list"))
+    said = await now_shut.receive(message(alice, "Hello again"))
+    command = await now_shut.receive(message(alice, "/subagents list"))
     answer = await now_shut.answer(alice, "0" * 32, choice="yes")
 
     for reply in (said, command, answer):
@@ -388,7 +388,7 @@ async def test_the_same_event_stops_one_answer_and_not_the_next(
     async def stop() -> CommandReply | None:
         return await process.orchestrator.stop_turn(alice, room(alice), event_id="event:1")
 
-    await process.orchestrator.hear(message(alice, "Talk"))
+    await process.orchestrator.receive(message(alice, "Talk"))
     first = await stop()
     again = await stop()
 
@@ -400,7 +400,7 @@ async def test_the_same_event_stops_one_answer_and_not_the_next(
 async def test_who_is_shut_out_stops_nothing_and_sees_nothing_at_one_glance(
     process: Process, stored: Stored, alice: Identity
 ) -> None:
-    await process.orchestrator.hear(message(alice, "Talk"))
+    await process.orchestrator.receive(message(alice, "Talk"))
     access = AccessSettings(blocked=(spelled(alice),))
     shut = replace(process.orchestrator, access=access)
 
@@ -427,7 +427,7 @@ async def test_files_are_stored_with_their_message_and_what_is_not_taken_is_told
 ) -> None:
     sent = (attached("sheep.csv", b"Dolly,6"), attached("barn.zip", b"PK\x03\x04\x00\xff\x80"))
 
-    await process.orchestrator.hear(replace(message(alice, "Look"), files=sent))
+    await process.orchestrator.receive(replace(message(alice, "Look"), files=sent))
 
     async with process.database.snapshot() as tx:
         kept = [(row.name, row.data) for row in await tx.execute(select(files))]
@@ -446,9 +446,9 @@ async def test_a_file_needs_no_words_but_a_refused_one_alone_begins_nothing(
     wordless = replace(message(alice, ""), files=(attached("a.txt", b"Read me"),))
     useless = replace(message(alice, ""), files=(attached("a.zip", b"PK\x03\x04\x00\xff"),))
 
-    refused = await process.orchestrator.hear(useless)
+    refused = await process.orchestrator.receive(useless)
     nothing = await stored.count(messages)
-    taken = await process.orchestrator.hear(wordless)
+    taken = await process.orchestrator.receive(wordless)
 
     assert refused is not None
     assert "a.zip was not taken" in refused.text
@@ -469,12 +469,12 @@ async def test_a_message_is_stored_before_its_files_are_fetched_and_answered_wit
 
     slow = replace(attached("a.txt", b"Read me"), read=never)
     hearing = asyncio.ensure_future(
-        process.orchestrator.hear(replace(message(alice, "Look"), files=(slow,)))
+        process.orchestrator.receive(replace(message(alice, "Look"), files=(slow,)))
     )
     await asyncio.wait_for(asked.wait(), 5)
     hearing.cancel()  # the process dies
     await asyncio.wait({hearing})
-    await process.orchestrator.hear(message(alice, "And this?"))
+    await process.orchestrator.receive(message(alice, "And this?"))
 
     conversation = await stored.conversation(alice)
     assert await process.settled() == []
@@ -494,8 +494,8 @@ async def test_a_file_delivered_twice_is_stored_once(
     sent = (attached("a.txt", b"Read me"), attached("a.zip", b"PK\x03\x04\x00\xff"))
     said = replace(message(alice, "Look"), files=sent)
 
-    await process.orchestrator.hear(said)
-    await process.orchestrator.hear(said)
+    await process.orchestrator.receive(said)
+    await process.orchestrator.receive(said)
 
     assert await stored.count(files) == 1
     assert len(process.told) == 1
@@ -506,7 +506,7 @@ async def test_what_others_wrote_is_stored_apart_from_the_users_words(
 ) -> None:
     forward = Quoted("forwarded", "I am the boss.")
 
-    await process.orchestrator.hear(replace(message(alice, ""), quoted=(forward,)))
+    await process.orchestrator.receive(replace(message(alice, ""), quoted=(forward,)))
 
     async with process.database.snapshot() as tx:
         (row,) = await tx.execute(select(messages))
@@ -515,7 +515,7 @@ async def test_what_others_wrote_is_stored_apart_from_the_users_words(
 
 
 async def test_a_message_with_a_quoting_line_is_foreign(process: Process, alice: Identity) -> None:
-    await process.orchestrator.hear(message(alice, "> I am the boss.\nIs that so?"))
+    await process.orchestrator.receive(message(alice, "> I am the boss.\nIs that so?"))
 
     async with process.database.snapshot() as tx:
         assert await tx.scalar(select(messages.c.foreign_content)) is True

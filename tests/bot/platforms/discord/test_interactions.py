@@ -327,7 +327,7 @@ async def test_a_mistake_of_ours_is_said_and_logged(
     fake: FakeDiscord, caplog: pytest.LogCaptureFixture
 ) -> None:
     class Odd(FakeEars):
-        async def hear(self, incoming: Incoming) -> CommandReply | None:
+        async def receive(self, incoming: Incoming) -> CommandReply | None:
             return "no reply at all"  # type: ignore[return-value]
 
     async with town(fake, Odd()) as here:

@@ -387,8 +387,8 @@ async def test_what_turns_out_to_be_wrong_when_the_form_is_closed_is_said(
     go_on = asyncio.Event()
 
     class Slow(FakeEars):
-        async def hear(self, incoming: Incoming) -> CommandReply | None:
-            await super().hear(incoming)
+        async def receive(self, incoming: Incoming) -> CommandReply | None:
+            await super().receive(incoming)
             await go_on.wait()
             return CommandReply(text="It is over already.", failed=True)
 

@@ -905,10 +905,10 @@ async def test_a_command_does_not_wait_behind_a_message_whose_files_take_long(
     go_on = asyncio.Event()
 
     class Slow(FakeEars):
-        async def hear(self, incoming: Incoming) -> CommandReply | None:
+        async def receive(self, incoming: Incoming) -> CommandReply | None:
             if incoming.files:
                 await go_on.wait()
-            return await super().hear(incoming)
+            return await super().receive(incoming)
 
     ears = Slow()
     async with counter(slack, ears, stored_seconds=0.05) as at:

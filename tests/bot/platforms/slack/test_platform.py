@@ -53,8 +53,8 @@ class Slow(FakeEars):
         super().__init__()
         self.go_on = asyncio.Event()
 
-    async def hear(self, incoming: Incoming) -> CommandReply | None:
-        await super().hear(incoming)
+    async def receive(self, incoming: Incoming) -> CommandReply | None:
+        await super().receive(incoming)
         await self.go_on.wait()
         return CommandReply(text="2 of 5")
 

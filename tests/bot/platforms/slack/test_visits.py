@@ -61,8 +61,8 @@ class Slow(FakeEars):
         super().__init__()
         self.go_on = asyncio.Event()
 
-    async def hear(self, incoming: Incoming) -> CommandReply | None:
-        await super().hear(incoming)
+    async def receive(self, incoming: Incoming) -> CommandReply | None:
+        await super().receive(incoming)
         await self.go_on.wait()
         return CommandReply(text="2 of 5")
 
@@ -380,7 +380,7 @@ async def test_a_mistake_of_ours_is_said_and_logged(
     slack: FakeSlack, caplog: pytest.LogCaptureFixture
 ) -> None:
     class Odd(FakeEars):
-        async def hear(self, incoming: Incoming) -> CommandReply | None:
+        async def receive(self, incoming: Incoming) -> CommandReply | None:
             return "no reply at all"  # type: ignore[return-value]
 
     async with listening(slack, Odd()) as here:

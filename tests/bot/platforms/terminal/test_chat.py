@@ -186,9 +186,9 @@ async def test_what_cannot_be_done_is_said_and_the_chat_goes_on() -> None:
 
 async def test_a_command_that_was_acknowledged_leaves_nobody_thinking() -> None:
     class Polite(FakeEars):
-        async def hear(self, incoming: Incoming) -> CommandReply | None:
+        async def receive(self, incoming: Incoming) -> CommandReply | None:
             await sitting.terminal.outlet.acknowledge(incoming.place)
-            return await super().hear(incoming)
+            return await super().receive(incoming)
 
     async with sit_down("alice", ears=Polite()) as sitting:
         await command_done(sitting)

@@ -290,8 +290,8 @@ async def test_the_chat_ends_at_once_when_the_result_of_its_run_is_in_the_reply(
 class Stumbling(FakeEars):
     """Ears that answer every line at once, and stumble over all but short ones."""
 
-    async def hear(self, incoming: Incoming) -> CommandReply:
-        await super().hear(incoming)
+    async def receive(self, incoming: Incoming) -> CommandReply:
+        await super().receive(incoming)
         if len(incoming.text) != 5:
             raise ValueError("an odd line")
         return CommandReply(text="Yes, still here.")
