@@ -8,6 +8,7 @@ from collections.abc import Iterator, Set
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import islice
+from typing import Self
 
 from bot.files.opener import FOLDER, Opener, opened
 
@@ -29,6 +30,15 @@ class EntryKind(StrEnum):
     FOLDER = "folder"
     LINK = "link"
     OTHER = "other"
+
+    @classmethod
+    def of(cls, state: os.stat_result) -> Self:
+        """Return the kind of an entry from its `lstat` result."""
+        if stat.S_ISREG(state.st_mode):
+            return cls.FILE
+        if stat.S_ISDIR(state.st_mode):
+            return cls.FOLDER
+        return cls.LINK if stat.S_ISLNK(state.st_mode) else cls.OTHER
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +110,7 @@ class FolderWalk:
         except OSError:
             # It has been removed.
             return None
-        kind = kind_of(state)
+        kind = EntryKind.of(state)
         return FolderEntry(
             parts=(*above, found.name),
             kind=kind,
@@ -117,12 +127,3 @@ class FolderWalk:
         except OSError:
             # Replaced by a link meanwhile, or not accessible: it must not be read.
             self.cut = True
-
-
-def kind_of(state: os.stat_result) -> EntryKind:
-    """Return the kind of an entry from its `lstat` result."""
-    if stat.S_ISREG(state.st_mode):
-        return EntryKind.FILE
-    if stat.S_ISDIR(state.st_mode):
-        return EntryKind.FOLDER
-    return EntryKind.LINK if stat.S_ISLNK(state.st_mode) else EntryKind.OTHER

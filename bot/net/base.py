@@ -43,7 +43,7 @@ class WebResponse:
 
 
 class PageFetcher(Protocol):
-    """PageFetcher pages of the public web."""
+    """Fetches pages of the public web."""
 
     async def fetch(self, address: str, *, follows: Follows | None = None) -> WebResponse:
         """Return the page at an untrusted address.

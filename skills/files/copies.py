@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from bot.files.opener import FILE, Opener
-from bot.files.walk import TEMPORARY, EntryKind, kind_of
+from bot.files.walk import TEMPORARY, EntryKind
 from skills.files.tree import Level, Parts, levels, opened_by_force
 
 #: Permission bits that are kept from a command, and those that the bot always needs.
@@ -35,7 +35,7 @@ Manifest = Mapping[Parts, Stamp]
 
 def stamp_of(state: os.stat_result) -> Stamp:
     """Return the stamp of a file, folder or link."""
-    kind = kind_of(state)
+    kind = EntryKind.of(state)
     if kind is EntryKind.FOLDER:
         return Stamp(kind, 0, 0, 0)
     return Stamp(kind, state.st_ino, state.st_size, state.st_mtime_ns)
@@ -65,7 +65,7 @@ def link_tree(opener: Opener, source: int, target: int, account: int | None) -> 
     manifest: dict[Parts, Stamp] = {}
     for level, twin in _twins(opener, source, target):
         for name, state in level.entries:
-            if TEMPORARY.fullmatch(name) or kind_of(state) is EntryKind.OTHER:
+            if TEMPORARY.fullmatch(name) or EntryKind.of(state) is EntryKind.OTHER:
                 continue
             manifest[(*level.parts, name)] = stamp_of(state)
             if account is not None and {state.st_uid, state.st_gid} != {account}:
@@ -86,7 +86,7 @@ def copy_tree(opener: Opener, source: int, target: int, account: int | None) -> 
     copied: dict[Parts, Stamp] = {}
     for level, twin in _twins(opener, source, target):
         for name, state in level.entries:
-            if kind_of(state) is EntryKind.OTHER:
+            if EntryKind.of(state) is EntryKind.OTHER:
                 continue
             if stat.S_ISDIR(state.st_mode):
                 make_folder(twin, name, tidy_mode(state), account)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from bot.files.opener import Opener
-from bot.files.walk import EntryKind, kind_of
+from bot.files.walk import EntryKind
 from skills.files.copies import Manifest, stamp_of
 from skills.files.tree import Level, Parts, levels
 
@@ -37,7 +37,7 @@ class Written:
     @property
     def kind(self) -> EntryKind:
         """The kind of the entry."""
-        return kind_of(self.state)
+        return EntryKind.of(self.state)
 
 
 @dataclass(slots=True)
@@ -108,7 +108,7 @@ class _Reader:
 
     def see(self, parts: Parts, state: os.stat_result) -> None:
         """Record an entry that is in the layer."""
-        kind, was = kind_of(state), self._before.get(parts)
+        kind, was = EntryKind.of(state), self._before.get(parts)
         if was is not None and (was.kind is EntryKind.FOLDER) != (kind is EntryKind.FOLDER):
             self.remove(parts)
         else:

@@ -7,7 +7,7 @@ from contextlib import closing
 from dataclasses import dataclass, field
 
 from bot.files.opener import Opener, opened
-from bot.files.walk import EntryKind, kind_of
+from bot.files.walk import EntryKind
 from skills.files.copies import Manifest, open_to_read, stamp_of
 from skills.files.keeping import most_room
 from skills.files.layers import Changes, Written
@@ -138,7 +138,7 @@ class Planner:
         now = self._now(parts)
         if now is None:
             return
-        if kind_of(now) is EntryKind.FOLDER:
+        if EntryKind.of(now) is EntryKind.FOLDER:
             removed = self._before[parts].kind is EntryKind.FOLDER and self._is_emptied(parts)
         else:
             removed = self._is_unchanged(parts, now)
@@ -161,7 +161,7 @@ class Planner:
             return self._targets[parts]
         target = (*self._folder(parts[:-1], None), parts[-1])
         now = self._now(target)
-        if now is not None and kind_of(now) is not EntryKind.FOLDER:
+        if now is not None and EntryKind.of(now) is not EntryKind.FOLDER:
             target = self._conflict(target)
             now = None
         if now is None and target not in self._planned:
@@ -192,7 +192,9 @@ class Planner:
 
     def _is_unchanged(self, parts: Parts, now: os.stat_result) -> bool:
         """Return True if a file or link is the version of the start."""
-        return kind_of(now) is not EntryKind.FOLDER and stamp_of(now) == self._before.get(parts)
+        return EntryKind.of(now) is not EntryKind.FOLDER and stamp_of(now) == self._before.get(
+            parts
+        )
 
     def _is_needless(self, written: Written, target: Parts) -> bool:
         """Return True if others wrote the same, or the command changed only the time."""
@@ -205,7 +207,7 @@ class Planner:
             opened(self._opener, self._workspace, target[:-1]) as theirs,
         ):
             state = os.stat(target[-1], dir_fd=theirs, follow_symlinks=False)
-            if kind_of(state) is not written.kind or state.st_size != written.state.st_size:
+            if EntryKind.of(state) is not written.kind or state.st_size != written.state.st_size:
                 return False
             return _is_same(written.kind, (mine, written.parts[-1]), (theirs, target[-1]))
 

@@ -21,15 +21,7 @@ from bot.files.opener import (
     state_of,
     told,
 )
-from bot.files.walk import (
-    DEEPEST,
-    TEMPORARY,
-    USUALLY_SKIPPED,
-    EntryKind,
-    FolderEntry,
-    FolderWalk,
-    kind_of,
-)
+from bot.files.walk import DEEPEST, TEMPORARY, USUALLY_SKIPPED, EntryKind, FolderEntry, FolderWalk
 from skills.files.former import FormerVersions
 from skills.files.keeping import KeptChange, NotKeptError
 from skills.files.locking import LOCK_SECONDS, one_writer
@@ -246,12 +238,12 @@ class Workspace:
         skip: frozenset[str] = USUALLY_SKIPPED,
         seconds: float = WALK_SECONDS,
     ) -> Iterator["Looking"]:
-        """FolderWalk through a folder, or over one file, in a bounded time."""
+        """Walk through a folder, or over one file, in a bounded time."""
         parts = parts_of(path)
         until = time.monotonic() + seconds
         with told(parts), self.opened() as folder:
             state = state_of(self.opener, folder, parts)
-            if state is not None and kind_of(state) is EntryKind.FILE:
+            if state is not None and EntryKind.of(state) is EntryKind.FILE:
                 entry = FolderEntry(parts[-1:], EntryKind.FILE, state.st_size, state.st_mtime_ns)
                 with opened(self.opener, folder, parts[:-1]) as above:
                     yield Looking(above, parts[:-1], [entry], until)
@@ -320,7 +312,7 @@ class Workspace:
                     self.reserve.check(change.after + change.before)
                 differs = (
                     before is not None
-                    and kind_of(before) is EntryKind.FILE
+                    and EntryKind.of(before) is EntryKind.FILE
                     and not self._holds(folder, parts, before, content)
                 )
                 kept = differs and self._keep(folder, parts, content)
@@ -389,7 +381,7 @@ class Workspace:
             with suppress(FileNotFoundError), opened_by_force(self.opener, user, (name,)) as top:
                 for level in levels(self.opener, top):
                     for entry, state in level.entries:
-                        kind = kind_of(state)
+                        kind = EntryKind.of(state)
                         if kind is EntryKind.FILE and TEMPORARY.fullmatch(entry):
                             if tidy:
                                 os.unlink(entry, dir_fd=level.descriptor)

@@ -8,7 +8,7 @@ from contextlib import suppress
 
 from bot.errors import ToolError
 from bot.files.opener import Opener, opened, shown, state_of
-from bot.files.walk import kind_of
+from bot.files.walk import EntryKind
 
 
 def missing(opener: Opener, folder: int, parts: Sequence[str]) -> int:
@@ -59,8 +59,8 @@ def _mode(above: int, parts: Sequence[str]) -> int:
         return 0o600
     if not stat.S_ISREG(state.st_mode):
         raise ToolError(
-            f"{shown(parts)} is a {kind_of(state)} there already, and only files are replaced: "
-            "take another name."
+            f"{shown(parts)} is a {EntryKind.of(state)} there already, and only files are "
+            "replaced: take another name."
         )
     return stat.S_IMODE(state.st_mode) & 0o777 | 0o600
 
