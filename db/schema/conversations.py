@@ -1,0 +1,191 @@
+"""Tables of users, their conversations, and the work that answers a message."""
+
+from sqlalchemy import (
+    Boolean,
+    CheckConstraint,
+    Column,
+    ForeignKey,
+    Index,
+    Integer,
+    LargeBinary,
+    Table,
+    UniqueConstraint,
+    text,
+)
+
+from db.schema.base import index_where, metadata, place
+from db.types import JsonDocument, String, Text, UserKey, UtcDateTime, UuidText
+
+users = Table(
+    "users",
+    metadata,
+    Column("id", UserKey, primary_key=True),
+    Column("platform", String(50), nullable=False),
+    Column("workspace", String(100), nullable=False, server_default=""),
+    Column("account", String(255), nullable=False),
+    Column("name", String(255), nullable=False, server_default=""),
+    # `#n`: the number of this user's newest run.
+    Column("run_counter", Integer, nullable=False, server_default=text("0")),
+    # For fair turns between users when slots free up.
+    Column("last_admitted_at", UtcDateTime),
+    Column("created_at", UtcDateTime, nullable=False),
+    UniqueConstraint("platform", "workspace", "account"),
+)
+
+conversations = Table(
+    "conversations",
+    metadata,
+    Column("id", String(32), primary_key=True),
+    Column("user_id", UserKey, ForeignKey("users.id"), nullable=False),
+    *place(),
+    # The turn in progress, at most one at a time.
+    Column("active_turn_id", String(32)),
+    # The model, as `provider/model`; empty for the configured one.
+    Column("model", String(255), nullable=False, server_default=""),
+    Column("created_at", UtcDateTime, nullable=False),
+    Column("closed_at", UtcDateTime),
+    Index(
+        "ix_conversations_open",
+        "user_id",
+        "channel",
+        "place_workspace",
+        "place_channel",
+        "place_thread",
+        unique=True,
+        sqlite_where=text("closed_at IS NULL"),
+        postgresql_where=text("closed_at IS NULL"),
+    ),
+    # Closed conversations too: the bot listens in a thread after `/new`, and reads places after a
+    # gap.
+    Index(
+        "ix_conversations_place",
+        "channel",
+        "place_workspace",
+        "place_channel",
+        "place_thread",
+        "user_id",
+        "id",
+    ),
+    Index(None, "user_id"),
+)
+
+messages = Table(
+    "messages",
+    metadata,
+    Column("id", String(32), primary_key=True),
+    Column("conversation_id", String(32), ForeignKey("conversations.id"), nullable=False),
+    # `user`, `assistant`, `reset`, or `result`: the wrapped, untrusted result of a run.
+    Column("role", String(20), nullable=False),
+    # For a user's message, the user's own words.
+    Column("text", Text, nullable=False),
+    # Content by others that came with a user's message: [{"kind": …, "text": …}].
+    Column("quoted", JsonDocument),
+    # The message has content that neither the user nor the bot wrote, or that the bot derived from
+    # such.
+    Column("foreign_content", Boolean, nullable=False, server_default=text("false")),
+    Column("turn_id", String(32)),
+    Column("run_id", UuidText),
+    Column("created_at", UtcDateTime, nullable=False),
+    Index(None, "conversation_id", "id"),
+    Index(None, "created_at"),
+    index_where("ix_messages_run_id", "run_id", "run_id IS NOT NULL"),
+)
+
+files = Table(
+    "files",
+    metadata,
+    Column("id", String(32), primary_key=True),
+    Column("message_id", String(32), ForeignKey("messages.id"), nullable=False),
+    Column("name", String(255), nullable=False),
+    # For an image; empty for a text, which is in `data` as UTF-8.
+    Column("media_type", String(100), nullable=False, server_default=""),
+    Column("data", LargeBinary, nullable=False),
+    Column("created_at", UtcDateTime, nullable=False),
+    Index(None, "message_id"),
+    Index(None, "created_at"),
+)
+
+turns = Table(
+    "turns",
+    metadata,
+    Column("id", String(32), primary_key=True),
+    Column("conversation_id", String(32), ForeignKey("conversations.id"), nullable=False),
+    Column("user_id", UserKey, ForeignKey("users.id"), nullable=False),
+    *place(),
+    Column("message_id", String(32), nullable=False),
+    # `queued`, `running`, `done`, `failed`, `stopped`
+    Column("status", String(20), nullable=False, server_default="queued"),
+    # `message`: a user sent it. `summary`: results of runs are summarised. `confirmed`: the user
+    # approved calls, with which the turn begins. `greeting`: its answer is stored already.
+    Column("kind", String(20), nullable=False, server_default="message"),
+    # `user` or `admin`: the user's role at the time of the message.
+    Column("role", String(10), nullable=False, server_default="user"),
+    Column("attempt", Integer, nullable=False, server_default=text("0")),
+    # Processes that ended while this was the work that they had started last.
+    Column("crashes", Integer, nullable=False, server_default=text("0")),
+    # The start of a process that works on it, and since when: see `workers`.
+    Column("worker_id", String(64), nullable=False, server_default=""),
+    Column("begun_at", UtcDateTime),
+    Column("reply_message_id", String(255), nullable=False, server_default=""),
+    Column("stop_requested_at", UtcDateTime),
+    Column("input_tokens", Integer, nullable=False, server_default=text("0")),
+    Column("output_tokens", Integer, nullable=False, server_default=text("0")),
+    Column("created_at", UtcDateTime, nullable=False),
+    # When its message was sent, if that was before the bot received it.
+    Column("said_at", UtcDateTime),
+    # The turn waits until then while the files of its message are fetched.
+    Column("held_until", UtcDateTime),
+    Column("ended_at", UtcDateTime),
+    CheckConstraint("status IN ('queued','running','done','failed','stopped')", name="status"),
+    Index(None, "conversation_id", "status"),
+    Index(None, "status"),
+    Index(None, "user_id"),
+    Index(None, "created_at"),
+    index_where("ix_turns_ended_at", "ended_at", "ended_at IS NOT NULL"),
+)
+
+commands = Table(
+    "commands",
+    metadata,
+    Column("id", String(32), primary_key=True),
+    Column("user_id", UserKey, ForeignKey("users.id"), nullable=False),
+    *place(),
+    Column("role", String(10), nullable=False, server_default="user"),
+    Column("text", Text, nullable=False),
+    Column("conversation_id", String(32), nullable=False, server_default=""),
+    # The start of the process that executes it: see `workers`.
+    Column("worker_id", String(64), nullable=False),
+    Column("attempt", Integer, nullable=False, server_default=text("1")),
+    # Its effect is committed; the row is deleted when it is answered.
+    Column("applied_at", UtcDateTime),
+    Column("created_at", UtcDateTime, nullable=False),
+)
+
+approvals = Table(
+    "approvals",
+    metadata,
+    Column("id", String(32), primary_key=True),
+    Column("user_id", UserKey, ForeignKey("users.id"), nullable=False),
+    *place(),
+    Column("conversation_id", String(32), nullable=False, server_default=""),
+    Column("run_id", UuidText),
+    Column("tool", String(100), nullable=False),
+    Column("arguments", JsonDocument, nullable=False),
+    # A hash of tool and arguments, which ties the approval to the call that was shown.
+    Column("fingerprint", String(64), nullable=False),
+    Column("context", JsonDocument, nullable=False),
+    # `open`, `approved`, `denied`, `expired`
+    Column("status", String(20), nullable=False, server_default="open"),
+    Column("created_at", UtcDateTime, nullable=False),
+    Column("expires_at", UtcDateTime, nullable=False),
+    Column("answered_at", UtcDateTime),
+    Column("answered_by", UserKey),
+    # When its user could first read it: earlier messages do not answer it.
+    Column("shown_at", UtcDateTime),
+    # When the approved call had been executed: until then its execution is uncertain.
+    Column("done_at", UtcDateTime),
+    CheckConstraint("status IN ('open','approved','denied','expired')", name="status"),
+    Index(None, "user_id", "status"),
+    Index(None, "status", "expires_at"),
+    Index(None, "created_at"),
+)

@@ -1,0 +1,77 @@
+"""Tables of processes, platform connections, and audits."""
+
+from sqlalchemy import Column, Index, Table
+
+from db.schema.base import metadata
+from db.types import JsonDocument, String, StringList, Text, UserKey, UtcDateTime
+
+workers = Table(
+    "workers",
+    metadata,
+    # New at each start of a process.
+    Column("id", String(64), primary_key=True),
+    Column("platforms", StringList, nullable=False),
+    # Platforms that this process serves no more, or never did, with the reason.
+    Column("ended_platforms", JsonDocument),
+    Column("started_at", UtcDateTime, nullable=False),
+    Column("beat_at", UtcDateTime, nullable=False),
+    # When it was asked to end.
+    Column("leaving_at", UtcDateTime),
+    Column("stopped_at", UtcDateTime),
+    # When another process detected its crash.
+    Column("crashed_at", UtcDateTime),
+)
+
+listeners = Table(
+    "listeners",
+    metadata,
+    # The source of events, such as `discord`; a sharded process receives a part of it.
+    Column("name", String(255), primary_key=True),
+    Column("heard_at", UtcDateTime, nullable=False),
+)
+
+seen_events = Table(
+    "seen_events",
+    metadata,
+    Column("platform", String(50), primary_key=True),
+    Column("event_id", String(255), primary_key=True),
+    Column("created_at", UtcDateTime, nullable=False),
+    Index(None, "created_at"),
+)
+
+slack_installs = Table(
+    "slack_installs",
+    metadata,
+    # The app that is installed.
+    Column("client_id", String(50), primary_key=True),
+    # A workspace (T…), or an organisation (E…) with all of its workspaces.
+    Column("workspace", String(50), primary_key=True),
+    # The organisation; empty for none.
+    Column("enterprise", String(50), nullable=False, server_default=""),
+    Column("bot_user", String(50), nullable=False),
+    Column("bot", String(50), nullable=False, server_default=""),
+    # Encrypted.
+    Column("token", Text, nullable=False),
+    Column("installed_at", UtcDateTime, nullable=False),
+)
+
+slack_states = Table(
+    "slack_states",
+    metadata,
+    # Sent with the browser to Slack and back.
+    Column("state", String(50), primary_key=True),
+    Column("created_at", UtcDateTime, nullable=False),
+    Index(None, "created_at"),
+)
+
+audit = Table(
+    "audit",
+    metadata,
+    Column("id", String(32), primary_key=True),
+    Column("user_id", UserKey, nullable=False),
+    Column("action", String(50), nullable=False),
+    Column("subject", String(255), nullable=False),
+    Column("detail", Text, nullable=False, server_default=""),
+    Column("created_at", UtcDateTime, nullable=False),
+    Index(None, "created_at"),
+)
