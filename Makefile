@@ -26,7 +26,7 @@ endef
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help chat test test-fast test-processes test-long migrations lint format bench measures soak reference pythons requirements hooks clean
+.PHONY: help chat test test-fast test-slow test-long migrations lint format bench measures soak reference pythons requirements hooks clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' Makefile
@@ -36,19 +36,19 @@ chat: $(VENV)/.installed ## Set everything up and talk to the bot in this termin
 	@# It brings the database up to date itself; `bot migrate` before it would cost a second start.
 	@RETINUE_HOME="$${RETINUE_HOME:-$(CURDIR)}" $(BIN)/python -m bot chat $(ARGS)
 
-test: $(VENV)/.installed-dev ## Run every test, on SQLite and on a real PostgreSQL: all three parts
-	@$(MAKE) --no-print-directory --keep-going test-fast test-processes test-long
+test: $(VENV)/.installed-dev ## Run the tests, on SQLite and on a real PostgreSQL: both of these parts
+	@$(MAKE) --no-print-directory --keep-going test-fast test-slow
 
-test-fast: PART := not long and not processes
-test-fast: $(VENV)/.installed-dev ## Run the part on SQLite that starts no other process
+test-fast: PART := not (long or processes or slow)
+test-fast: $(VENV)/.installed-dev ## Run the quick tests: on SQLite, without other processes and real clients
 	$(RUN_PART)
 
-test-processes: PART := processes and not long
-test-processes: $(VENV)/.installed-dev ## Run the part on PostgreSQL, and with other short processes
+test-slow: PART := (processes or slow) and not long
+test-slow: $(VENV)/.installed-dev ## Run the rest: on PostgreSQL, with processes and the clients of Discord and Slack
 	$(RUN_PART)
 
 test-long: PART := long
-test-long: $(VENV)/.installed-dev ## Run the last part: stories, bots killed, real sandboxes, a short soak
+test-long: $(VENV)/.installed-dev ## Run the long tests: stories, bots killed, real sandboxes, a short soak
 	$(RUN_PART)
 
 migrations: $(VENV)/.installed-dev ## Check that migrations and tables agree
@@ -66,8 +66,9 @@ format: $(VENV)/.installed-dev ## Format the code and mend what can be mended by
 bench: $(VENV)/.installed-dev ## Measure speed and memory, and print a table
 	$(BIN)/python -m bench $(ARGS)
 
-measures: $(VENV)/.installed-dev ## Print the measures of the source code (ARGS=--list names what is counted)
+measures: $(VENV)/.installed-dev ## Print the measures of the source code (ARGS=--list: with names)
 	$(BIN)/python -m bench.measures $(ARGS)
+	$(BIN)/python -m bench.path
 
 soak: $(VENV)/.installed-dev ## Run the bot under load and faults for MINUTES (continues an interrupted one)
 	$(BIN)/python -m tests.soak --minutes $(MINUTES) $(ARGS)

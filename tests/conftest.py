@@ -16,6 +16,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from _pytest.mark.expression import Expression
 from hypothesis import HealthCheck, settings
 from sqlalchemy import NullPool, make_url, text
 from sqlalchemy.ext.asyncio import AsyncConnection, create_async_engine
@@ -34,7 +35,7 @@ settings.register_profile(
 )
 settings.load_profile("retinue")
 
-#: The part of `make test-long`: what starts processes, plays whole stories or waits for real.
+#: The tests of `make test-long`: whole stories, bots in processes, real sandboxes, real waits.
 LONG = (
     *("tests/stories/", "tests/skills/shell/real/", "tests/soak/", "tests/bench/"),
     *("tests/bot/test_serve_process.py", "tests/test_elsewhere.py", "tests/test_wheel.py"),
@@ -47,7 +48,6 @@ MEMORY_NEEDED = 1_000_000_000
 #: Begins the name of a server's folder; the number of its test process comes next.
 SERVER = "retinue-pg-"
 
-
 #: Tests that start other processes, beside those with PostgreSQL and those of LONG.
 PROCESSES = (
     *("tests/skills/calendar/", "tests/skills/mcp/", "tests/migrations/", "tests/bot/test_app.py"),
@@ -57,6 +57,21 @@ PROCESSES = (
     *("tests/skills/calendar/test_skill.py", "tests/skills/web/test_skill.py"),
     *("tests/skills/web/test_addresses.py", "tests/test_packaging.py", "tests/test_parts.py"),
 )
+#: Tests with the real clients of Discord and Slack, and those that take a second and more each.
+SLOW = (
+    *("tests/bot/platforms/discord/", "tests/bot/platforms/slack/", "tests/db/test_log_size.py"),
+    *("tests/skills/files/test_former.py", "tests/skills/files/test_races.py"),
+    "tests/skills/files/test_opener.py::test_no_path_of_these_pieces_leads_out",
+    "tests/bot/conversations/test_undo.py::test_a_change_is_found_by_its_name_however_many",
+    "tests/bot/test_key_formats.py::test_ten_thousand_lines",
+    "tests/bot/test_key_formats.py::test_time_grows_with_the_text_alone",
+    "tests/bot/test_key_formats.py::test_words_and_numbers_in_any_order_stay",
+    "tests/db/test_admission.py::test_whoever_waits_gets_in_after_at_most_one_run_of_each",
+    "tests/skills/web/search/test_anthropic.py::test_a_search_that_hangs",
+    "tests/skills/rest/test_services.py::test_a_service_that_is_slow_or_away",
+)
+#: The mark of the tests whose path begins so; the first that fits.
+PATHS = {"long": LONG, "processes": PROCESSES, "slow": SLOW}
 POSTGRES = frozenset({"postgres_server", "postgres_url", "empty_postgres_url"})
 #: Audit events of the interpreter before it starts a process.
 STARTS = frozenset({"subprocess.Popen", "os.posix_spawn", "os.fork", "os.forkpty"})
@@ -64,12 +79,30 @@ STARTS = frozenset({"subprocess.Popen", "os.posix_spawn", "os.fork", "os.forkpty
 _alone: list[str] = []
 
 
+def _mark_of(path: str) -> str:
+    """Return the mark that all tests of a file or folder have; empty for none."""
+    return next((mark for mark, starts in PATHS.items() if path.startswith(starts)), "")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave out files whose tests the marks exclude: to import them takes longer than to test."""
+    chosen = config.option.markexpr
+    if not chosen or not collection_path.is_relative_to(config.rootpath):
+        return None
+    path = collection_path.relative_to(config.rootpath).as_posix()
+    mark = _mark_of(f"{path}/" if collection_path.is_dir() else path)
+    if not mark:
+        return None
+    expression = Expression.compile(chosen)
+    return None if expression.evaluate(lambda name, /, **_: name == mark) else True
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if item.nodeid.startswith(LONG):
-            item.add_marker("long")
-        elif item.nodeid.startswith(PROCESSES) or _uses_postgres(item):
+        if mark := _mark_of(item.nodeid):
+            item.add_marker(mark)
+        if not item.get_closest_marker("long") and _uses_postgres(item):
             item.add_marker("processes")
 
 

@@ -4,12 +4,14 @@ import os
 import re
 import shutil
 import subprocess
+import sys
+from itertools import combinations
 from pathlib import Path
 
 import pytest
 from _pytest.mark.expression import Expression
 
-from tests.conftest import LONG, PROCESSES
+from tests.conftest import LONG, PROCESSES, SLOW
 
 ROOT = Path(__file__).parents[1]
 
@@ -45,10 +47,11 @@ def takes(command: str, marks: set[str]) -> bool:
 
 
 def test_every_test_is_in_exactly_one_part() -> None:
-    parts = planned("test")
+    parts = planned("test", "test-long")
 
     assert len(parts) == 3
-    for marks in ({"long"}, {"processes"}, {"long", "processes"}, set[str]()):
+    marked = ("long", "processes", "slow")
+    for marks in (set(some) for count in range(4) for some in combinations(marked, count)):
         taken = [part for part in parts if takes(part, marks)]
         assert len(taken) == 1, f"tests with the marks {marks} are in {len(taken)} parts"
     for part in parts:
@@ -56,30 +59,42 @@ def test_every_test_is_in_exactly_one_part() -> None:
         assert options.strip() == "-n 4 -m PART", f"nothing else may choose tests: {part}"
 
 
-def test_what_is_long_is_told_by_where_it_is(request: pytest.FixtureRequest) -> None:
-    assert [each for each in LONG if not (ROOT / each).exists()] == []
-    # Of those that were asked for: in the fast part none of them is left.
-    for item in request.session.items:
-        if item.nodeid.startswith(LONG):
-            assert item.get_closest_marker("long"), item.nodeid
+def collected(marks: str, *paths: str) -> list[str]:
+    """Return the files of which pytest would run tests."""
+    command = [sys.executable, "-m", "pytest", "--collect-only", "-qq", "-m", marks, *paths]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    return [line.partition(":")[0] for line in done.stdout.splitlines() if ": " in line]
 
 
-@pytest.mark.parametrize("named", PROCESSES)
-def test_what_starts_processes_is_named_by_what_is_there(named: str) -> None:
-    assert (ROOT / named).exists()
+def test_files_whose_tests_all_have_a_mark_are_run_with_it_alone() -> None:
+    long, processes, plain = LONG[-1], "tests/test_packaging.py", "tests/bot/test_tasks.py"
+    paths = (long, processes, plain)
+
+    assert collected("long", *paths) == [long]
+    assert collected("processes", *paths) == [processes]
+    assert collected("not long and not processes", *paths) == [plain]
+    assert collected("", *paths) == sorted(paths)
+
+
+@pytest.mark.parametrize("named", [*LONG, *PROCESSES, *SLOW])
+def test_each_path_with_a_mark_exists(named: str) -> None:
+    path, _, test = named.partition("::")
+    assert (ROOT / path).exists()
+    assert test in ((ROOT / path).read_text("utf-8") if test else "")
 
 
 def test_the_parts_are_targets_of_their_own() -> None:
-    parts = ("test-fast", "test-processes", "test-long")
+    parts = ("test-fast", "test-slow")
     assert [command for part in parts for command in planned(part)] == planned("test")
 
 
 def test_a_part_of_a_part_may_be_empty() -> None:
-    assert all(part.endswith("|| [ $? -eq 5 ]") for part in planned("test", ARGS="-k outbox"))
-    assert not any("||" in part for part in planned("test"))
+    some = planned("test", "test-long", ARGS="-k outbox")
+    assert all(part.endswith("|| [ $? -eq 5 ]") for part in some)
+    assert not any("||" in part for part in planned("test", "test-long"))
 
 
-@pytest.mark.parametrize("failing", ["test-processes", "lint", "test-long", "pythons", "nothing"])
+@pytest.mark.parametrize("failing", ["test", "lint", "test-long", "pythons", "nothing"])
 def test_ci_runs_both_parts_and_the_checks_whatever_fails(tmp_path: Path, failing: str) -> None:
     (tmp_path / ".ci").mkdir()
     shutil.copy(ROOT / ".ci/run", tmp_path / ".ci/run")
@@ -98,11 +113,11 @@ def test_ci_runs_both_parts_and_the_checks_whatever_fails(tmp_path: Path, failin
     )
 
     said = told.read_text().splitlines()
-    fast = "make --keep-going test-fast test-processes"
+    fast = "make test"
     assert {"make lint", fast, "make test-long", "make pythons"} <= set(said)
     assert said.index(fast) < said.index("make test-long")
     assert done.returncode == (0 if failing == "nothing" else 2)
-    assert ("python -m bot doctor" in said) == (failing not in {"test-processes", "lint"})
+    assert ("python -m bot doctor" in said) == (failing not in {"test", "lint"})
 
 
 def test_ci_knows_no_other_part() -> None:
