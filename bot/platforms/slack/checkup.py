@@ -10,8 +10,7 @@ from slack_sdk.web.async_slack_response import AsyncSlackResponse
 from bot.checks import Check, fails, is_off, works
 from bot.errors import ConfigError, PlatformUnreachableError
 from bot.platforms.slack import oauth, scopes, sockets, web
-from bot.platforms.slack.clients import open_session
-from bot.platforms.slack.platform import REFUSED
+from bot.platforms.slack.clients import REFUSED, open_session
 from bot.platforms.slack.problems import RefusedError, problem_of
 from bot.platforms.slack.settings import SlackSettings
 from bot.values import Json

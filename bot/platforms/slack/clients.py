@@ -1,11 +1,14 @@
 """Creates the clients of Slack's Web API, one for each workspace, with their retries."""
 
+import logging
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Protocol
+from http import HTTPStatus
+from typing import Any, Protocol, Self
 
 import aiohttp
+from slack_sdk.errors import SlackClientError
 from slack_sdk.http_retry.async_handler import AsyncRetryHandler
 from slack_sdk.http_retry.builtin_async_handlers import (
     AsyncConnectionErrorRetryHandler,
@@ -14,24 +17,27 @@ from slack_sdk.http_retry.builtin_async_handlers import (
 )
 from slack_sdk.http_retry.request import HttpRequest
 from slack_sdk.http_retry.response import HttpResponse
-from slack_sdk.http_retry.state import RetryState
 from slack_sdk.web.async_client import AsyncWebClient
+
+from bot.errors import ConfigError, PlatformUnreachableError
+from bot.platforms.slack.problems import ONCE, RefusedError, problem_of
+from bot.platforms.slack.settings import SlackSettings
+
+log = logging.getLogger(__name__)
 
 #: Timeout of one request, and longest backoff before each further attempt, in seconds. The core
 #: treats a text as lost after a minute.
 REQUEST_SECONDS = 15.0
 LONGEST_WAIT_SECONDS = 10
 
-#: Methods that are not idempotent: a second request would send a second message.
-ONCE = frozenset(
-    {
-        "chat.postMessage",
-        "chat.postEphemeral",
-        "chat.startStream",
-        "chat.appendStream",
-        "chat.stopStream",
-        "files.completeUploadExternal",
-    }
+REFUSED = (
+    "Slack refuses `slack.bot_token` (or SLACK_BOT_TOKEN): {code}. Copy the Bot User OAuth Token "
+    "anew from the page OAuth & Permissions of api.slack.com/apps."
+)
+REMOVED = (
+    "The bot was removed from its Slack workspace, or its token was revoked: install it again on "
+    "the page OAuth & Permissions of api.slack.com/apps, and put the new token into "
+    "`slack.bot_token`"
 )
 
 
@@ -93,6 +99,14 @@ class Clients(Protocol):
         """
         ...
 
+    async def remove(self, workspace: str) -> None:
+        """Delete the installation in a workspace that removed the bot or revoked its token.
+
+        Raises:
+            DeliveryError: The database or Slack is unreachable.
+        """
+        ...
+
 
 class OneClient:
     """The clients of a bot in one workspace: always the same client.
@@ -110,6 +124,33 @@ class OneClient:
         self._installed = installed
         self._workspace = workspace
 
+    @classmethod
+    async def log_in(cls, settings: SlackSettings, session: aiohttp.ClientSession) -> Self:
+        """Return the client for the token of the settings, after a check of the token.
+
+        Raises:
+            ConfigError: Slack refuses the token.
+            PlatformUnreachableError: Slack is unreachable or out of order.
+        """
+        assert settings.bot_token is not None, "Slack is opened where it is configured."
+        token = settings.bot_token.get_secret_value().strip()
+        client = new_client(token, api_url=settings.api_url, session=session)
+        try:
+            me = await client.auth_test()
+        except (SlackClientError, aiohttp.ClientError, OSError) as error:
+            problem = problem_of(error)
+            if isinstance(problem, RefusedError):
+                raise ConfigError(REFUSED.format(code=problem.code)) from error
+            raise PlatformUnreachableError(str(problem)) from error
+        installed = Installed(
+            token=token,
+            user=str(me["user_id"]),
+            bot=str(me.get("bot_id") or ""),
+            enterprise=str(me.get("enterprise_id") or ""),
+        )
+        org_wide = bool(me.get("is_enterprise_install"))
+        return cls(client, installed, "" if org_wide else str(me["team_id"]))
+
     async def client_for(self, workspace: str) -> AsyncWebClient:
         """Return the only client."""
         return self._client
@@ -126,6 +167,10 @@ class OneClient:
         """Return the only workspace; for an organisation's token the first of `workspaces`."""
         workspace = self._workspace or next(iter(workspaces), "")
         return (workspace, self._installed) if workspace and self._installed else None
+
+    async def remove(self, workspace: str) -> None:
+        """Log the removal with its remedy: the token is in the configuration."""
+        log.error(REMOVED)
 
 
 @asynccontextmanager
@@ -151,25 +196,15 @@ def team_of(workspace: str) -> str:
     return workspace.rpartition(".")[2]
 
 
-def _repeatable(request: HttpRequest) -> bool:
+def _is_idempotent(request: HttpRequest) -> bool:
     return str(request.url).rpartition("/")[2] not in ONCE
 
 
 class _RateLimits(AsyncRateLimitErrorRetryHandler):
     """Retries after the time that Slack demands; a wait that is too long fails at once."""
 
-    async def _can_retry_async(
-        self,
-        *,
-        state: RetryState,
-        request: HttpRequest,
-        response: HttpResponse | None = None,
-        error: Exception | None = None,
-    ) -> bool:
-        limited = await super()._can_retry_async(
-            state=state, request=request, response=response, error=error
-        )
-        if not limited or response is None:
+    async def _can_retry_async(self, *, response: HttpResponse | None = None, **_: Any) -> bool:
+        if response is None or response.status_code != HTTPStatus.TOO_MANY_REQUESTS:
             return False
         headers = {name.lower(): values for name, values in response.headers.items()}
         seconds = str(next(iter(headers.get("retry-after", ["1"])), "1"))
@@ -180,28 +215,13 @@ class _ServerErrors(AsyncServerErrorRetryHandler):
     """Retries idempotent requests after a server error."""
 
     async def _can_retry_async(
-        self,
-        *,
-        state: RetryState,
-        request: HttpRequest,
-        response: HttpResponse | None = None,
-        error: Exception | None = None,
+        self, *, request: HttpRequest, response: HttpResponse | None = None, **_: Any
     ) -> bool:
-        return response is not None and response.status_code >= 500 and _repeatable(request)
+        return response is not None and response.status_code >= 500 and _is_idempotent(request)
 
 
 class _ConnectionErrors(AsyncConnectionErrorRetryHandler):
     """Retries idempotent requests after a broken connection."""
 
-    async def _can_retry_async(
-        self,
-        *,
-        state: RetryState,
-        request: HttpRequest,
-        response: HttpResponse | None = None,
-        error: Exception | None = None,
-    ) -> bool:
-        broke = await super()._can_retry_async(
-            state=state, request=request, response=response, error=error
-        )
-        return broke and _repeatable(request)
+    async def _can_retry_async(self, *, request: HttpRequest, **more: Any) -> bool:
+        return _is_idempotent(request) and await super()._can_retry_async(request=request, **more)

@@ -1,7 +1,7 @@
 """Dispatches Slack events by type to their handlers."""
 
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
 from bot.platforms.base import CommandReply
@@ -14,9 +14,6 @@ from bot.values import Json
 
 log = logging.getLogger(__name__)
 
-#: Called with a workspace that removed the bot.
-Removed = Callable[[str], Awaitable[None]]
-
 
 class Events:
     """Dispatches events.
@@ -24,18 +21,16 @@ class Events:
     Args:
         desk: The shared dependencies of the handlers.
         listener: Handles messages.
-        removed: Deletes the installation of a workspace.
     """
 
-    def __init__(self, desk: Desk, listener: Listener, removed: Removed) -> None:
+    def __init__(self, desk: Desk, listener: Listener) -> None:
         self._desk = desk
         self._listener = listener
-        self._removed = removed
-        self._takers: Mapping[str, Callable[[Json], Coroutine[Any, Any, None]]] = {
+        self._handlers: Mapping[str, Callable[[Json], Coroutine[Any, Any, None]]] = {
             "app_home_opened": self._open_home,
             "agent_session_stopped": self._stop,
-            "app_uninstalled": self._remove,
-            "tokens_revoked": self._revoke,
+            "app_uninstalled": self._uninstall,
+            "tokens_revoked": self._uninstall,
         }
 
     async def take(self, body: Json) -> None:
@@ -49,8 +44,8 @@ class Events:
         kind = str(event.get("type"))
         if kind in {"message", "app_mention"}:
             await self._listener.take(body)
-        elif taker := self._takers.get(kind):
-            await self._desk.for_a_while(taker(body), f"a Slack event: {kind}")
+        elif handler := self._handlers.get(kind):
+            await self._desk.for_a_while(handler(body), f"a Slack event: {kind}")
 
     async def _who(self, body: Json) -> SlackUser | None:
         """Return the user who caused an event; `None` for a repeated delivery or without a user."""
@@ -85,13 +80,10 @@ class Events:
             asker = Asker(place=place, account=person.account)
             await self._desk.outlet.answers.give(asker, reply)
 
-    async def _remove(self, body: Json) -> None:
-        if found := await self._desk.where(body):
-            await self._removed(found[0])
-
-    async def _revoke(self, body: Json) -> None:
-        """Delete the installation of a workspace that revoked the bot's token."""
+    async def _uninstall(self, body: Json) -> None:
+        """Delete the installation of a workspace that removed the bot or revoked its token."""
         found = await self._desk.where(body)
-        revoked = (body["event"].get("tokens") or {}).get("bot") or ()
-        if found and found[1].user in revoked:
-            await self._removed(found[0])
+        event: Json = body["event"]
+        revoked = (event.get("tokens") or {}).get("bot") or ()
+        if found and (event["type"] == "app_uninstalled" or found[1].user in revoked):
+            await self._desk.clients.remove(found[0])

@@ -70,6 +70,9 @@ class EncryptedInstallationStore(AsyncInstallationStore):
         session: The HTTP session that all clients share.
         monotonic: A monotonic clock in seconds.
         now: The time.
+
+    Attributes:
+        database: The database.
     """
 
     #: The logger that the SDK uses.
@@ -88,7 +91,7 @@ class EncryptedInstallationStore(AsyncInstallationStore):
         assert settings.encryption_key, "The settings require it."
         self._client_id = settings.client_id
         self._fernet = Fernet(settings.encryption_key.get_secret_value().strip())
-        self._database = database
+        self.database = database
         self._settings = settings
         self._session = session
         self._monotonic = monotonic
@@ -160,7 +163,7 @@ class EncryptedInstallationStore(AsyncInstallationStore):
             bot=installation.bot_id or "",
             token=self._fernet.encrypt(installation.bot_token.encode()).decode(),
         )
-        async with _reachable(), self._database.transaction() as tx:
+        async with _reachable(), self.database.transaction() as tx:
             await slack_installs.put(tx, install, self._now())
         self._forget(workspace)
         log.info("The bot was installed in the Slack workspace %s", workspace)
@@ -217,7 +220,7 @@ class EncryptedInstallationStore(AsyncInstallationStore):
             problem = problem_of(error)
             if not problem.permanent:
                 raise problem from error
-        async with _reachable(), self._database.transaction() as tx:
+        async with _reachable(), self.database.transaction() as tx:
             await slack_installs.remove(tx, install)
         self._forget(key)
         log.info("The bot was removed from the Slack workspace %s", key)
@@ -254,7 +257,7 @@ class EncryptedInstallationStore(AsyncInstallationStore):
 
     async def _read(self, key: str) -> tuple[Install | None, str | None]:
         """Return the stored installation and its token; `None` if the token is not readable."""
-        async with _reachable(), self._database.snapshot() as tx:
+        async with _reachable(), self.database.snapshot() as tx:
             install = await slack_installs.find(tx, self._client_id, key)
         try:
             token = self._fernet.decrypt(install.token).decode() if install else None

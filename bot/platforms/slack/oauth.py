@@ -28,7 +28,6 @@ from bot.platforms.slack.pages import Page
 from bot.platforms.slack.scopes import BOT_SCOPES
 from bot.platforms.slack.settings import SlackSettings
 from bot.values import Clock, utc_now
-from db.database import Database
 
 log = logging.getLogger(__name__)
 
@@ -47,8 +46,7 @@ class InstallFlow(AsyncOAuthFlow):
     """Bolt's flow with our own pages, which never show internal errors.
 
     Args:
-        installations: Store completed installations.
-        database: Stores the states of pending installations.
+        installations: Store completed installations; the states go to the same database.
         settings: Contain the app's credentials and the workspaces that may install the bot.
         session: The HTTP session for requests to Slack.
         now: The time.
@@ -57,7 +55,6 @@ class InstallFlow(AsyncOAuthFlow):
     def __init__(
         self,
         installations: EncryptedInstallationStore,
-        database: Database,
         settings: SlackSettings,
         session: aiohttp.ClientSession,
         *,
@@ -83,7 +80,7 @@ class InstallFlow(AsyncOAuthFlow):
                 authorization_url=settings.authorize_url,
                 installation_store=installations,
                 installation_store_bot_only=True,
-                state_store=DatabaseStateStore(database, settings.state_seconds, now),
+                state_store=DatabaseStateStore(installations.database, settings.state_seconds, now),
                 state_expiration_seconds=settings.state_seconds,
             ),
         )

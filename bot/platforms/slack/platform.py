@@ -2,22 +2,20 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 
 import aiohttp
 from slack_bolt.async_app import AsyncApp
-from slack_bolt.oauth.async_oauth_flow import AsyncOAuthFlow
-from slack_sdk.errors import SlackClientError
 from slack_sdk.socket_mode.aiohttp import SocketModeClient
 
-from bot.errors import BotError, ConfigError, PlatformUnreachableError
+from bot.errors import BotError
 from bot.platforms.base import Ears
 from bot.platforms.catch_up import CatchUp
 from bot.platforms.slack import sockets, web
 from bot.platforms.slack.attachments import Attachments
-from bot.platforms.slack.clients import Clients, Installed, OneClient, new_client, open_session
+from bot.platforms.slack.clients import Clients, OneClient, open_session
 from bot.platforms.slack.events import Events
 from bot.platforms.slack.hearing import Hearing
 from bot.platforms.slack.installations import EncryptedInstallationStore
@@ -27,7 +25,6 @@ from bot.platforms.slack.names import Names
 from bot.platforms.slack.oauth import InstallFlow
 from bot.platforms.slack.outlet import SlackOutlet, Tempo
 from bot.platforms.slack.people import PLATFORM, SlackAccessPolicy
-from bot.platforms.slack.problems import RefusedError, problem_of
 from bot.platforms.slack.settings import SlackSettings
 from bot.platforms.slack.visits import Desk
 from bot.tasks import Tasks
@@ -39,30 +36,6 @@ log = logging.getLogger(__name__)
 LAST_WORDS_SECONDS = 3.5
 #: Grace period for received messages in flight when the intake stops, in seconds.
 SETTLE_SECONDS = 3.0
-
-REFUSED = (
-    "Slack refuses `slack.bot_token` (or SLACK_BOT_TOKEN): {code}. Copy the Bot User OAuth Token "
-    "anew from the page OAuth & Permissions of api.slack.com/apps."
-)
-REMOVED = (
-    "The bot was removed from its Slack workspace, or its token was revoked: install it again on "
-    "the page OAuth & Permissions of api.slack.com/apps, and put the new token into "
-    "`slack.bot_token`"
-)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Link:
-    """The access to the workspaces.
-
-    Attributes:
-        removed: Called with a workspace that removed the bot.
-        pages: The web pages that install the bot in further workspaces.
-    """
-
-    clients: Clients
-    removed: Callable[[str], Awaitable[None]]
-    pages: AsyncOAuthFlow | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +50,7 @@ class SlackIntake:
     """Receives events from Slack over the configured transport.
 
     Args:
-        link: The access to the workspaces.
+        clients: The access to the workspaces.
         outlet: Sends the answers.
         settings: Everything under `slack:`.
         session: The HTTP session for requests to Slack.
@@ -91,7 +64,7 @@ class SlackIntake:
 
     def __init__(
         self,
-        link: Link,
+        clients: Clients,
         outlet: SlackOutlet,
         settings: SlackSettings,
         session: aiohttp.ClientSession,
@@ -101,7 +74,7 @@ class SlackIntake:
         ping_seconds: float,
         pause_seconds: float = PAUSE_SECONDS,
     ) -> None:
-        self._link = link
+        self._clients = clients
         self._current = current
         self._outlet = outlet
         self._settings = settings
@@ -118,25 +91,26 @@ class SlackIntake:
         """
         desk = Desk(
             ears=ears,
-            clients=self._link.clients,
+            clients=self._clients,
             outlet=self._outlet,
             reception=SlackAccessPolicy(self._settings),
             names=Names(self._outlet.sender),
             tasks=self._tasks,
         )
-        attachments = Attachments(self._link.clients, self._outlet.sender, self._settings.api_url)
-        events = Events(desk, Listener(desk, attachments), self._link.removed)
+        attachments = Attachments(self._clients, self._outlet.sender, self._settings.api_url)
+        events = Events(desk, Listener(desk, attachments))
         app = Hearing(desk, events, self._settings).app(self._session)
         catching: asyncio.Task[None] | None = None
         try:
             async with self._transport(app) as transport:
                 self._tasks.start(self._clear_open(ears), name="clear what was left in threads")
-                listening = SlackListening(desk, _connected(transport))
+                socket = transport if isinstance(transport, SocketModeClient) else None
+                listening = SlackListening(desk, socket.is_connected if socket else _always)
                 catch_up = CatchUp(listening, self._outlet, ears, pause_seconds=self._pause_seconds)
                 catching = self._tasks.start(catch_up.run(), name="catch up")
-                if isinstance(transport, SocketModeClient):
+                if socket is not None:
                     seconds = 3 * self._ping_seconds
-                    await sockets.watch(transport, self._settings, self._session, seconds=seconds)
+                    await sockets.watch(socket, self._settings, self._session, seconds=seconds)
                 await asyncio.Event().wait()
         finally:
             if catching is not None:
@@ -157,22 +131,20 @@ class SlackIntake:
             return sockets.connected(
                 app, self._settings, self._session, ping_seconds=self._ping_seconds
             )
-        return web.listening(app, self._settings, secret=self._secret, oauth=self._link.pages)
 
-    def _secret(self) -> str:
-        secret = self._current().signing_secret
-        return secret.get_secret_value().strip() if secret else ""
+        def secret() -> str:
+            value = self._current().signing_secret
+            return value.get_secret_value() if value else ""
+
+        pages = None
+        if isinstance(self._clients, EncryptedInstallationStore):
+            pages = InstallFlow(self._clients, self._settings, self._session)
+        return web.listening(app, self._settings, secret=secret, oauth=pages)
 
 
-def _connected(transport: object) -> Callable[[], Awaitable[bool]]:
-    """Return the connection check of a transport; over HTTP the check always returns True."""
-    if isinstance(transport, SocketModeClient):
-        return transport.is_connected
-
-    async def always() -> bool:
-        return True
-
-    return always
+async def _always() -> bool:
+    """Return True: over HTTP there is no connection to lose."""
+    return True
 
 
 @asynccontextmanager
@@ -202,13 +174,17 @@ async def open_slack(
         PlatformUnreachableError: Slack is unreachable or out of order.
     """
     async with open_session() as session:
-        link = await _link(settings, database, session)
+        clients: Clients
+        if settings.many_workspaces:
+            clients = EncryptedInstallationStore(database, settings, session)
+        else:
+            clients = await OneClient.log_in(settings, session)
         if hears and settings.mode == "socket":
             await sockets.ask_for_connection(settings, session)
         tasks = Tasks()
-        outlet = SlackOutlet(link.clients, settings, tasks, tempo=tempo, session=session)
+        outlet = SlackOutlet(clients, settings, tasks, tempo=tempo, session=session)
         intake = SlackIntake(
-            link,
+            clients,
             outlet,
             settings,
             session,
@@ -223,44 +199,3 @@ async def open_slack(
             await tasks.settle(LAST_WORDS_SECONDS)
             outlet.close()
             await tasks.close()
-
-
-async def _link(
-    settings: SlackSettings, database: Database, session: aiohttp.ClientSession
-) -> Link:
-    if not settings.many_workspaces:
-        return Link(clients=await _one_client(settings, session), removed=_was_removed)
-    installs = EncryptedInstallationStore(database, settings, session)
-    pages = InstallFlow(installs, database, settings, session)
-    return Link(clients=installs, removed=installs.remove, pages=pages)
-
-
-async def _was_removed(workspace: str) -> None:
-    log.error(REMOVED)
-
-
-async def _one_client(settings: SlackSettings, session: aiohttp.ClientSession) -> OneClient:
-    """Return the client of the one workspace.
-
-    Raises:
-        ConfigError: Slack refuses the token.
-        PlatformUnreachableError: Slack is unreachable or out of order.
-    """
-    assert settings.bot_token is not None, "Slack is opened where it is configured."
-    token = settings.bot_token.get_secret_value().strip()
-    client = new_client(token, api_url=settings.api_url, session=session)
-    try:
-        me = await client.auth_test()
-    except (SlackClientError, aiohttp.ClientError, OSError) as error:
-        problem = problem_of(error)
-        if isinstance(problem, RefusedError):
-            raise ConfigError(REFUSED.format(code=problem.code)) from error
-        raise PlatformUnreachableError(str(problem)) from error
-    installed = Installed(
-        token=token,
-        user=str(me["user_id"]),
-        bot=str(me.get("bot_id") or ""),
-        enterprise=str(me.get("enterprise_id") or ""),
-    )
-    org_wide = bool(me.get("is_enterprise_install"))
-    return OneClient(client, installed, "" if org_wide else str(me["team_id"]))

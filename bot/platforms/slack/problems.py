@@ -1,16 +1,27 @@
 """Classifies errors of requests to Slack by the possible reaction."""
 
 import logging
-from dataclasses import dataclass
 from http import HTTPStatus
+from typing import Any
 
 import aiohttp
 from slack_sdk.errors import SlackApiError
 
 from bot.errors import DeliveryError
-from bot.platforms.slack.clients import ONCE
 
 log = logging.getLogger(__name__)
+
+#: Methods that are not idempotent: a second request would send a second message.
+ONCE = frozenset(
+    {
+        "chat.postMessage",
+        "chat.postEphemeral",
+        "chat.startStream",
+        "chat.appendStream",
+        "chat.stopStream",
+        "files.completeUploadExternal",
+    }
+)
 
 BUSY = "Slack asks to be left alone for a while; I try again later."
 OUT_OF_ORDER = "Slack is out of order; I try again later."
@@ -123,56 +134,32 @@ def problem_of(error: Exception) -> DeliveryError:
     """Return the delivery error for an error of the SDK or the connection."""
     match error:
         case SlackApiError():
-            return _answered(_answer_of(error))
+            return _problem_of_response(error.response)
         case aiohttp.ClientConnectorError() | aiohttp.ConnectionTimeoutError():
             return DeliveryError(UNREACHABLE)
         case _:
             return DeliveryError(SILENT, fate_unknown=True)
 
 
-@dataclass(frozen=True, slots=True)
-class _Answer:
-    """Slack's response to a failed request.
-
-    Attributes:
-        name: Slack's code of the error; empty for none.
-        once: The method is not idempotent: a second request would send a second message.
-        wait: The wait that Slack demands before a retry, in seconds.
-    """
-
-    name: str
-    status: int
-    once: bool
-    wait: float
-
-
-def _answer_of(error: SlackApiError) -> _Answer:
-    response = error.response
-    status = getattr(response, "status_code", getattr(response, "status", 0))
+def _problem_of_response(response: Any) -> DeliveryError:
+    """Return the delivery error for a response of the SDK or of aiohttp."""
+    status = int(getattr(response, "status_code", getattr(response, "status", 0)))
     data = getattr(response, "data", None)
-    name = data.get("error") if isinstance(data, dict) else None
-    address = str(getattr(response, "api_url", "") or getattr(response, "url", ""))
-    headers = {str(key).lower(): str(value) for key, value in dict(response.headers).items()}
-    wait = headers.get("retry-after", "")
-    return _Answer(
-        name=str(name or ""),
-        status=int(status),
-        once=address.rpartition("/")[2] in ONCE,
-        wait=float(wait) if wait.isdecimal() else 0.0,
-    )
-
-
-def _answered(answer: _Answer) -> DeliveryError:
-    name, status = answer.name, answer.status
+    name = str((data.get("error") if isinstance(data, dict) else None) or "")
     if name in _LIMITED or status == HTTPStatus.TOO_MANY_REQUESTS:
-        return DeliveryError(BUSY, retry_after_seconds=answer.wait)
+        headers = {str(key).lower(): str(value) for key, value in dict(response.headers).items()}
+        seconds = headers.get("retry-after", "")
+        wait = float(seconds) if seconds.isdecimal() else 0.0
+        return DeliveryError(BUSY, retry_after_seconds=wait)
     if name in _LATER or status == HTTPStatus.SERVICE_UNAVAILABLE:
         return DeliveryError(OUT_OF_ORDER)
     if name in _HALFWAY or status >= HTTPStatus.INTERNAL_SERVER_ERROR or not name:
         if not name and status < HTTPStatus.INTERNAL_SERVER_ERROR:
-            log.warning("Slack answers in a way that nobody understands (status %s)", status)
-        # Slack may have executed the request before the failure.
-        return DeliveryError(OUT_OF_ORDER, fate_unknown=answer.once)
+            log.warning("Slack sent a response without an error code (status %s)", status)
+        # Slack may have executed the request before the failure, and a method of `ONCE` is not
+        # idempotent.
+        url = str(getattr(response, "api_url", "") or getattr(response, "url", ""))
+        return DeliveryError(OUT_OF_ORDER, fate_unknown=url.rpartition("/")[2] in ONCE)
     if name in _TOKEN:
         return RefusedError(REVOKED, name)
     if name in THREAD_GONE:

@@ -26,21 +26,21 @@ from starlette.routing import Route
 
 from bot.errors import ConfigError
 from bot.platforms.slack.oauth import INSTALL_PATH, REDIRECT_PATH
-from bot.platforms.slack.serving import Rarely, WebLimits, listen, serving
 from bot.platforms.slack.settings import HTTP_NEEDS_SIGNATURES, SlackSettings
 from bot.platforms.slack.signatures import SIGNATURE, TIMESTAMP, check
+from bot.platforms.slack.web_server import LogRateLimit, WebLimits, listen, serve
 
 log = logging.getLogger(__name__)
 
 EVENTS_PATH = "/slack/events"
 HEALTH_PATH = "/health"
 
-# The signature covers the body only, so no other headers than these are passed on.
-_PASSED_ON = ("content-type", "x-slack-retry-num", "x-slack-retry-reason")
+# The signature covers the body only, so only these headers are forwarded.
+_FORWARDED = ("content-type", "x-slack-retry-num", "x-slack-retry-reason")
 _CLOSE = {"Connection": "close"}
 
 # The exceptions of the SDK for malformed bodies.
-_ODD = (ValueError, TypeError, AttributeError, LookupError, RecursionError)
+_MALFORMED = (ValueError, TypeError, AttributeError, LookupError, RecursionError)
 
 
 @asynccontextmanager
@@ -69,30 +69,25 @@ async def listening(
     """
     if not secret().strip():
         raise ConfigError(f"{HTTP_NEEDS_SIGNATURES}.")
-    limits, rarely = limits or WebLimits(), Rarely(now)
-    door = _Door(app, secret=secret, now=now, limits=limits, rarely=rarely)
-    web = Starlette(routes=[*_routes(door), *(_install_routes(oauth) if oauth else ())])
+    limits, log_limit = limits or WebLimits(), LogRateLimit(now)
+    events = _EventsEndpoint(app, secret=secret, now=now, limits=limits, log_limit=log_limit)
+
+    async def health(_: Request) -> Response:
+        return PlainTextResponse("ok")
+
+    routes = [
+        Route(EVENTS_PATH, events.handle, methods=["POST"]),
+        Route(HEALTH_PATH, health, methods=["GET"]),
+    ]
+    if oauth is not None:
+        routes += [
+            Route(INSTALL_PATH, _page(oauth.handle_installation), methods=["GET"]),
+            Route(REDIRECT_PATH, _page(oauth.handle_callback), methods=["GET"]),
+        ]
+    web = Starlette(routes=routes)
     web.router.redirect_slashes = False
-    async with serving(web, listen(settings.host, settings.port), limits, rarely) as url:
+    async with serve(web, listen(settings.host, settings.port), limits, log_limit) as url:
         yield url
-
-
-def _routes(door: "_Door") -> list[Route]:
-    return [
-        Route(EVENTS_PATH, door.take, methods=["POST"]),
-        Route(HEALTH_PATH, _health, methods=["GET"]),
-    ]
-
-
-def _install_routes(oauth: AsyncOAuthFlow) -> list[Route]:
-    return [
-        Route(INSTALL_PATH, _page(oauth.handle_installation), methods=["GET"]),
-        Route(REDIRECT_PATH, _page(oauth.handle_callback), methods=["GET"]),
-    ]
-
-
-async def _health(_: Request) -> Response:
-    return PlainTextResponse("ok")
 
 
 def _page(
@@ -107,7 +102,7 @@ def _page(
     return page
 
 
-class _Door:
+class _EventsEndpoint:
     """Passes Slack's requests to the app and refuses all others."""
 
     def __init__(
@@ -117,60 +112,84 @@ class _Door:
         secret: Callable[[], str],
         now: Callable[[], float],
         limits: WebLimits,
-        rarely: Rarely,
+        log_limit: LogRateLimit,
     ) -> None:
         self._app = app
         self._secret = secret
         self._now = now
         self._limits = limits
-        self._rarely = rarely
-        self._held = 0
+        self._log_limit = log_limit
+        self._buffered = 0
 
-    async def take(self, request: Request) -> Response:
+    async def handle(self, request: Request) -> Response:
         """Answer one request."""
         try:
             body = await self._read(request)
-            self._check(request, body)
-            return to_starlette_response(await self._dispatch(request, body))
+            invalid = check(
+                request.headers.getlist(TIMESTAMP),
+                request.headers.getlist(SIGNATURE),
+                body,
+                secret=self._secret(),
+                now=self._now(),
+            )
+            if invalid is not None:
+                self._refuse(HTTPStatus.UNAUTHORIZED, invalid.reason, invalid.text)
+            return await self._dispatch(request, body)
         except ClientDisconnect:
             return Response(status_code=HTTPStatus.BAD_REQUEST)
         except asyncio.CancelledError:
             # Only the server cancels, after its grace period; it would log an exception as a fault.
             return Response(status_code=HTTPStatus.SERVICE_UNAVAILABLE, headers=_CLOSE)
 
-    async def _read(self, request: Request) -> bytes:
-        if int(request.headers.get("content-length", "0")) > self._limits.body_bytes:
-            self._refuse_large()
-        body = bytearray()
+    async def _dispatch(self, request: Request, body: bytes) -> Response:
+        given = request.headers
         try:
-            async with asyncio.timeout(self._limits.body_seconds):
+            # Bolt passes errors of our handlers to `on_error`, so these errors concern the body.
+            parsed = AsyncBoltRequest(
+                body=body.decode(),
+                headers={name: given[name] for name in _FORWARDED if given.get(name)},
+            )
+            answer = await self._app.async_dispatch(parsed)
+        except _MALFORMED as error:
+            self._refuse(
+                HTTPStatus.BAD_REQUEST,
+                "unreadable",
+                "A request with the right signature could not be read "
+                f"({type(error).__name__}): something on the way changes what Slack sends, or "
+                "Slack sends something new.",
+            )
+        return to_starlette_response(answer)
+
+    async def _read(self, request: Request) -> bytes:
+        limits, body = self._limits, bytearray()
+        if int(request.headers.get("content-length", "0")) > limits.body_bytes:
+            self._refuse_large()
+        try:
+            async with asyncio.timeout(limits.body_seconds):
                 async for chunk in request.stream():
-                    self._make_room(len(body), len(chunk))
+                    if len(body) + len(chunk) > limits.body_bytes:
+                        self._refuse_large()
+                    if self._buffered + len(chunk) > limits.bodies_bytes:
+                        self._refuse(
+                            HTTPStatus.SERVICE_UNAVAILABLE,
+                            "many",
+                            "A request was turned away, since too many large ones arrive at the "
+                            "same time; Slack sends its own again.",
+                            close=True,
+                        )
                     body += chunk
-                    self._held += len(chunk)
+                    self._buffered += len(chunk)
         except TimeoutError:
             self._refuse(
                 HTTPStatus.REQUEST_TIMEOUT,
                 "slow",
-                f"A request whose body took over {self._limits.body_seconds:g} s was cut off: "
-                "the connection to whoever sent it is slow, or that is on purpose.",
-                headers=_CLOSE,
+                f"A request whose body took over {limits.body_seconds:g} s was cut off: the "
+                "connection to the sender is slow, or that is on purpose.",
+                close=True,
             )
         finally:
-            self._held -= len(body)
+            self._buffered -= len(body)
         return bytes(body)
-
-    def _make_room(self, have: int, more: int) -> None:
-        if have + more > self._limits.body_bytes:
-            self._refuse_large()
-        if self._held + more > self._limits.bodies_bytes:
-            self._refuse(
-                HTTPStatus.SERVICE_UNAVAILABLE,
-                "many",
-                "A request was turned away, since too many large ones arrive at the same time; "
-                "Slack sends its own again.",
-                headers=_CLOSE,
-            )
 
     def _refuse_large(self) -> NoReturn:
         self._refuse(
@@ -180,38 +199,9 @@ class _Door:
             "none that large.",
         )
 
-    def _check(self, request: Request, body: bytes) -> None:
-        refusal = check(
-            request.headers.getlist(TIMESTAMP),
-            request.headers.getlist(SIGNATURE),
-            body,
-            secret=self._secret(),
-            now=self._now(),
-        )
-        if refusal is not None:
-            self._refuse(HTTPStatus.UNAUTHORIZED, refusal.reason, refusal.text)
-
-    async def _dispatch(self, request: Request, body: bytes) -> BoltResponse:
-        headers = {name: request.headers.get(name, "") for name in _PASSED_ON}
-        try:
-            # Bolt passes errors of our handlers to `on_error`, so these errors concern the body.
-            return await self._app.async_dispatch(
-                AsyncBoltRequest(
-                    body=body.decode(), headers={name: v for name, v in headers.items() if v}
-                )
-            )
-        except _ODD as error:
-            self._refuse(
-                HTTPStatus.BAD_REQUEST,
-                "unreadable",
-                "A request with the right signature could not be read "
-                f"({type(error).__name__}): something on the way changes what Slack sends, or "
-                "Slack sends something new.",
-            )
-
     def _refuse(
-        self, status: HTTPStatus, reason: str, text: str, *, headers: dict[str, str] | None = None
+        self, status: HTTPStatus, reason: str, text: str, *, close: bool = False
     ) -> NoReturn:
-        if self._rarely.may(reason):
+        if self._log_limit.admits(reason):
             log.warning(text)
-        raise HTTPException(status, headers=headers) from None
+        raise HTTPException(status, headers=_CLOSE if close else None) from None

@@ -1,6 +1,6 @@
 """A bot that really listens to the fake Slack, and somebody who hears what it hands on."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -232,17 +232,11 @@ async def counter(
 
 
 @asynccontextmanager
-async def connected(
-    at: Counter, removed: Callable[[str], Awaitable[None]] | None = None
-) -> AsyncIterator[None]:
+async def connected(at: Counter) -> AsyncIterator[None]:
     """Let what stands at a counter hear over Socket Mode, through the real Bolt app."""
-
-    async def forgotten(workspace: str) -> None:
-        return None
-
     made = settings_for(at.fake)
     async with open_session() as session:
-        events = Events(at.desk, at.listener, removed or forgotten)
+        events = Events(at.desk, at.listener)
         app = Hearing(at.desk, events, made).app(session)
         async with sockets.connected(app, made, session):
             await at.fake.connected()

@@ -15,9 +15,9 @@ from slack_bolt.oauth.async_oauth_flow import AsyncOAuthFlow
 from slack_bolt.request.async_request import AsyncBoltRequest
 from slack_bolt.response import BoltResponse
 
-from bot.platforms.slack.serving import WebLimits
 from bot.platforms.slack.settings import SlackSettings
 from bot.platforms.slack.web import listening
+from bot.platforms.slack.web_server import WebLimits
 from bot.values import Json
 from tests.fakes.slack.webhook import SIGNING_SECRET, Webhook, sign
 

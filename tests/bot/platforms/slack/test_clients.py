@@ -9,12 +9,12 @@ from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.platforms.slack.clients import (
     LONGEST_WAIT_SECONDS,
-    ONCE,
     OneClient,
     new_client,
     open_session,
     team_of,
 )
+from bot.platforms.slack.problems import ONCE
 from tests.bot.platforms.slack.hearing import installed_in
 from tests.fakes.slack.server import FakeSlack
 

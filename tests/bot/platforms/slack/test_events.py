@@ -10,13 +10,16 @@ import pytest
 from bot.errors import BotError, DeliveryError
 from bot.platforms.base import CommandReply
 from bot.platforms.reception import TROUBLE
+from bot.platforms.slack.clients import OneClient, open_session
 from bot.values import Identity, Json, Place
 from tests.bot.platforms.slack.hearing import (
     Counter,
     Here,
     connected,
     counter,
+    installed_in,
     listening,
+    new_client_of,
     people,
 )
 from tests.fakes.ears import FakeEars
@@ -51,12 +54,28 @@ class Removals:
             raise failure
 
 
+class NotingClients(OneClient):
+    """Notes where the bot was removed."""
+
+    removals: Removals
+
+    async def remove(self, workspace: str) -> None:
+        await self.removals.note(workspace)
+
+
 @asynccontextmanager
 async def told(
     slack: FakeSlack, removals: Removals, ears: FakeEars | None = None
 ) -> AsyncIterator[Counter]:
-    async with counter(slack, ears, ack_seconds=0.2) as at, connected(at, removals.note):
-        yield at
+    async with open_session() as session:
+        client = new_client_of(slack, session)
+        clients = NotingClients(client, installed_in(slack), slack.team.id)
+        clients.removals = removals
+        async with (
+            counter(slack, ears, clients=clients, ack_seconds=0.2) as at,
+            connected(at),
+        ):
+            yield at
 
 
 async def stop(here: Here | Counter, user: User, thread: Message) -> Delivery:

@@ -7,7 +7,15 @@ from pathlib import Path
 import pytest
 
 from bot.config import FROM_ENVIRONMENT, load
-from bot.platforms.slack import missed, oauth, platform, serving, signatures, sockets, web
+from bot.platforms.slack import (
+    clients,
+    missed,
+    oauth,
+    signatures,
+    sockets,
+    web,
+    web_server,
+)
 from bot.platforms.slack.scopes import SCOPES
 from bot.platforms.slack.settings import SlackSettings
 from tests.fakes.slack.webhook import sign
@@ -72,7 +80,7 @@ def test_it_names_every_path_that_the_bot_serves(path: str) -> None:
 
 
 def test_the_limits_of_a_request_are_those_of_the_server() -> None:
-    limits = serving.WebLimits()
+    limits = web_server.WebLimits()
 
     assert f"{limits.body_bytes // 1024**2} MB and take {limits.body_seconds:g} s" in GUIDE
     assert signatures.MAX_SKEW_SECONDS == 300
@@ -82,8 +90,8 @@ def test_the_limits_of_a_request_are_those_of_the_server() -> None:
 @pytest.mark.parametrize(
     "said",
     [
-        platform.REFUSED[:31],
-        platform.REMOVED[:44],
+        clients.REFUSED[:31],
+        clients.REMOVED[:44],
         sockets.WRONG_TOKEN[:31],
         sockets.SOCKETS_OFF[:27],
     ],

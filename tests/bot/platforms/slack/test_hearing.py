@@ -93,6 +93,9 @@ class Moody(Clients):
         found = [each for each in workspaces if each == self._fake.team.id]
         return (found[0], installed_in(self._fake)) if found else None
 
+    async def remove(self, workspace: str) -> None:
+        raise NotImplementedError
+
 
 @pytest.fixture(autouse=True)
 def log_lines(caplog: pytest.LogCaptureFixture) -> None:
@@ -102,13 +105,9 @@ def log_lines(caplog: pytest.LogCaptureFixture) -> None:
 @asynccontextmanager
 async def over_http(at: Counter) -> AsyncIterator[None]:
     """Let what stands at a counter hear by HTTP."""
-
-    async def forgotten(workspace: str) -> None:
-        return None
-
     made = settings_for(at.fake, mode="http", port=0)
     async with open_session() as session:
-        app = Hearing(at.desk, Events(at.desk, at.listener, forgotten), made).app(session)
+        app = Hearing(at.desk, Events(at.desk, at.listener), made).app(session)
         async with web.listening(app, made, secret=lambda: at.fake.signing_secret) as url:
             at.fake.connect_http(url + web.EVENTS_PATH)
             yield

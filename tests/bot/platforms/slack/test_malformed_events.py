@@ -131,14 +131,10 @@ async def test_malformed_envelopes_end_no_socket(
     assert slack.sockets.connections == 1
 
 
-async def not_removed(workspace: str) -> None:
-    """Take note of nothing."""
-
-
 async def test_malformed_requests_end_no_web_server(slack: FakeSlack) -> None:
     async with counter(slack) as at, open_session() as session:
         made = settings_for(slack, mode="http", port=0)
-        app = Hearing(at.desk, Events(at.desk, at.listener, not_removed), made).app(session)
+        app = Hearing(at.desk, Events(at.desk, at.listener), made).app(session)
         secret = slack.signing_secret
         async with listening_over_http(app, made, secret=lambda: secret) as url:
             slack.webhook.url = f"{url}{EVENTS_PATH}"

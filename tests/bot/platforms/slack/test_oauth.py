@@ -81,9 +81,7 @@ class Bot:
         """Start anew with other settings."""
         found = settings_for(self.slack, public_url=self.url, **settings)
         self.installs = EncryptedInstallationStore(self.database, found, self.session)
-        self.site.flow = InstallFlow(
-            self.installs, self.database, found, self.session, now=self.clock
-        )
+        self.site.flow = InstallFlow(self.installs, found, self.session, now=self.clock)
 
     @property
     def page(self) -> str:

@@ -53,6 +53,9 @@ class Elsewhere(Clients):
             raise self.error
         return None
 
+    async def remove(self, workspace: str) -> None:
+        raise NotImplementedError
+
 
 class Slow(FakeEars):
     """Answers commands when it is told to."""

@@ -10,8 +10,8 @@ from slack_bolt.oauth.async_oauth_flow import AsyncOAuthFlow
 from slack_bolt.oauth.async_oauth_settings import AsyncOAuthSettings
 
 from bot.errors import ConfigError
-from bot.platforms.slack.serving import WebLimits
 from bot.platforms.slack.web import listening
+from bot.platforms.slack.web_server import WebLimits
 from tests.bot.platforms.slack.posting import (
     FORM,
     Pages,

@@ -10,8 +10,8 @@ import aiohttp
 import pytest
 
 from bot.errors import ConfigError
-from bot.platforms.slack.serving import Rarely, WebLimits, listen
 from bot.platforms.slack.web import listening
+from bot.platforms.slack.web_server import LogRateLimit, WebLimits, listen
 from bot.tasks import Tasks
 from tests.bot.platforms.slack.posting import (
     PATIENCE,
@@ -301,12 +301,12 @@ async def test_noise_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
 
 def test_news_comes_again_after_a_while_and_when_the_clock_was_set() -> None:
     times = iter((1000.0, 1059.0, 1060.0, 1100.0, 700.0, 710.0, 711.0))
-    rarely = Rarely(lambda: next(times), seconds=60)
+    rarely = LogRateLimit(lambda: next(times), seconds=60)
 
-    said = [rarely.may("news") for _ in range(6)]
+    said = [rarely.admits("news") for _ in range(6)]
 
     assert said == [True, False, True, False, True, False]
-    assert rarely.may("other news")
+    assert rarely.admits("other news")
 
 
 def test_a_socket_is_released_when_it_is_closed() -> None:

@@ -41,7 +41,7 @@ class WebLimits:
     stop_seconds: float = 3.0
 
 
-class Rarely:
+class LogRateLimit:
     """Limits the rate of equal log messages, so that strangers cannot fill the log."""
 
     def __init__(self, now: Callable[[], float], seconds: float = 60.0) -> None:
@@ -49,14 +49,14 @@ class Rarely:
         self._seconds = seconds
         self._last: dict[str, float] = {}
 
-    def may(self, news: str) -> bool:
-        """Return True, and record the time, if a message may be logged again."""
+    def admits(self, kind: str) -> bool:
+        """Return True, and record the time, if a message of this kind may be logged again."""
         now = self._now()
-        last = self._last.get(news)
+        last = self._last.get(kind)
         # `abs`, since the clock may be set back: some of the messages ask for that.
         if last is not None and abs(now - last) < self._seconds:
             return False
-        self._last[news] = now
+        self._last[kind] = now
         return True
 
 
@@ -69,47 +69,50 @@ def listen(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         return socket.create_server((host, port), family=family)
-    except OSError as error:
-        raise ConfigError(_why_not(host, port, error.errno)) from error
-    except UnicodeError as error:
-        raise ConfigError(_why_not(host, port, None)) from error
-
-
-def _why_not(host: str, port: int, code: int | None) -> str:
-    match code:
-        case errno.EADDRINUSE:
-            return (
-                f"The port {port} of {host} is taken: end the program that has it, or set "
-                "`slack.port` to another one."
-            )
-        case errno.EACCES:
-            return (
-                f"The system keeps the port {port} for itself: set `slack.port` to one above 1023."
-            )
-        case _:
-            return (
-                f"This computer has no address {host}: set `slack.host` to one of its own, as "
-                "127.0.0.1 when a proxy on it passes Slack's requests on, or 0.0.0.0 for all."
-            )
+    except (OSError, UnicodeError) as error:
+        match getattr(error, "errno", None):
+            case errno.EADDRINUSE:
+                text = (
+                    f"The port {port} of {host} is taken: end the program that has it, or set "
+                    "`slack.port` to another one."
+                )
+            case errno.EACCES:
+                text = f"The system reserves the port {port}: set `slack.port` to one above 1023."
+            case _:
+                text = (
+                    f"This computer has no address {host}: set `slack.host` to one of its own, as "
+                    "127.0.0.1 when a proxy on it forwards Slack's requests, or 0.0.0.0 for all."
+                )
+        raise ConfigError(text) from error
 
 
 @asynccontextmanager
-async def serving(
-    app: ASGIApp, listener: socket.socket, limits: WebLimits, rarely: Rarely
+async def serve(
+    app: ASGIApp, listener: socket.socket, limits: WebLimits, log_limit: LogRateLimit
 ) -> AsyncIterator[str]:
     """Serve until the end of the block; yields the address, without a path."""
     server, tasks = _Server(_config(app, limits)), Tasks()
-    with _quiet(rarely):
-        url = _url(listener)
-        tasks.start(server.serve(sockets=[listener]), name="the web server")
-        try:
-            yield url
-        finally:
-            server.should_exit = True
-            await tasks.settle(limits.stop_seconds + 1.0)
-            await tasks.close()
-            await _end(server)
-            listener.close()
+
+    def admits(record: logging.LogRecord) -> bool:
+        # uvicorn warns of each invalid and each excess request.
+        return log_limit.admits(f"uvicorn: {record.msg}")
+
+    _UVICORN.addFilter(admits)
+    host, port = listener.getsockname()[:2]
+    tasks.start(server.serve(sockets=[listener]), name="the web server")
+    try:
+        yield f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    finally:
+        server.should_exit = True
+        await tasks.settle(limits.stop_seconds + 1.0)
+        await tasks.close()
+        if pending := set(server.server_state.tasks):  # cancelled requests
+            await asyncio.wait(pending, timeout=1.0)
+        for connection in list(server.server_state.connections):
+            if connection.transport is not None:
+                connection.transport.abort()
+        listener.close()
+        _UVICORN.removeFilter(admits)
 
 
 def _config(app: ASGIApp, limits: WebLimits) -> uvicorn.Config:
@@ -133,34 +136,6 @@ def _config(app: ASGIApp, limits: WebLimits) -> uvicorn.Config:
     )
 
 
-def _url(listener: socket.socket) -> str:
-    host, port = listener.getsockname()[:2]
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
-
-
-@contextmanager
-def _quiet(rarely: Rarely) -> Iterator[None]:
-    """Limit the log of uvicorn, which warns of each invalid and each excess request."""
-
-    def may(record: logging.LogRecord) -> bool:
-        return rarely.may(f"uvicorn: {record.msg}")
-
-    _UVICORN.addFilter(may)
-    try:
-        yield
-    finally:
-        _UVICORN.removeFilter(may)
-
-
-async def _end(server: uvicorn.Server) -> None:
-    """Wait for cancelled requests, then abort the connections that are still open."""
-    if pending := set(server.server_state.tasks):
-        await asyncio.wait(pending, timeout=1.0)
-    for connection in list(server.server_state.connections):
-        if connection.transport is not None:
-            connection.transport.abort()
-
-
 class _Server(uvicorn.Server):
     """A server that installs no signal handlers: the signals are for the whole bot."""
 
@@ -176,7 +151,7 @@ class _Connection(H11Protocol):
     a single byte now and then resets its timeout.
     """
 
-    _patience: asyncio.TimerHandle | None = None
+    _timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -185,7 +160,8 @@ class _Connection(H11Protocol):
         self._expect_request()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._lose_patience()
+        if self._timer is not None:
+            self._timer.cancel()
         super().connection_lost(exc)
 
     def on_response_complete(self) -> None:
@@ -193,14 +169,11 @@ class _Connection(H11Protocol):
         self._expect_request()
 
     def _expect_request(self) -> None:
-        self._lose_patience()
-        self._patience = self.loop.call_later(self.timeout_keep_alive, self._cut)
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self.loop.call_later(self.timeout_keep_alive, self._abort_idle)
 
-    def _lose_patience(self) -> None:
-        if self._patience is not None:
-            self._patience.cancel()
-
-    def _cut(self) -> None:
+    def _abort_idle(self) -> None:
         working = self.cycle is not None and not self.cycle.response_complete
         if not working or self.flow.write_paused:
             self.transport.abort()
