@@ -28,6 +28,7 @@ from bot.conversations.orchestrator import Orchestrator
 from bot.conversations.retention import Retention
 from bot.conversations.turn_context import TurnContext
 from bot.conversations.turns import Turns
+from bot.conversations.undo import Undo
 from bot.conversations.upkeep import Upkeep
 from bot.engine import Engine
 from bot.events import (
@@ -43,7 +44,6 @@ from bot.logs import quiet
 from bot.models.catalog import Models
 from bot.platforms.base import Outlet
 from bot.running import Bot
-from bot.skillset import Skillset
 from bot.subagents.active import ActiveRuns
 from bot.subagents.asking import Asking
 from bot.subagents.endings import Endings
@@ -64,8 +64,9 @@ from db.database import Database
 from db.runs import Run
 from db.steps import StepWriter
 from migrations.run import ensure_current
-from skills import ask_user, progress, whiteboard
 from skills.base import Skill, Tool
+from skills.declaration import BotServices
+from skills.opening import open_skills
 from skills.registry import SkillRegistry
 
 log = logging.getLogger(__name__)
@@ -140,9 +141,7 @@ async def open_bot(
         shown_cards = ShownCards(database, outlets, tasks)
         cards = Cards(shown_cards.show, partial(tasks.later, name="show a run card"))
         records = Records(database, now)
-        registry = SkillRegistry(run_tools=_run_tools(config, database, now))
-        skillset = Skillset(config, database, tasks, agents, records, registry, events, now)
-        await skillset.open(stack, models)
+        registry = SkillRegistry()
 
         # -- runs
         endings = Endings(database, settings, events, cards=cards, now=now)
@@ -158,8 +157,8 @@ async def open_bot(
                 settings=settings,
                 agent_settings=config.agent,
                 tools_of=partial(_tools_of_run, registry),
-                guide_of=skillset.guide_of,
-                servers_away=skillset.servers_away_for,
+                guide_of=registry.run_guide,
+                servers_away=registry.unavailable,
                 now=now,
             ),
             endings=endings,
@@ -203,7 +202,25 @@ async def open_bot(
             work=runner.work,
             now=now,
         )
-        skillset.register(manager)
+        services = BotServices(
+            name="",
+            settings={},
+            folder=Path(config.skills.data_folder),
+            limits=config.fetch,
+            reserve=config.reserve,
+            config=config,
+            database=database,
+            tasks=tasks,
+            manager=manager,
+            records=records,
+            agents=agents,
+            events=events,
+            claude=models.claude,
+            platforms=list(outlets),
+            is_taken=registry.has,
+            now=now,
+        )
+        await open_skills(stack, services, registry)
         registry.register(further_skills)
         agents.check_tools(registry.has)
 
@@ -224,7 +241,7 @@ async def open_bot(
                 settings=config.agent,
                 agents=agents,
                 guides=lambda: [skill.guide_now for skill in registry.skills],
-                servers_away=skillset.servers_away,
+                servers_away=registry.unavailable,
                 now=now,
             ),
             settings=config.agent,
@@ -258,8 +275,21 @@ async def open_bot(
                 agents=agents,
                 models=models,
                 now=now,
-                mcp=skillset.mcp_commands,
-                undo=skillset.undo,
+                for_admins={
+                    name: command
+                    for parts in registry.parts
+                    for name, command in parts.commands.items()
+                },
+                undo=Undo(
+                    database=database,
+                    restorers={
+                        restorer.kind: restorer
+                        for parts in registry.parts
+                        for restorer in parts.restorers
+                    },
+                    stores=[parts.changes for parts in registry.parts if parts.changes],
+                    now=now,
+                ),
             ),
             database,
             tasks,
@@ -310,7 +340,7 @@ async def open_bot(
             present=present,
             stored_outcome=runner.stored_outcome,
             now=now,
-            further=skillset.duties(manager, list(outlets)),
+            further=[work for parts in registry.parts for work in parts.periodic],
         )
 
         # -- events to the parts built above
@@ -353,14 +383,6 @@ async def _start(stack: AsyncExitStack, bot: Bot) -> None:
 
     stack.push_async_callback(end_duties)
     bot.tasks.start(bot.models.warm(), name="warm up the model")
-
-
-def _run_tools(config: Config, database: Database, now: Clock) -> list[Tool]:
-    """Return the tools that only runs have; built once, because building a schema takes time."""
-    skills = [progress.build(), whiteboard.build_for_runs(database, now)]
-    if config.subagents.max_questions_per_run:
-        skills.append(ask_user.build())
-    return [tool for skill in skills for tool in skill.tools]
 
 
 def _tools_of_run(registry: SkillRegistry, run: Run) -> tuple[Tool, ...]:

@@ -40,8 +40,9 @@ def _people(config: Config) -> Iterator[str]:
         "access.admins": config.access.admins,
         "access.blocked": config.access.blocked,
         **{
-            f"calendar.calendars.{name}.people": each.people or ()
-            for name, each in config.calendar.calendars.items()
+            f"{each.section}.{key}": names
+            for each in config.of_skills
+            for key, names in each.accounts.items()
         },
     }
     served = {"discord": config.discord.configured, "slack": config.slack.configured}

@@ -1,8 +1,12 @@
 """The cause and the id of changes that can be undone (pure)."""
 
 import secrets
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Protocol
+
+from bot.values import Identity
 
 #: Note for the model, appended to the result of a call whose effect can be undone.
 CAN_BE_UNDONE = "`/retinue undo` takes it back."
@@ -58,3 +62,62 @@ def handle(change_id: str) -> str:
 def is_meant(typed: str, change_id: str) -> bool:
     """Return True if `typed` denotes this change."""
     return len(typed) >= _TYPED and change_id[_TIME:].startswith(typed.lower())
+
+
+@dataclass(frozen=True, slots=True)
+class Undone:
+    """The outcome of an undo.
+
+    Attributes:
+        id: The id of the change that it made, which can be undone itself; empty for none.
+        failed: Whether nothing was restored.
+    """
+
+    text: str
+    id: str = ""
+    failed: bool = False
+
+
+class OwnChange(Protocol):
+    """A change that a skill stored itself."""
+
+    @property
+    def id(self) -> str:
+        """The id: see `new_id`."""
+        ...
+
+    @property
+    def cause(self) -> Cause:
+        """The call that made it."""
+        ...
+
+    @property
+    def undone(self) -> bool:
+        """True if it was undone already."""
+        ...
+
+    @property
+    def names(self) -> str:
+        """The names of all things that it is about."""
+        ...
+
+    @property
+    def what(self) -> str:
+        """The description for the user: a verb in the past, and names."""
+        ...
+
+    async def undo(self, command_id: str) -> Undone:
+        """Undo it.
+
+        Raises:
+            BotError: It cannot be undone; the text has the reason.
+        """
+        ...
+
+
+class ChangeStore(Protocol):
+    """Stores the changes of a skill that can be undone."""
+
+    async def changes(self, user: Identity) -> Sequence[OwnChange]:
+        """Return a user's changes, newest first."""
+        ...

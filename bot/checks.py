@@ -1,5 +1,6 @@
 """The results of `check` and `doctor`, one line each."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 _MARKS = {True: "✓", False: "✗", None: "–"}
@@ -53,3 +54,11 @@ def reason_of(error: BaseException) -> str:
             return str(cause)
         cause = cause.__cause__ or cause.__context__
     return str(error).partition(" Try ")[0].rstrip(".")
+
+
+def some(ids: Sequence[str], one: str, many: str = "", *, none: str = "") -> str:
+    """Return the number of ids in words."""
+    many = many or f"{one}s"
+    if not ids:
+        return none or f"all {many}"
+    return f"1 {one}" if len(ids) == 1 else f"{len(ids)} {many}"

@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, Self, get_args
+from typing import TYPE_CHECKING, Literal, Self, get_args
 
-from pydantic import Field, SecretStr, ValidationError, model_validator
+from pydantic import Field, SecretStr, ValidationError, create_model, model_validator
 from pydantic.fields import FieldInfo
 
 from bot import document, interpolation, masking, open_secrets, problems
@@ -18,21 +18,15 @@ from bot.disk import DiskReserve, DiskSettings
 from bot.errors import ConfigError
 from bot.interpolation import Key, Tree
 from bot.models.catalog import ModelSettings
-from bot.net.settings import FetchSettings, WebSettings
+from bot.net.settings import FetchSettings
 from bot.platforms.discord.settings import DiscordSettings
 from bot.platforms.slack.settings import SlackSettings
 from bot.subagents.limits import SubagentSettings
 from bot.subagents.retention import RetentionSettings
-from bot.values import Settings
+from bot.values import Section, Settings, SkillSettings
 from db.settings import DatabaseSettings
-from skills.calendar.settings import CalendarsSettings
-from skills.files.settings import WorkspaceSettings
-from skills.mcp.settings import McpSettings
-from skills.rest.settings import RestSettings
-from skills.schedules.settings import ScheduleSettings
+from skills import discovery
 from skills.settings import SkillsSettings
-from skills.shell.settings import ShellSettings
-from skills.web.search.settings import SearchSettings
 
 DEFAULT_FILE = "config.yaml"
 FILE_VARIABLE = "RETINUE_CONFIG"
@@ -74,8 +68,8 @@ class LoggingSettings(Settings):
     file: str | None = Field(None, description="Where the lines go; null for standard error.")
 
 
-class Config(Settings):
-    """Everything that `config.yaml` may set, with its defaults."""
+class CoreConfig(Settings):
+    """The sections of `config.yaml` that belong to no skill, with their defaults."""
 
     agent: AgentSettings = Field(
         AgentSettings(), description="The main agent, and what every agent shares."
@@ -97,9 +91,6 @@ class Config(Settings):
     skills: SkillsSettings = Field(
         SkillsSettings(), description="Further skills in Python: docs/skills.md."
     )
-    schedules: ScheduleSettings = Field(
-        ScheduleSettings(), description="Work that people have done at a later time."
-    )
     access: AccessSettings = Field(
         AccessSettings(), description="Who may talk to the bot, and who are its admins."
     )
@@ -109,28 +100,9 @@ class Config(Settings):
     files: FileSettings = Field(
         FileSettings(), description="Files that people attach: texts and images."
     )
-    workspaces: WorkspaceSettings = Field(
-        WorkspaceSettings(), description="Files that the models read and write for a person."
-    )
     disk: DiskSettings = Field(DiskSettings(), description="What is kept free on the disks.")
-    shell: ShellSettings = Field(
-        ShellSettings(), description="Commands in a sandbox, in those workspaces: docs/shell.md."
-    )
-    web: WebSettings = Field(WebSettings(), description="What agents may tell the web.")
     fetch: FetchSettings = Field(
         FetchSettings(), description="Web pages that the models ask for (web_fetch)."
-    )
-    search: SearchSettings = Field(
-        SearchSettings(), description="With what the web is searched (web_search)."
-    )
-    mcp: McpSettings = Field(
-        McpSettings(), description="MCP servers, whose tools the agents may use: docs/skills.md."
-    )
-    rest: RestSettings = Field(
-        RestSettings(), description="REST services, whose operations become tools: docs/skills.md."
-    )
-    calendar: CalendarsSettings = Field(
-        CalendarsSettings(), description="Calendars on CalDAV servers, and whose they are."
     )
     discord: DiscordSettings = Field(
         DiscordSettings(), description="The bot on Discord: docs/discord.md leads through it."
@@ -146,16 +118,28 @@ class Config(Settings):
     )
     logging: LoggingSettings = Field(LoggingSettings(), description="The bot's log.")
 
+    def section(self, kind: type[Section]) -> Section:
+        """Return the section of this class."""
+        names = type(self).model_fields
+        return next(each for name in names if type(each := getattr(self, name)) is kind)
+
+    @property
+    def of_skills(self) -> list[SkillSettings]:
+        """The sections that belong to skills."""
+        return [self.section(kind) for kind in discovery.sections()]
+
     @model_validator(mode="after")
-    def _can_search(self) -> Self:
-        if self.search.provider == "anthropic" and not self.models.anthropic.configured:
-            raise ValueError("`search.provider: anthropic` needs `models.anthropic.api_key`")
+    def _has_claude(self) -> Self:
+        for need in [each.needs_claude for each in self.of_skills if each.needs_claude]:
+            if not self.models.anthropic.configured:
+                raise ValueError(f"`{need}` needs `models.anthropic.api_key`")
         return self
 
     @property
     def reserve(self) -> DiskReserve:
         """The disk space that is reserved from files of users."""
-        return DiskReserve(self.disk, (Path(self.workspaces.folder), *self.database.folders))
+        folders = [folder for each in self.of_skills for folder in each.folders]
+        return DiskReserve(self.disk, (*folders, *self.database.folders))
 
     @property
     def attachments(self) -> AttachmentSettings:
@@ -166,6 +150,26 @@ class Config(Settings):
     def secrets(self) -> frozenset[str]:
         """All values that must never be shown."""
         return frozenset(_secrets(self))
+
+
+if TYPE_CHECKING:
+
+    class Config(CoreConfig):
+        """Everything that `config.yaml` may set, with its defaults."""
+
+        def __init__(self, **sections: Settings) -> None: ...
+
+else:
+    Config = create_model(
+        "Config",
+        __base__=CoreConfig,
+        __module__=__name__,
+        __doc__="Everything that `config.yaml` may set, with its defaults.",
+        **{
+            kind.section: (kind, Field(kind(), description=kind.about))
+            for kind in discovery.sections()
+        },
+    )
 
 
 @dataclass(slots=True)
@@ -229,7 +233,7 @@ def remarks(path: Path | None, environ: Mapping[str, str]) -> list[str]:
         tuple(map(str, key)) for key, each in problems.all_keys(Config) if _is_secret(each)
     )
     keys = [
-        *open_secrets.found(read.tree, (*secret, *open_secrets.WARNED)),
+        *open_secrets.found(read.tree, (*secret, *_places("warned_secrets"))),
         *open_secrets.anywhere(read.tree),
     ]
     return [
@@ -237,6 +241,15 @@ def remarks(path: Path | None, environ: Mapping[str, str]) -> list[str]:
         "write `${NAME}` in its place, and set that variable of the environment."
         for key in dict.fromkeys(keys)
     ]
+
+
+def _places(attribute: Literal["refused_secrets", "warned_secrets"]) -> tuple[tuple[str, ...], ...]:
+    """Return the places of secrets in the sections of skills."""
+    return tuple(
+        (kind.section, *place)
+        for kind in discovery.sections()
+        for place in getattr(kind, attribute)
+    )
 
 
 def _is_secret(field: FieldInfo) -> bool:
@@ -260,7 +273,7 @@ def _draft(read: document.Document, environ: Mapping[str, str]) -> _Draft:
     expansion = interpolation.Expansion(environ, read.problems)
     tree = expansion.tree(read.tree)
     assert isinstance(tree, dict)
-    for key in open_secrets.found(read.tree, open_secrets.REFUSED):
+    for key in open_secrets.found(read.tree, _places("refused_secrets")):
         expansion.problems.setdefault(key, _OPEN)
     lines = {key: f"line {line}" for key, line in read.lines.items()}
     draft = _Draft(tree, lines, expansion.problems, expansion.used)

@@ -25,25 +25,15 @@ from bot.masking import without_secrets
 from bot.models import checkup as models
 from bot.models.base import Question
 from bot.models.catalog import Choice, Models, ModelSettings
-from bot.net.addresses import AnyAddress
-from bot.net.guard import open_guarded
 from bot.platforms.discord.settings import DiscordSettings
 from bot.platforms.slack.settings import SlackSettings
-from bot.values import utc_now
 from db import workers
 from db.database import Database, DatabaseSettings
-from db.diagnosis import diagnosis, file_trouble, folder_trouble, missing_right
+from db.diagnosis import diagnosis, file_trouble, missing_right
 from db.search import search_notes
 from migrations.run import current_version
 from migrations.version import SCHEMA_VERSION, version_problem
-from skills.calendar import checkup as calendar_checkup
-from skills.calendar.settings import CalendarsSettings
-from skills.mcp import checkup as mcp
-from skills.mcp.pins import Pins
-from skills.rest import checkup as rest
-from skills.shell.host import SandboxUnavailableError
-from skills.shell.selftest import enforced, open_sandbox
-from skills.shell.settings import Room
+from skills import discovery
 
 PATIENCE_SECONDS = 10
 ANSWER_SECONDS = 60
@@ -79,12 +69,11 @@ async def examine(config: Config, *, online: bool = False) -> list[Check]:
             *await _discord(config.discord),
             *await _slack(config.slack),
             *await _ended(config.database),
-            *await _calendars(config.calendar),
-            *_workspaces(config),
-            await _sandbox(config),
-            *_findings("MCP", await mcp.look(config.mcp, os.environ)),
-            *await _waiting(config),
-            *_findings("REST", await rest.look(config.rest, lambda: open_guarded(AnyAddress()))),
+            *[
+                check
+                for each in discovery.imported("checkup")
+                for check in _findings(each.SUBJECT, await each.checks(config))
+            ],
         ]
 
 
@@ -121,45 +110,6 @@ async def _slack(settings: SlackSettings) -> list[Check]:
     return _findings("Slack", await checkup.look(settings))
 
 
-async def _calendars(settings: CalendarsSettings) -> list[Check]:
-    try:
-        settings.check_libraries()
-    except ConfigError as error:
-        return [fails(str(error), "Calendar")]
-    checks = await calendar_checkup.look(
-        settings, lambda: open_guarded(AnyAddress()), seconds=PATIENCE_SECONDS
-    )
-    return _findings("Calendar", checks)
-
-
-def _workspaces(config: Config) -> list[Check]:
-    if not config.workspaces.enabled:
-        return []
-    folder = Path(config.workspaces.folder).expanduser().absolute()
-    if trouble := folder_trouble(folder):
-        return [fails(f"`workspaces.folder`: {trouble}", "Files")]
-    return []
-
-
-async def _sandbox(config: Config) -> Check:
-    subject = "Sandbox"
-    if not config.workspaces.enabled:
-        return is_off("off: `workspaces.enabled` is false.", subject)
-    room = Room(config.workspaces.user_bytes, config.workspaces.user_files)
-    try:
-        async with asyncio.timeout(PATIENCE_SECONDS), open_sandbox(config.shell, room) as sandbox:
-            text = (
-                f"{sandbox.host.bwrap} passes its self-test: the shell tool is on. "
-                f"{enforced(sandbox)}."
-            )
-            return works(text, subject)
-    except SandboxUnavailableError as error:
-        return is_off(f"the shell tool is off. {error}", subject)
-    except TimeoutError:
-        text = f"the self-test took more than {PATIENCE_SECONDS} s: look at the machine's load."
-        return fails(text, subject)
-
-
 async def _ended(settings: DatabaseSettings) -> list[Check]:
     """Report platforms that a running process no longer serves, as stored in the database."""
     if _file_is_missing(settings):
@@ -175,26 +125,6 @@ async def _ended(settings: DatabaseSettings) -> list[Check]:
     return [
         fails(f"ended in the bot that runs, or ran last: {reason}", name.capitalize())
         for name, reason in ended.items()
-    ]
-
-
-async def _waiting(config: Config) -> list[Check]:
-    """Report MCP servers with tools that wait for an admin, as stored in the database."""
-    settings, servers = config.database, config.mcp.servers
-    if not servers or _file_is_missing(settings):
-        return []
-    try:
-        async with asyncio.timeout(PATIENCE_SECONDS), Database.open(settings) as database:
-            if await current_version(database) != SCHEMA_VERSION:
-                return []
-            pins = Pins(database, utc_now)
-            waiting = {name: len(await pins.waiting(name)) for name in servers}
-    except Exception:  # noqa: BLE001 - reported by `_database`
-        return []
-    return [
-        is_off(f"{name}: {count} waiting for a yes: `python -m bot mcp list`.", "MCP")
-        for name, count in waiting.items()
-        if count
     ]
 
 

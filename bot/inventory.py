@@ -6,9 +6,9 @@ from pathlib import Path
 
 from bot.catalog.agents import AGENTS, AgentCatalog, as_tools, tool_name
 from bot.catalog.skills import SkillCatalog
-from bot.catalog.tool_names import BUILT_IN, OF_AGENTS
 from bot.config import Config
 from bot.errors import BadRequestError
+from skills import discovery
 from skills.base import Skill
 from skills.loading import fitting, load
 from skills.loading_dangers import dangers
@@ -36,7 +36,8 @@ def take(config: Config) -> Inventory:
     Raises:
         ConfigError: The bot would not start with these skills or calendars.
     """
-    config.calendar.check_libraries()
+    for section in config.of_skills:
+        section.check_installed()
     agents = AgentCatalog([AGENTS, *(Path(folder) for folder in config.agents.folders)])
     folders = SkillCatalog([Path(folder) for folder in config.agent_skills.folders])
     others = [*_stand_ins(config, agents)]
@@ -64,11 +65,9 @@ def take(config: Config) -> Inventory:
 def _stand_ins(config: Config, agents: AgentCatalog) -> Iterator[Skill]:
     """Return a placeholder for each tool and skill that a bot would have."""
     tools = {tool_name(agent) for agent in as_tools(agents, _is_taken)[0]}
-    for name in sorted(BUILT_IN | tools):
+    for name in sorted(discovery.names() | tools):
         yield Skill(name=name, description="")
-    outer = {f"mcp__{name}" for name in config.mcp.servers}
-    outer |= {f"rest__{name}" for name in config.rest.services}
-    for name in sorted(outer):
+    for name in (name for section in config.of_skills for name in section.live_skills):
         yield Skill(name=name, description="", live=tuple)
 
 
@@ -77,19 +76,24 @@ def _unsafe(config: Config) -> Iterator[str]:
     folders = (*config.agents.folders, *config.agent_skills.folders)
     why = "what is in it tells agents what to do"
     yield from dangers(folders, kinds=frozenset({".md"}), why=why)
-    files = Path(config.workspaces.folder).expanduser().absolute()
+    of_users = [
+        (section.section, folder.expanduser().absolute())
+        for section in config.of_skills
+        for folder in section.folders
+    ]
     for name in (*folders, *config.skills.folders):
         folder = Path(name).expanduser().absolute()
-        if folder.is_relative_to(files) or files.is_relative_to(folder):
-            yield (
-                f"{name} and `workspaces.folder` overlap: agents could change other agents' "
-                "instructions. Use separate folders."
-            )
+        for section, files in of_users:
+            if folder.is_relative_to(files) or files.is_relative_to(folder):
+                yield (
+                    f"{name} and `{section}.folder` overlap: agents could change other agents' "
+                    "instructions. Use separate folders."
+                )
 
 
 def _is_taken(name: str) -> bool:
     """Return True if every bot has a skill or a tool of this name."""
-    return name in BUILT_IN - OF_AGENTS
+    return name in discovery.names()
 
 
 def _unknown_rules(

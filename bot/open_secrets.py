@@ -6,16 +6,6 @@ from collections.abc import Iterator
 from bot.interpolation import Key, Tree, written
 from bot.masking import without_keys
 
-#: Places that refuse a plaintext secret; `*` matches any key.
-REFUSED = (("rest", "services", "*", "headers", "*"), ("rest", "services", "*", "query", "*"))
-
-#: Places for which `check` warns of a plaintext secret.
-WARNED = (
-    ("calendar", "calendars", "*", "password"),
-    ("mcp", "servers", "*", "headers", "*"),
-    ("mcp", "servers", "*", "environment", "*"),
-)
-
 _WORDS = frozenset(
     {"appid", "jwt", "pass", "passphrase", "pwd", "session", "sessionid", "sid", "sig", "signature"}
 )
@@ -37,7 +27,7 @@ _SCHEME = re.compile(r"\s*(?:basic|bearer|digest|token|apikey)\s+\S", re.IGNOREC
 
 
 def found(tree: Tree, places: tuple[tuple[str, ...], ...]) -> list[Key]:
-    """Return the keys at these places of the unexpanded file that hold a secret."""
+    """Return the keys at these places of the unexpanded file that hold a secret; `*` is any key."""
     return [
         key for place in places for key, text in _texts(tree, place) if is_open(str(key[-1]), text)
     ]

@@ -1,10 +1,10 @@
 """Writes the report of `check` on a valid configuration: parts that are on or off, and reasons."""
 
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from textwrap import fill
 
+from bot.checks import some
 from bot.config import FILE_VARIABLE, Config
 from bot.home import Home
 from bot.interpolation import overrides
@@ -14,12 +14,7 @@ from bot.platforms.discord.settings import DiscordSettings
 from bot.platforms.slack.settings import SlackSettings
 from bot.run_texts import counted
 from bot.subagents.limits import SubagentSettings, spoken
-from skills.calendar.settings import CalendarSettings, CalendarsSettings
-from skills.mcp.programs import missing
-from skills.mcp.settings import McpSettings
-from skills.rest import checkup as rest
-from skills.rest.settings import RestSettings
-from skills.shell.host import SandboxUnavailableError, hosts
+from skills import discovery
 
 _INDENT = 15
 _COLUMNS = 100
@@ -55,12 +50,8 @@ def report(
         "Terminal": iter(["on: `python -m bot chat`"]),
         "Discord": _discord(config.discord),
         "Slack": _slack(config.slack),
-        "Shell tool": _shell(config),
-        "Web search": _search(config),
         "Permissions": _permissions(config),
-        "MCP servers": _mcp(config.mcp, environ),
-        "REST services": _rest(config.rest),
-        "Calendars": _calendars(config.calendar),
+        **{each.TITLE: each.lines(config, environ) for each in discovery.imported("report")},
         **_inventory(inventory),
         "Warnings": iter([*(inventory.problems if inventory else ()), *remarks]),
     }
@@ -137,16 +128,16 @@ def _discord(settings: DiscordSettings) -> Iterator[str]:
     threads = "a mention opens a thread" if settings.threads else "answers stay in the channel"
     private = "answered" if settings.direct_messages else "not answered"
     yield f"on: {threads}; direct messages are {private}"
-    yield f"where: {_some(settings.guilds, 'server')}, {_some(settings.channels, 'channel')}"
+    yield f"where: {some(settings.guilds, 'server')}, {some(settings.channels, 'channel')}"
     if settings.roles or settings.users:
         yield (
-            f"who: {_some(settings.roles, 'role', none='no role')}, "
-            f"{_some(settings.users, 'person', 'people', none='nobody else')}"
+            f"who: {some(settings.roles, 'role', none='no role')}, "
+            f"{some(settings.users, 'person', 'people', none='nobody else')}"
         )
     else:
         yield "who: everyone there"
     if settings.admin_roles:
-        yield f"admins: {_some(settings.admin_roles, 'role')}, beside `access.admins`"
+        yield f"admins: {some(settings.admin_roles, 'role')}, beside `access.admins`"
     yield {
         "global": "slash commands: everywhere, users' own installations included",
         "guilds": "slash commands: in the servers of `discord.guilds`",
@@ -167,48 +158,9 @@ def _slack(settings: SlackSettings) -> Iterator[str]:
         yield f"on: at {settings.host}:{settings.port}; direct messages are {private}"
     if settings.many_workspaces:
         yield f"installed: by each workspace, from {settings.public_url}/slack/install"
-    yield f"where: {_some(settings.workspaces, 'workspace')}, {_some(settings.channels, 'channel')}"
-    yield f"who: {_some(settings.users, 'person', 'people', none='everyone there')}"
+    yield f"where: {some(settings.workspaces, 'workspace')}, {some(settings.channels, 'channel')}"
+    yield f"who: {some(settings.users, 'person', 'people', none='everyone there')}"
     yield f"slash commands: {settings.command}, {settings.subagents_command}"
-
-
-def _some(ids: Sequence[str], one: str, many: str = "", *, none: str = "") -> str:
-    """Return the number of ids in words."""
-    many = many or f"{one}s"
-    if not ids:
-        return none or f"all {many}"
-    return f"1 {one}" if len(ids) == 1 else f"{len(ids)} {many}"
-
-
-def _shell(config: Config) -> Iterator[str]:
-    shell = config.shell
-    if not (shell.enabled and config.workspaces.enabled):
-        which = "workspaces" if shell.enabled else "shell"
-        yield f"off: `{which}.enabled` is false"
-        return
-    try:
-        hosts(sys.path)
-    except SandboxUnavailableError as error:
-        yield f"off: {error}"
-        return
-    yield "on, where its sandbox passes a self-test: `python -m bot doctor` makes it"
-    yield (
-        f"each command: {shell.default_seconds:g} s (at most {shell.max_seconds:g}), "
-        f"{shell.memory_mb} MB of memory, {shell.processes} processes, no network"
-    )
-
-
-def _search(config: Config) -> Iterator[str]:
-    provider = config.search.provider
-    if provider == "auto":
-        claude = config.models.chosen == "anthropic"
-        provider = "anthropic" if claude else None
-    if provider is None:
-        yield "off: set `search.provider` to let agents search the web"
-    elif provider == "anthropic":
-        yield "Claude searches, and each search costs money; `search.provider: null` ends that"
-    else:
-        yield f"on, with {provider}"
 
 
 #: Texts by `subagents.approvals` and `permissions.default`.
@@ -225,23 +177,9 @@ _RUNS = {
 
 def _permissions(config: Config) -> Iterator[str]:
     settings = config.permissions
-    rules = _some(list(settings.rules), "rule", none="no rules")
+    rules = some(list(settings.rules), "rule", none="no rules")
     yield f"what no rule is about: {settings.default}; {rules}"
     yield f"runs: {_RUNS[config.subagents.approvals, settings.default]}"
-
-
-def _calendars(settings: CalendarsSettings) -> Iterator[str]:
-    on = {name: each for name, each in settings.calendars.items() if each.enabled}
-    if not on:
-        yield "none: see `calendar.calendars`"
-    for name, each in on.items():
-        yield f"{name}: {_whose(each)}, {'events may be added' if each.write else 'read only'}"
-
-
-def _whose(calendar: CalendarSettings) -> str:
-    if calendar.people is None:
-        return "everyone's"
-    return f"of {_some(calendar.people, 'person', 'people')}" if calendar.people else "nobody's"
 
 
 def _inventory(found: Inventory | None) -> dict[str, Iterator[str]]:
@@ -252,31 +190,6 @@ def _inventory(found: Inventory | None) -> dict[str, Iterator[str]]:
         "Agent Skills": iter([", ".join(found.agent_skills) or "none: see `agent_skills.folders`"]),
         "Skills": iter([", ".join(found.skills) or "those that come with the bot"]),
     }
-
-
-def _mcp(settings: McpSettings, environ: Mapping[str, str]) -> Iterator[str]:
-    if not settings.servers:
-        yield "none: `mcp.servers` names them"
-        return
-    for name, each in settings.servers.items():
-        if not each.enabled:
-            yield f"{name}: off, `enabled` is false"
-        elif amiss := missing(each, environ):
-            yield f"{name}: NOT USED: {amiss}"
-        else:
-            tools = (
-                "all its tools" if each.tools is None else _some(each.tools, "tool", none="none")
-            )
-            runs = _some(each.runs, "tool", none="none")
-            yield f"{name}: {each.shown}; {tools}, of which subagents may use {runs}"
-    yield "whether they answer: `python -m bot doctor`; what waits: `python -m bot mcp list`"
-
-
-def _rest(settings: RestSettings) -> Iterator[str]:
-    if not settings.services:
-        yield "none: `rest.services` names them"
-    for name, each in settings.services.items():
-        yield f"{name}: {rest.known(name, each) if each.enabled else 'off, `enabled` is false'}"
 
 
 def _database(config: Config) -> Iterator[str]:

@@ -4,11 +4,12 @@ import re
 import secrets
 import time
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Any
+from pathlib import Path
+from typing import Any, ClassVar, Protocol, TypeVar
 from urllib.parse import quote
 
 from pydantic import BaseModel, ConfigDict
@@ -34,6 +35,65 @@ class Settings(BaseModel):
     model_config = ConfigDict(
         frozen=True, extra="forbid", validate_default=True, allow_inf_nan=False
     )
+
+
+Section = TypeVar("Section", bound=Settings)
+
+
+class Sections(Protocol):
+    """The sections of a configuration, by their class."""
+
+    def section(self, kind: type[Section]) -> Section:
+        """Return the section of this class."""
+        ...
+
+
+class SkillSettings(Settings):
+    """A section of `config.yaml` that belongs to a skill: the skill's module `settings` holds it.
+
+    Attributes:
+        section: The name of the section; empty in a class that is no section.
+        about: The description of the section.
+        refused_secrets: Keys that refuse a plaintext secret, below the section; `*` is any key.
+        warned_secrets: Keys for which `check` warns of a plaintext secret.
+    """
+
+    section: ClassVar[str] = ""
+    about: ClassVar[str] = ""
+    refused_secrets: ClassVar[tuple[tuple[str, ...], ...]] = ()
+    warned_secrets: ClassVar[tuple[tuple[str, ...], ...]] = ()
+
+    @property
+    def is_on(self) -> bool:
+        """True if the skill is needed: otherwise it is not even imported."""
+        return True
+
+    @property
+    def folders(self) -> tuple[Path, ...]:
+        """The folders with files of users."""
+        return ()
+
+    @property
+    def accounts(self) -> Mapping[str, Sequence[str]]:
+        """The accounts that the section names, by their key below the section."""
+        return {}
+
+    @property
+    def live_skills(self) -> tuple[str, ...]:
+        """The names of the skills whose tools come and go."""
+        return ()
+
+    def check_installed(self) -> None:
+        """Check that the libraries of the skill are installed.
+
+        Raises:
+            ConfigError: A library is missing.
+        """
+
+    @property
+    def needs_claude(self) -> str:
+        """The setting that needs a key for Claude; empty for none."""
+        return ""
 
 
 def check_names(names: Iterable[str], thing: str) -> None:

@@ -1,14 +1,21 @@
 """Agent Skills: instructions for certain kinds of work, read on demand."""
 
 import asyncio
+import logging
+from functools import partial
+from pathlib import Path
 from typing import Annotated
 
 from pydantic import Field
 
 from bot.agent.sanitizer import one_line
+from bot.agent.settings import AgentSettings, AgentSkillsSettings
 from bot.catalog.skill_files import list_files, read_file
 from bot.catalog.skills import AgentSkill, SkillCatalog, listed
 from skills.base import Effects, Reach, Skill, Tool, ToolContext, ToolError, tool
+from skills.declaration import BotServices, SkillDeclaration, SkillParts
+
+log = logging.getLogger(__name__)
 
 #: Longest header line above a page, in characters.
 HEAD_CHARACTERS = 400
@@ -85,3 +92,33 @@ def _about(skill: AgentSkill, files: str) -> str:
     if skill.tools:
         lines.append(f"It was written for the tools {', '.join(skill.tools)}; you may lack some.")
     return "\n".join(lines)
+
+
+def run_guide(catalog: SkillCatalog, names: tuple[str, ...], tools: tuple[str, ...]) -> str:
+    """Return the text about Agent Skills in the prompt of a run.
+
+    Args:
+        catalog: All Agent Skills.
+        names: The skills that the agent names: their full text is included.
+        tools: The names of the run's tools; with `skill_read` the other skills are listed.
+    """
+    bodies, unknown = catalog.bodies(names)
+    for name in unknown:
+        log.warning("An agent names the skill %s, which is not there", name)
+    there = catalog.catalog() if "skill_read" in tools else ""
+    return "\n\n".join(part for part in (bodies, there) if part)
+
+
+def _parts(services: BotServices) -> SkillParts:
+    folders = services.config.section(AgentSkillsSettings).folders
+    catalog = SkillCatalog([Path(each) for each in folders])
+    for problem in catalog.problems:
+        log.warning("%s", problem)
+    page = services.config.section(AgentSettings).tool_result_characters
+    return SkillParts(
+        skills=(build(catalog, page_characters=page),) if folders else (),
+        run_guide=partial(run_guide, catalog),
+    )
+
+
+SKILL = SkillDeclaration(build=_parts)

@@ -1,14 +1,19 @@
 """Agents as tools: each agent with an `input_schema` is a tool of the main agent."""
 
+import logging
 from collections.abc import Callable
 
 from bot.agent.sanitizer import one_line
-from bot.catalog.agents import SKILL, AgentDefinition, Agents, as_tools, find, tool_name
+from bot.catalog.agents import AgentDefinition, Agents, as_tools, find, tool_name
 from bot.catalog.schemas import task_of
+from bot.subagents.limits import SubagentSettings
 from bot.subagents.manager import SubagentManager
 from bot.subagents.requests import Caller, RunRequest
 from bot.values import Json
 from skills.base import Effects, Reach, Skill, Tool, ToolContext, ToolError
+from skills.declaration import BotServices, SkillDeclaration
+
+log = logging.getLogger(__name__)
 
 LABEL_CHARACTERS = 60
 
@@ -25,11 +30,13 @@ def build(manager: SubagentManager, agents: Agents, is_taken: Callable[[str], bo
         agents: The agents, read again at each call.
         is_taken: Returns True if another tool or skill has this name.
     """
-    possible, _ = as_tools(agents, is_taken)
+    possible, problems = as_tools(agents, is_taken)
+    for problem in problems:
+        log.warning("%s", problem)
     tools = tuple(_tool(manager, agents, agent) for agent in possible)
     names = ", ".join(f"`{tool.name}`" for tool in tools)
     return Skill(
-        name=SKILL,
+        name="agents",
         description="Agents with an input of their own, as tools.",
         tools=tools,
         guide=GUIDE.format(names=names) if tools else "",
@@ -67,3 +74,13 @@ def _tool(manager: SubagentManager, agents: Agents, agent: AgentDefinition) -> T
         private=True,
         reach=Reach.CHANGES_OWN,
     )
+
+
+def _configured(services: BotServices) -> Skill | None:
+    if not services.config.section(SubagentSettings).enabled:
+        return None
+    return build(services.manager, services.agents, services.is_taken)
+
+
+#: The last one, since the names of its tools must differ from all others.
+SKILL = SkillDeclaration(build=_configured, last=True)

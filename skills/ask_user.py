@@ -2,7 +2,9 @@
 
 from typing import Annotated
 
-from skills.base import Effects, Reach, Skill, ToolContext, tool
+from bot.subagents.limits import SubagentSettings
+from skills.base import Effects, Reach, ToolContext, tool
+from skills.declaration import BotServices, SkillDeclaration, SkillParts
 
 #: The question has its own deadline, and the clock of the run is paused meanwhile.
 _BACKSTOP_SECONDS = 6 * 3600.0
@@ -25,6 +27,9 @@ async def ask_user(
     return await context.ask(context.call_id, question, options)
 
 
-def build() -> Skill:
-    """Return the skill."""
-    return Skill(name="ask", description="Asks the person.", tools=(ask_user,))
+def _of_runs(services: BotServices) -> SkillParts | None:
+    most = services.config.section(SubagentSettings).max_questions_per_run
+    return SkillParts(run_tools=(ask_user,)) if most else None
+
+
+SKILL = SkillDeclaration(build=_of_runs)

@@ -3,7 +3,9 @@
 from typing import Annotated
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from bot.agent.settings import AgentSettings
 from skills.base import Effects, Reach, Skill, ToolContext, ToolError, tool
+from skills.declaration import SkillDeclaration
 
 
 def build(zone: str) -> Skill:
@@ -26,3 +28,8 @@ def build(zone: str) -> Skill:
         return f"{local:%A %d %B %Y, %H:%M} in {zone}"
 
     return Skill(name="clock", description="The current date and time.", tools=(current_time,))
+
+
+SKILL = SkillDeclaration(
+    build=lambda services: build(services.config.section(AgentSettings).timezone)
+)

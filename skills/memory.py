@@ -23,6 +23,7 @@ from db.database import Database, Transaction
 from db.memories import Memory, fitting
 from db.users import lock
 from skills.base import Effects, Reach, Skill, Tool, ToolContext, ToolError, tool
+from skills.declaration import SkillDeclaration, SkillParts
 
 MOST_MEMORIES = 200
 MOST_CHARACTERS = 300
@@ -299,3 +300,10 @@ def _line(memory: Memory, context: ToolContext) -> str:
     return escape_for_model(
         f"- {memory.number}: {memory.text} ({origin}, {memory.created_at:%Y-%m-%d}, {where})"
     )
+
+
+SKILL = SkillDeclaration(
+    build=lambda services: SkillParts(
+        skills=(build(services.database),), restorers=(MemoryRestorer(),)
+    )
+)

@@ -18,6 +18,7 @@ from db.notes import Note
 from db.search import search_notes, words_of
 from db.users import lock
 from skills.base import Effects, Reach, Skill, Tool, ToolContext, ToolError, tool
+from skills.declaration import SkillDeclaration, SkillParts
 
 MOST_NOTES = 2000
 MOST_CHARACTERS = 10_000
@@ -273,3 +274,10 @@ def _state(note: Note) -> Json:
 
 def _no_note(number: int) -> ToolError:
     return ToolError(f"There is no note {number}. See note_list for the numbers.")
+
+
+SKILL = SkillDeclaration(
+    build=lambda services: SkillParts(
+        skills=(build(services.database),), restorers=(NoteRestorer(),)
+    )
+)

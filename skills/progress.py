@@ -2,7 +2,8 @@
 
 from typing import Annotated
 
-from skills.base import Effects, Reach, Skill, ToolContext, tool
+from skills.base import Effects, Reach, ToolContext, tool
+from skills.declaration import SkillDeclaration, SkillParts
 
 
 @tool(
@@ -21,6 +22,4 @@ async def report_progress(
     return "Progress reported."
 
 
-def build() -> Skill:
-    """Return the skill."""
-    return Skill(name="progress", description="Reports progress.", tools=(report_progress,))
+SKILL = SkillDeclaration(build=lambda _: SkillParts(run_tools=(report_progress,)))

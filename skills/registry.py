@@ -5,7 +5,9 @@ from collections.abc import Collection, Iterable, Mapping
 from difflib import get_close_matches
 
 from bot.errors import BadRequestError, ConfigError
+from db.runs import Run
 from skills.base import Skill, Tool
+from skills.declaration import SkillParts
 
 log = logging.getLogger(__name__)
 
@@ -21,15 +23,18 @@ class SkillRegistry:
 
     Args:
         skills: The first skills; `register` adds others.
-        run_tools: Tools that every run has and the main agent does not.
+
+    Attributes:
+        parts: The parts of the skills that were opened.
 
     Raises:
         ConfigError: As `register`.
     """
 
-    def __init__(self, skills: Iterable[Skill] = (), *, run_tools: Iterable[Tool] = ()) -> None:
+    def __init__(self, skills: Iterable[Skill] = ()) -> None:
         self.skills: tuple[Skill, ...] = ()
-        self._run_tools = {tool.name: tool for tool in run_tools}
+        self.parts: list[SkillParts] = []
+        self._run_tools: dict[str, Tool] = {}
         self._fixed: dict[str, Tool] = {}
         self._skills: dict[str, Skill] = {}
         self._complained: set[str] = set()
@@ -46,6 +51,32 @@ class SkillRegistry:
         self._fixed = {tool.name: tool for skill in self.skills for tool in skill.tools}
         self._skills = {skill.name: skill for skill in self.skills}
         _check(self.skills)
+
+    def add(self, parts: SkillParts) -> None:
+        """Add the parts of a skill that was opened.
+
+        Raises:
+            ConfigError: As `register`.
+        """
+        self.register(parts.skills)
+        self.parts.append(parts)
+        self._run_tools |= {tool.name: tool for tool in parts.run_tools}
+
+    async def unavailable(self, run: Run | None = None) -> tuple[str, ...]:
+        """Return the unreachable services whose tools a run, or the main agent, may use."""
+        asked = [parts.unavailable for parts in self.parts if parts.unavailable]
+        found = [await unavailable(run) for unavailable in asked]
+        return tuple(name for names in found for name in names)
+
+    def run_guide(self, skills: tuple[str, ...], tools: tuple[str, ...]) -> str:
+        """Return text of skills for the prompt of a run.
+
+        Args:
+            skills: The Agent Skills that the agent names.
+            tools: The names of the run's tools.
+        """
+        guides = [parts.run_guide(skills, tools) for parts in self.parts if parts.run_guide]
+        return "\n\n".join(guide for guide in guides if guide)
 
     @property
     def tools(self) -> Mapping[str, Tool]:

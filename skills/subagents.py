@@ -6,12 +6,13 @@ from typing import Annotated
 
 from bot.agent.sanitizer import escape_for_model, one_line
 from bot.run_texts import status_text
-from bot.subagents.limits import spoken
+from bot.subagents.limits import SubagentSettings, spoken
 from bot.subagents.manager import SubagentManager
 from bot.subagents.records import Records
 from bot.subagents.requests import Caller, Run, RunRequest, Spawned
 from bot.values import Json, short
 from skills.base import Effects, Reach, Skill, Tool, ToolContext, ToolError, tool
+from skills.declaration import BotServices, SkillDeclaration
 
 GUIDE = """\
 Handing over work:
@@ -285,3 +286,13 @@ def _line(run: Run) -> str:
         f"- {short(run.id)} #{run.number} “{one_line(run.label, 60)}” ({run.agent}): {words}, "
         f"{spoken(run.seconds_used)}, {run.weighted_tokens:,} of {run.token_budget:,} tokens"
     )
+
+
+def _configured(services: BotServices) -> Skill | None:
+    settings = services.config.section(SubagentSettings)
+    if not settings.enabled:
+        return None
+    return build(services.manager, services.records, nested=settings.max_depth > 1)
+
+
+SKILL = SkillDeclaration(build=_configured)

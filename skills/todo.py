@@ -9,6 +9,7 @@ from db import todos
 from db.database import Database
 from db.todos import Todo, progress
 from skills.base import Effects, Reach, Skill, Tool, ToolContext, ToolError, tool
+from skills.declaration import SkillDeclaration
 
 MOST_ITEMS = 50
 MOST_CHARACTERS = 300
@@ -94,3 +95,6 @@ def _text(given: str) -> str:
     if not text:
         raise ToolError("An item of the list is empty: say what is to be done.")
     return text
+
+
+SKILL = SkillDeclaration(build=lambda services: build(services.database))

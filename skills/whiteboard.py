@@ -9,11 +9,13 @@ from typing import Annotated, Protocol
 from bot.agent.sanitizer import escape_for_model, one_line, stored
 from bot.changes import CAN_BE_UNDONE
 from bot.errors import BadRequestError, BotError
+from bot.subagents.requests import Caller
 from bot.values import Clock, Json, short
 from db import changes, whiteboard
 from db.database import Database, Transaction
 from db.whiteboard import MOST_CHARACTERS
 from skills.base import Effects, Reach, ReachOf, Skill, Tool, ToolContext, ToolError, tool
+from skills.declaration import BotServices, SkillDeclaration, SkillParts
 
 #: The result of reading a missing key.
 MISSING = "null"
@@ -295,3 +297,19 @@ def _own(context: ToolContext) -> str:
     if context.run_id is None:
         raise ToolError("Only a run has a whiteboard of its own: name the run with `run_id`.")
     return context.run_id
+
+
+def _parts(services: BotServices) -> SkillParts:
+    async def board_of(context: ToolContext, handle: str) -> str:
+        """Return the id of the run whose whiteboard the main agent means."""
+        run = await services.records.find(handle, Caller.of(context), action="whiteboard")
+        return run.id
+
+    return SkillParts(
+        skills=(build_for_main(services.database, board_of, services.now),),
+        run_tools=build_for_runs(services.database, services.now).tools,
+        restorers=(WhiteboardRestorer(services.now),),
+    )
+
+
+SKILL = SkillDeclaration(build=_parts)

@@ -24,6 +24,7 @@ from tests.house_rules import (
     PURE,
     RIDDLE,
     RIDDLES,
+    SEEN_BY_SKILLS,
     SEES_ITS_LINE,
     VALUE_BASES,
     VALUES,
@@ -71,8 +72,13 @@ def imports_against_the_lines(house: House) -> Iterator[str]:
 def skills_of_two_services(house: House) -> Iterator[str]:
     for source in house.inside:
         if begins(source.module, "skills") and line_of(source.module) == EDGE:
-            targets = [target for _, target in house.own_imports(source)]
+            targets = [
+                target
+                for _, target in house.own_imports(source)
+                if not begins(target, SEEN_BY_SKILLS)
+            ]
             services = {part_of(target) for target in targets if EDGE < line_of(target) < PURE}
+            services -= {part_of(source.module)}
             if len(services) > 1:
                 both = " and ".join(sorted(services))
                 yield f"{source.path} imports {both}: a skill sees the one service that it wraps."

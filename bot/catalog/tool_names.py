@@ -21,20 +21,6 @@ _OURS: Mapping[str, str] = {
 #: A tool with a pattern, such as `Bash(git *)`; our permissions write patterns differently.
 _WITH_PATTERN = re.compile(r"(\w+)\(.*\)\Z", re.DOTALL)
 
-_NAMES = """
-agents agent_skills calendar clock files memory notes scheduler shell subagents todo web
-whiteboard ask_user calendar_create calendar_list code_review code_search current_time
-delegate_to_subagent file_edit file_list file_read file_write forget glob grep note_delete
-note_list note_read note_save note_search plan recall remember remember_found report_progress
-schedule_cancel schedule_list schedule_task scheduler_toggle sessions_info sessions_list
-sessions_log sessions_send sessions_spawn sessions_stop skill_read todo_read todo_write web_fetch
-web_search whiteboard_delete whiteboard_list whiteboard_read whiteboard_write
-"""
-#: The names of our skills and their tools, for checks of agents without a running bot.
-BUILT_IN = frozenset(_NAMES.split())
-#: The names among them of agents that are tools.
-OF_AGENTS = frozenset({"code_review", "code_search", "plan"})
-
 
 def ours(name: str) -> str:
     """Return our name for a tool."""

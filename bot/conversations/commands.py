@@ -1,12 +1,11 @@
 """Carries out `/subagents` and the other commands for all platforms, without a model."""
 
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from bot.agent.sanitizer import one_line
 from bot.catalog.agents import Agents, described
-from bot.conversations import mcp_commands
 from bot.conversations.access import has_admin_powers
 from bot.conversations.agent_lines import agents_text
 from bot.conversations.command_lines import (
@@ -19,7 +18,6 @@ from bot.conversations.command_lines import (
     parse_spawn,
     typed,
 )
-from bot.conversations.mcp_commands import McpCommands
 from bot.conversations.run_lines import info_text, named, run_line, spawned_text, usage_text
 from bot.conversations.undo import Undo
 from bot.errors import BadRequestError, BotError
@@ -41,6 +39,22 @@ Handler = Callable[[str, Caller], Awaitable[CommandReply]]
 PUBLIC = frozenset({"new", "model", "help"})
 PUBLIC_ACTIONS = frozenset({"spawn", "agents", "help"})
 NOT_WAITING = "That result is not waiting to be delivered."
+
+
+class ChatCommand(Protocol):
+    """A command of a skill, for admins."""
+
+    async def run(self, words: str, caller: Caller) -> CommandReply:
+        """Carry out the words after the command.
+
+        Raises:
+            BotError: The command cannot be carried out; the text has the reason.
+        """
+        ...
+
+    def help(self, platform: str) -> str:
+        """Return its forms as users of a platform type them, Markdown."""
+        ...
 
 
 class Choosable(Protocol):
@@ -68,7 +82,7 @@ class Commands:
     """Carries out commands that users type, click or pick.
 
     Attributes:
-        mcp: Carries out the commands of admins about MCP servers; `None` without servers.
+        for_admins: The commands of skills, by name.
         undo: Takes back deletions and replacements; `None` without undo.
     """
 
@@ -78,7 +92,7 @@ class Commands:
     agents: Agents
     models: Choosable
     now: Clock
-    mcp: McpCommands | None = None
+    for_admins: Mapping[str, ChatCommand] = field(default_factory=dict)
     undo: Undo | None = None
 
     async def run(self, text: str, caller: Caller) -> CommandReply:
@@ -96,8 +110,8 @@ class Commands:
         }
         if self.undo is not None:
             handlers["undo"] = self.undo.run
-        if self.mcp is not None and has_admin_powers(caller):
-            handlers["mcp"] = self.mcp.run
+        if has_admin_powers(caller):
+            handlers |= {each: command.run for each, command in self.for_admins.items()}
         handler = handlers.get(name.lower())
         if handler is None:
             return _unknown(name.lower(), caller.place.platform)
@@ -313,10 +327,9 @@ class Commands:
 
     async def _help(self, _: str, caller: Caller) -> CommandReply:
         agents = "\n".join(f"- {line}" for line in described(self.agents))
-        admin = self.mcp is not None and has_admin_powers(caller)
-        more = (
-            f"\n\n**For admins**\n{mcp_commands.help_text(caller.place.platform)}" if admin else ""
-        )
+        helps = [each.help(caller.place.platform) for each in self.for_admins.values()]
+        admin = bool(helps) and has_admin_powers(caller)
+        more = "\n\n**For admins**\n" + "\n".join(helps) if admin else ""
         return CommandReply(
             text=f"{help_text(caller.place.platform)}{more}\n\n**Agents**\n{agents}"
         )

@@ -1,12 +1,11 @@
 """Carries out `/retinue undo`: lists a user's changes, and takes them back."""
 
-import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 from bot.agent.sanitizer import one_line
-from bot.changes import Cause, handle, is_meant, time_of
+from bot.changes import Cause, ChangeStore, OwnChange, handle, is_meant, time_of
 from bot.errors import BadRequestError, NotFoundError
 from bot.platforms.base import CommandReply
 from bot.subagents.requests import Caller
@@ -14,18 +13,13 @@ from bot.values import Clock, Identity, short
 from db import changes, commands, runs
 from db.changes import Restorer, StoredChange, fingerprint
 from db.database import Database, Transaction
-from skills.files.restoring import Restored
-from skills.files.versions import FileChange, Former, Item
-from skills.files.workspaces import Workspaces
 
 MOST_SHOWN = 10
-#: Most paths named in a line.
-_PATHS = 3
 
 NOTHING = "There is nothing to undo."
 ALREADY = "It was undone already."
 
-Change = FileChange | StoredChange
+Change = OwnChange | StoredChange
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,13 +27,13 @@ class Undo:
     """Lists and takes back the changes of the user who asks, and of no other user.
 
     Attributes:
-        workspaces: The users' files; `None` if users have none.
         restorers: The restorers of stored changes, by kind.
+        stores: The stores of changes that skills keep themselves.
     """
 
     database: Database
-    workspaces: Workspaces | None
     restorers: Mapping[str, Restorer]
+    stores: Sequence[ChangeStore]
     now: Clock
 
     async def run(self, words: str, caller: Caller) -> CommandReply:
@@ -56,21 +50,19 @@ class Undo:
         change = await self._begun(caller) or _meant(typed, found)
         if isinstance(change, StoredChange):
             return await self._restore(change, caller)
-        assert self.workspaces is not None, "It was found there."
-        restored = await asyncio.to_thread(
-            self.workspaces.undo, caller.user, change, self.now, command_id=caller.command_id
-        )
-        return _files_reply(restored)
+        undone = await change.undo(caller.command_id)
+        again = _taken_back_by(undone.id) if undone.id else ""
+        return CommandReply(text=undone.text + again, failed=undone.failed)
 
-    async def _begun(self, caller: Caller) -> FileChange | None:
-        """Return the change to files that this command began to take back before a crash.
+    async def _begun(self, caller: Caller) -> OwnChange | None:
+        """Return the change of a skill that this command began to take back before a crash.
 
         Raises:
             BadRequestError: The command had completed before the crash.
         """
-        if self.workspaces is None or not caller.command_id:
+        if not caller.command_id:
             return None
-        found = await asyncio.to_thread(self.workspaces.changes, caller.user)
+        found = [each for store in self.stores for each in await store.changes(caller.user)]
         mine = next((each for each in found if each.cause.work_id == caller.command_id), None)
         if mine is None:
             return None
@@ -82,15 +74,15 @@ class Undo:
     async def _changes(self, user: Identity) -> list[Change]:
         """Return a user's newest changes that were not taken back, newest first."""
         found: list[Change] = []
-        if self.workspaces is not None:
-            found += await asyncio.to_thread(self.workspaces.changes, user)
+        for store in self.stores:
+            found += await store.changes(user)
         async with self.database.snapshot() as tx:
             found += await changes.newest(tx, user.key)
         found = [change for change in found if not change.undone]
         return sorted(found, key=lambda change: change.id, reverse=True)
 
     async def _list(self, found: Sequence[Change], user: Identity, wanted: str) -> str:
-        found = [change for change in found if wanted in _whole(change).lower()]
+        found = [change for change in found if wanted in _names(change).lower()]
         if not found:
             return f"There is nothing to undo with “{one_line(wanted, 40)}”." if wanted else NOTHING
         shown = found[:MOST_SHOWN]
@@ -173,36 +165,16 @@ async def _labels(tx: Transaction, user: Identity, ids: Iterable[str]) -> dict[s
     return {run.id: one_line(run.label, 40) for run in found if run.user_id == user.key}
 
 
-def _whole(change: Change) -> str:
-    """Return the names of all things that a change is about."""
-    if isinstance(change, FileChange):
-        return "\n".join("/".join(item.path) for item in change.items)
-    return change.title
+def _names(change: Change) -> str:
+    return change.title if isinstance(change, StoredChange) else change.names
 
 
 def _what(change: Change) -> str:
-    if isinstance(change, FileChange):
-        return _what_of_files(change)
+    if not isinstance(change, StoredChange):
+        return change.what
     if change.before is None:
         return f"brought back {change.title}"
     return f"{'replaced' if change.after else 'deleted'} {change.title}"
-
-
-def _what_of_files(change: FileChange) -> str:
-    groups = {
-        "deleted": [item for item in change.items if item.removed],
-        "brought back": [item for item in change.items if item.kind is Former.NOTHING],
-    }
-    rest = [item for item in change.items if not any(item in group for group in groups.values())]
-    groups["replaced"] = rest
-    parts = [f"{done} {_names(items)}" for done, items in groups.items() if items]
-    return ", ".join(parts)
-
-
-def _names(items: Sequence[Item]) -> str:
-    shown = ", ".join(_code("/".join(item.path)) for item in items[:_PATHS])
-    more = len(items) - _PATHS
-    return f"{shown} and {more} more" if more > 0 else shown
 
 
 def _who(cause: Cause, labels: Mapping[str, str]) -> str:
@@ -212,37 +184,6 @@ def _who(cause: Cause, labels: Mapping[str, str]) -> str:
         return "in our conversation"
     label = labels.get(cause.run_id)
     return f"by run `{short(cause.run_id)}`" + (f" “{label}”" if label else "")
-
-
-def _files_reply(restored: Restored) -> CommandReply:
-    lines = []
-    if restored.back:
-        lines.append(f"Restored {_paths(restored.back)}.")
-    if restored.removed:
-        lines.append(f"Deleted {_paths(restored.removed)} again.")
-    lines += [
-        f"{_code(path)} is something else by now: its former version is beside it, as "
-        f"{_code(beside)}."
-        for path, beside in restored.beside[:_PATHS]
-    ]
-    if len(restored.beside) > _PATHS:
-        lines.append(f"{len(restored.beside) - _PATHS} more are beside what is there now.")
-    lines += [
-        f"Not restored: {_code(path)} ({reason.rstrip('.')})."
-        for path, reason in restored.failed[:_PATHS]
-    ]
-    if len(restored.failed) > _PATHS:
-        lines.append(f"{len(restored.failed) - _PATHS} more are not restored.")
-    done = bool(restored.back or restored.removed or restored.beside)
-    text = "\n".join(lines) or "It is as it was before: nothing had to be done."
-    undo = _taken_back_by(restored.id) if restored.id and done else ""
-    return CommandReply(text=text + undo, failed=bool(restored.failed) and not done)
-
-
-def _paths(paths: Sequence[str]) -> str:
-    shown = ", ".join(_code(path) for path in paths[: 2 * _PATHS])
-    more = len(paths) - 2 * _PATHS
-    return f"{shown} and {more} more" if more > 0 else shown
 
 
 def _taken_back_by(undo: str) -> str:
@@ -255,7 +196,3 @@ def _spelled(moment: datetime) -> str:
 
 def _capital(text: str) -> str:
     return text[:1].upper() + text[1:]
-
-
-def _code(path: str) -> str:
-    return f"`{one_line(path, 80).replace('`', chr(39))}`"

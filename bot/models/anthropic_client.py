@@ -9,6 +9,7 @@ from pydantic import Field, SecretStr
 from bot.errors import ModelError
 from bot.models import failures
 from bot.models.client import CONNECT_SECONDS, KEPT_CONNECTION_SECONDS, MAX_CONNECTIONS
+from bot.models.retrying import Patience
 from bot.values import Settings
 
 if TYPE_CHECKING:
@@ -46,6 +47,20 @@ class AnthropicSettings(Settings):
     def configured(self) -> bool:
         """True if an API key is set."""
         return self.api_key is not None and bool(self.api_key.get_secret_value().strip())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claude:
+    """Connection to Claude.
+
+    Attributes:
+        patience: Retries while Claude is busy, shared with all other requests to Claude.
+        answers: Whether Anthropic is the chosen model provider of the bot.
+    """
+
+    settings: AnthropicSettings
+    patience: Patience
+    answers: bool
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from pydantic import Field, model_validator
 from bot.catalog.agents import AgentDefinition
 from bot.errors import BadRequestError
 from bot.models.anthropic import AnthropicModel, AnthropicSettings
+from bot.models.anthropic_client import Claude
 from bot.models.base import Model
 from bot.models.fallback import FallbackModel, Fallbacks
 from bot.models.offline import MODEL, OfflineModel, OfflineSettings
@@ -285,6 +286,15 @@ class Models:
         """Return the `Model` for the provider and the model name of a run's row."""
         found = next((name for name in PROVIDERS if name == provider), self.main().provider)
         return self.of(Choice(found, model))
+
+    @property
+    def claude(self) -> Claude:
+        """The connection to Claude, for tools that Anthropic runs."""
+        return Claude(
+            settings=self._settings.anthropic,
+            patience=self.patience("anthropic"),
+            answers=self._settings.chosen == "anthropic",
+        )
 
     def patience(self, provider: Provider) -> Patience:
         """Return a provider's retry handler, for requests other than agents' questions."""

@@ -1,7 +1,7 @@
-"""Settings of web access (`web:` and `fetch:`)."""
+"""Settings of web pages (`fetch:`)."""
 
 from ipaddress import ip_network
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
@@ -13,17 +13,6 @@ def _network(text: str) -> str:
         return str(ip_network(text))
     except ValueError:
         raise ValueError("must be a network or an address, such as 203.0.113.0/24") from None
-
-
-class WebSettings(Settings):
-    """Everything under `web:`: what agents may tell the web."""
-
-    composed_addresses: Literal["ask", "allow", "deny"] = Field(
-        "ask",
-        description="What becomes of an address that a model composed after it has read private "
-        "material (files, notes, memories, calendars), which the address could carry away: ask "
-        "the user, allow or deny. Runs without approvals are refused what would be asked.",
-    )
 
 
 class FetchSettings(Settings):

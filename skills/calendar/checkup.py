@@ -6,11 +6,29 @@ from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING
 
 from bot.checks import Check, fails, reason_of, works
-from bot.errors import ToolError
+from bot.errors import ConfigError, ToolError
+from bot.net.addresses import AnyAddress
+from bot.net.guard import open_guarded
+from bot.values import Sections
 from skills.calendar.settings import CalendarSettings, CalendarsSettings
 
 if TYPE_CHECKING:
     import aiohttp
+
+
+SUBJECT = "Calendar"
+
+PATIENCE_SECONDS = 10
+
+
+async def checks(config: Sections) -> list[Check]:
+    """Check the calendars of a configuration."""
+    settings = config.section(CalendarsSettings)
+    try:
+        settings.check_installed()
+    except ConfigError as error:
+        return [fails(str(error))]
+    return await look(settings, lambda: open_guarded(AnyAddress()), seconds=PATIENCE_SECONDS)
 
 
 async def look(

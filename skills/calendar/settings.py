@@ -1,13 +1,14 @@
 """Settings of calendars (`calendar:`): servers, users and rights."""
 
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
-from typing import Annotated
+from typing import Annotated, ClassVar
 from urllib.parse import urlsplit
 
 from pydantic import Field, SecretStr, StringConstraints, field_validator, model_validator
 
 from bot.errors import ConfigError
-from bot.values import Settings, check_names
+from bot.values import Settings, SkillSettings, check_names
 
 _Person = Annotated[str, StringConstraints(pattern=r"^[a-z]+:[^\s:/]+(:[^\s:/]+)?$")]
 
@@ -60,8 +61,12 @@ class CalendarSettings(Settings):
         return self
 
 
-class CalendarsSettings(Settings):
+class CalendarsSettings(SkillSettings):
     """Everything under `calendar:`."""
+
+    section: ClassVar[str] = "calendar"
+    about: ClassVar[str] = "Calendars on CalDAV servers, and whose they are."
+    warned_secrets: ClassVar[tuple[tuple[str, ...], ...]] = (("calendars", "*", "password"),)
 
     calendars: dict[str, CalendarSettings] = Field(
         {},
@@ -78,14 +83,25 @@ class CalendarsSettings(Settings):
         check_names(value, "calendar")
         return value
 
-    def check_libraries(self) -> None:
+    @property
+    def is_on(self) -> bool:
+        """True if a calendar is enabled."""
+        return any(each.enabled for each in self.calendars.values())
+
+    @property
+    def accounts(self) -> Mapping[str, Sequence[str]]:
+        """The users of the calendars."""
+        return {
+            f"calendars.{name}.people": each.people or () for name, each in self.calendars.items()
+        }
+
+    def check_installed(self) -> None:
         """Check that the libraries for the calendars in use are installed.
 
         Raises:
             ConfigError: A library is missing.
         """
-        used = any(each.enabled for each in self.calendars.values())
-        if used and not all(find_spec(name) for name in _LIBRARIES):
+        if self.is_on and not all(find_spec(name) for name in _LIBRARIES):
             raise ConfigError(
                 "`calendar.calendars` needs libraries that are not installed: install the bot with "
                 "its extra, `pip install 'retinue[calendar]'`."

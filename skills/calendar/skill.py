@@ -6,17 +6,23 @@ import uuid
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from datetime import datetime
 from typing import Annotated
+from zoneinfo import ZoneInfo
 
 from pydantic import Field
 
 from bot.agent.sanitizer import escape_for_model, one_line
+from bot.agent.settings import AgentSettings
+from bot.net.addresses import AnyAddress
+from bot.net.guard import open_guarded
 from bot.values import Json
 from skills.base import Effects, Prepare, Reach, Skill, Tool, ToolContext, ToolError, tool
 from skills.calendar import times
 from skills.calendar.calendars import MOST_EVENTS, Calendars, Looked
 from skills.calendar.drafts import Wanted, draft
 from skills.calendar.parsing import Event
+from skills.calendar.settings import CalendarsSettings
 from skills.calendar.times import Window
+from skills.declaration import BotServices, SkillDeclaration
 
 MOST_CHARACTERS = 200
 GUIDE = """\
@@ -201,3 +207,13 @@ def _line(event: Event, name: str) -> str:
     day = f"{datetime.fromisoformat(event.start):%A}"
     when = {"day": day, "start": event.start, "end": event.end}
     return json.dumps({"calendar": name, **when, **written}, ensure_ascii=False)
+
+
+def _configured(services: BotServices) -> Skill:
+    settings = services.config.section(CalendarsSettings)
+    settings.check_installed()
+    zone = ZoneInfo(services.config.section(AgentSettings).timezone)
+    return build(Calendars(settings, zone=zone, open_client=lambda: open_guarded(AnyAddress())))
+
+
+SKILL = SkillDeclaration(build=_configured)

@@ -1,12 +1,14 @@
 """Settings of workspaces (`workspaces:`), and the checks of their limits (pure)."""
 
 from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
 
 from pydantic import Field
 
 from bot.disk import spoken
 from bot.errors import ToolError
-from bot.values import Settings
+from bot.values import SkillSettings
 
 ROOM = (
     "Make room first: delete files with the shell if you have it, or write an empty text over "
@@ -14,8 +16,11 @@ ROOM = (
 )
 
 
-class WorkspaceSettings(Settings):
+class WorkspaceSettings(SkillSettings):
     """Everything under `workspaces:`."""
+
+    section: ClassVar[str] = "workspaces"
+    about: ClassVar[str] = "Files that the models read and write for a person."
 
     enabled: bool = Field(default=True, description="Offer the tools that read and write files.")
     folder: str = Field(
@@ -35,6 +40,16 @@ class WorkspaceSettings(Settings):
         le=100_000_000,
         description="The largest file that the tools read and write, in bytes.",
     )
+
+    @property
+    def is_on(self) -> bool:
+        """True if users have files."""
+        return self.enabled
+
+    @property
+    def folders(self) -> tuple[Path, ...]:
+        """The folder of all workspaces."""
+        return (Path(self.folder),)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,11 +8,16 @@ from bot.agent import subjects
 from bot.changes import CAN_BE_UNDONE
 from bot.disk import spoken
 from bot.run_texts import counted
+from bot.subagents.retention import RetentionSettings
 from bot.values import Json
 from skills.base import Effects, Reach, ReachOf, Skill, Tool, ToolContext, ToolError, tool
+from skills.declaration import BotServices, SkillDeclaration, SkillParts
 from skills.files import search
+from skills.files.cleanup import Cleanup
 from skills.files.patterns import expression, path_pattern
 from skills.files.search import Question
+from skills.files.settings import WorkspaceSettings
+from skills.files.undoing import FileChanges
 from skills.files.wording import edited, listed, said_found, said_names, shown_text, to_write
 from skills.files.workspace import Workspace, Written
 from skills.files.workspaces import Workspaces
@@ -253,3 +258,18 @@ def _nothing(found: search.Found) -> str:
     if found.too_large:
         text += f" {found.too_large:,} more are too large to look into."
     return text
+
+
+def _parts(services: BotServices) -> SkillParts:
+    settings = services.config.section(WorkspaceSettings)
+    # Undo and cleanup may use the space that writes must leave free.
+    unreserved = Workspaces(settings)
+    cleanup = Cleanup(unreserved, services.config.section(RetentionSettings), services.now)
+    return SkillParts(
+        skills=(build(Workspaces(settings, reserve=services.reserve)),),
+        changes=FileChanges(unreserved, services.now),
+        periodic=(cleanup.run,),
+    )
+
+
+SKILL = SkillDeclaration(build=_parts)

@@ -1,14 +1,49 @@
 """Checks the MCP servers: connects to each, lists its tools, and disconnects."""
 
 import asyncio
+import os
 from collections.abc import Mapping
 
 from bot.agent.sanitizer import one_line
 from bot.checks import Check, fails, is_off, works
+from bot.values import Sections
+from db.settings import DatabaseSettings
+from skills.mcp.console import opened_pins
 from skills.mcp.servers import Connect, load_connect, offered_by, reason_of
 from skills.mcp.settings import McpServerSettings, McpSettings
 
 MOST_CHARACTERS = 600
+
+
+SUBJECT = "MCP"
+
+PATIENCE_SECONDS = 10
+
+
+async def checks(config: Sections) -> list[Check]:
+    """Check the servers of a configuration, and the tools that wait for an admin."""
+    settings = config.section(McpSettings)
+    return [
+        *await look(settings, os.environ),
+        *await _waiting(settings, config.section(DatabaseSettings)),
+    ]
+
+
+async def _waiting(settings: McpSettings, database: DatabaseSettings) -> list[Check]:
+    if not settings.servers:
+        return []
+    try:
+        async with asyncio.timeout(PATIENCE_SECONDS), opened_pins(database) as pins:
+            if pins is None:
+                return []
+            waiting = {name: len(await pins.waiting(name)) for name in settings.servers}
+    except Exception:  # noqa: BLE001 - the check of the database reports it
+        return []
+    return [
+        is_off(f"{name}: {count} waiting for a yes: `python -m bot mcp list`.")
+        for name, count in waiting.items()
+        if count
+    ]
 
 
 async def look(settings: McpSettings, environ: Mapping[str, str]) -> list[Check]:

@@ -7,29 +7,28 @@ from pathlib import Path
 from sqlalchemy.engine import make_url
 
 from bot.agent.sanitizer import one_line
-from bot.config import Config
 from bot.errors import BadRequestError, ConfigError
 from bot.logs import quiet
-from bot.values import Identity, utc_now
+from bot.values import Identity, Sections, utc_now
 from db.database import Database, DatabaseSettings
 from db.mcp_pins import Pin
 from migrations.run import current_version
 from migrations.version import SCHEMA_VERSION
 from skills.mcp import review
 from skills.mcp.pins import Pins
-from skills.mcp.settings import McpServerSettings
+from skills.mcp.settings import McpServerSettings, McpSettings
 
 
-async def listed(config: Config) -> str:
+async def listed(config: Sections) -> str:
     """Return the servers with their tools, and the changes of waiting tools.
 
     Raises:
         ConfigError: The database is unusable.
     """
-    servers = config.mcp.servers
+    servers = config.section(McpSettings).servers
     if not servers:
         return "There are no MCP servers: `mcp.servers` in the configuration names them."
-    async with _opened(config.database) as pins:
+    async with opened_pins(config.section(DatabaseSettings)) as pins:
         known = {name: await pins.known(name) if pins else [] for name in servers}
     return "\n\n".join(
         "\n".join(_server(name, settings, known[name])) for name, settings in servers.items()
@@ -50,7 +49,7 @@ def _server(name: str, settings: McpServerSettings, pins: Sequence[Pin]) -> Iter
 
 
 async def approve(
-    config: Config, server: str, tools: Sequence[str], *, everything: bool, name: str
+    config: Sections, server: str, tools: Sequence[str], *, everything: bool, name: str
 ) -> str:
     """Approve waiting tools, and return a report; a running bot uses them soon.
 
@@ -65,8 +64,9 @@ async def approve(
         BadRequestError: No such server or tool can be approved; the text lists those that can.
         ConfigError: The database is unusable.
     """
-    if server not in config.mcp.servers:
-        there = ", ".join(config.mcp.servers) or "none"
+    servers = config.section(McpSettings).servers
+    if server not in servers:
+        there = ", ".join(servers) or "none"
         raise BadRequestError(
             f"There is no MCP server “{one_line(server, 40)}”. There are: {there}."
         )
@@ -74,7 +74,7 @@ async def approve(
         raise BadRequestError(
             "Name the tools that you approve, or write --all. `python -m bot mcp list` shows them."
         )
-    async with _opened(config.database) as pins:
+    async with opened_pins(config.section(DatabaseSettings)) as pins:
         waiting = await pins.waiting(server) if pins else []
         wanted = review.chosen(server, waiting, tools)
         assert pins is not None
@@ -91,8 +91,12 @@ async def approve(
 
 
 @asynccontextmanager
-async def _opened(settings: DatabaseSettings) -> AsyncIterator[Pins | None]:
-    """Open the pins, beside a running bot; yield `None` if no database exists yet."""
+async def opened_pins(settings: DatabaseSettings) -> AsyncIterator[Pins | None]:
+    """Open the pins, beside a running bot; yield `None` if no database exists yet.
+
+    Raises:
+        ConfigError: The database has other tables.
+    """
     if not _there(settings):
         yield None
         return

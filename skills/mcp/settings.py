@@ -1,11 +1,11 @@
 """Settings of MCP servers (`mcp:`), and of the tools that users and runs may use."""
 
-from typing import Annotated
+from typing import Annotated, ClassVar
 from urllib.parse import urlsplit
 
 from pydantic import Field, SecretStr, StringConstraints, field_validator, model_validator
 
-from bot.values import Settings, check_names
+from bot.values import Settings, SkillSettings, check_names
 
 _Text = Annotated[str, StringConstraints(min_length=1)]
 
@@ -84,8 +84,15 @@ class McpServerSettings(Settings):
         return self
 
 
-class McpSettings(Settings):
+class McpSettings(SkillSettings):
     """Everything under `mcp:`."""
+
+    section: ClassVar[str] = "mcp"
+    about: ClassVar[str] = "MCP servers, whose tools the agents may use: docs/skills.md."
+    warned_secrets: ClassVar[tuple[tuple[str, ...], ...]] = (
+        ("servers", "*", "headers", "*"),
+        ("servers", "*", "environment", "*"),
+    )
 
     servers: dict[str, McpServerSettings] = Field(
         {},
@@ -98,3 +105,13 @@ class McpSettings(Settings):
     def _have_names(cls, value: dict[str, McpServerSettings]) -> dict[str, McpServerSettings]:
         check_names(value, "server")
         return value
+
+    @property
+    def is_on(self) -> bool:
+        """True if a server is enabled."""
+        return any(each.enabled for each in self.servers.values())
+
+    @property
+    def live_skills(self) -> tuple[str, ...]:
+        """The names of the skills, one for each server."""
+        return tuple(f"mcp__{name}" for name in self.servers)

@@ -5,11 +5,19 @@ import asyncio
 from bot.agent.sanitizer import one_line
 from bot.checks import Check, fails, is_off, reason_of, works
 from bot.errors import BotError
-from skills.rest.documents import read_file
-from skills.rest.services import GRACE, OpenClient, RestService, described_by
-from skills.rest.settings import RestServiceSettings, RestSettings
+from bot.net.addresses import AnyAddress
+from bot.net.guard import open_guarded
+from bot.values import Sections
+from skills.rest.report import MOST_CHARACTERS, requests_in_words
+from skills.rest.services import GRACE, OpenClient, RestService
+from skills.rest.settings import RestSettings
 
-MOST_CHARACTERS = 600
+SUBJECT = "REST"
+
+
+async def checks(config: Sections) -> list[Check]:
+    """Check the services of a configuration."""
+    return await look(config.section(RestSettings), lambda: open_guarded(AnyAddress()))
 
 
 async def look(settings: RestSettings, open_client: OpenClient) -> list[Check]:
@@ -35,31 +43,9 @@ async def _look(service: RestService) -> Check:
         return fails(text)
     except TimeoutError:
         return fails(f"{name}: its document takes too long to read.")
-    text = f"{name}: {_count(len(service.tools))}"
+    text = f"{name}: {requests_in_words(len(service.tools))}"
     if service.problem:
         return is_off(one_line(f"{text}; {service.problem}", MOST_CHARACTERS))
     if settings.document is None:
         return is_off(f"{text}, written down by hand; none was made to try it.")
     return works(f"{text}; its document was read.")
-
-
-def known(name: str, settings: RestServiceSettings) -> str:
-    """Return a description of a service without a network request."""
-    source = settings.document
-    if source is None:
-        return f"{_count(len(settings.requests))} to {settings.base}"
-    if source.startswith(("http://", "https://")):
-        return "as its document at another place says: `python -m bot doctor` reads it"
-    try:
-        described = described_by(name, settings, read_file(source))
-    except OSError as error:
-        return f"NOT USED: {source} cannot be read ({error.strerror})"
-    except BotError as error:
-        return f"NOT USED: {error}"
-    names = {each.name for each in described.operations}
-    text = f"{_count(len(names) + len(settings.requests))} to {described.base}"
-    return one_line("; ".join([text, *described.problems]), MOST_CHARACTERS)
-
-
-def _count(number: int) -> str:
-    return "1 request" if number == 1 else f"{number} requests"

@@ -1,12 +1,12 @@
 """Settings of REST services (`rest:`), and of the operations that users and runs may use."""
 
 import re
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 from urllib.parse import urlsplit
 
 from pydantic import Field, SecretStr, StringConstraints, field_validator, model_validator
 
-from bot.values import Json, Settings, check_names
+from bot.values import Json, Settings, SkillSettings, check_names
 
 _Path = Annotated[str, StringConstraints(pattern=r"^/")]
 Method = Literal["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"]
@@ -110,8 +110,15 @@ class RestServiceSettings(Settings):
         return self
 
 
-class RestSettings(Settings):
+class RestSettings(SkillSettings):
     """Everything under `rest:`."""
+
+    section: ClassVar[str] = "rest"
+    about: ClassVar[str] = "REST services, whose operations become tools: docs/skills.md."
+    refused_secrets: ClassVar[tuple[tuple[str, ...], ...]] = (
+        ("services", "*", "headers", "*"),
+        ("services", "*", "query", "*"),
+    )
 
     services: dict[str, RestServiceSettings] = Field(
         {},
@@ -124,3 +131,13 @@ class RestSettings(Settings):
     def _have_names(cls, value: dict[str, RestServiceSettings]) -> dict[str, RestServiceSettings]:
         check_names(value, "service")
         return value
+
+    @property
+    def is_on(self) -> bool:
+        """True if a service is enabled."""
+        return any(each.enabled for each in self.services.values())
+
+    @property
+    def live_skills(self) -> tuple[str, ...]:
+        """The names of the skills, one for each service."""
+        return tuple(f"rest__{name}" for name in self.services)

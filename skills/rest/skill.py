@@ -1,9 +1,14 @@
 """REST: the operations of services without a skill of their own, one skill for each service."""
 
 from collections.abc import Callable
+from contextlib import AsyncExitStack
 
+from bot.net.addresses import AnyAddress
+from bot.net.guard import open_guarded
 from skills.base import Skill, Tool
+from skills.declaration import BotServices, SkillDeclaration, SkillParts
 from skills.rest.services import RestService, RestServices
+from skills.rest.settings import RestSettings
 
 GUIDE = """\
 Tools called rest__… are requests to services outside of the bot, each named in the second part.
@@ -26,3 +31,16 @@ def build(services: RestServices) -> list[Skill]:
 
 def _tools_of(service: RestService) -> Callable[[], tuple[Tool, ...]]:
     return lambda: service.tools
+
+
+async def _open(stack: AsyncExitStack, services: BotServices) -> SkillParts:
+    rest = RestServices(
+        services.config.section(RestSettings),
+        tasks=services.tasks,
+        open_client=lambda: open_guarded(AnyAddress()),
+    )
+    await stack.enter_async_context(rest.running())
+    return SkillParts(skills=tuple(build(rest)))
+
+
+SKILL = SkillDeclaration(open=_open)

@@ -1,12 +1,17 @@
 """Settings of schedules (`schedules:`)."""
 
+from typing import ClassVar
+
 from pydantic import Field
 
-from bot.values import Settings
+from bot.values import SkillSettings
 
 
-class ScheduleSettings(Settings):
+class ScheduleSettings(SkillSettings):
     """Everything under `schedules:`."""
+
+    section: ClassVar[str] = "schedules"
+    about: ClassVar[str] = "Work that people have done at a later time."
 
     enabled: bool = Field(
         default=True,
@@ -19,3 +24,8 @@ class ScheduleSettings(Settings):
     max_failures_in_a_row: int = Field(
         3, ge=1, description="A schedule ends after so many runs in a row that did not complete."
     )
+
+    @property
+    def is_on(self) -> bool:
+        """True if users may schedule work."""
+        return self.enabled

@@ -6,9 +6,15 @@ from typing import Annotated
 from pydantic import Field
 
 from bot.agent.sanitizer import escape_for_model, one_line
+from bot.agent.settings import AgentSettings
 from bot.changes import CAN_BE_UNDONE
+from bot.conversations.access import AccessSettings
+from bot.subagents.limits import SubagentSettings
 from skills.base import Effects, Reach, Skill, Tool, ToolContext, tool
+from skills.declaration import BotServices, SkillDeclaration, SkillParts
 from skills.schedules.book import Planned, Schedule, ScheduleBook, Wanted
+from skills.schedules.fires import Fires
+from skills.schedules.settings import ScheduleSettings
 
 GUIDE = """\
 schedule_task is for what the person wants done later, or again and again: each time a subagent
@@ -141,3 +147,29 @@ def _line(planned: Planned) -> str:
 
 def _name(schedule: Schedule) -> str:
     return escape_for_model(f"{schedule.number} “{one_line(schedule.label, 60)}”")
+
+
+def _parts(services: BotServices) -> SkillParts | None:
+    if not services.config.section(SubagentSettings).enabled:
+        return None
+    settings = services.config.section(ScheduleSettings)
+    book = ScheduleBook(
+        database=services.database,
+        settings=settings,
+        agents=services.agents,
+        zone=services.config.section(AgentSettings).timezone,
+        now=services.now,
+    )
+    fires = Fires(
+        database=services.database,
+        manager=services.manager,
+        settings=settings,
+        access=services.config.section(AccessSettings),
+        platforms=services.platforms,
+        events=services.events,
+        now=services.now,
+    )
+    return SkillParts(skills=(build(book),), restorers=(book,), periodic=(fires.fire_due,))
+
+
+SKILL = SkillDeclaration(build=_parts)

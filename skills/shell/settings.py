@@ -1,10 +1,11 @@
 """Settings of the shell tool and its sandbox (`shell:`)."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from pydantic import Field, model_validator
 
-from bot.values import Settings
+from bot.values import SkillSettings
 
 MEGABYTE = 1024 * 1024
 
@@ -22,8 +23,11 @@ class Room:
     count: int
 
 
-class ShellSettings(Settings):
+class ShellSettings(SkillSettings):
     """Everything under `shell:`."""
+
+    section: ClassVar[str] = "shell"
+    about: ClassVar[str] = "Commands in a sandbox, in those workspaces: docs/shell.md."
 
     enabled: bool = Field(
         default=True,
@@ -69,3 +73,8 @@ class ShellSettings(Settings):
                 "default_seconds is more than max_seconds; lower one or raise the other"
             )
         return self
+
+    @property
+    def is_on(self) -> bool:
+        """True if the tool may be offered."""
+        return self.enabled

@@ -1,6 +1,8 @@
 """Sandboxed shell commands: they can only access the user's workspace on this machine."""
 
+import logging
 from collections.abc import Iterator, Sequence
+from contextlib import AsyncExitStack
 from typing import Annotated, Protocol
 
 from pydantic import Field
@@ -10,9 +12,17 @@ from bot.agent.sanitizer import escape_for_model
 from bot.changes import CAN_BE_UNDONE
 from bot.values import Json
 from skills.base import Effects, Reach, Skill, ToolContext, ToolError, tool
-from skills.shell.settings import ShellSettings
+from skills.declaration import BotServices, SkillDeclaration, SkillParts
+from skills.files.settings import WorkspaceSettings
+from skills.files.workspaces import Workspaces
+from skills.shell.commands import Commands
+from skills.shell.host import SandboxUnavailableError
+from skills.shell.selftest import open_sandbox
+from skills.shell.settings import Room, ShellSettings
 from skills.shell.shell import QUEUE_SECONDS, Ended, NotStartedError
 from skills.shell.slots import SlotsBusyError
+
+log = logging.getLogger(__name__)
 
 
 class Runner(Protocol):
@@ -137,3 +147,24 @@ def _listed(names: Sequence[str]) -> str:
     more = len(names) - _MOST_NAMED
     text = ", ".join(names[:_MOST_NAMED]) + (f" and {more:,} more" if more > 0 else "")
     return escape_for_model(text, limit=len(text) + 1)
+
+
+async def _open(stack: AsyncExitStack, services: BotServices) -> SkillParts:
+    """Open the sandbox for commands; without a sandbox the shell tool is not offered."""
+    files = services.config.section(WorkspaceSettings)
+    if not files.enabled:
+        return SkillParts()
+    settings, room = (
+        services.config.section(ShellSettings),
+        Room(files.user_bytes, files.user_files),
+    )
+    try:
+        sandbox = await stack.enter_async_context(open_sandbox(settings, room))
+    except SandboxUnavailableError as error:
+        log.info("The shell tool is off. %s", error)
+        return SkillParts()
+    workspaces = Workspaces(files, reserve=services.reserve)
+    return SkillParts(skills=(build(Commands(sandbox, workspaces)),))
+
+
+SKILL = SkillDeclaration(open=_open)

@@ -3,7 +3,7 @@
 import asyncio
 import html
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from typing import Annotated, Protocol
 
 from pydantic import Field
@@ -16,10 +16,16 @@ from bot.net.base import Follows, PageFetcher, WebError, WebResponse
 from bot.net.bodies import HTML_TYPES, decoded
 from bot.net.free_addresses import addresses_in
 from bot.net.pages import READING_SECONDS, to_markdown
+from bot.net.settings import FetchSettings
 from bot.net.urls import checked
+from bot.net.web import Web
 from bot.values import Json
 from skills.base import Effects, Reach, Skill, Tool, ToolContext, ToolError, tool
+from skills.declaration import BotServices, SkillDeclaration, SkillParts
+from skills.web.addresses import AddressPolicy
 from skills.web.search.base import Hit, SearchProvider
+from skills.web.search.catalog import open_provider
+from skills.web.settings import SearchSettings, WebSettings
 
 PART_CHARACTERS = 20_000
 MOST_HITS = 10
@@ -212,3 +218,19 @@ def _told_hits(hits: Sequence[Hit]) -> str:
 
 def _attribute(url: str) -> str:
     return html.escape(defused(one_line(url, 1000)))
+
+
+async def _open(stack: AsyncExitStack, services: BotServices) -> SkillParts:
+    section = services.config.section
+    fetch, composed = section(FetchSettings), section(WebSettings).composed_addresses
+    search = await stack.enter_async_context(
+        open_provider(section(SearchSettings), fetch, services.claude)
+    )
+    pages = Web(fetch, reserve=services.reserve) if fetch.enabled else None
+    if pages is None and search is None:
+        return SkillParts()
+    policy = AddressPolicy(services.database, composed)
+    return SkillParts(skills=(build(pages, search, policy=policy, seconds=fetch.seconds),))
+
+
+SKILL = SkillDeclaration(open=_open)

@@ -11,6 +11,7 @@ from bot.errors import ConfigError
 from bot.interpolation import Key
 from bot.problems import all_keys, name, section
 from db.settings import DatabaseSettings
+from skills.rest.settings import RestSettings
 
 KEY = "sk-ant-api03-1234567890abcdefghij"
 #: A secret that does not look like one.
@@ -342,7 +343,7 @@ rest:
 """
     given = {"RETINUE__REST__SERVICES__WEATHER__QUERY": f"{{key: {KEY}}}", "WORD": WORD}
 
-    service = loaded(text, given).rest.services["weather"]
+    service = loaded(text, given).section(RestSettings).services["weather"]
 
     assert service.headers["Authorization"].get_secret_value() == f"Bearer {WORD}"
     assert service.headers["Accept"].get_secret_value() == "application/json"

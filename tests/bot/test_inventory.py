@@ -7,17 +7,17 @@ import pytest
 
 from bot.agent.settings import AgentSkillsSettings, AgentsSettings
 from bot.app import open_bot
-from bot.catalog.tool_names import BUILT_IN
 from bot.config import Config
 from bot.errors import ConfigError
 from bot.inventory import take
 from bot.report import report
 from bot.values import Json
 from db.settings import DatabaseSettings
+from skills.discovery import names as names_in_sources
 from skills.mcp.settings import McpServerSettings, McpSettings
 from skills.rest.settings import RestSettings
 from skills.settings import SkillsSettings
-from skills.web.search.settings import SearchSettings
+from skills.web.settings import SearchSettings
 from tests.fakes.outlet import FakeOutlet
 
 SKILL = """
@@ -224,8 +224,8 @@ async def test_the_names_that_check_knows_are_those_that_a_bot_has(
     async with open_bot(config, {"fake": FakeOutlet("fake")}) as bot:
         names = {skill.name for skill in bot.registry.skills} | set(bot.registry.tools)
 
-    assert names - BUILT_IN == set(), "Name them in bot.catalog.tool_names."
-    assert BUILT_IN - names <= NOT_EVERYWHERE
+    assert names - names_in_sources() == {"code_review", "code_search", "plan"}
+    assert names_in_sources() - names <= NOT_EVERYWHERE
 
 
 def test_a_rule_about_no_tool_is_told_since_somebody_believes_that_it_holds(folder: Path) -> None:

@@ -10,10 +10,10 @@ import yaml
 from discord import app_commands
 
 from bot.conversations.command_lines import ACTIONS, NAMES, command_in, help_text, named, typed
-from bot.conversations.mcp_commands import help_text as mcp_help
 from bot.platforms.discord.commands import Retinue, Subagents
 from bot.platforms.terminal.completion import ACTIONS as COMPLETED
 from bot.platforms.terminal.completion import COMMANDS
+from skills.mcp.commands import McpCommands
 
 ROOT = Path(__file__).parents[2]
 PLATFORMS = ("discord", "slack", "terminal")
@@ -112,7 +112,7 @@ def test_every_command_that_the_code_names_exists_where_it_is_read() -> None:
 
 @pytest.mark.parametrize("platform", [*PLATFORMS, "fake"])
 def test_the_help_names_only_commands_of_its_platform(platform: str) -> None:
-    text = help_text(platform) + mcp_help(platform)
+    text = help_text(platform) + McpCommands.help(platform)
 
     assert not unknown_in(text, platform)
     assert "{" not in text

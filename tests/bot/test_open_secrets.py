@@ -3,7 +3,10 @@
 import pytest
 
 from bot.interpolation import Tree
-from bot.open_secrets import REFUSED, found, is_open
+from bot.open_secrets import found, is_open
+from skills.rest.settings import RestSettings
+
+REFUSED = tuple(("rest", *place) for place in RestSettings.refused_secrets)
 
 
 @pytest.mark.parametrize(

@@ -51,7 +51,7 @@ COUNTED = [
 ]
 #: Branches for more than one, and numbers that are always larger.
 MANY = {
-    ("bot/conversations/mcp_commands.py", "tools"),
+    ("skills/mcp/commands.py", "tools"),
     ("skills/mcp/checkup.py", "tools"),
     ("bot/models/failures.py", "minutes"),
     ("bot/report.py", "people"),

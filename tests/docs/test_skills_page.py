@@ -26,7 +26,7 @@ from skills.rest.openapi import name_for as rest_name
 from skills.rest.settings import RestSettings
 from skills.services import SkillServices
 from skills.settings import SkillsSettings
-from skills.web.search.settings import ProviderName
+from skills.web.settings import ProviderName
 from tests.docs.pages import ROOT, SKILLS, Page, code_in
 from tests.fakes.calls import Caller
 from tests.fakes.clock import FakeClock

@@ -10,6 +10,7 @@ import skills
 from bot.errors import ToolError
 from bot.values import Identity
 from skills.base import Skill
+from skills.declaration import SkillDeclaration
 from skills.registry import SkillRegistry
 from tests.fakes.calls import Caller
 from tests.fakes.clock import FakeClock
@@ -23,7 +24,9 @@ def example() -> Skill:
     (code,) = re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
     module = ModuleType("skills.dice")
     exec(compile(code, str(README), "exec"), module.__dict__)
-    skill = module.build()
+    declaration = module.SKILL
+    assert isinstance(declaration, SkillDeclaration)
+    skill = module.DICE
     assert isinstance(skill, Skill)
     return skill
 

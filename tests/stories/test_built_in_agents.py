@@ -15,7 +15,7 @@ from bot.values import RunStatus
 from db import tables
 from skills.web import skill as web
 from skills.web.search.searxng import SearxngSearch
-from skills.web.search.settings import SearchSettings
+from skills.web.settings import SearchSettings
 from tests.fakes.anthropic_server import Reply
 from tests.fakes.web import FakeWeb, response
 from tests.skills.web.test_skill import AllowingPolicy

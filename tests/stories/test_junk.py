@@ -158,7 +158,7 @@ async def test_no_tool_that_only_runs_have_breaks_on_junk(sqlite_url: str) -> No
         await it.command(ALICE, "/subagents spawn --agent general sheep")
         run = await it.run_of("sheep")
         board = whiteboard.build_for_runs(it.bot.database, utc_now)
-        tools = [*board.tools, *progress.build().tools, *ask_user.build().tools]
+        tools = [*board.tools, progress.report_progress, ask_user.ask_user]
         context = replace(context_of(run.id, run.id), conversation_id=run.conversation_id)
 
         found = await broken(box(it, tools, is_subagent=True), tools, context)

@@ -6,12 +6,12 @@ from typing import Literal
 import pytest
 from sqlalchemy import func, select
 
-from bot.net.settings import WebSettings
 from bot.platforms.base import Incoming
 from bot.platforms.past import Attached, Quoted
 from bot.values import Json, RunStatus, new_run_id
 from db import tables
 from skills.base import Effects, Reach, Skill, ToolContext, tool
+from skills.web.settings import WebSettings
 from tests.fakes.anthropic_server import Reply
 from tests.stories.stage import ALICE, ROOM, Play, Stage, call, calls, said, stage
 

@@ -65,7 +65,7 @@ async def gone(path: Path) -> None:
 async def test_where_the_sandbox_fails_its_self_test_no_shell_is_offered_and_the_log_says_so(
     sqlite_url: str, workspaces: WorkspaceSettings, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level(logging.INFO, "bot.skillset")
+    caplog.set_level(logging.INFO, "skills.shell.skill")
 
     async with stage(sqlite_url, Play(), workspaces=workspaces, shell=ShellSettings()) as it:
         offered = {tool.name for tool in it.bot.registry.tools_for(is_subagent=False)}

@@ -4,17 +4,15 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from functools import partial
 
 from bot.agent.messages import Usage, estimate_tokens
 from bot.errors import ModelError
 from bot.models import failures
-from bot.models.anthropic_client import NAME, AnthropicSettings, open_sdk
+from bot.models.anthropic_client import NAME, Claude, open_sdk
 from bot.models.anthropic_wire import NOT_AS_PROMISED, usage_of
 from bot.models.base import ASIDE_SECONDS
 from bot.models.client import Lazy
-from bot.models.retrying import Patience
 from bot.values import Json
 from skills.web.search.base import Hit, SearchError, Spent, hits, uncounted
 
@@ -44,20 +42,6 @@ _ERRORS: Mapping[str, str] = {
 _UNAVAILABLE = "Anthropic's search does not work now. Try again later, or do without."
 _NOT_MADE = "The search was not made. Put the query in plain words, or do without."
 _TOO_SLOW = "The search did not end in time. Try again with fewer words, or do without."
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Claude:
-    """Connection to Claude.
-
-    Attributes:
-        patience: Retries while Claude is busy, shared with all other requests to Claude.
-        answers: Whether Anthropic is the chosen model provider of the bot.
-    """
-
-    settings: AnthropicSettings
-    patience: Patience
-    answers: bool
 
 
 class ClaudeSearch:

@@ -5,14 +5,15 @@ from contextlib import asynccontextmanager
 
 from pydantic import SecretStr
 
+from bot.models.anthropic_client import Claude
 from bot.net.settings import FetchSettings
 from bot.net.web import Site
 from skills.web.search import brave, tavily
-from skills.web.search.anthropic import Claude, ClaudeSearch
+from skills.web.search.anthropic import ClaudeSearch
 from skills.web.search.base import SearchProvider
 from skills.web.search.ddgs import DdgsSearch, ddgs_engine
 from skills.web.search.searxng import SearxngSearch
-from skills.web.search.settings import SearchSettings
+from skills.web.settings import SearchSettings
 
 
 @asynccontextmanager

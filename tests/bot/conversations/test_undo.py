@@ -22,6 +22,7 @@ from skills import whiteboard as boards
 from skills.base import Skill, ToolContext
 from skills.files import skill as files
 from skills.files.settings import WorkspaceSettings
+from skills.files.undoing import FileChanges
 from skills.files.workspaces import Workspaces
 from skills.schedules import skill as scheduler
 from tests.fakes.agents import FakeAgents
@@ -55,8 +56,8 @@ class Desk:
         ]
         undo = Undo(
             database=self.database,
-            workspaces=self.workspaces,
             restorers={each.kind: each for each in found},
+            stores=[FileChanges(self.workspaces, self.clock)],
             now=self.clock,
         )
         parts = (office.manager, office.records, FakeAgents({}), FakeModels(), self.clock)
@@ -452,7 +453,7 @@ async def test_a_name_that_looks_like_markup_is_shown_as_a_name(
 
 async def test_without_workspaces_the_rest_can_be_undone(desk: Desk, alice: Identity) -> None:
     assert desk.commands.undo is not None
-    desk.commands = replace(desk.commands, undo=replace(desk.commands.undo, workspaces=None))
+    desk.commands = replace(desk.commands, undo=replace(desk.commands.undo, stores=[]))
     await delete_a_note(desk, alice)
 
     assert (await desk.type(alice, "/undo last")).text.startswith("Restored note 1")

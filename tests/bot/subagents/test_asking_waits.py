@@ -96,7 +96,7 @@ async def test_what_ends_the_attempt_passes_a_tool_that_asks(
     asked: Asked, database: FarDatabase, alice: Identity
 ) -> None:
     run = await asked.run(alice, attempt=2)
-    (tool,) = ask_user.build().tools
+    tool = ask_user.ask_user
     call = replace(letter("1.0"), name=tool.name, arguments={"question": "Which?"})
     for attempt, error in ((1, FencedError), (2, LeftError)):
         asking = asked.asking(replace(run, attempt=attempt), alice)

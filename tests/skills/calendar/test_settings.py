@@ -62,6 +62,6 @@ def test_calendars_without_their_libraries_are_told_with_what_to_install(
     monkeypatch.setitem(sys.modules, "caldav", None)
 
     with pytest.raises(ConfigError, match=r"pip install 'retinue\[calendar\]'"):
-        configured().check_libraries()
-    configured(enabled=False).check_libraries()
-    CalendarsSettings().check_libraries()
+        configured().check_installed()
+    configured(enabled=False).check_installed()
+    CalendarsSettings().check_installed()

@@ -10,7 +10,8 @@ from bot.checks import Check, works
 from bot.net.addresses import AnyAddress
 from bot.net.guard import open_guarded
 from bot.values import Json
-from skills.rest.checkup import known, look
+from skills.rest.checkup import look
+from skills.rest.report import known
 from skills.rest.settings import RestServiceSettings, RestSettings
 from tests.fakes.rest_server import FakeRest, rest_server
 

@@ -8,16 +8,16 @@ from pydantic import SecretStr, ValidationError
 
 from bot.agent.messages import Usage
 from bot.config import Config
-from bot.models.anthropic_client import AnthropicSettings
+from bot.models.anthropic_client import AnthropicSettings, Claude
 from bot.models.catalog import ModelSettings
 from bot.models.gate import Gate
 from bot.models.retrying import Patience, RetrySettings
 from bot.net.settings import FetchSettings
 from bot.values import Json
-from skills.web.search.anthropic import SECONDS, Claude, ClaudeSearch, found_in
+from skills.web.search.anthropic import SECONDS, ClaudeSearch, found_in
 from skills.web.search.base import Hit, SearchError
 from skills.web.search.catalog import open_provider
-from skills.web.search.settings import SearchSettings
+from skills.web.settings import SearchSettings
 from skills.web.skill import FURTHER_SECONDS
 from tests.fakes.anthropic_search import SEARCH_USAGE, Page, paused, search_failed, searched
 from tests.fakes.anthropic_server import KEY, FakeAnthropic, Reply
@@ -359,7 +359,7 @@ def test_a_search_by_claude_needs_its_key() -> None:
 
     with pytest.raises(ValidationError, match=r"needs `models\.anthropic\.api_key`"):
         Config(search=search)
-    assert Config(search=search, models=keyed).search.provider == "anthropic"
+    assert Config(search=search, models=keyed).section(SearchSettings).provider == "anthropic"
 
 
 async def test_the_model_of_the_settings_searches_or_else_the_one_of_runs() -> None:

@@ -15,8 +15,8 @@ from skills.web.search.brave import BraveSearch
 from skills.web.search.catalog import provider_of
 from skills.web.search.ddgs import DdgsSearch
 from skills.web.search.searxng import SearxngSearch
-from skills.web.search.settings import SearchSettings
 from skills.web.search.tavily import TavilySearch
+from skills.web.settings import SearchSettings
 from tests.fakes.web import HERE, FakeWeb, response
 
 FOUND = [

@@ -8,12 +8,12 @@ from sqlalchemy import select
 
 from bot.conversations.command_lines import command_in
 from bot.conversations.commands import Commands
-from bot.conversations.mcp_commands import McpCommands
 from bot.platforms.base import CommandReply
 from bot.tasks import Tasks
 from bot.values import Identity, Role
 from db.database import Database
 from db.tables import audit
+from skills.mcp.commands import McpCommands
 from skills.mcp.pins import Pins
 from skills.mcp.servers import McpServers
 from skills.mcp.settings import McpSettings
@@ -44,7 +44,7 @@ class Desk:
         self.pins = Pins(database, clock)
         servers = McpServers(SETTINGS, self.pins, tasks=tasks, environ=dict(os.environ))
         parts = (office.manager, office.records, FakeAgents({}), FakeModels(), clock)
-        self.with_servers = Commands(database, *parts, mcp=McpCommands(servers))
+        self.with_servers = Commands(database, *parts, for_admins={"mcp": McpCommands(servers)})
         self.without = Commands(database, *parts)
 
     async def type(self, text: str, role: Role = Role.ADMIN) -> CommandReply:

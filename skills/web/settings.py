@@ -1,16 +1,33 @@
-"""Settings of web search (`search:`)."""
+"""Settings of the web (`web:` and `search:`)."""
 
-from typing import Literal, Self
+from typing import ClassVar, Literal, Self
 
 from pydantic import Field, SecretStr, model_validator
 
-from bot.values import Settings
+from bot.values import SkillSettings
 
 ProviderName = Literal["auto", "anthropic", "searxng", "brave", "tavily", "ddgs"]
 
 
-class SearchSettings(Settings):
+class WebSettings(SkillSettings):
+    """Everything under `web:`: what agents may tell the web."""
+
+    section: ClassVar[str] = "web"
+    about: ClassVar[str] = "What agents may tell the web."
+
+    composed_addresses: Literal["ask", "allow", "deny"] = Field(
+        "ask",
+        description="What becomes of an address that a model composed after it has read private "
+        "material (files, notes, memories, calendars), which the address could carry away: ask "
+        "the user, allow or deny. Runs without approvals are refused what would be asked.",
+    )
+
+
+class SearchSettings(SkillSettings):
     """Everything under `search:`: with what the tool web_search searches."""
+
+    section: ClassVar[str] = "search"
+    about: ClassVar[str] = "With what the web is searched (web_search)."
 
     provider: ProviderName | None = Field(
         "auto",
@@ -40,3 +57,8 @@ class SearchSettings(Settings):
         if self.provider in {"brave", "tavily"} and not key:
             raise ValueError(f"`search.provider: {self.provider}` needs `search.api_key`")
         return self
+
+    @property
+    def needs_claude(self) -> str:
+        """The setting that needs a key for Claude; empty for none."""
+        return "search.provider: anthropic" if self.provider == "anthropic" else ""

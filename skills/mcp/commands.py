@@ -23,6 +23,14 @@ class McpCommands:
 
     servers: McpServers
 
+    @staticmethod
+    def help(platform: str) -> str:
+        """Return the commands as admins on a platform type them, Markdown."""
+        return (
+            f"- `{typed('mcp', platform)}` – MCP servers, and what waits for your approval\n"
+            f"- `{typed(APPROVE, platform)}` – let changed or new tools be used"
+        )
+
     async def run(self, words: str, caller: Caller) -> CommandReply:
         """Carry out the words after `/mcp`.
 
@@ -66,14 +74,6 @@ class McpCommands:
         late = [pin.tool for pin in pins if pin.tool not in done]
         lines += [f"{_code(tool)} has changed again this moment: look anew." for tool in late]
         return CommandReply(text="\n".join(lines), failed=bool(late))
-
-
-def help_text(platform: str) -> str:
-    """Return the commands as admins on a platform type them, Markdown."""
-    return (
-        f"- `{typed('mcp', platform)}` – MCP servers, and what waits for your approval\n"
-        f"- `{typed(APPROVE, platform)}` – let changed or new tools be used"
-    )
 
 
 def _line(server: McpServer) -> str:

@@ -1,0 +1,25 @@
+"""Reports for `check` the calendars and whose they are."""
+
+from collections.abc import Iterator, Mapping
+
+from bot.checks import some
+from bot.values import Sections
+from skills.calendar.settings import CalendarSettings, CalendarsSettings
+
+TITLE = "Calendars"
+
+
+def lines(config: Sections, _: Mapping[str, str]) -> Iterator[str]:
+    """Yield each calendar that is on."""
+    settings = config.section(CalendarsSettings)
+    on = {name: each for name, each in settings.calendars.items() if each.enabled}
+    if not on:
+        yield "none: see `calendar.calendars`"
+    for name, each in on.items():
+        yield f"{name}: {_whose(each)}, {'events may be added' if each.write else 'read only'}"
+
+
+def _whose(calendar: CalendarSettings) -> str:
+    if calendar.people is None:
+        return "everyone's"
+    return f"of {some(calendar.people, 'person', 'people')}" if calendar.people else "nobody's"

@@ -1,0 +1,99 @@
+"""The declaration of a skill: its module holds `SKILL = SkillDeclaration(…)`."""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from bot.changes import ChangeStore
+from bot.values import Clock, Sections
+from skills.base import Skill, Tool
+from skills.services import SkillServices
+
+if TYPE_CHECKING:
+    from bot.catalog.agents import Agents
+    from bot.conversations.commands import ChatCommand
+    from bot.events import EventBus
+    from bot.models.anthropic_client import Claude
+    from bot.subagents.manager import SubagentManager
+    from bot.subagents.records import Records
+    from bot.tasks import Tasks
+    from db.changes import Restorer
+    from db.database import Database
+    from db.runs import Run
+
+#: Returns the unreachable services whose tools some work needs, after waiting for them once per
+#: process. The work is a run, or a turn of the main agent (`None`).
+Unavailable = Callable[["Run | None"], Awaitable[tuple[str, ...]]]
+#: Returns text for the prompt of a run, from the skills that its agent names and its tools.
+RunGuide = Callable[[tuple[str, ...], tuple[str, ...]], str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BotServices(SkillServices):
+    """The services of a running bot, for skills that come with it.
+
+    Attributes:
+        config: The sections of the configuration, by their class.
+        tasks: Owns the background tasks.
+        manager: Admits and stops runs.
+        records: Finds and describes runs.
+        agents: The agents that runs may be of.
+        events: The bus on which announcements are published.
+        claude: The connection to Claude, for tools that Anthropic runs.
+        platforms: The platforms that this process serves.
+        is_taken: Returns True if another tool or skill has a name.
+        now: The bot's clock.
+    """
+
+    config: Sections
+    database: "Database"
+    tasks: "Tasks"
+    manager: "SubagentManager"
+    records: "Records"
+    agents: "Agents"
+    events: "EventBus"
+    claude: "Claude"
+    platforms: Sequence[str]
+    is_taken: Callable[[str], bool]
+    now: Clock
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SkillParts:
+    """Everything that a skill adds to a bot.
+
+    Attributes:
+        skills: Offered to the main agent, and to runs as far as its tools allow.
+        run_tools: Tools that every run has and the main agent does not.
+        restorers: Restore stored changes, for undo.
+        changes: A store of changes that the skill keeps itself, for undo.
+        periodic: Work that is done again and again; each call returns soon.
+        unavailable: Returns the unreachable services of the skill.
+        run_guide: Returns text for the prompts of runs.
+        commands: Chat commands for admins, by name.
+    """
+
+    skills: tuple[Skill, ...] = ()
+    run_tools: tuple[Tool, ...] = ()
+    restorers: tuple["Restorer", ...] = ()
+    changes: ChangeStore | None = None
+    periodic: tuple[Callable[[], Awaitable[None]], ...] = ()
+    unavailable: Unavailable | None = None
+    run_guide: RunGuide | None = None
+    commands: Mapping[str, "ChatCommand"] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SkillDeclaration:
+    """Declares how a skill is made; it has either `build` or `open`.
+
+    Attributes:
+        build: Returns the skill or its parts; `None` if the configuration leaves nothing of it.
+        open: As `build`, for a skill with resources, which the stack closes.
+        last: Whether the skill is opened after the others, since it needs their names.
+    """
+
+    build: Callable[[BotServices], Skill | SkillParts | None] | None = None
+    open: Callable[[AsyncExitStack, BotServices], Awaitable[SkillParts]] | None = None
+    last: bool = False

@@ -1,0 +1,47 @@
+"""Reports for `check` the REST services, without a network request."""
+
+from collections.abc import Iterator, Mapping
+
+from bot.agent.sanitizer import one_line
+from bot.errors import BotError
+from bot.values import Sections
+from skills.rest.documents import read_file
+from skills.rest.services import described_by
+from skills.rest.settings import RestServiceSettings, RestSettings
+
+TITLE = "REST services"
+
+
+MOST_CHARACTERS = 600
+
+
+def lines(config: Sections, _: Mapping[str, str]) -> Iterator[str]:
+    """Yield each service."""
+    settings = config.section(RestSettings)
+    if not settings.services:
+        yield "none: `rest.services` names them"
+    for name, each in settings.services.items():
+        yield f"{name}: {known(name, each) if each.enabled else 'off, `enabled` is false'}"
+
+
+def known(name: str, settings: RestServiceSettings) -> str:
+    """Return a description of a service without a network request."""
+    source = settings.document
+    if source is None:
+        return f"{requests_in_words(len(settings.requests))} to {settings.base}"
+    if source.startswith(("http://", "https://")):
+        return "as its document at another place says: `python -m bot doctor` reads it"
+    try:
+        described = described_by(name, settings, read_file(source))
+    except OSError as error:
+        return f"NOT USED: {source} cannot be read ({error.strerror})"
+    except BotError as error:
+        return f"NOT USED: {error}"
+    names = {each.name for each in described.operations}
+    text = f"{requests_in_words(len(names) + len(settings.requests))} to {described.base}"
+    return one_line("; ".join([text, *described.problems]), MOST_CHARACTERS)
+
+
+def requests_in_words(number: int) -> str:
+    """Return a number of requests."""
+    return "1 request" if number == 1 else f"{number} requests"

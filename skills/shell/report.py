@@ -1,0 +1,30 @@
+"""Reports for `check` whether the shell tool is on."""
+
+import sys
+from collections.abc import Iterator, Mapping
+
+from bot.values import Sections
+from skills.files.settings import WorkspaceSettings
+from skills.shell.host import SandboxUnavailableError, hosts
+from skills.shell.settings import ShellSettings
+
+TITLE = "Shell tool"
+
+
+def lines(config: Sections, _: Mapping[str, str]) -> Iterator[str]:
+    """Yield the state of the tool, and its limits."""
+    shell, files = config.section(ShellSettings), config.section(WorkspaceSettings)
+    if not (shell.enabled and files.enabled):
+        which = "workspaces" if shell.enabled else "shell"
+        yield f"off: `{which}.enabled` is false"
+        return
+    try:
+        hosts(sys.path)
+    except SandboxUnavailableError as error:
+        yield f"off: {error}"
+        return
+    yield "on, where its sandbox passes a self-test: `python -m bot doctor` makes it"
+    yield (
+        f"each command: {shell.default_seconds:g} s (at most {shell.max_seconds:g}), "
+        f"{shell.memory_mb} MB of memory, {shell.processes} processes, no network"
+    )
