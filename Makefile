@@ -21,7 +21,7 @@ MINUTES ?= 60
 # of it. Without ARGS a part without any test (5) is an error.
 define RUN_PART
 @env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m compileall -q bot db skills migrations tests
-env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest -n $(WORKERS) -m "$(PART)" $(ARGS)$(if $(ARGS), || [ $$? -eq 5 ])
+env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m "$(PART)" $(ARGS)$(if $(ARGS), || [ $$? -eq 5 ])
 endef
 
 .DEFAULT_GOAL := help

@@ -19,7 +19,8 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 def begins(module: str, starts: tuple[str, ...] | str) -> bool:
     """Whether a module is one of these or inside it."""
     starts = (starts,) if isinstance(starts, str) else starts
-    return any(module == start or module.startswith(start + ".") for start in starts)
+    dotted = f"{module}."
+    return any(dotted.startswith(f"{start}.") for start in starts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +54,11 @@ class Source:
         return ast.parse(self.text)
 
     @cached_property
+    def nodes(self) -> list[ast.AST]:
+        """All nodes of the tree, which several rules look through."""
+        return list(ast.walk(self.tree))
+
+    @cached_property
     def imported(self) -> tuple[Import, ...]:
         return tuple(_imports(self.tree, late=False, typing=False))
 
@@ -61,14 +67,14 @@ class Source:
         """What the names that this module's imports bring in stand for."""
         return {
             alias.asname or alias.name: f"{node.module}.{alias.name}"
-            for node in ast.walk(self.tree)
+            for node in self.nodes
             if isinstance(node, ast.ImportFrom)
             for alias in node.names
         }
 
     @cached_property
     def functions(self) -> list[Function]:
-        return [node for node in ast.walk(self.tree) if isinstance(node, Function)]
+        return [node for node in self.nodes if isinstance(node, Function)]
 
     def at(self, node: ast.stmt | ast.expr | ast.ExceptHandler | Import) -> str:
         return f"{self.path}:{node.line if isinstance(node, Import) else node.lineno}"

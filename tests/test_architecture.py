@@ -4,6 +4,7 @@
 
 import ast
 from collections.abc import Callable, Iterator
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 
 import pytest
@@ -33,6 +34,7 @@ from tests.house_rules import (
 Rule = Callable[[House], Iterator[str]]
 
 
+@cache
 def line_of(module: str) -> int:
     return LINES[max((name for name in LINES if begins(module, name)), key=len)]
 
@@ -190,7 +192,7 @@ def riddles(house: House) -> Iterator[str]:
     for source in house.inside:
         if begins(source.module, RIDDLES):
             continue
-        for node in ast.walk(source.tree):
+        for node in source.nodes:
             text = ast.get_docstring(node) if isinstance(node, _DOCUMENTED) else None
             if text and RIDDLE.match(text):
                 yield (
@@ -221,7 +223,7 @@ def exceptions_without_need(house: House) -> Iterator[str]:
 
 
 def swallowers(source: Source) -> list[ast.ExceptHandler | ast.Call]:
-    nodes = (n for n in ast.walk(source.tree) if isinstance(n, ast.ExceptHandler | ast.Call))
+    nodes = (n for n in source.nodes if isinstance(n, ast.ExceptHandler | ast.Call))
     return [node for node in nodes if swallows_everything(node)]
 
 

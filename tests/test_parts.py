@@ -56,7 +56,9 @@ def test_every_test_is_in_exactly_one_part() -> None:
         assert len(taken) == 1, f"tests with the marks {marks} are in {len(taken)} parts"
     for part in parts:
         options = re.sub(r'-m "[^"]+"', "-m PART", part.partition(" -m pytest ")[2])
-        assert options.strip() == "-n 4 -m PART", f"nothing else may choose tests: {part}"
+        assert options.strip() == "-n 4 --dist loadgroup -m PART", (
+            f"nothing else may choose tests: {part}"
+        )
 
 
 def collected(marks: str, *paths: str) -> list[str]:

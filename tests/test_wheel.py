@@ -26,6 +26,9 @@ PARTS = (
     *("pyproject.toml", "README.md", "LICENSE", "config.example.yaml", "docs/config.schema.json"),
 )
 
+#: One test process builds it, and the others do without.
+pytestmark = pytest.mark.xdist_group("wheel")
+
 Retinue = Callable[..., subprocess.CompletedProcess[str]]
 
 

@@ -1,11 +1,41 @@
-"""On which transport and which database a story of Slack is played; and that each begins afresh."""
+"""On which transport and which database a story is played; and that each begins afresh."""
 
 import sys
 from collections.abc import Iterator
+from zlib import crc32
 
 import pytest
 
 from tests.stories.on_slack import Way
+
+#: Stories about kills, outages, limits and several processes, and the main one.
+BOTH = (
+    *("crashes", "inbound_crashes", "yes_crashes", "workers", "outages", "limits", "main_job"),
+    *("delivery", "degraded", "indexes", "discord_process", "slack_process", "resuming"),
+)
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Play a story that is not about databases on one kind, chosen by its name.
+
+    Each query is tested on both kinds in tests/db.
+    """
+    name = metafunc.function.__name__
+    marks = metafunc.definition.iter_markers("parametrize")
+    named = any("database_url" in str(mark.args[0]) for mark in marks)
+    if named or "database_url" not in metafunc.fixturenames:
+        return
+    kinds = ["sqlite", "postgres"]
+    if metafunc.module.__name__.removeprefix("tests.stories.test_") not in BOTH:
+        kinds = [kinds[crc32(name.encode()) % 2]]
+    metafunc.parametrize("database_url", kinds, indirect=True)
+
+
+@pytest.fixture
+def database_url(request: pytest.FixtureRequest) -> str:
+    """A database with all tables and no rows, of the kind that the test is played on."""
+    url: str = request.getfixturevalue(f"{request.param}_url")
+    return url
 
 
 @pytest.fixture(params=["socket", "http"])
