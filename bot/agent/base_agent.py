@@ -3,10 +3,10 @@
 import asyncio
 import logging
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 
-from bot.agent.agent_config import AgentConfig
 from bot.agent.context import fit, has_calls, noted, shorten, without_earlier_images
 from bot.agent.messages import (
     Answer,
@@ -19,7 +19,7 @@ from bot.agent.messages import (
     with_unique_ids,
 )
 from bot.agent.progress import AgentResult, Halt, Progress, last_step, waiting
-from bot.agent.protocols import AnswerEntry, ResultEntry, Surroundings
+from bot.agent.protocols import AgentConfig, AgentContext, AnswerEntry, ResultEntry
 from bot.agent.spending import Spending
 from bot.agent.toolbox import Toolbox, is_over, may_have_run
 from bot.errors import ContextTooLongError, ImagesRefusedError, ModelError
@@ -46,14 +46,14 @@ class BaseAgent:
         config: AgentConfig,
         model: Model,
         toolbox: Toolbox,
-        around: Surroundings,
+        context: AgentContext,
         *,
         progress: Progress | None = None,
     ) -> None:
         self._config = config
         self._model = model
         self._toolbox = toolbox
-        self._around = around
+        self._context = context
         self.progress = progress or Progress()
         self._history = 0
         self._spending = Spending(
@@ -75,14 +75,14 @@ class BaseAgent:
         """
         progress = self.progress
         self._history = history
-        caller = self._around.caller
+        caller = self._context.caller
         progress.began_foreign, progress.began_private = caller.foreign, caller.private
-        progress.begin(messages, await self._around.journal.load())
+        progress.begin(messages, await self._context.journal.load())
         progress.tool_calls = min(progress.tool_calls, self._config.max_tool_calls)
         if progress.answers and progress.answers[-1] in progress.messages[-1:]:
             self._spending.recall(self._shown(progress.messages[:-1]), progress.answers[-1].usage)
-        progress.charge(self._around.spent_before, self._around.discount_before)
-        self._around.meter.settle(progress.usage)
+        progress.charge(self._context.spent_before, self._context.discount_before)
+        self._context.meter.settle(progress.usage)
         while progress.halt is None:
             progress.halt = await self._step(progress, on_text)
         return progress.result()
@@ -92,40 +92,52 @@ class BaseAgent:
         received = await self._results(progress)
         if isinstance(received, Halt):
             return received
+        config, context = self._config, self._context
         limit = self._limit(progress, received)
-        received, read = await self._with_notes(progress, received, limit)
+        arrived = await context.inbox.take()
+        notes = [f"A message from the user:\n{text}" for _, text in arrived]
+        if limit:
+            notes.append(last_step(limit))
+        else:
+            used = {
+                "time": context.timer.fraction,
+                "token budget": context.meter.fraction,
+                "tool calls": progress.tool_calls / config.max_tool_calls,
+                "steps": progress.steps / config.max_steps,
+            }
+            notes.append(progress.warning(used))
+        notes.append(progress.note)
+        progress.note = ""
+        if note := "\n\n".join(filter(None, notes)):
+            received = noted(received, note)
         shown = [*progress.messages, received] if received else progress.messages
         outcome = await self._ask(shown, limit, on_text)
         if outcome is None:
-            return await self._last_step(progress, received, read, RunStatus.TIMEOUT)
+            # The time limit passed during the step: ask once more, without tools.
+            limit = RunStatus.TIMEOUT
+            received = noted(received, last_step(limit))
+            outcome = await self._ask([*progress.messages, received], limit, None)
+            if not isinstance(outcome, Answer):
+                return Halt(limit)
         if isinstance(outcome, Halt):
             return outcome
         if limit and outcome.calls:
             outcome = replace(outcome, calls=(), native=None)
-        return await self._keep(progress, AnswerEntry(received, outcome, limit, read))
-
-    async def _last_step(
-        self,
-        progress: Progress,
-        received: Message | None,
-        read: tuple[str, ...],
-        limit: RunStatus,
-    ) -> Halt:
-        """Ask once more, without tools, after the time limit passed during a step."""
-        received = noted(received, last_step(limit))
-        shown = [*progress.messages, received]
-        outcome = await self._ask(shown, limit, None)
-        if outcome is None or isinstance(outcome, Halt):
-            return Halt(limit)
-        answer = replace(outcome, calls=(), native=None) if outcome.calls else outcome
-        return await self._keep(progress, AnswerEntry(received, answer, limit, read)) or Halt(limit)
+        read = tuple(identifier for identifier, _ in arrived)
+        entry = AnswerEntry(received, outcome, limit, read)
+        progress.add(entry)
+        halt = progress.halt_after(entry)
+        counters = progress.counters(0 if halt else self._next_cost())
+        await context.journal.write(entry, counters)
+        context.reporter.update(part="step", content=outcome.text, tool="", counters=counters)
+        return halt
 
     # -- before the question ---------------------------------------------------------------------
 
     def _limit(self, progress: Progress, received: Message | None) -> RunStatus | None:
         """Return the reached limit that leaves only the last step; `None` below all limits."""
-        config, around = self._config, self._around
-        if is_over(around.timer.left()):
+        config, context = self._config, self._context
+        if is_over(context.timer.left()):
             return RunStatus.TIMEOUT
         if progress.tool_calls >= config.max_tool_calls:
             return RunStatus.MAX_TOOL_CALLS
@@ -136,11 +148,11 @@ class BaseAgent:
             messages = [*messages, shorten(received, config.tool_result_characters)]
         estimate = self._spending.expected(messages, most=config.context_tokens)
         # The last step forbids tools, which invalidates the cached messages.
-        around.meter.set_aside(
+        context.meter.set_aside(
             self._spending.weighted_fixed(self._toolbox.descriptions)
             + min(estimate_tokens(messages), config.context_tokens)
         )
-        if around.meter.allow(estimate, config.max_response_tokens) is None:
+        if context.meter.allow(estimate, config.max_response_tokens) is None:
             return RunStatus.BUDGET_EXCEEDED
         return None
 
@@ -148,33 +160,7 @@ class BaseAgent:
         config = self._config
         estimate = self._spending.expected(self.progress.messages, most=config.context_tokens)
         output = min(config.max_response_tokens, INTERRUPTED_OUTPUT)
-        return self._around.meter.reservation(estimate, output)
-
-    async def _with_notes(
-        self, progress: Progress, received: Message | None, limit: RunStatus | None
-    ) -> tuple[Message | None, tuple[str, ...]]:
-        """Return the results with messages of the inbox and notes, and the ids of the former."""
-        arrived = await self._around.inbox.take()
-        notes = [f"A message from the user:\n{text}" for _, text in arrived]
-        if limit:
-            notes.append(last_step(limit))
-        elif warning := progress.warning(self._used(progress)):
-            notes.append(warning)
-        if progress.note:
-            notes.append(progress.note)
-            progress.note = ""
-        if notes:
-            received = noted(received, "\n\n".join(notes))
-        return received, tuple(identifier for identifier, _ in arrived)
-
-    def _used(self, progress: Progress) -> dict[str, float]:
-        config, around = self._config, self._around
-        return {
-            "time": around.timer.fraction,
-            "token budget": around.meter.fraction,
-            "tool calls": progress.tool_calls / config.max_tool_calls,
-            "steps": progress.steps / config.max_steps,
-        }
+        return self._context.meter.reservation(estimate, output)
 
     # -- the question ----------------------------------------------------------------------------
 
@@ -182,87 +168,57 @@ class BaseAgent:
         self, messages: Sequence[Message], limit: RunStatus | None, on_text: OnText | None
     ) -> Answer | Halt | None:
         """Return the answer, a `Halt`, or `None` if the time limit passed while waiting."""
-        question = self._question(messages, limit)
+        question = self._question(messages, limit, on_text)
         if question is None:
             return Halt(limit or RunStatus.BUDGET_EXCEEDED)
-        left = None if limit else self._around.timer.left()
+        left = None if limit else self._context.timer.left()
         try:
             async with asyncio.timeout(left):
-                return await self._ask_with_images(self._patient(question, limit, on_text), on_text)
+                try:
+                    return await self._ask_fitting(question, on_text)
+                except ImagesRefusedError:
+                    # Otherwise one unsupported image would block the whole conversation.
+                    fewer = without_earlier_images(question.messages)
+                    if fewer == question.messages:
+                        raise
+                    log.info("The model is asked again without the images of earlier messages")
+                    return await self._ask_fitting(replace(question, messages=fewer), on_text)
         except TimeoutError:
             return None
         except ModelError as error:
             log.warning("The model gave no answer: %s", error)
             return Halt(limit) if limit else Halt(RunStatus.FAILED, str(error))
 
-    def _patient(
-        self, question: Question, limit: RunStatus | None, on_text: OnText | None
-    ) -> Question:
-        """Return the question with a deadline and a callback for waits on a busy provider."""
-
-        def on_wait(reason: str, seconds: float) -> None:
-            if told := waiting(reason, seconds):
-                counters = self.progress.counters(0)
-                self._around.reporter.moved(
-                    part="waiting", content=told, tool="", counters=counters
-                )
-                if on_text is not None:
-                    on_text(told)
-
-        left = self._around.timer.left()
-        left = max(REPORT_SECONDS, left or 0.0) if limit else left
-        seconds = None if left is None else max(0.0, left - ASIDE_SECONDS)
-        return replace(question, seconds=seconds, on_wait=on_wait)
-
-    async def _ask_with_images(self, question: Question, on_text: OnText | None) -> Answer:
-        """Ask; if the model refuses images, ask again without those of earlier messages.
-
-        Otherwise one unsupported image would block the whole conversation.
-        """
-        try:
-            return await self._ask_within(question, on_text)
-        except ImagesRefusedError:
-            messages = without_earlier_images(question.messages)
-            if messages == question.messages:
-                raise
-            log.info("The model is asked again without the images of earlier messages")
-            return await self._ask_within(replace(question, messages=messages), on_text)
-
-    async def _ask_within(self, question: Question, on_text: OnText | None) -> Answer:
+    async def _ask_fitting(self, question: Question, on_text: OnText | None) -> Answer:
         """Ask; if the messages exceed the model's context, ask again with half of them."""
-        answer = await self._ask_once(question, on_text)
-        if answer is None:
+        for _ in range(2):
+            with suppress(ContextTooLongError):
+                answer = await self._model.ask(question, on_text)
+                answer = replace(answer, usage=self._spending.weighed(question, answer))
+                self._context.meter.settle(answer.usage)
+                if answer.stop is not StopReason.CONTEXT_FULL:
+                    calls = with_unique_ids(answer.calls)
+                    # The provider's own blocks still hold the original ids.
+                    native = answer.native if calls == answer.calls else None
+                    return replace(answer, calls=calls, native=native)
+                # The answer is discarded, but its tokens were charged.
+                self.progress.extra += answer.usage
             half = estimate_tokens(question.messages) // 2
             shorter = fit(question.messages, tokens=half, result_characters=2_000)
-            answer = await self._ask_once(replace(question, messages=shorter), on_text)
-        if answer is None:
-            raise ContextTooLongError(
-                "This is too long for the model, even without its older half. Start a new "
-                "conversation with `!new`, or make the task shorter."
-            )
-        calls = with_unique_ids(answer.calls)
-        # The provider's own blocks still hold the original ids.
-        native = answer.native if calls == answer.calls else None
-        return replace(answer, calls=calls, native=native)
+            question = replace(question, messages=shorter)
+        raise ContextTooLongError(
+            "This is too long for the model, even without its older half. Start a new conversation "
+            "with `!new`, or make the task shorter."
+        )
 
-    async def _ask_once(self, question: Question, on_text: OnText | None) -> Answer | None:
-        """Return the answer; `None` if messages, or messages and answer, exceed the context."""
-        try:
-            answer = await self._model.ask(question, on_text)
-        except ContextTooLongError:
-            return None
-        answer = replace(answer, usage=self._spending.weighed(question, answer))
-        self._around.meter.settle(answer.usage)
-        if answer.stop is StopReason.CONTEXT_FULL:
-            # The answer is discarded, but its tokens were charged.
-            self.progress.extra += answer.usage
-            return None
-        return answer
-
-    def _question(self, messages: Sequence[Message], limit: RunStatus | None) -> Question | None:
-        config, meter = self._config, self._around.meter
+    def _question(
+        self, messages: Sequence[Message], limit: RunStatus | None, on_text: OnText | None
+    ) -> Question | None:
+        """Return the request for the next answer; `None` if the budget is too small for it."""
+        config, meter = self._config, self._context.meter
         room, output = config.context_tokens, config.max_response_tokens
         tools = self._toolbox.descriptions
+        left = self._context.timer.left()
         if limit:
             # Providers refuse a history with calls if the request has no tools. Without calls, the
             # tools are omitted to save their tokens.
@@ -273,9 +229,19 @@ class BaseAgent:
             if allowed is None or allowed[0] <= fixed:
                 return None
             room, output = min(room, allowed[0] - fixed), allowed[1]
+            left = max(REPORT_SECONDS, left or 0.0)
         shown = self._shown(messages, room)
         if not limit:
             output = meter.allow(self._spending.expected(shown), output) or LEAST_OUTPUT
+
+        def on_wait(reason: str, seconds: float) -> None:
+            if line := waiting(reason, seconds):
+                self._context.reporter.update(
+                    part="waiting", content=line, tool="", counters=self.progress.counters(0)
+                )
+                if on_text is not None:
+                    on_text(line)
+
         return Question(
             model=config.model,
             prompt=config.prompt,
@@ -288,6 +254,8 @@ class BaseAgent:
             history=max(0, self._history - (len(messages) - len(shown))),
             person=config.person,
             background=config.background,
+            seconds=None if left is None else max(0.0, left - ASIDE_SECONDS),
+            on_wait=on_wait,
             on_lost=lambda asked, lost: self.progress.spend(
                 meter, self._spending.lost(asked, lost)
             ),
@@ -298,18 +266,7 @@ class BaseAgent:
         tokens = config.context_tokens if room is None else room
         return fit(messages, tokens=tokens, result_characters=config.tool_result_characters)
 
-    # -- after the answer ------------------------------------------------------------------------
-
-    async def _keep(self, progress: Progress, entry: AnswerEntry) -> Halt | None:
-        """Store the step; return a `Halt` if it was the last."""
-        progress.add(entry)
-        halt = progress.halt_after(entry)
-        reserved = 0 if halt else self._next_cost()
-        await self._around.journal.write(entry, progress.counters(reserved))
-        self._around.reporter.moved(
-            part="step", content=entry.answer.text, tool="", counters=progress.counters(reserved)
-        )
-        return halt
+    # -- the calls -------------------------------------------------------------------------------
 
     async def _results(self, progress: Progress) -> Message | Halt | None:
         """Make the calls of the newest answer concurrently; return their results in order."""
@@ -324,43 +281,40 @@ class BaseAgent:
             )
         allowed = max(0, self._config.max_tool_calls - progress.tool_calls)
         progress.tool_calls += min(len(calls), allowed)
-        made = await self._together(progress, calls[:allowed])
-        over = "Not called: you have made all the tool calls you may make."
-        refused = [ToolResult(call.id, over, failed=True) for call in calls[allowed:]]
-        return ToolResults((*made, *refused))
-
-    async def _together(self, progress: Progress, calls: Sequence[ToolCall]) -> list[ToolResult]:
-        await self._begin_step(progress, calls)
+        await self._begin_step(progress, calls[:allowed])
         try:
             async with asyncio.TaskGroup() as group:
                 tasks = [
                     group.create_task(self._call(progress, index, call))
-                    for index, call in enumerate(calls)
+                    for index, call in enumerate(calls[:allowed])
                 ]
         except BaseExceptionGroup as several:
             # A tool's error is a result. Other exceptions (fencing, the engine's) end the work.
             raise several.exceptions[0] from None
-        return [task.result() for task in tasks]
+        made = [task.result() for task in tasks]
+        over = "Not called: you have made all the tool calls you may make."
+        refused = [ToolResult(call.id, over, failed=True) for call in calls[allowed:]]
+        return ToolResults((*made, *refused))
 
     async def _begin_step(self, progress: Progress, calls: Sequence[ToolCall]) -> None:
         """Pass all calls that this attempt may make to the toolbox, before the first is made."""
         step, begun = progress.steps, []
         for index, call in enumerate(calls):
-            context = self._context(progress, index)
+            context = self._call_context(progress, index)
             if progress.stored_result(step, index) is None and not await self._may_have_begun(
                 progress, call, context
             ):
                 begun.append((call, context))
         await self._toolbox.begin_step(begun)
 
-    def _context(self, progress: Progress, index: int) -> ToolContext:
+    def _call_context(self, progress: Progress, index: int) -> ToolContext:
         return replace(
-            self._around.caller,
+            self._context.caller,
             call_id=f"{progress.steps}.{index}",
-            spent=partial(progress.spend, self._around.meter),
+            spent=partial(progress.spend, self._context.meter),
             background=self._config.background,
             foreign=progress.foreign,
-            private=progress.private or self._around.inbox.private,
+            private=progress.private or self._context.inbox.private,
         )
 
     async def _may_have_begun(
@@ -380,20 +334,20 @@ class BaseAgent:
         if stored is not None:
             return stored
         once = self._toolbox.effects(call.name) is Effects.ONCE
-        counters, context = progress.counters(0), self._context(progress, index)
+        counters, context = progress.counters(0), self._call_context(progress, index)
         if await self._may_have_begun(progress, call, context):
             return may_have_run(call)
-        moved = partial(
-            self._around.reporter.moved, tool=call.name, counters=counters, call=context.call_id
+        update = partial(
+            self._context.reporter.update, tool=call.name, counters=counters, call=context.call_id
         )
-        moved(part="tool", content="")
-        result = await self._toolbox.call(call, context, left=self._around.timer.left)
+        update(part="tool", content="")
+        result = await self._toolbox.call(call, context, left=self._context.timer.left)
         progress.take_result(index, result)
         if once:
             reserving = progress.counters(self._next_cost())
-            await self._around.journal.write(ResultEntry(step, index, result), reserving)
+            await self._context.journal.write(ResultEntry(step, index, result), reserving)
         if result.failed:
-            moved(part="error", content=result.text)
+            update(part="error", content=result.text)
         else:
-            moved(part="tool_end", content="")
+            update(part="tool_end", content="")
         return result

@@ -1,13 +1,40 @@
-"""The protocols that an agent depends on, so that it depends on neither runs nor users."""
+"""The configuration of an agent, and the protocols that it depends on instead of runs and users."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from bot.agent.messages import Answer, Message, ToolCall, ToolResult, Usage
 from bot.errors import BotError
+from bot.models.weights import cached_weight
 from bot.values import Json, RunStatus
 from skills.base import Tool, ToolContext
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentConfig:
+    """Holds the prompt, the model and the limits of one agent at work.
+
+    Attributes:
+        max_response_tokens: Output tokens of one answer.
+        cached_weight: Returns the weight of a token that a model, given by name, reads from its
+            cache.
+        effort: Reasoning effort of the model, from `low` to `max`; `None` for its default.
+        person: An opaque hash of the user, sent to the provider.
+        background: Whether requests of users' turns take precedence over this agent's requests.
+    """
+
+    prompt: str
+    model: str
+    max_steps: int
+    max_tool_calls: int
+    max_response_tokens: int = 16_000
+    context_tokens: int = 100_000
+    tool_result_characters: int = 16_000
+    effort: str | None = None
+    person: str = ""
+    background: bool = False
+    cached_weight: Callable[[str], float] = cached_weight
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,15 +153,32 @@ class Inbox(Protocol):
 class Reporter(Protocol):
     """Receives the progress of an agent to update a card; never blocks."""
 
-    def moved(
+    def update(
         self, *, part: str, content: str, tool: str, counters: Counters, call: str = ""
     ) -> None:
         """Report: `part` is `step` or `waiting`, or `tool` followed by `tool_end` or `error`."""
         ...
 
 
+class NoInbox:
+    """An inbox that is always empty: a message received during a turn begins the next turn."""
+
+    private = False
+
+    async def take(self) -> list[tuple[str, str]]:
+        """Return an empty list."""
+        return []
+
+
+class NoReporter:
+    """A reporter that does nothing: the reply of a turn shows its progress."""
+
+    def update(self, **_: object) -> None:
+        """Do nothing."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Surroundings:
+class AgentContext:
     """Holds the collaborators of one agent at work.
 
     Attributes:

@@ -9,14 +9,12 @@ from datetime import datetime
 from functools import partial
 from math import inf
 
-from bot.agent.agent_config import AgentConfig
 from bot.agent.base_agent import BaseAgent
 from bot.agent.journal import StoredJournal
-from bot.agent.no_ports import NoInbox, NoReporter
 from bot.agent.permissions import Permissions
 from bot.agent.plain import plain
 from bot.agent.progress import AgentResult, Progress
-from bot.agent.protocols import Approver, Surroundings
+from bot.agent.protocols import AgentConfig, AgentContext, Approver, NoInbox, NoReporter
 from bot.agent.sanitizer import one_line
 from bot.agent.settings import AgentSettings
 from bot.agent.toolbox import Approved, Toolbox
@@ -222,8 +220,8 @@ class Turns:
             messages, history=len(messages) - 1, on_text=shown.grow if shown.reply else None
         )
 
-    def _around(self, turn: Turn, clock: WorkClock, beginning: Beginning) -> Surroundings:
-        return Surroundings(
+    def _around(self, turn: Turn, clock: WorkClock, beginning: Beginning) -> AgentContext:
+        return AgentContext(
             journal=self._journal(turn),
             meter=Unlimited(),
             timer=clock,

@@ -36,7 +36,7 @@ class RunReporter:
     run: Run
     clock: WorkClock
 
-    def moved(
+    def update(
         self, *, part: str, content: str, tool: str, counters: Counters, call: str = ""
     ) -> None:
         """Publish the current state of the run."""

@@ -5,13 +5,12 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from zoneinfo import ZoneInfo
 
-from bot.agent.agent_config import AgentConfig
 from bot.agent.context import noted, run_prompt, run_task, servers_away
 from bot.agent.journal import StoredJournal
 from bot.agent.messages import Message, UserMessage
 from bot.agent.permissions import PermissionRules, Permissions, read_rules
 from bot.agent.progress import Progress
-from bot.agent.protocols import Surroundings
+from bot.agent.protocols import AgentConfig, AgentContext
 from bot.agent.settings import AgentSettings
 from bot.agent.toolbox import Toolbox
 from bot.catalog.agents import Agents, find
@@ -78,11 +77,11 @@ class RunFactory:
             gate=asking if approvals == "ask" else None,
         )
 
-    def around(self, run: Run, owner: Identity, active: ActiveRun, asking: Asking) -> Surroundings:
+    def around(self, run: Run, owner: Identity, active: ActiveRun, asking: Asking) -> AgentContext:
         """Return the surroundings of one attempt at a run."""
         clock = active.clocks[0]
         reporter = RunReporter(self.events, run, clock)
-        return Surroundings(
+        return AgentContext(
             journal=self.journal(run, clock),
             meter=Budget(run.token_budget),
             timer=clock,

@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 
 from bot.agent.messages import Usage
 from bot.agent.protocols import (
+    AgentContext,
     Counters,
     Entry,
     Inbox,
     Journal,
     Meter,
     Reporter,
-    Surroundings,
     Timer,
 )
 from bot.errors import FencedError
@@ -133,7 +133,7 @@ class FakeReporter:
     counters: list[Counters] = field(default_factory=list)
     calls: list[str] = field(default_factory=list)
 
-    def moved(
+    def update(
         self, *, part: str, content: str, tool: str, counters: Counters, call: str = ""
     ) -> None:
         self.heard.append((part, content, tool))
@@ -164,9 +164,9 @@ def surroundings(
     inbox: Inbox | None = None,
     reporter: Reporter | None = None,
     spent_before: int = 0,
-) -> Surroundings:
+) -> AgentContext:
     """Return what a run is given: no limit of any kind, unless one is named."""
-    return Surroundings(
+    return AgentContext(
         journal=journal or MemoryJournal(),
         meter=meter or Unlimited(),
         timer=timer or FakeTimer(),

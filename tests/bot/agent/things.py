@@ -5,11 +5,10 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TypedDict, Unpack
 
-from bot.agent.agent_config import AgentConfig
 from bot.agent.base_agent import BaseAgent
 from bot.agent.messages import ToolResult, ToolResults, UserMessage
 from bot.agent.progress import AgentResult
-from bot.agent.protocols import AnswerEntry, Entry, Surroundings
+from bot.agent.protocols import AgentConfig, AgentContext, AnswerEntry, Entry
 from bot.agent.toolbox import Toolbox
 from bot.models.base import Model, OnText, Question
 from bot.tasks import Tasks
@@ -34,7 +33,7 @@ def an_agent(
     model: Model,
     *tools: Tool,
     tasks: Tasks,
-    around: Surroundings | None = None,
+    around: AgentContext | None = None,
     **numbers: Unpack[Numbers],
 ) -> BaseAgent:
     """Return an agent that has plenty of everything, unless it is said otherwise."""
@@ -54,7 +53,7 @@ class Office:
         self,
         model: Model,
         *tools: Tool,
-        around: Surroundings | None = None,
+        around: AgentContext | None = None,
         on_text: OnText | None = None,
         **numbers: Unpack[Numbers],
     ) -> AgentResult:
@@ -62,7 +61,7 @@ class Office:
         async with asyncio.timeout(20):
             return await agent.run(TASK, on_text=on_text)
 
-    async def with_box(self, model: Model, box: Toolbox, around: Surroundings) -> AgentResult:
+    async def with_box(self, model: Model, box: Toolbox, around: AgentContext) -> AgentResult:
         """Let an agent work with this toolbox."""
         config = AgentConfig(prompt="You count.", model="m", max_steps=20, max_tool_calls=25)
         async with asyncio.timeout(20):

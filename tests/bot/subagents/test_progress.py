@@ -216,7 +216,7 @@ def test_a_report_names_the_call_and_tells_nothing_of_what_it_brought(background
     reporter = RunReporter(bus, background.run, WorkClock(60.0))
 
     for part, content in (("tool", ""), ("tool_end", "all the sheep"), ("error", "no\nsheep")):
-        reporter.moved(part=part, content=content, tool="look", counters=Counters(), call="1.0")
+        reporter.update(part=part, content=content, tool="look", counters=Counters(), call="1.0")
 
     told = [(e.part, e.tool, e.call, e.content) for e in heard if isinstance(e, RunProgress)]
     assert told == [
