@@ -56,10 +56,6 @@ class Approved:
 Left = Callable[[], float | None]
 
 
-def _unlimited() -> float | None:
-    return None
-
-
 class Toolbox:
     """Offers and calls the tools of one agent.
 
@@ -90,14 +86,14 @@ class Toolbox:
         self._tools = {
             tool.name: tool
             for tool in tools
-            if self._may(tool, is_subagent) and permissions.offers(tool.name)
+            if not (is_subagent and tool.main_agent_only) and permissions.offers(tool.name)
         }
         self._permissions = permissions
         self._gate = gate
         self._approved = approved
         self._verdicts: dict[str, tuple[ToolCall, Verdict]] = {}
         self._questions: dict[str, AskedCall] = {}
-        self._told: dict[str, ToolResult] = {}
+        self._confirmations: dict[str, ToolResult] = {}
         self._refusals: dict[str, str] = {}
         self._asking = asyncio.Lock()
         self._is_subagent = is_subagent
@@ -108,10 +104,6 @@ class Toolbox:
             ToolDescription(tool.name, tool.description, tool.schema)
             for tool in self._tools.values()
         )
-
-    @staticmethod
-    def _may(tool: Tool, is_subagent: bool) -> bool:  # noqa: FBT001 - private
-        return not (is_subagent and tool.main_agent_only)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -142,7 +134,7 @@ class Toolbox:
 
         One question covers all of them; it is asked when the first of them is to be made.
         """
-        self._verdicts, self._questions, self._told = {}, {}, {}
+        self._verdicts, self._questions, self._confirmations = {}, {}, {}
         for call, context in calls:
             tool = self._tools.get(call.name)
             if tool is None or self._refuse(call, tool, context):
@@ -154,7 +146,7 @@ class Toolbox:
                 self._questions[context.call_id] = asked
 
     async def call(
-        self, call: ToolCall, context: ToolContext, *, left: Left = _unlimited
+        self, call: ToolCall, context: ToolContext, *, left: Left = lambda: None
     ) -> ToolResult:
         """Make one call; any error becomes a result that the model can act on.
 
@@ -173,7 +165,8 @@ class Toolbox:
             await self.begin_step([(call, context)])
         _, verdict = self._verdicts[context.call_id]
         if verdict.decision is Decision.DENY:
-            return self._denied(call, verdict)
+            log.info("The tool %s was denied: %s", call.name, verdict.reason)
+            return ToolResult(call.id, f"Permission denied: {verdict.reason}.", failed=True)
         if verdict.decision is ASK:
             if self._approver is not None:
                 return await self._confirm(self._approver, context)
@@ -191,7 +184,8 @@ class Toolbox:
         return ToolResult(call.id, kept, failed=failed, foreign=tool.foreign, private=tool.private)
 
     def _refuse(self, call: ToolCall, tool: Tool | None, context: ToolContext) -> str:
-        if tool is None or not self._may(tool, self._is_subagent or context.run_id is not None):
+        is_subagent = self._is_subagent or context.run_id is not None
+        if tool is None or (is_subagent and tool.main_agent_only):
             log.warning("Refused the tool %s", for_log(call.name[:100]))
             known = ", ".join(self._tools) or "none"
             return f"You have no tool {call.name[:100]!r}. Your tools: {known}."
@@ -204,7 +198,15 @@ class Toolbox:
             return f"{call.name} was not called: its arguments are nested too deeply. Flatten them."
         if len(call.arguments) > 100 or len(repr(call.arguments)) > MAX_ARGUMENT_CHARACTERS:
             return f"{call.name} was not called: its arguments are too long. Shorten them."
-        return _problem(tool, call)
+        try:
+            if tool.check is not None:
+                tool.check(call.arguments)
+        except BotError as error:
+            return str(error)
+        except Exception:
+            log.exception("The arguments of %s cannot be checked", tool.name)
+            return BROKEN.format(tool.name)
+        return ""
 
     async def _judge(self, tool: Tool, call: ToolCall, context: ToolContext) -> Verdict:
         """Return the decision about a call by the rules, its tool and the content of the prompt."""
@@ -228,10 +230,6 @@ class Toolbox:
                 return Verdict(Decision.DENY, str(error).removesuffix("."))
             return Verdict(ASK, reason) if reason else verdict
         return verdict
-
-    def _denied(self, call: ToolCall, verdict: Verdict) -> ToolResult:
-        log.info("The tool %s was denied: %s", call.name, verdict.reason)
-        return ToolResult(call.id, f"Permission denied: {verdict.reason}.", failed=True)
 
     async def _ask(self, tool: Tool, call: ToolCall, context: ToolContext, verdict: Verdict) -> str:
         """Ask the owner of a run about all calls of the step, unless another call did, and wait.
@@ -257,11 +255,23 @@ class Toolbox:
     async def _confirm(self, approver: Approver, context: ToolContext) -> ToolResult:
         """Ask about all calls of the step, unless another call did; return the result."""
         async with self._asking:
-            if context.call_id not in self._told:
+            if context.call_id not in self._confirmations:
                 asked = list(self._questions.values())
-                for each, told in zip(asked, await _asked(approver, asked), strict=True):
-                    self._told[each.context.call_id] = told
-        return self._told[context.call_id]
+                answers: Sequence[Json | BotError]
+                try:
+                    answers = await approver.ask(asked)
+                except BotError as error:
+                    answers = [error] * len(asked)
+                except Exception:
+                    names = ", ".join(each.tool.name for each in asked)
+                    log.exception("Asking for %s failed", names)
+                    answers = [BotError(FAILED.format(each.tool.name)) for each in asked]
+                for each, answer in zip(asked, answers, strict=True):
+                    failed = isinstance(answer, BotError)
+                    text = str(answer) if failed else json.dumps(answer, ensure_ascii=False)
+                    result = ToolResult(each.call.id, text, failed=failed)
+                    self._confirmations[each.context.call_id] = result
+        return self._confirmations[context.call_id]
 
     async def _run(
         self,
@@ -279,8 +289,19 @@ class Toolbox:
         if is_over(left()):
             return TIME_IS_UP, True
         task = self._tasks.start(_guarded(tool, arguments, context), name=f"tool {tool.name}")
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + limit
+        over = False
         try:
-            over = await _until(task, limit, left)
+            # The remaining time is read again after each wait, since the clock of the work may have
+            # been paused meanwhile.
+            while not over:
+                own, rest = deadline - loop.time(), left()
+                shortest = own if rest is None else min(own, rest)
+                await asyncio.wait({task}, timeout=max(0.0, shortest))
+                if task.done() or loop.time() >= deadline:
+                    break
+                over = is_over(left())
         except asyncio.CancelledError:
             task.cancel()
             await asyncio.wait({task}, timeout=GRACE_SECONDS)
@@ -303,19 +324,6 @@ class Toolbox:
         )
 
 
-def _problem(tool: Tool, call: ToolCall) -> str:
-    """Return the error about a call with wrong arguments; empty if they are right."""
-    try:
-        if tool.check is not None:
-            tool.check(call.arguments)
-    except BotError as error:
-        return str(error)
-    except Exception:
-        log.exception("The arguments of %s cannot be checked", tool.name)
-        return BROKEN.format(tool.name)
-    return ""
-
-
 async def _reach(tool: Tool, call: ToolCall, context: ToolContext) -> Reach:
     """Return the reach of a call; if it cannot be determined, the farthest reach of the tool."""
     if tool.reach_of is None:
@@ -327,43 +335,6 @@ async def _reach(tool: Tool, call: ToolCall, context: ToolContext) -> Reach:
     except Exception:
         log.exception("The reach of a call of %s is unknown", tool.name)
         return tool.reach
-
-
-async def _asked(approver: Approver, asked: Sequence[AskedCall]) -> list[ToolResult]:
-    """Ask about calls in one question; return a result for each."""
-    try:
-        told = await approver.ask(asked)
-    except BotError as error:
-        return [ToolResult(each.call.id, str(error), failed=True) for each in asked]
-    except Exception:
-        names = ", ".join(each.tool.name for each in asked)
-        log.exception("Asking for %s failed", names)
-        return [
-            ToolResult(each.call.id, FAILED.format(each.tool.name), failed=True) for each in asked
-        ]
-    return [
-        ToolResult(each.call.id, str(one), failed=True)
-        if isinstance(one, BotError)
-        else ToolResult(each.call.id, json.dumps(one, ensure_ascii=False))
-        for each, one in zip(asked, told, strict=True)
-    ]
-
-
-async def _until(task: "asyncio.Task[tuple[str, bool]]", limit: float, left: Left) -> bool:
-    """Wait for a call until its deadline or that of the work; return True if the work's passed.
-
-    The remaining time is read again after each wait, since the clock of the work may have been
-    paused meanwhile.
-    """
-    loop = asyncio.get_running_loop()
-    deadline = loop.time() + limit
-    while True:
-        own, rest = deadline - loop.time(), left()
-        await asyncio.wait({task}, timeout=max(0.0, own if rest is None else min(own, rest)))
-        if task.done() or loop.time() >= deadline:
-            return False
-        if is_over(left()):
-            return True
 
 
 def is_over(left: float | None) -> bool:
