@@ -45,7 +45,7 @@ from bot.models.catalog import Models
 from bot.platforms.base import Outlet
 from bot.running import Bot
 from bot.subagents.active import ActiveRuns
-from bot.subagents.asking import Asking
+from bot.subagents.asking import OwnerQuestions
 from bot.subagents.endings import Endings
 from bot.subagents.inner import InnerRuns
 from bot.subagents.manager import SubagentManager
@@ -159,6 +159,7 @@ async def open_bot(
                 tools_of=partial(_tools_of_run, registry),
                 guide_of=registry.run_guide,
                 servers_away=registry.unavailable,
+                model_of=models.of_run,
                 now=now,
             ),
             endings=endings,
@@ -169,9 +170,8 @@ async def open_bot(
             cards=cards,
             restarts=restarts,
             tasks=tasks,
-            model_of=models.of_run,
             ask_owner=partial(
-                Asking,
+                OwnerQuestions,
                 database=database,
                 outlets=outlets,
                 endings=endings,
@@ -228,7 +228,7 @@ async def open_bot(
         gaps = Gaps(database, config.catch_up, now)
         announcements = Announcements(database, outlets, tasks=tasks, worker_id=worker_id, now=now)
         approvals = Approvals(database, outlets, registry.find, events, now)
-        answers = Answers(database, approvals, active_runs.stir, now)
+        answers = Answers(database, approvals, active_runs.notify, now)
         turns = Turns(
             database=database,
             writer=writer,

@@ -31,7 +31,7 @@ from bot.events import AnnouncementDue, EventBus, TurnWaiting
 from bot.logs import bound
 from bot.models.base import Model
 from bot.platforms.base import Outlet, ReplyStream
-from bot.subagents.active import ActiveRuns, Why
+from bot.subagents.active import ActiveRuns, CancelReason
 from bot.subagents.budget import Unlimited
 from bot.subagents.clock import WorkClock
 from bot.subagents.restarts import Restarts
@@ -119,7 +119,7 @@ class Turns:
             await self._abandon(shown)
             raise
         except asyncio.CancelledError:
-            if active.why is not Why.STOPPED:
+            if active.reason is not CancelReason.STOPPED:
                 await self._shielded(self._leave(turn, shown))
                 raise
             await self._shielded(self._stopped(turn, shown))

@@ -174,7 +174,7 @@ class Upkeep:
         for run_id in to_stop:
             self.active.stop(run_id)
         for run_id in mail:
-            self.active.mail_for(run_id)
+            self.active.notify_of_message(run_id)
         for turn_id in to_end:
             self.turns.stop(turn_id)
         for run in moved:

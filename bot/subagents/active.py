@@ -12,7 +12,7 @@ from db import run_messages, runs
 from db.database import Database
 
 
-class Why(StrEnum):
+class CancelReason(StrEnum):
     """Reasons for cancelling the task of a run."""
 
     STOPPED = "stopped"
@@ -24,19 +24,20 @@ class ActiveRun:
     """One run that is being executed here.
 
     Attributes:
-        why: Set before the task is cancelled; without a reason, the cancellation came from outside.
-        mail: Whether a message may be waiting.
+        reason: Set before the task is cancelled; without a reason, the cancellation came from
+            outside.
+        has_messages: Whether a message may be waiting.
         clocks: The run's clock, and the clocks of everything that waits for the run. All of them
             are paused while the run waits for its owner.
         private: Whether a message to the run holds private material.
     """
 
     task: asyncio.Task[None]
-    why: Why | None = None
-    mail: bool = False
+    reason: CancelReason | None = None
+    has_messages: bool = False
     clocks: tuple[WorkClock, ...] = ()
     private: bool = False
-    _stirred: asyncio.Event = field(default_factory=asyncio.Event)
+    _notified: asyncio.Event = field(default_factory=asyncio.Event)
 
     @property
     def idle(self) -> bool:
@@ -48,16 +49,16 @@ class ActiveRun:
         """True if a turn or another run waits for the result."""
         return len(self.clocks) > 1
 
-    def stir(self) -> None:
+    def notify(self) -> None:
         """Wake the run to re-check for an answer."""
-        self._stirred.set()
+        self._notified.set()
 
-    async def stirs(self, seconds: float) -> None:
-        """Wait for the next wake-up, at most `seconds`."""
+    async def wait(self, seconds: float) -> None:
+        """Wait for the next notification, at most `seconds`."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
-                await self._stirred.wait()
-        self._stirred.clear()
+                await self._notified.wait()
+        self._notified.clear()
 
 
 @dataclass(slots=True)
@@ -93,7 +94,7 @@ class ActiveRuns:
 
     def stop(self, run_id: str) -> bool:
         """Cancel a run's model call and tools at once; return False if it is not executed here."""
-        return self._cancel(run_id, Why.STOPPED)
+        return self._cancel(run_id, CancelReason.STOPPED)
 
     def drain(self, run_ids: Collection[str] | None = None) -> Sequence[asyncio.Task[None]]:
         """Cancel runs so that another process resumes them, and return their tasks.
@@ -104,27 +105,27 @@ class ActiveRuns:
         chosen = [each for each in self.by_id if run_ids is None or each in run_ids]
         tasks = [self.by_id[run_id].task for run_id in chosen]
         for run_id in chosen:
-            self._cancel(run_id, Why.DRAINING)
+            self._cancel(run_id, CancelReason.DRAINING)
         return tasks
 
-    def _cancel(self, run_id: str, why: Why) -> bool:
+    def _cancel(self, run_id: str, reason: CancelReason) -> bool:
         active = self.by_id.get(run_id)
         if active is None:
             return False
-        if active.why is None:
-            active.why = why
+        if active.reason is None:
+            active.reason = reason
             active.task.cancel()
         return True
 
-    def stir(self, run_id: str) -> None:
+    def notify(self, run_id: str) -> None:
         """Wake a run to re-check for an answer."""
         if run_id in self.by_id:
-            self.by_id[run_id].stir()
+            self.by_id[run_id].notify()
 
-    def mail_for(self, run_id: str) -> None:
+    def notify_of_message(self, run_id: str) -> None:
         """Make a run read its messages before its next step."""
         if run_id in self.by_id:
-            self.by_id[run_id].mail = True
+            self.by_id[run_id].has_messages = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,9 +143,9 @@ class RunInbox:
 
     async def take(self) -> Sequence[tuple[str, str]]:
         """Return (id, text) of the messages that have arrived and were not read."""
-        if not self.active.mail:
+        if not self.active.has_messages:
             return ()
-        self.active.mail = False
+        self.active.has_messages = False
         async with self.database.snapshot() as tx:
             run = await runs.get(tx, self.run_id)
             self.active.private = run is not None and bool(run.metadata.get(PRIVATE))

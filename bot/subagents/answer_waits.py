@@ -21,9 +21,9 @@ from db.runs import Run
 log = logging.getLogger(__name__)
 
 #: Poll interval for answers stored by another process.
-LOOK_SECONDS = 1.0
+POLL_SECONDS = 1.0
 #: Polls per heartbeat.
-LOOKS_TO_A_SIGN = 30
+POLLS_PER_HEARTBEAT = 30
 ASK_SECONDS = 60.0
 
 LOST = "the run has ended, or another process has it"
@@ -200,11 +200,11 @@ class AnswerWaits:
 
     async def _pause(self, looks: int) -> None:
         """Wait until woken or for one poll interval; write a heartbeat every so many polls."""
-        if looks % LOOKS_TO_A_SIGN == 0:
+        if looks % POLLS_PER_HEARTBEAT == 0:
             async with self.database.transaction() as tx:
                 if not await waiting.touch(tx, self.run.id, self.run.attempt, self.now()):
                     raise FencedError(LOST)
-        await self.active.stirs(LOOK_SECONDS)
+        await self.active.wait(POLL_SECONDS)
 
     def _tell(self, old: RunStatus, new: RunStatus) -> None:
         known = {"run_id": self.run.id, "user_id": self.run.user_id}

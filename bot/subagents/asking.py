@@ -45,7 +45,7 @@ REFUSED = {
 }
 
 
-class Asking(AnswerWaits):
+class OwnerQuestions(AnswerWaits):
     """Asks for one attempt at a run: the `Gate` of its tools, and the handler of `ask_user`."""
 
     # -- for permissions ---------------------------------------------------------------------------
@@ -195,7 +195,7 @@ class Asking(AnswerWaits):
             answered = await self._answered(asked, RunStatus.WAITING_INPUT)
             await self._regain_slot()
         # An answer that the main agent passed on may hold private material: have the inbox check.
-        self.active.mail = True
+        self.active.has_messages = True
         match answered.status:
             case "yes":
                 return f"The user answered:\n{answered.answer}"

@@ -104,10 +104,13 @@ class Endings:
             "error": stored(wording.reason(run, outcome)) or None,
             "transcript": masked(outcome.transcript),
         }
+        if usage := outcome.usage:
+            values |= {
+                "input_tokens": usage.all_input,
+                "output_tokens": usage.output,
+                "discounted_tokens": usage.discount,
+            }
         measured = {
-            "input_tokens": outcome.input_tokens,
-            "output_tokens": outcome.output_tokens,
-            "discounted_tokens": outcome.discounted_tokens,
             "tool_call_count": outcome.tool_calls,
             "seconds_used": outcome.seconds_used,
             "model": outcome.model or None,

@@ -292,9 +292,9 @@ class SubagentManager:
                     tx, message_id=message_id, run_id=run.id, text=cleaned, now=self.now()
                 )
         if answered:
-            self.active.stir(run.id)
+            self.active.notify(run.id)
             return f"“{run.label}” ({short(run.id)}) has your answer and goes on."
-        self.active.mail_for(run.id)
+        self.active.notify_of_message(run.id)
         return f"Queued for “{run.label}” ({short(run.id)}): it reads this at its next step."
 
     async def _answers(self, tx: Transaction, run: Run, text: str, caller: Caller) -> bool:

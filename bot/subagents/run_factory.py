@@ -5,18 +5,20 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from zoneinfo import ZoneInfo
 
+from bot.agent.base_agent import BaseAgent
 from bot.agent.context import noted, run_prompt, run_task, servers_away
 from bot.agent.journal import StoredJournal
-from bot.agent.messages import Message, UserMessage
+from bot.agent.messages import Message
 from bot.agent.permissions import PermissionRules, Permissions, read_rules
 from bot.agent.progress import Progress
 from bot.agent.protocols import AgentConfig, AgentContext
 from bot.agent.settings import AgentSettings
 from bot.agent.toolbox import Toolbox
-from bot.catalog.agents import Agents, find
+from bot.catalog.agents import AgentDefinition, Agents, find
 from bot.events import EventBus
+from bot.models.base import Model
 from bot.subagents.active import ActiveRun, RunInbox
-from bot.subagents.asking import Asking
+from bot.subagents.asking import OwnerQuestions
 from bot.subagents.budget import Budget
 from bot.subagents.clock import WorkClock
 from bot.subagents.limits import SubagentSettings
@@ -37,7 +39,7 @@ LACKED = "It worked without these MCP servers, which were not connected: {server
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunFactory:
-    """Builds the toolbox, context, journal, messages and prompt of an attempt at a run.
+    """Builds the agent, the journal and the first messages of an attempt at a run.
 
     Attributes:
         permissions: The rules of the configuration.
@@ -46,6 +48,7 @@ class RunFactory:
             and the names of the run's tools.
         servers_away: Returns the unconnected MCP servers whose tools a run may use; waits for the
             connections after a start.
+        model_of: Returns the model for the provider and the model name of a run's row.
     """
 
     database: Database
@@ -59,11 +62,44 @@ class RunFactory:
     tools_of: Callable[[Run], tuple[Tool, ...]]
     guide_of: Callable[[tuple[str, ...], tuple[str, ...]], str]
     servers_away: Callable[[Run], Awaitable[tuple[str, ...]]]
+    model_of: Callable[[str, str], Model]
     now: Clock
 
-    def toolbox(self, run: Run, asking: Asking) -> Toolbox:
-        """Return the tools of a run, limited by its own rules and those of all its callers."""
+    def agent(
+        self,
+        run: Run,
+        owner: Identity,
+        active: ActiveRun,
+        questions: OwnerQuestions,
+        progress: Progress,
+    ) -> BaseAgent:
+        """Return the agent of one attempt at a run."""
         definition, _ = find(self.agents, run.agent)
+        toolbox = self._toolbox(run, definition, questions)
+        settings = self.agent_settings
+        config = AgentConfig(
+            prompt=run_prompt(
+                definition.prompt,
+                run.instructions,
+                tools=toolbox.names,
+                guide=self.guide_of(definition.skills, toolbox.names),
+            ),
+            model=run.model or "",
+            background=run.mode != "sync",
+            effort=definition.effort,
+            max_steps=run.max_steps,
+            max_tool_calls=self.settings.max_tool_calls_per_run,
+            max_response_tokens=settings.max_response_tokens,
+            context_tokens=settings.context_tokens,
+            tool_result_characters=settings.tool_result_characters,
+            person=opaque(run.user_id),
+        )
+        context = self._context(run, owner, active, questions)
+        model = self.model_of(run.provider or "", config.model)
+        return BaseAgent(config, model, toolbox, context, progress=progress)
+
+    def _toolbox(self, run: Run, definition: AgentDefinition, questions: OwnerQuestions) -> Toolbox:
+        """Return the tools of a run, limited by its own rules and those of all its callers."""
         permissions = self.permissions
         for rules in (*callers_rules(run), definition.permissions):
             permissions = permissions.within(rules)
@@ -74,11 +110,12 @@ class RunFactory:
             tasks=self.tasks,
             timeout_seconds=self.settings.tool_timeout_seconds,
             permissions=permissions,
-            gate=asking if approvals == "ask" else None,
+            gate=questions if approvals == "ask" else None,
         )
 
-    def around(self, run: Run, owner: Identity, active: ActiveRun, asking: Asking) -> AgentContext:
-        """Return the surroundings of one attempt at a run."""
+    def _context(
+        self, run: Run, owner: Identity, active: ActiveRun, questions: OwnerQuestions
+    ) -> AgentContext:
         clock = active.clocks[0]
         reporter = RunReporter(self.events, run, clock)
         return AgentContext(
@@ -99,7 +136,7 @@ class RunFactory:
                 own_workspace=own_workspace(run),
                 now=self.now,
                 report=reporter.report,
-                ask=asking.ask,
+                ask=questions.ask,
                 foreign=bool(run.metadata.get(FOREIGN)),
                 private=bool(run.metadata.get(PRIVATE)),
                 root_id=run.metadata.get(ROOT, ""),
@@ -131,15 +168,20 @@ class RunFactory:
         if CONTINUES in run.metadata:
             async with self.database.snapshot() as tx:
                 carried = await steps.carried(tx, run.id)
-        characters = self.agent_settings.tool_result_characters
+        zone = self.agent_settings.timezone
+        began = (run.started_at or run.created_at).astimezone(ZoneInfo(zone))
+        time = f"{began:%A %d %B %Y, %H:%M} ({zone})"
         messages = beginning(
-            self._task(run), carried, budget=run.token_budget, result_characters=characters
+            run_task(run.task, run.context, time=time),
+            carried,
+            budget=run.token_budget,
+            result_characters=self.agent_settings.tool_result_characters,
         )
         if away:
             messages[-1] = noted(messages[-1], servers_away(away))
         return messages
 
-    def lacking(self, run: Run, away: Sequence[str], progress: Progress) -> str:
+    def lacked(self, run: Run, away: Sequence[str], progress: Progress) -> str:
         """Return a note for the owner on the MCP servers that the run lacked; empty for none.
 
         Args:
@@ -156,34 +198,6 @@ class RunFactory:
             if server in definition.mcp_servers or any(is_of(server, name) for name in names)
         ]
         return LACKED.format(servers=", ".join(lacked)) if lacked else ""
-
-    def _task(self, run: Run) -> UserMessage:
-        zone = self.agent_settings.timezone
-        began = (run.started_at or run.created_at).astimezone(ZoneInfo(zone))
-        time = f"{began:%A %d %B %Y, %H:%M} ({zone})"
-        return run_task(run.task, run.context, time=time)
-
-    def config(self, run: Run, toolbox: Toolbox) -> AgentConfig:
-        """Return the configuration of a run's agent."""
-        settings = self.agent_settings
-        definition, _ = find(self.agents, run.agent)
-        return AgentConfig(
-            prompt=run_prompt(
-                definition.prompt,
-                run.instructions,
-                tools=toolbox.names,
-                guide=self.guide_of(definition.skills, toolbox.names),
-            ),
-            model=run.model or "",
-            background=run.mode != "sync",
-            effort=definition.effort,
-            max_steps=run.max_steps,
-            max_tool_calls=self.settings.max_tool_calls_per_run,
-            max_response_tokens=settings.max_response_tokens,
-            context_tokens=settings.context_tokens,
-            tool_result_characters=settings.tool_result_characters,
-            person=opaque(run.user_id),
-        )
 
 
 def callers_rules(run: Run) -> tuple[PermissionRules, ...]:

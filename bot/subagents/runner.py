@@ -6,15 +6,14 @@ from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from bot.agent.base_agent import INTERRUPTED_OUTPUT, BaseAgent
+from bot.agent.base_agent import INTERRUPTED_OUTPUT
 from bot.agent.messages import Usage, estimate_tokens
 from bot.agent.progress import AgentResult, Progress
 from bot.errors import BotError, DatabaseUnreachableError, FencedError, LeftError
 from bot.events import EventBus, RunStarted, RunStatusChanged
 from bot.logs import bound
-from bot.models.base import Model
-from bot.subagents.active import ActiveRun, ActiveRuns, Why
-from bot.subagents.asking import Asking
+from bot.subagents.active import ActiveRun, ActiveRuns, CancelReason
+from bot.subagents.asking import OwnerQuestions
 from bot.subagents.budget import Unlimited
 from bot.subagents.clock import WorkClock
 from bot.subagents.endings import Endings
@@ -42,8 +41,7 @@ class Runner:
 
     Attributes:
         turns: The turns executed here: a delegated task pauses the clock of its waiting turn.
-        model_of: Returns the model for the provider and the model name of a run's row.
-        ask_owner: Creates the `Asking` with which one attempt at a run asks its owner.
+        ask_owner: Creates the `OwnerQuestions` of one attempt at a run.
     """
 
     database: Database
@@ -56,8 +54,7 @@ class Runner:
     cards: Cards
     restarts: Restarts
     tasks: Tasks
-    model_of: Callable[[str, str], Model]
-    ask_owner: Callable[[Run, Identity, ActiveRun], Asking]
+    ask_owner: Callable[[Run, Identity, ActiveRun], OwnerQuestions]
     max_response_tokens: int
     worker_id: str
     now: Clock
@@ -68,18 +65,23 @@ class Runner:
             claimed = await self._claim(run_id)
             if claimed is None:
                 return
-            run, owner, mail = claimed
+            run, owner, has_messages = claimed
             with bound(run=run.id, user=run.user_id, conversation=run.conversation_id):
-                await self._work(run, owner, mail=mail)
+                await self._execute(run, owner, has_messages=has_messages)
         finally:
             self.restarts.passed(run_id)
 
-    async def _work(self, run: Run, owner: Identity, *, mail: bool) -> None:
+    async def _execute(self, run: Run, owner: Identity, *, has_messages: bool) -> None:
         active = self.active.enter(run.id)
-        active.mail = mail
+        active.has_messages = has_messages
         progress = Progress()
         clock = WorkClock(run.timeout_ms / 1000, run.seconds_used)
-        active.clocks = (clock, *self._clocks_waiting(run))
+        # The turn or run that waits for a delegated task.
+        waits = None
+        if run.mode == "sync":
+            waits = self.active.by_id.get(run.parent_run_id or "")
+            waits = waits or self.turns.by_id.get(run.batch_id)
+        active.clocks = (clock, *(waits.clocks if waits else ()))
         try:
             outcome = await self._attempt(run, owner, active, progress, clock)
         except FencedError:
@@ -89,31 +91,25 @@ class Runner:
             self.cards.pause([run.id], str(outage))
             raise
         except asyncio.CancelledError:
-            if await self._leave(run, active, progress):
-                raise
-            error = "" if active.why is Why.STOPPED else "The turn that waited for it was ended."
-            text = progress.partial_text()
-            stopped = Outcome(status=RunStatus.CANCELLED, text=text, error=error)
-            await self._end(run, self._measured(stopped, progress, clock))
-            if active.why is not Why.STOPPED:
+            stopped = active.reason is CancelReason.STOPPED
+            if active.reason is CancelReason.DRAINING:
+                await self._shielded(self._release(run, progress.usage))
+            if not stopped and (active.reason is not None or run.mode != "sync"):
+                raise  # another process resumes the run
+            error = "" if stopped else "The turn that waited for it was ended."
+            outcome = Outcome(status=RunStatus.CANCELLED, text=progress.partial_text(), error=error)
+            await self._end(run, _measured(outcome, progress, clock))
+            if not stopped:
                 raise  # the cancellation of the turn that waited for this run continues
             return
         finally:
             self.active.leave(run.id, active)
         await self._end(run, outcome)
 
-    def _clocks_waiting(self, run: Run) -> tuple[WorkClock, ...]:
-        """Return the clocks of the turn or run that waits for a delegated task."""
-        if run.mode != "sync":
-            return ()
-        waits = self.active.by_id.get(run.parent_run_id or "")
-        waits = waits or self.turns.by_id.get(run.batch_id)
-        return waits.clocks if waits else ()
-
     async def _claim(self, run_id: str) -> tuple[Run, Identity, bool] | None:
         """Begin an attempt; return the run, its owner, and True if a message waits for it."""
         run = owner = None
-        mail: Sequence[tuple[str, str]] = ()
+        unread: Sequence[tuple[str, str]] = ()
         async with self.database.transaction() as tx:
             before = await runs.get(tx, run_id)
             if before is None or before.status.final:
@@ -131,7 +127,7 @@ class Runner:
                     now=self.now(),
                 )
                 owner = await users.get(tx, before.user_id)
-                mail = await run_messages.unread(tx, run_id)
+                unread = await run_messages.unread(tx, run_id)
         if waits:
             await self.restarts.wait(run_id)
             return await self._claim(run_id)
@@ -145,7 +141,7 @@ class Runner:
         known = {"run_id": run.id, "user_id": run.user_id}
         self.events.publish(RunStatusChanged(old=before.status, new=run.status, **known))
         self.events.publish(RunStarted(resumed=run.attempt > 1, **known))
-        return run, owner.identity, bool(mail)
+        return run, owner.identity, bool(unread)
 
     async def _attempt(
         self,
@@ -155,46 +151,45 @@ class Runner:
         progress: Progress,
         clock: WorkClock,
     ) -> Outcome:
-        if (over := _over_already(run, clock)) is not None:
+        """Return the outcome of an attempt; raise errors that leave the run resumable."""
+        over = None
+        if run.cancel_requested_at is not None:
+            over = Outcome(status=RunStatus.CANCELLED)
+        elif run.crashes >= MAX_CRASHES:
+            error = f"Its process ended {MAX_CRASHES} times in a row while it was at work."
+            over = Outcome(status=RunStatus.FAILED, error=error)
+        elif clock.hard_left() <= 0:
+            over = Outcome(status=RunStatus.TIMEOUT)
+        if over is not None:
             return await self.stored_outcome(run, over)
         try:
             async with asyncio.timeout(clock.hard_left()) as limit:
                 clock.cuts_off(limit)
-                result = await self._agent_work(run, owner, active, progress)
-                outcome = _outcome(result, clock)
+                questions = self.ask_owner(run, owner, active)
+                await questions.resume()
+                with clock.paused():
+                    away = await self.factory.servers_away(run)
+                agent = self.factory.agent(run, owner, active, questions, progress)
+                result = await agent.run(await self.factory.beginning(run, away))
+                outcome = _outcome_of(result, progress, clock)
+                if lacked := self.factory.lacked(run, away, progress):
+                    outcome = replace(outcome, error=outcome.error or lacked)
                 spent = partial(progress.spend, Unlimited())
                 return await self.summaries.shorten(run, outcome, clock, spent=spent)
-        except Exception as error:  # noqa: BLE001 - unknown kinds are logged
-            late = limit.expired()
-            return self._measured(
-                self._went_wrong(run, progress, error, late=late), progress, clock
-            )
-
-    async def _agent_work(
-        self, run: Run, owner: Identity, active: ActiveRun, progress: Progress
-    ) -> AgentResult:
-        asking = self.ask_owner(run, owner, active)
-        await asking.resume()
-        with active.clocks[0].paused():
-            away = await self.factory.servers_away(run)
-        toolbox = self.factory.toolbox(run, asking)
-        around = self.factory.around(run, owner, active, asking)
-        config = self.factory.config(run, toolbox)
-        model = self.model_of(run.provider or "", config.model)
-        agent = BaseAgent(config, model, toolbox, around, progress=progress)
-        result = await agent.run(await self.factory.beginning(run, away))
-        lacking = self.factory.lacking(run, away, progress)
-        return replace(result, error=result.error or lacking)
+        except Exception as error:
+            status, text = RunStatus.FAILED, OUR_FAULT
+            if limit.expired() and isinstance(error, TimeoutError):
+                status, text = RunStatus.TIMEOUT, ""
+            elif isinstance(error, FencedError | LeftError) or is_connection_trouble(error):
+                raise
+            elif isinstance(error, BotError):
+                text = str(error)
+            else:
+                log.error("Run %s failed", run.id, exc_info=error)
+            outcome = Outcome(status=status, text=progress.partial_text(), error=text)
+            return _measured(outcome, progress, clock)
 
     # -- the end ---------------------------------------------------------------------------------
-
-    async def _leave(self, run: Run, active: ActiveRun, progress: Progress) -> bool:
-        """Leave the run to another process if its cancellation asks for it; return True then."""
-        if active.why is Why.STOPPED or (active.why is None and run.mode == "sync"):
-            return False
-        if active.why is Why.DRAINING:
-            await self._shielded(self._release(run, progress.usage))
-        return True
 
     async def _release(self, run: Run, usage: Usage) -> None:
         """Release a run and store its cost; no step holds the cost of an interrupted request."""
@@ -237,57 +232,25 @@ class Runner:
         progress.charge(run.tokens)
         if progress.halt is None:
             return replace(otherwise, text=progress.partial_text())
-        return _outcome(progress.result(), clock)
-
-    def _went_wrong(self, run: Run, progress: Progress, error: Exception, *, late: bool) -> Outcome:
-        """Return the outcome for an error; re-raise errors that leave the run resumable."""
-        text = progress.partial_text()
-        if late and isinstance(error, TimeoutError):
-            return Outcome(status=RunStatus.TIMEOUT, text=text)
-        if isinstance(error, FencedError | LeftError) or is_connection_trouble(error):
-            raise error
-        if isinstance(error, BotError):
-            return Outcome(status=RunStatus.FAILED, text=text, error=str(error))
-        log.error("Run %s failed", run.id, exc_info=error)
-        return Outcome(status=RunStatus.FAILED, text=text, error=OUR_FAULT)
-
-    def _measured(self, outcome: Outcome, progress: Progress, clock: WorkClock) -> Outcome:
-        """Add the counts, if this attempt has any."""
-        outcome = replace(outcome, seconds_used=clock.used())
-        if not (progress.answers or progress.usage.total):
-            return outcome
-        return replace(
-            outcome,
-            input_tokens=progress.usage.all_input,
-            output_tokens=progress.usage.output,
-            discounted_tokens=progress.usage.discount,
-            tool_calls=progress.tool_calls,
-            model=progress.model,
-            transcript=progress.transcript(),
-        )
+        return _outcome_of(progress.result(), progress, clock)
 
 
-def _over_already(run: Run, clock: WorkClock) -> Outcome | None:
-    """Return the outcome of a run that must not continue; `None` if it may."""
-    if run.cancel_requested_at is not None:
-        return Outcome(status=RunStatus.CANCELLED)
-    if run.crashes >= MAX_CRASHES:
-        error = f"Its process ended {MAX_CRASHES} times in a row while it was at work."
-        return Outcome(status=RunStatus.FAILED, error=error)
-    return Outcome(status=RunStatus.TIMEOUT) if clock.hard_left() <= 0 else None
+def _outcome_of(result: AgentResult, progress: Progress, clock: WorkClock) -> Outcome:
+    outcome = Outcome(
+        status=result.status, text=result.text, error=result.error, degraded=result.degraded
+    )
+    return _measured(outcome, progress, clock)
 
 
-def _outcome(result: AgentResult, clock: WorkClock) -> Outcome:
-    return Outcome(
-        status=result.status,
-        text=result.text,
-        error=result.error,
-        degraded=result.degraded,
-        input_tokens=result.usage.all_input,
-        output_tokens=result.usage.output,
-        discounted_tokens=result.usage.discount,
-        tool_calls=result.tool_calls,
-        seconds_used=clock.used(),
-        model=result.model,
-        transcript=result.transcript,
+def _measured(outcome: Outcome, progress: Progress, clock: WorkClock) -> Outcome:
+    """Add the counts, if this attempt has any."""
+    outcome = replace(outcome, seconds_used=clock.used())
+    if not (progress.answers or progress.usage.total):
+        return outcome
+    return replace(
+        outcome,
+        usage=progress.usage,
+        tool_calls=progress.tool_calls,
+        model=progress.model,
+        transcript=progress.transcript(),
     )

@@ -5,7 +5,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from bot.agent.messages import Answer, StopReason, Usage, UserMessage, estimate_tokens
+from bot.agent.messages import StopReason, Usage, UserMessage, estimate_tokens
 from bot.agent.sanitizer import stored
 from bot.catalog.agents import Agents, find
 from bot.errors import ModelError
@@ -81,18 +81,22 @@ class Summaries:
             spent(usage)
 
         summary = await self._ask(run, question, seconds, count)
-        usage = sum(costs, Usage())
+        usage = sum(costs, outcome.usage or Usage())
         if len(summary) >= len(outcome.text):
             summary = ""
-        outcome = replace(
-            outcome,
-            summary=summary,
-            input_tokens=(outcome.input_tokens or 0) + usage.all_input,
-            output_tokens=(outcome.output_tokens or 0) + usage.output,
-            seconds_used=clock.used(),
-        )
+        outcome = replace(outcome, summary=summary, usage=usage, seconds_used=clock.used())
         if summary:
-            await self._keep(run, outcome)
+            # Stored at once, so that an attempt after a crash does not ask again.
+            async with self.database.transaction() as tx:
+                await summaries.keep(
+                    tx,
+                    run.id,
+                    run.attempt,
+                    summary,
+                    input_tokens=usage.all_input,
+                    output_tokens=usage.output,
+                    now=self.now(),
+                )
         return outcome
 
     def _question(self, run: Run, outcome: Outcome) -> Question | None:
@@ -103,7 +107,7 @@ class Summaries:
             return None
         prompt = PROMPT.format(instruction=agent.summarize)
         messages = (UserMessage(MATERIAL.format(task=run.task, report=outcome.text)),)
-        used = outcome.weighted_tokens
+        used = outcome.usage.weighted if outcome.usage else 0
         room = run.token_budget - used - estimate_tokens(prompt) - estimate_tokens(messages)
         if room < LEAST_OUTPUT:
             log.info("The result of run %s stays long: its tokens are used up", run.id)
@@ -134,22 +138,4 @@ class Summaries:
             log.warning("The result of run %s stays long: %s", run.id, error)
             return ""
         spent(answer.usage)
-        return stored(_text(answer))
-
-    async def _keep(self, run: Run, outcome: Outcome) -> None:
-        """Store the summary at once, so that an attempt after a crash does not ask again."""
-        async with self.database.transaction() as tx:
-            await summaries.keep(
-                tx,
-                run.id,
-                run.attempt,
-                outcome.summary,
-                input_tokens=outcome.input_tokens or 0,
-                output_tokens=outcome.output_tokens or 0,
-                now=self.now(),
-            )
-
-
-def _text(answer: Answer) -> str:
-    """Return the text of a complete answer; empty for an incomplete one."""
-    return answer.text.strip() if answer.stop is StopReason.END else ""
+        return stored(answer.text.strip()) if answer.stop is StopReason.END else ""

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from bot.agent.messages import Usage
 from bot.agent.sanitizer import one_line
 from bot.run_texts import counted, status_text
 from bot.subagents.limits import spoken
@@ -34,6 +35,7 @@ class Outcome:
         error: The reason for not completing, or a remark on a completed run; empty for none.
         degraded: Whether it completed although every tool call was refused or failed.
         summary: The shortened text for the caller; empty if it was not shortened.
+        usage: The tokens of all attempts; `None`, as for the counts below, to keep the row's.
     """
 
     status: RunStatus
@@ -41,19 +43,11 @@ class Outcome:
     summary: str = ""
     error: str = ""
     degraded: bool = False
-    input_tokens: int | None = None
-    output_tokens: int | None = None
-    discounted_tokens: int | None = None
+    usage: Usage | None = None
     tool_calls: int | None = None
     seconds_used: float | None = None
     model: str = ""
     transcript: tuple[Json, ...] = ()
-
-    @property
-    def weighted_tokens(self) -> int:
-        """The weighted tokens, which count against the budget."""
-        used = (self.input_tokens or 0) + (self.output_tokens or 0)
-        return used - (self.discounted_tokens or 0)
 
 
 def title(run: Run) -> str:
@@ -82,7 +76,9 @@ def reason(run: Run, outcome: Outcome) -> str:
     key = "timeout_minutes" if run.mode == "async" else "subagents.sync_timeout_seconds"
     texts = {
         RunStatus.TIMEOUT: f"It was stopped at its limit of {minutes} (`{key}`).",
-        RunStatus.BUDGET_EXCEEDED: _budget_reason(run, outcome.weighted_tokens),
+        RunStatus.BUDGET_EXCEEDED: _budget_reason(
+            run, outcome.usage.weighted if outcome.usage else 0
+        ),
         RunStatus.MAX_TOOL_CALLS: (
             f"It made all {counted(outcome.tool_calls or 0, 'tool call')} that a run may make "
             "(`subagents.max_tool_calls_per_run`)."

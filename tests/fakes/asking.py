@@ -16,7 +16,7 @@ from bot.conversations.approvals import Approvals
 from bot.events import EventBus, QuestionSettled
 from bot.platforms.base import CommandReply, Incoming
 from bot.subagents.active import ActiveRun
-from bot.subagents.asking import Asking
+from bot.subagents.asking import OwnerQuestions
 from bot.subagents.clock import WorkClock
 from bot.subagents.settling import Settling
 from bot.subagents.shown_calls import fingerprint
@@ -55,7 +55,7 @@ class Asked:
         events = EventBus()
         events.subscribe(QuestionSettled, Settling(database, outlets, tasks).on_settled)
         self._new_asking = partial(
-            Asking,
+            OwnerQuestions,
             database=database,
             outlets=outlets,
             endings=self.office.endings,
@@ -69,13 +69,13 @@ class Asked:
     def _stir(self, run_id: str) -> None:
         self.stirred.append(run_id)
         for active in self._active:
-            active.stir()
+            active.notify()
 
     async def run(self, user: Identity, **values: Any) -> Run:
         """Store a run that is at work, unless something else is given."""
         return await self.stored.run(user, **{"status": "running", "attempt": 1, **values})
 
-    def asking(self, run: Run, user: Identity) -> Asking:
+    def asking(self, run: Run, user: Identity) -> OwnerQuestions:
         """Return what one attempt at a run asks with."""
         task: asyncio.Task[None] | None = asyncio.current_task()
         assert task is not None
@@ -92,7 +92,7 @@ class Asked:
         tool = Tool(name="mail", description="", schema={}, run=post, effects=Effects.ONCE)
         return replace(tool, **changes)
 
-    def toolbox(self, asking: Asking, *tools: Tool, **rules: str) -> Toolbox:
+    def toolbox(self, asking: OwnerQuestions, *tools: Tool, **rules: str) -> Toolbox:
         """Return a run's tools; it has to ask before each of them, unless rules are given."""
         wanted = rules or {tool.name: "ask" for tool in tools}
         return Toolbox(
@@ -117,18 +117,24 @@ class Asked:
             now=self.clock,
         )
 
-    async def permit(self, asking: Asking, run: Run, user: Identity, call_id: str = "1.0") -> str:
+    async def permit(
+        self, asking: OwnerQuestions, run: Run, user: Identity, call_id: str = "1.0"
+    ) -> str:
         """Ask for one call of `mail`; return why not, or nothing for a yes."""
         return await self.permit_call(asking, letter(call_id), self.context(run, user, call_id))
 
-    async def permit_call(self, asking: Asking, call: ToolCall, context: ToolContext) -> str:
+    async def permit_call(
+        self, asking: OwnerQuestions, call: ToolCall, context: ToolContext
+    ) -> str:
         """Ask for one call of `mail`, and begin it; return why not, or nothing."""
         mail = self.mail()
         asked = AskedCall(tool=mail, call=call, context=context, reason="it must be so")
         (refused,) = await asking.permit([asked])
         return refused or await asking.begin(mail, call, context)
 
-    async def put(self, asking: Asking, run: Run, call_id: str, **answer: Any) -> RunQuestion:
+    async def put(
+        self, asking: OwnerQuestions, run: Run, call_id: str, **answer: Any
+    ) -> RunQuestion:
         """Store the question for a call of `mail` as an earlier attempt left it."""
         bound = fingerprint("mail", letter(call_id).arguments)
         question = asking._question(
@@ -143,7 +149,7 @@ class Asked:
         return question
 
     async def wonder(
-        self, asking: Asking, run: Run, call_id: str = "1.0", *, shown: bool = True
+        self, asking: OwnerQuestions, run: Run, call_id: str = "1.0", *, shown: bool = True
     ) -> RunQuestion:
         """Store what a run wants to know as an earlier attempt left it."""
         question = asking._question(call_id, kind="input", text="Which?")

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from bot.subagents.active import ActiveRun, ActiveRuns, RunInbox, Why
+from bot.subagents.active import ActiveRun, ActiveRuns, CancelReason, RunInbox
 from bot.subagents.requests import PRIVATE
 from bot.tasks import Tasks
 from bot.values import Identity
@@ -57,7 +57,7 @@ async def test_a_run_is_stopped_at_once_and_only_that_one(at_work: AtWork) -> No
     assert at_work.active.stop("one")
     await ended(one)
 
-    assert one.why is Why.STOPPED
+    assert one.reason is CancelReason.STOPPED
     assert not other.task.done()
     assert list(at_work.active.by_id) == ["other"]
 
@@ -72,7 +72,7 @@ async def test_draining_leaves_all_runs_to_another_process(at_work: AtWork) -> N
     assert at_work.active.drain() == [run.task for run in runs]
     for run in runs:
         await ended(run)
-        assert run.why is Why.DRAINING
+        assert run.reason is CancelReason.DRAINING
 
 
 async def test_the_first_reason_to_cancel_stays(at_work: AtWork) -> None:
@@ -82,7 +82,7 @@ async def test_the_first_reason_to_cancel_stays(at_work: AtWork) -> None:
     at_work.active.drain()
     await ended(run)
 
-    assert run.why is Why.STOPPED
+    assert run.reason is CancelReason.STOPPED
 
 
 async def test_a_newer_attempt_is_not_taken_out_by_the_one_before_it(at_work: AtWork) -> None:
@@ -106,8 +106,8 @@ async def test_the_inbox_looks_for_mail_when_it_is_told_to_and_then_once(
         await run_messages.add(tx, message_id="m1", run_id=run_id, text="Hurry.", now=clock())
     assert await inbox.take() == (), "nobody said that there is mail"
 
-    at_work.active.mail_for(run_id)
-    at_work.active.mail_for("elsewhere")
+    at_work.active.notify_of_message(run_id)
+    at_work.active.notify_of_message("elsewhere")
 
     assert await inbox.take() == [("m1", "Hurry.")]
     assert await inbox.take() == ()
@@ -126,7 +126,7 @@ async def test_a_message_with_private_material_makes_the_run_private_when_it_is_
         await runs.add_metadata(tx, current, {PRIVATE: True})
     before = inbox.private
 
-    at_work.active.mail_for(run_id)
+    at_work.active.notify_of_message(run_id)
     await inbox.take()
 
     assert (before, inbox.private) == (False, True)

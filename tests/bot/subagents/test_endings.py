@@ -9,6 +9,7 @@ import pytest
 from sqlalchemy import select
 from sqlalchemy.exc import DBAPIError
 
+from bot.agent.messages import Usage
 from bot.events import RunCompleted, RunFailed, RunStatusChanged, RunTimedOut
 from bot.masking import MASK
 from bot.subagents.wording import Outcome
@@ -93,8 +94,7 @@ async def test_an_end_is_stored_announced_told_to_the_conversation_and_published
     outcome = Outcome(
         status=RunStatus.COMPLETED,
         text="<b>3</b> sheep",
-        input_tokens=30,
-        output_tokens=12,
+        usage=Usage(30, 12),
         tool_calls=1,
         seconds_used=2.5,
         model="m-1",

@@ -25,9 +25,7 @@ AGENT = AgentDefinition(
     name="general", description="Does it.", prompt="Do it.", summarize="In a sentence."
 )
 REPORT = "A sheep. " * LONG
-DONE = Outcome(
-    status=RunStatus.COMPLETED, text=REPORT, input_tokens=100, output_tokens=20, seconds_used=1.0
-)
+DONE = Outcome(status=RunStatus.COMPLETED, text=REPORT, usage=Usage(100, 20), seconds_used=1.0)
 
 
 class Room:
@@ -74,7 +72,7 @@ async def test_a_long_result_gets_a_summary_beside_it_which_is_kept_and_paid_for
     shortened = await room.shorten(model)
 
     assert (shortened.text, shortened.summary) == (REPORT, "Sheep.")
-    assert (shortened.input_tokens, shortened.output_tokens) == (170, 25)
+    assert shortened.usage == Usage(170, 25)
     assert "In a sentence." in model.last.prompt
     assert (model.last.model, model.last.tools) == ("m", ())
     kept = await room.stored.read_run(room.run_id)
@@ -99,7 +97,7 @@ async def test_what_an_attempt_before_a_crash_has_shortened_is_not_shortened_aga
     shortened = await room.shorten(ScriptedModel(), metadata={"summary": "Sheep."})
 
     assert shortened.summary == "Sheep."
-    assert shortened.input_tokens == 100
+    assert shortened.usage == DONE.usage
 
 
 @pytest.mark.parametrize(
@@ -107,7 +105,7 @@ async def test_what_an_attempt_before_a_crash_has_shortened_is_not_shortened_aga
     [
         (Outcome(status=RunStatus.COMPLETED, text="x" * LONG), {}),
         (Outcome(status=RunStatus.FAILED, text=REPORT), {}),
-        (Outcome(status=RunStatus.BUDGET_EXCEEDED, text=REPORT, input_tokens=49_000), {}),
+        (Outcome(status=RunStatus.BUDGET_EXCEEDED, text=REPORT, usage=Usage(49_000)), {}),
         (DONE, {"token_budget": 12_000}),
     ],
     ids=["short", "failed", "no tokens left", "more than is left"],
@@ -138,7 +136,7 @@ async def test_requests_for_a_summary_that_broke_off_are_paid_for(
 ) -> None:
     shortened = await room.shorten(LosingModel(LOST, LOST, then=then))
 
-    assert (shortened.input_tokens, shortened.output_tokens) == (100 + cost.input, 20 + cost.output)
+    assert shortened.usage == Usage(100, 20) + cost
     assert sum(room.spent, Usage()) == cost
 
 
@@ -148,8 +146,8 @@ async def test_a_model_that_is_too_slow_is_left_and_its_question_paid_for(room: 
     shortened = await room.shorten(model, clock=clock)
 
     assert shortened.summary == ""
-    assert shortened.input_tokens is not None
-    assert shortened.input_tokens > 10_000
+    assert shortened.usage is not None
+    assert shortened.usage.input > 10_000
 
 
 async def test_a_summary_that_is_cut_off_with_its_run_is_counted_at_once(room: Room) -> None:

@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 
 import pytest
 
+from bot.agent.messages import Usage
 from bot.run_texts import status_text
 from bot.subagents.requests import BUDGET_SOURCE
 from bot.subagents.wording import Outcome, footer, reason, report, title
@@ -107,7 +108,7 @@ def test_the_footer_tells_tokens_time_tools_and_model() -> None:
 )
 def test_the_key_of_a_budget_is_the_one_that_set_it(source: str, said: str) -> None:
     run = replace(RUN, metadata={BUDGET_SOURCE: source})
-    spent = Outcome(status=RunStatus.BUDGET_EXCEEDED, input_tokens=50_000, output_tokens=100)
+    spent = Outcome(status=RunStatus.BUDGET_EXCEEDED, usage=Usage(50_000, 100))
 
     told = reason(run, spent)
 
@@ -133,7 +134,7 @@ def test_the_key_of_a_budget_is_the_one_that_set_it(source: str, said: str) -> N
     ],
 )
 def test_the_reason_names_the_limit_what_was_used_and_the_key(status: RunStatus, said: str) -> None:
-    outcome = Outcome(status=status, input_tokens=48_000, output_tokens=1_000, tool_calls=25)
+    outcome = Outcome(status=status, usage=Usage(48_000, 1_000), tool_calls=25)
 
     assert reason(RUN, outcome) == said
 
