@@ -136,12 +136,14 @@ def shown(path: str | Sequence[str]) -> str:
 
 
 @contextmanager
-def told(parts: Sequence[str]) -> Iterator[None]:
+def tool_errors(parts: Sequence[str]) -> Iterator[None]:
     """Convert an `OSError` about a path into a `ToolError` with a sentence for the model."""
     try:
         yield
     except OSError as error:
-        raise ToolError(_sentence(error.errno or 0, shown(parts))) from error
+        text = _SENTENCES.get(error.errno or 0, _UNUSABLE)
+        reason = os.strerror(error.errno or 0)
+        raise ToolError(text.format(name=shown(parts), reason=reason)) from error
 
 
 @contextmanager
@@ -190,21 +192,17 @@ def opened_file(
             raise IsADirectoryError(errno.EISDIR, "")
         if not stat.S_ISREG(state.st_mode):
             raise ToolError(f"{shown(parts)} is a device, a pipe or a socket, and no file.")
-        if not _is_all_ours(descriptor, own_names):
+        for _ in range(_TRIES):
+            state = os.fstat(descriptor)
+            # A hard link that is made or removed at this moment is counted on the next try.
+            if state.st_nlink <= 1 or own_names(state) >= os.fstat(descriptor).st_nlink:
+                break
+        else:
             raise ToolError(
                 f"{shown(parts)} has several names (hard links), and such files are not read: copy "
                 "it, with the shell if you have it, and read the copy."
             )
         yield descriptor, state
-
-
-def _is_all_ours(descriptor: int, own_names: Callable[[os.stat_result], int]) -> bool:
-    for _ in range(_TRIES):
-        state = os.fstat(descriptor)
-        # A hard link that is made or removed at this moment is counted correctly on the next try.
-        if state.st_nlink <= 1 or own_names(state) >= os.fstat(descriptor).st_nlink:
-            return True
-    return False
 
 
 def state_of(opener: Opener, folder: int, parts: Sequence[str]) -> os.stat_result | None:
@@ -244,20 +242,24 @@ def _step(folder: int, name: str | None, flags: int, device: int) -> int:
     return opened
 
 
-def _sentence(number: int, name: str) -> str:
-    match number:
-        case errno.ENOENT:
-            return f"There is no {name}. See file_list or glob for what there is."
-        case errno.ELOOP | errno.EXDEV:
-            return f"{name} is a link, or lies behind one, and links are not followed."
-        case errno.ENOTDIR:
-            return f"{name} leads through a file as if it were a folder, or is none. See file_list."
-        case errno.EISDIR:
-            return f"{name} is a folder: name a file in it. See file_list for what it holds."
-        case errno.ENXIO | errno.EOPNOTSUPP:
-            return f"{name} is a device, a pipe or a socket, and no file."
-        case errno.ENOSPC | errno.EDQUOT:
-            return f"{name} was not written, since the disk is full. Tell the person."
-        case errno.EACCES | errno.EPERM:
-            return f"{name} may not be opened: somebody changed its permissions."
-    return f"{name} cannot be used just now ({os.strerror(number)}). Try it again, or go on."
+_LINK = "{name} is a link, or lies behind one, and links are not followed."
+_DEVICE = "{name} is a device, a pipe or a socket, and no file."
+_FULL = "{name} was not written, since the disk is full. Tell the user."
+_FORBIDDEN = "{name} may not be opened: its permissions were changed."
+_UNUSABLE = "{name} cannot be used just now ({reason}). Try it again, or go on."
+#: Texts for the model by the number of the system's error.
+_SENTENCES = {
+    errno.ENOENT: "There is no {name}. See file_list or glob for what there is.",
+    errno.ELOOP: _LINK,
+    errno.EXDEV: _LINK,
+    errno.ENOTDIR: (
+        "{name} leads through a file as if it were a folder, or is none. See file_list."
+    ),
+    errno.EISDIR: "{name} is a folder: name a file in it. See file_list for what it holds.",
+    errno.ENXIO: _DEVICE,
+    errno.EOPNOTSUPP: _DEVICE,
+    errno.ENOSPC: _FULL,
+    errno.EDQUOT: _FULL,
+    errno.EACCES: _FORBIDDEN,
+    errno.EPERM: _FORBIDDEN,
+}

@@ -88,7 +88,9 @@ class FolderWalk:
         return self._below(self.folder, ())
 
     def _below(self, folder: int, above: tuple[str, ...]) -> Iterator[FolderEntry]:
-        for found in self._found(folder):
+        with os.scandir(folder) as listed:
+            entries = sorted(islice(listed, self.most + 1), key=lambda found: found.name)
+        for found in entries:
             if self.most <= 0 or time.monotonic() > self.until:
                 self.cut = True
                 return
@@ -98,11 +100,12 @@ class FolderWalk:
                 continue
             yield entry
             if entry.kind is EntryKind.FOLDER and not entry.skipped:
-                yield from self._inside(folder, entry)
-
-    def _found(self, folder: int) -> list[os.DirEntry[str]]:
-        with os.scandir(folder) as listed:
-            return sorted(islice(listed, self.most + 1), key=lambda found: found.name)
+                try:
+                    with opened(self.opener, folder, entry.parts[-1:], FOLDER) as below:
+                        yield from self._below(below, entry.parts)
+                except OSError:
+                    # Replaced by a link meanwhile, or not accessible: it must not be read.
+                    self.cut = True
 
     def _entry(self, found: os.DirEntry[str], above: tuple[str, ...]) -> FolderEntry | None:
         try:
@@ -119,11 +122,3 @@ class FolderWalk:
             skipped=kind is EntryKind.FOLDER
             and (found.name in self.skip or len(above) + 1 >= self.deepest),
         )
-
-    def _inside(self, folder: int, entry: FolderEntry) -> Iterator[FolderEntry]:
-        try:
-            with opened(self.opener, folder, entry.parts[-1:], FOLDER) as below:
-                yield from self._below(below, entry.parts)
-        except OSError:
-            # Replaced by a link meanwhile, or not accessible: it must not be read.
-            self.cut = True

@@ -6,14 +6,7 @@ text of a URL: this covers names, spellings and redirects alike.
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from ipaddress import (
-    IPv4Address,
-    IPv4Network,
-    IPv6Address,
-    IPv6Network,
-    ip_address,
-    ip_network,
-)
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import Protocol
 
 WEB_PORTS = frozenset({80, 443})
@@ -21,33 +14,22 @@ WEB_PORTS = frozenset({80, 443})
 Network = IPv4Network | IPv6Network
 
 #: `ipaddress.is_global` differs: it allows multicast, 6to4, NAT64 and the internal services of
-#: clouds.
+#: clouds (168.63.129.16 is Azure's). The last network is multicast, reserved and broadcast.
 _NOT_PUBLIC_4 = tuple(
-    IPv4Network(text)
-    for text in (
-        "0.0.0.0/8",
-        "10.0.0.0/8",
-        "100.64.0.0/10",
-        "127.0.0.0/8",
-        "168.63.129.16/32",  # the inner services of Azure
-        "169.254.0.0/16",
-        "172.16.0.0/12",
-        "192.0.0.0/24",
-        "192.0.2.0/24",
-        "192.88.99.0/24",
-        "192.168.0.0/16",
-        "198.18.0.0/15",
-        "198.51.100.0/24",
-        "203.0.113.0/24",
-        "224.0.0.0/3",  # multicast, reserved, broadcast
+    map(
+        IPv4Network,
+        (
+            *("0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "168.63.129.16/32"),
+            *("169.254.0.0/16", "172.16.0.0/12", "192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24"),
+            *("192.168.0.0/16", "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24"),
+            "224.0.0.0/3",
+        ),
     )
 )
 #: The public IPv6 addresses assigned so far ...
 _PUBLIC_6 = IPv6Network("2000::/3")
 #: ... except documentation and tunnels, which carry an IPv4 address to another destination.
-_NOT_PUBLIC_6 = tuple(
-    IPv6Network(text) for text in ("2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20")
-)
+_NOT_PUBLIC_6 = tuple(map(IPv6Network, ("2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20")))
 _NAT64 = IPv6Network("64:ff9b::/96")
 
 

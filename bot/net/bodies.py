@@ -5,7 +5,6 @@ import re
 import zlib
 from collections.abc import AsyncIterable
 from dataclasses import dataclass
-from typing import Protocol
 
 from bot.net.base import WebError
 
@@ -19,6 +18,9 @@ _RATIO_FROM = 128 * KILOBYTE
 
 ENCODINGS = "gzip, deflate"
 
+_ENCODINGS = {"": "", "identity": "", "gzip": "gzip", "x-gzip": "gzip", "deflate": "deflate"}
+
+_UNREADABLE = "The page is packed in a way that cannot be read. Use another."
 _INCOMPLETE = "The page broke off before its end. Try again, or use another."
 _BOMB = "The page unpacks to far more than it says, and is not read. Use another."
 
@@ -62,26 +64,12 @@ class BodyLimits:
     unpacked: int = MOST_UNPACKED
 
 
-class _Unpacks(Protocol):
-    def unpack(self, data: bytes, most: int) -> bytes: ...
+class _Decompressor:
+    """Decompresses a body, never more at once than requested; an empty encoding changes nothing.
 
-    @property
-    def complete(self) -> bool: ...
-
-    @property
-    def waiting(self) -> int: ...
-
-
-class _Plain:
-    complete = True
-    waiting = 0
-
-    def unpack(self, data: bytes, most: int) -> bytes:
-        return data[:most]
-
-
-class _Inflating:
-    """Decompresses gzip or deflate, never more at once than requested."""
+    Args:
+        encoding: "gzip", "deflate", or empty.
+    """
 
     def __init__(self, encoding: str) -> None:
         self._encoding = encoding
@@ -98,26 +86,21 @@ class _Inflating:
         return 0 if self._inflater is None else len(self._inflater.unconsumed_tail)
 
     def unpack(self, data: bytes, most: int) -> bytes:
-        if not data:
-            return b""
+        if not data or not self._encoding:
+            return data[:most]
         if self._inflater is None:
-            self._inflater = zlib.decompressobj(_window(self._encoding, data[0]))
+            # "deflate" should mean zlib's format, but some servers send the raw stream.
+            zlibs = data[0] & 0x0F == zlib.DEFLATED
+            bits = 16 + zlib.MAX_WBITS if self._encoding == "gzip" else zlib.MAX_WBITS
+            raw = self._encoding == "deflate" and not zlibs
+            self._inflater = zlib.decompressobj(-zlib.MAX_WBITS if raw else bits)
         # Data after the end of the stream is ignored, as browsers do.
         if self._inflater.eof:
             return b""
         try:
             return self._inflater.decompress(data, most)
         except zlib.error:
-            raise WebError(
-                "The page is packed in a way that cannot be read. Use another."
-            ) from None
-
-
-def _window(encoding: str, first: int) -> int:
-    if encoding == "gzip":
-        return 16 + zlib.MAX_WBITS
-    # "deflate" should mean zlib's format, but some servers send the raw stream.
-    return zlib.MAX_WBITS if first & 0x0F == zlib.DEFLATED else -zlib.MAX_WBITS
+            raise WebError(_UNREADABLE) from None
 
 
 async def read_body(
@@ -133,7 +116,10 @@ async def read_body(
     Raises:
         WebError: The compression is unknown, the body is a decompression bomb or incomplete.
     """
-    unpacking = _unpacking(encoding)
+    known = _ENCODINGS.get(encoding.strip().lower())
+    if known is None:
+        raise WebError(_UNREADABLE)
+    unpacking = _Decompressor(known)
     body = bytearray()
     wire = 0
     async for chunk in chunks:
@@ -147,17 +133,6 @@ async def read_body(
     if not unpacking.complete:
         raise WebError(_INCOMPLETE)
     return bytes(body), False
-
-
-def _unpacking(encoding: str) -> _Unpacks:
-    match encoding.strip().lower():
-        case "" | "identity":
-            return _Plain()
-        case "gzip" | "x-gzip":
-            return _Inflating("gzip")
-        case "deflate":
-            return _Inflating("deflate")
-    raise WebError("The page is packed in a way that cannot be read. Use another.")
 
 
 def check_type(media_type: str) -> None:
@@ -192,19 +167,15 @@ def decoded(content: bytes, charset: str, *, html: bool = False) -> str:
         known = _known(meta[1].decode("ascii"))
     if known:
         return _text(content.decode(known, "replace"))
-    if _is_utf8(content):
-        return _text(content.decode("utf-8", "ignore"))
-    return _text(content.decode("cp1252", "replace"))
-
-
-def _is_utf8(content: bytes) -> bool:
     try:
         content.decode()
     except UnicodeDecodeError as error:
         # The last character may have been truncated; a body of one partial character stays
         # undecided.
-        return error.reason == "unexpected end of data" and not content[: error.start].isascii()
-    return True
+        if error.reason == "unexpected end of data" and not content[: error.start].isascii():
+            return _text(content.decode("utf-8", "ignore"))
+        return _text(content.decode("cp1252", "replace"))
+    return _text(content.decode())
 
 
 def _known(charset: str) -> str:

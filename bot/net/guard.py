@@ -1,8 +1,8 @@
 """Makes all HTTP clients for URLs that come from users, models or platforms."""
 
 import socket
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from ssl import SSLContext
 from typing import TYPE_CHECKING
@@ -61,8 +61,16 @@ async def open_guarded(
     import aiohttp  # noqa: PLC0415
 
     network = network or NetworkOptions()
+
+    def guarded_socket(info: aiohttp.AddrInfoType) -> socket.socket:
+        family, kind, protocol, _, where = info
+        # The address that connect() gets: no name is resolved in between.
+        if not addresses.may_dial(str(where[0]), int(where[1])):
+            raise NotDialledError("not dialled")
+        return socket.socket(family, kind, protocol)
+
     connector = aiohttp.TCPConnector(
-        socket_factory=_socket_factory(addresses),
+        socket_factory=guarded_socket,
         resolver=network.resolver,
         ssl=network.tls or True,
         use_dns_cache=False,
@@ -82,32 +90,12 @@ async def open_guarded(
 def is_own(address: str) -> bool:
     """Return True if any interface of this machine has that address."""
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
-    if _source_towards(family, address) == address:
-        return True
+    with suppress(OSError), socket.socket(family, socket.SOCK_DGRAM) as probe:
+        # The source address of a connection to it; nothing is sent.
+        probe.connect((address, 9))
+        if str(probe.getsockname()[0]) == address:
+            return True
     return _can_bind(family, address) and not _can_bind(family, _NOBODYS[family])
-
-
-def _socket_factory(
-    addresses: Addresses,
-) -> Callable[["aiohttp.AddrInfoType"], socket.socket]:
-    def make(info: "aiohttp.AddrInfoType") -> socket.socket:
-        family, kind, protocol, _, where = info
-        # The address that connect() gets: no name is resolved in between.
-        if not addresses.may_dial(str(where[0]), int(where[1])):
-            raise NotDialledError("not dialled")
-        return socket.socket(family, kind, protocol)
-
-    return make
-
-
-def _source_towards(family: socket.AddressFamily, address: str) -> str:
-    """Return the source address for connections to an address; nothing is sent."""
-    with socket.socket(family, socket.SOCK_DGRAM) as probe:
-        try:
-            probe.connect((address, 9))
-            return str(probe.getsockname()[0])
-        except OSError:
-            return ""
 
 
 def _can_bind(family: socket.AddressFamily, address: str) -> bool:

@@ -38,22 +38,16 @@ def to_markdown(text: str, url: str) -> str:
         text: The page.
         url: Its URL, for relative links.
     """
-    tree = _tree(text)
-    if tree is None:
+    parser = html.HTMLParser(remove_comments=True, remove_pis=True, encoding="utf-8")
+    try:
+        tree = html.document_fromstring(text.encode("utf-8", "replace"), parser=parser)
+    except (etree.LxmlError, ValueError):
         return ""
     title = " ".join(str(tree.findtext(".//title") or "").split())
     body = _extracted(text, url) if sum(1 for _ in tree.iter()) <= MOST_ELEMENTS else ""
     body = body or _bare(tree)
     whole = f"# {title}\n\n{body}" if title and not body.startswith("# ") else body
     return whole[:MOST_CHARACTERS]
-
-
-def _tree(text: str) -> html.HtmlElement | None:
-    parser = html.HTMLParser(remove_comments=True, remove_pis=True, encoding="utf-8")
-    try:
-        return html.document_fromstring(text.encode("utf-8", "replace"), parser=parser)
-    except (etree.LxmlError, ValueError):
-        return None
 
 
 def _extracted(text: str, url: str) -> str:

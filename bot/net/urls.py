@@ -20,6 +20,7 @@ _LITERAL_4 = re.compile(r"(?:(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)(?:\.(?!\Z)|\Z))
 #: Texts that some resolvers read as an IPv4 address: `127.1`, `0x7f.1`, `2130706433`.
 _NUMBER = re.compile(r"(?:.*\.)?(?:\d+|0x[0-9a-f]*)\.?", re.ASCII)
 
+_NO_URL = "That is no address of a web page. Check how it is written."
 _PORTS = "Only the usual ports of http and https are spoken to; leave the port out."
 
 
@@ -29,10 +30,16 @@ def checked(address: str) -> "URL":
     Raises:
         WebError: The form is invalid; the text has the reason.
     """
-    text = address.strip(" \t\r\n")
-    _check_text(text)
-    url = _parsed(text)
-    host = url.raw_host or ""
+    from yarl import URL  # noqa: PLC0415 - slow, and the start must be quick
+
+    try:
+        url = URL(_checked_text(address))
+        # Some parts are decoded on access, so errors are raised here.
+        host, _, _ = (url.raw_host or "", url.port, url.raw_path_qs)
+    except ValueError:
+        raise WebError(_NO_URL) from None
+    if url.user is not None or url.password is not None or not host:
+        raise WebError(_NO_URL)
     if not (_NAME.fullmatch(host) or _LITERAL_6.fullmatch(host)):
         raise WebError("That address names no host that could exist. Check how it is written.")
     if _NUMBER.fullmatch(host) and not _LITERAL_4.fullmatch(host):
@@ -46,7 +53,7 @@ def next_hop(current: "URL", location: str) -> "URL":
     Raises:
         WebError: The target is invalid or not allowed.
     """
-    from yarl import URL  # noqa: PLC0415 - see `_parsed`
+    from yarl import URL  # noqa: PLC0415
 
     if not location or len(location) > MOST_CHARACTERS or _has_unfit(location):
         raise WebError("The page redirects to an address that makes no sense. Use another page.")
@@ -65,7 +72,13 @@ def next_hop(current: "URL", location: str) -> "URL":
     return url
 
 
-def _check_text(text: str) -> None:
+def _checked_text(address: str) -> str:
+    """Return an address without blanks around it.
+
+    Raises:
+        WebError: Its form is invalid, judged without parsing it.
+    """
+    text = address.strip(" \t\r\n")
     if len(text) > MOST_CHARACTERS:
         raise WebError(f"An address may have {MOST_CHARACTERS:,} characters at most.")
     if _has_unfit(text):
@@ -83,21 +96,7 @@ def _check_text(text: str) -> None:
         raise WebError("There is no host in that address. Write it as https://host/path.")
     if "@" in shape["authority"]:
         raise WebError("An address with a name or password before an @ is not read. Leave it out.")
-
-
-def _parsed(text: str) -> "URL":
-    # Imported here, since it is slow and the start must be quick.
-    from yarl import URL  # noqa: PLC0415
-
-    try:
-        url = URL(text)
-        # Some parts are decoded on access, so errors are raised here.
-        _ = (url.raw_host, url.port, url.raw_path_qs)
-    except ValueError:
-        raise WebError("That is no address of a web page. Check how it is written.") from None
-    if url.user is not None or url.password is not None or not url.raw_host:
-        raise WebError("That is no address of a web page. Check how it is written.")
-    return url
+    return text
 
 
 def check_port(url: "URL", ports: frozenset[int]) -> None:

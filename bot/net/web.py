@@ -87,7 +87,7 @@ class Web:
                 asyncio.timeout(seconds),
                 open_guarded(self._addresses, self._network) as session,
             ):
-                with _told():
+                with _web_errors():
                     return await self._follow(session, url, follows)
         except TimeoutError:
             raise WebError(
@@ -108,19 +108,16 @@ class Web:
             async with session.get(url, headers=headers, allow_redirects=False) as response:
                 location = response.headers.get("Location")
                 if location is None or response.status not in _REDIRECTS:
-                    return await self._page(response, tuple(hops))
+                    if response.status != HTTPStatus.OK:
+                        raise WebError(_refusal(response.status))
+                    check_type(_media_type(response))
+                    return await _read(response, self._limits, tuple(hops))
             if len(hops) == self._settings.redirects:
                 raise WebError(f"The page redirects more than {len(hops)} times. Use another.")
             hops.append(str(url))
             url = next_hop(url, location)
             if follows is not None and not follows(hops[-1], str(url)):
                 raise WebError(_ELSEWHERE)
-
-    async def _page(self, response: "aiohttp.ClientResponse", hops: tuple[str, ...]) -> WebResponse:
-        if response.status != HTTPStatus.OK:
-            raise WebError(_refusal(response.status))
-        check_type(_media_type(response))
-        return await _answer(response, self._limits, hops)
 
 
 class Site:
@@ -178,7 +175,7 @@ class Site:
                 asyncio.timeout(self._settings.seconds),
                 open_guarded(AnyAddress(), self._network) as session,
             ):
-                with _told():
+                with _web_errors():
                     async with session.request(
                         method,
                         url,
@@ -186,7 +183,7 @@ class Site:
                         json=json,
                         allow_redirects=False,
                     ) as response:
-                        answer = await _answer(response, self._limits, ())
+                        answer = await _read(response, self._limits, ())
         except (TimeoutError, WebError) as error:
             log.warning("%s gave no answer: %s", self.name, error or "its time was up")
             raise WebError(
@@ -207,35 +204,36 @@ class Site:
 
 
 @contextmanager
-def _told() -> Iterator[None]:
+def _web_errors() -> Iterator[None]:
     """Convert network errors to texts that reveal nothing about the bot's network."""
     import aiohttp  # noqa: PLC0415 - a quarter of a second, which the start does not need
 
     try:
         yield
-    except aiohttp.ClientSSLError as error:
-        log.info("A page was not got: %s", type(error).__name__)
-        raise WebError(_CERTIFICATE) from None
-    except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError, ValueError) as error:
-        # Refused by the guard, refused by the host, or unresolvable: the text must not distinguish
-        # them.
-        log.info("A page was not got: %s", type(error).__name__)
-        raise WebError(UNREACHABLE) from None
-    except (aiohttp.ClientError, OSError) as error:
-        log.info("A page was not got: %s", type(error).__name__)
-        raise WebError(_BROKE_OFF) from None
+    except (aiohttp.ClientError, OSError, ValueError) as error:
+        log.info("A page was not fetched: %s", type(error).__name__)
+        match error:
+            case aiohttp.ClientSSLError():
+                text = _CERTIFICATE
+            case aiohttp.ClientConnectorError() | aiohttp.ConnectionTimeoutError() | ValueError():
+                # Refused by the guard or by the host, or unresolvable: the text must not tell.
+                text = UNREACHABLE
+            case _:
+                text = _BROKE_OFF
+        raise WebError(text) from None
 
 
-async def _answer(
+async def _read(
     response: "aiohttp.ClientResponse", limits: BodyLimits, hops: tuple[str, ...]
 ) -> WebResponse:
+    _, _, charset = str(response.headers.get("Content-Type", "")).lower().partition("charset=")
     encoding = ",".join(response.headers.getall("Content-Encoding", []))
     content, cut = await read_body(response.content.iter_chunked(_CHUNK), encoding, limits)
     return WebResponse(
         url=str(response.url),
         status=response.status,
         media_type=_media_type(response),
-        charset=_charset(response),
+        charset=charset.partition(";")[0].strip(" \"'"),
         content=content,
         cut=cut,
         hops=hops,
@@ -246,17 +244,9 @@ def _media_type(response: "aiohttp.ClientResponse") -> str:
     return str(response.headers.get("Content-Type", "")).partition(";")[0].strip().lower()
 
 
-def _charset(response: "aiohttp.ClientResponse") -> str:
-    _, _, rest = str(response.headers.get("Content-Type", "")).lower().partition("charset=")
-    return rest.partition(";")[0].strip(" \"'")
-
-
 def _refusal(status: int) -> str:
-    try:
-        phrase = f" ({HTTPStatus(status).phrase})"
-    except ValueError:
-        phrase = ""
+    known = {each.value: f" ({each.phrase})" for each in HTTPStatus}
     return (
-        f"The server answered with status {status}{phrase}. Check the address, or look for the "
-        "same thing elsewhere."
+        f"The server answered with status {status}{known.get(status, '')}. Check the address, or "
+        "look for the same thing elsewhere."
     )

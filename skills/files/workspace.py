@@ -19,7 +19,7 @@ from bot.files.opener import (
     parts_of,
     shown,
     state_of,
-    told,
+    tool_errors,
 )
 from bot.files.walk import DEEPEST, TEMPORARY, USUALLY_SKIPPED, EntryKind, FolderEntry, FolderWalk
 from skills.files.former import FormerVersions
@@ -153,7 +153,7 @@ class Workspace:
     def read(self, path: str) -> bytes:
         """Return the content of a file."""
         parts = _file_parts(path)
-        with told(parts), self.opened() as folder:
+        with tool_errors(parts), self.opened() as folder:
             return self.read_in(folder, parts)
 
     def read_in(self, folder: int, parts: Sequence[str]) -> bytes:
@@ -241,7 +241,7 @@ class Workspace:
         """Walk through a folder, or over one file, in a bounded time."""
         parts = parts_of(path)
         until = time.monotonic() + seconds
-        with told(parts), self.opened() as folder:
+        with tool_errors(parts), self.opened() as folder:
             state = state_of(self.opener, folder, parts)
             if state is not None and EntryKind.of(state) is EntryKind.FILE:
                 entry = FolderEntry(parts[-1:], EntryKind.FILE, state.st_size, state.st_mtime_ns)
@@ -261,14 +261,14 @@ class Workspace:
 
     def usage(self) -> Usage:
         """Return the space that all workspaces of the user take together."""
-        with told(()), self._user_folder() as user:
+        with tool_errors(()), self._user_folder() as user:
             # Without the lock a temporary file may belong to a writer at work.
             return self._usage(user, tidy=False)
 
     def can_restore(self, path: str) -> bool:
         """Return True if no former version would be lost by a write to a path."""
         parts = _file_parts(path)
-        with told(parts), self.opened() as folder:
+        with tool_errors(parts), self.opened() as folder:
             state = state_of(self.opener, folder, parts)
         return state is None or self.former.fits(state.st_size)
 
@@ -300,7 +300,7 @@ class Workspace:
             check_growth(self._settings, self._usage(user), size, count)
 
     def _replace(self, parts: Sequence[str], content_in: Callable[[int], bytes]) -> Written:
-        with told(parts), self._user_folder() as user, one_writer(user, LOCK_SECONDS):
+        with tool_errors(parts), self._user_folder() as user, one_writer(user, LOCK_SECONDS):
             make_folders(self.opener, user, self._names)
             with opened(self.opener, user, self._names) as folder:
                 content = content_in(folder)

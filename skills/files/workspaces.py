@@ -12,7 +12,7 @@ from weakref import WeakValueDictionary
 
 from bot.changes import Cause
 from bot.disk import DiskReserve
-from bot.files.opener import Opener, best_opener, told
+from bot.files.opener import Opener, best_opener, tool_errors
 from bot.values import Clock, Identity, utc_now
 from skills.base import ToolContext
 from skills.files.former import STORE, FormerVersions
@@ -98,7 +98,7 @@ class Workspaces:
     def changes(self, user: Identity) -> list[FileChange]:
         """Return the changes to this user's files that can be undone, newest first; it blocks."""
         former = self._former(_opaque(user.key), utc_now)
-        with told(()):
+        with tool_errors(()):
             return list(former.changes())
 
     def undo(
@@ -112,7 +112,7 @@ class Workspaces:
         names = [OWN] if change.workspace == OWN else [RUNS, change.workspace]
         cause = Cause(user_id=user.key, work_id=command_id, run_id=None, undoes=change.id)
         workspace = self._workspace(_opaque(user.key), names, cause, now)
-        with told(()):
+        with tool_errors(()):
             return restore(workspace, change)
 
     def forget_former(self, before: datetime) -> int:
