@@ -28,7 +28,7 @@ from bot.platforms.base import (
     Settlement,
     not_kept,
 )
-from bot.platforms.past import PastMessage
+from bot.platforms.messages import PastMessage
 from bot.running import Bot
 from bot.subagents.requests import Caller, RunRequest
 from bot.values import Identity, Place, Role, utc_now

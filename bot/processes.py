@@ -46,7 +46,7 @@ class Opens(Protocol):
     """Opens a platform, and closes it when the block ends."""
 
     def __call__(
-        self, ground: Ground, /, *, hears: bool
+        self, ground: Ground, /, *, receives: bool
     ) -> AbstractAsyncContextManager[OpenPlatform]:
         """Open the platform; with `hears=False` only the parts that are needed to send."""
         ...
@@ -71,17 +71,20 @@ class Platform:
     open: Opens
 
 
-def _open_discord(ground: Ground, *, hears: bool) -> AbstractAsyncContextManager[OpenPlatform]:
+def _open_discord(ground: Ground, *, receives: bool) -> AbstractAsyncContextManager[OpenPlatform]:
     from bot.platforms.discord.platform import open_discord  # noqa: PLC0415
 
-    return open_discord(ground.config.discord, hears=hears)
+    return open_discord(ground.config.discord, receives=receives)
 
 
-def _open_slack(ground: Ground, *, hears: bool) -> AbstractAsyncContextManager[OpenPlatform]:
+def _open_slack(ground: Ground, *, receives: bool) -> AbstractAsyncContextManager[OpenPlatform]:
     from bot.platforms.slack.platform import open_slack  # noqa: PLC0415
 
     return open_slack(
-        ground.config.slack, ground.database, hears=hears, current=lambda: ground.current().slack
+        ground.config.slack,
+        ground.database,
+        receives=receives,
+        current=lambda: ground.current().slack,
     )
 
 
@@ -199,7 +202,7 @@ async def serve(
             remedy.
     """
     wanted = _wanted(config, platforms)
-    await _run(config, wanted, current or (lambda: config), hears=True, asked=asked)
+    await _run(config, wanted, current or (lambda: config), receives=True, asked=asked)
 
 
 async def worker(
@@ -225,7 +228,7 @@ async def worker(
             "or run `python -m bot serve` alone: it works everything off itself."
         )
     wanted = _wanted(config, platforms)
-    await _run(config, wanted, lambda: config, hears=False, asked=asked)
+    await _run(config, wanted, lambda: config, receives=False, asked=asked)
 
 
 def _wanted(config: Config, platforms: Sequence[Platform]) -> list[Platform]:
@@ -244,19 +247,19 @@ async def _run(
     platforms: Sequence[Platform],
     current: Callable[[], Config],
     *,
-    hears: bool,
+    receives: bool,
     asked: Callable[[], None],
 ) -> None:
     with Signals(on_asked=asked) as signals:
         async with AsyncExitStack() as stack:
             opened = await signals.unless_asked(
-                _open(stack, config, platforms, current, hears=hears)
+                _open(stack, config, platforms, current, receives=receives)
             )
             if opened is None:
                 return
             bot, services = opened
             _spare_collections()
-            serving = asyncio.ensure_future(services.serve(bot, hears=hears))
+            serving = asyncio.ensure_future(services.serve(bot, receives=receives))
             over = asyncio.ensure_future(signals.asked.wait())
             try:
                 await asyncio.wait({serving, over}, return_when=asyncio.FIRST_COMPLETED)
@@ -293,7 +296,7 @@ async def _open(
     platforms: Sequence[Platform],
     current: Callable[[], Config],
     *,
-    hears: bool,
+    receives: bool,
 ) -> tuple[Bot, Services]:
     """Open the database, the platforms and the bot, and retry while any of them is unreachable."""
     with quiet("db.outage_log"):
@@ -305,7 +308,7 @@ async def _open(
         )
         ground = Ground(config, database, current)
         services = Services(
-            {each.name: partial(each.open, ground, hears=hears) for each in platforms}
+            {each.name: partial(each.open, ground, receives=receives) for each in platforms}
         )
         await stack.enter_async_context(services.open())
         opening = partial(open_bot, config, services.outlets, database=database)

@@ -16,7 +16,7 @@ from sqlalchemy.exc import DBAPIError
 from bot.errors import BotError, ConfigError, PlatformUnreachableError
 from bot.masking import without_secrets
 from bot.platforms.base import Intake, Outlet
-from bot.platforms.pending import PendingOutlet
+from bot.platforms.messaging.pending import PendingOutlet
 from bot.running import Bot
 from bot.tasks import Tasks
 from db import trouble, workers
@@ -196,7 +196,7 @@ class Services:
         """The outlets of all platforms that have not ended, by the key of their platform."""
         return {each.key: each.outlet for each in self._all if not each.ended}
 
-    async def serve(self, bot: Bot, *, hears: bool) -> None:
+    async def serve(self, bot: Bot, *, receives: bool) -> None:
         """Receive on all platforms until all of them refuse the bot; a worker only sends.
 
         Raises:
@@ -206,12 +206,14 @@ class Services:
         log.info("Ready for %s", " and ".join(ready))
         async with asyncio.TaskGroup() as group:
             for service in self._all:
-                group.create_task(self._serve(service, bot, hears=hears), name=f"{service.key}")
+                group.create_task(
+                    self._serve(service, bot, receives=receives), name=f"{service.key}"
+                )
         self._raise_if_over()
 
-    async def _serve(self, service: Service, bot: Bot, *, hears: bool) -> None:
+    async def _serve(self, service: Service, bot: Bot, *, receives: bool) -> None:
         await self._wait_for(service)
-        if not service.ended and not hears:
+        if not service.ended and not receives:
             await asyncio.Event().wait()
         if not service.ended:
             await service.listen(bot)

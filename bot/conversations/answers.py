@@ -11,7 +11,7 @@ from bot.conversations.access import scope_of
 from bot.conversations.approvals import GONE, Approvals, Waiting
 from bot.conversations.inbound import Event
 from bot.platforms.base import CommandReply, Incoming
-from bot.platforms.short_answers import ShortAnswer, short_answer
+from bot.platforms.messaging.texts import ShortAnswer, short_answer
 from bot.subagents.requests import Caller
 from bot.subagents.settling import PERMIT
 from bot.values import Clock, Identity, Place, Role, short

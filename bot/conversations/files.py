@@ -12,7 +12,7 @@ from bot.agent.plain import clean
 from bot.conversations.file_kinds import Kind, claimed_kind, image_type, text_in
 from bot.disk import DiskFullError, DiskReserve
 from bot.errors import DeliveryError
-from bot.platforms.past import Attached, Quoted
+from bot.platforms.messages import Attachment, Quoted
 from bot.values import File, Settings
 
 log = logging.getLogger(__name__)
@@ -69,14 +69,14 @@ class Taken:
         return tuple(Quoted("note", each) for each in self.refusals)
 
 
-def not_read_yet(attached: Sequence[Attached]) -> Taken:
+def not_read_yet(attached: Sequence[Attachment]) -> Taken:
     """Return a note for each file of a message, to be stored until the files are fetched."""
     refusals = [f"The file {file_name(each.name)} has not been read." for each in attached]
     return Taken(refusals=tuple(refusals[:NAMES_TOLD]))
 
 
 async def take(
-    attached: Sequence[Attached], settings: FileSettings, reserve: DiskReserve | None = None
+    attached: Sequence[Attachment], settings: FileSettings, reserve: DiskReserve | None = None
 ) -> Taken:
     """Fetch the files of a message concurrently, and return those that a model can be shown.
 
@@ -99,7 +99,7 @@ async def take(
     return Taken(files=files, refusals=tuple(refusals))
 
 
-async def _take(attached: Attached, settings: FileSettings) -> File | str:
+async def _take(attached: Attachment, settings: FileSettings) -> File | str:
     """Return a file, or the sentence about its refusal."""
     name = file_name(attached.name)
     claim = claimed_kind(name, attached.media_type)
@@ -112,7 +112,7 @@ async def _take(attached: Attached, settings: FileSettings) -> File | str:
     return await asyncio.to_thread(judged, name, claim, content, settings)
 
 
-async def _fetched(attached: Attached, name: str, settings: FileSettings) -> bytes | str:
+async def _fetched(attached: Attachment, name: str, settings: FileSettings) -> bytes | str:
     """Return the content of a file, or the sentence about its absence."""
     try:
         async with asyncio.timeout(settings.fetch_seconds):

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 
 from bot.agent.sanitizer import one_line
 from bot.conversations.catch_up_settings import CatchUpSettings
-from bot.platforms.past import Missed
+from bot.platforms.messages import Missed
 from bot.values import Clock
 from db import conversations, listeners
 from db.database import Database

@@ -20,7 +20,7 @@ from bot.engine import Engine
 from bot.errors import NotAllowedError
 from bot.events import TurnWaiting
 from bot.platforms.base import CommandReply, Incoming, Overview
-from bot.platforms.past import Missed, Quoted
+from bot.platforms.messages import Missed, Quoted
 from bot.run_texts import status_text
 from bot.subagents.active import ActiveRuns
 from bot.subagents.requests import Caller

@@ -5,7 +5,7 @@ from dataclasses import asdict
 
 from bot.agent.plain import plain
 from bot.agent.sanitizer import escape_for_model
-from bot.platforms.past import Quoted
+from bot.platforms.messages import Quoted
 from bot.values import Json
 
 MOST_PARTS = 20

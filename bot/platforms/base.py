@@ -6,7 +6,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Protocol
 
-from bot.platforms.past import Attached, Missed, PastMessage, Quoted
+from bot.platforms.messages import Attachment, Missed, PastMessage, Quoted
 from bot.values import Identity, Place, RunStatus, StepState, Stopper
 
 
@@ -31,7 +31,7 @@ class Incoming:
     user_name: str
     place: Place
     text: str
-    files: tuple[Attached, ...] = ()
+    files: tuple[Attachment, ...] = ()
     quoted: tuple[Quoted, ...] = ()
     admin: bool = False
     reply_to: str = ""
@@ -333,7 +333,7 @@ class Overview:
     agents: tuple[str, ...]
 
 
-class Ears(Protocol):
+class InboundHandler(Protocol):
     """The handler that an `Intake` calls; implemented by the orchestrator."""
 
     async def receive(self, incoming: Incoming) -> CommandReply | None:
@@ -395,6 +395,6 @@ class Intake(Protocol):
 
     platform: str
 
-    async def run(self, ears: Ears) -> None:
+    async def run(self, inbound: InboundHandler) -> None:
         """Receive events until cancelled, or until the user leaves."""
         ...

@@ -20,7 +20,7 @@ from bot.platforms.base import (
     Announcement,
     CommandReply,
     Delivered,
-    Ears,
+    InboundHandler,
     Incoming,
     OnBegun,
     not_kept,
@@ -45,7 +45,7 @@ class Stub:
     opened: list[bool] = field(default_factory=list)
     crashes: list[Exception] = field(default_factory=list)
     closed: int = 0
-    ears: Ears | None = None
+    inbound: InboundHandler | None = None
 
     def __post_init__(self) -> None:
         self.platform = self.name
@@ -55,20 +55,20 @@ class Stub:
         self.heard = asyncio.Event()
         self.fatal: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
-    async def run(self, ears: Ears) -> None:
+    async def run(self, inbound: InboundHandler) -> None:
         """Hear until cancelled, or until the platform will not have us."""
         if self.crashes:
             raise self.crashes.pop(0)
-        self.ears = ears
+        self.inbound = inbound
         self.heard.set()
         try:
             await self.fatal
         finally:
-            self.ears = None
+            self.inbound = None
 
     @asynccontextmanager
-    async def _open(self, _: Ground, *, hears: bool) -> AsyncIterator["Stub"]:
-        self.opened.append(hears)
+    async def _open(self, _: Ground, *, receives: bool) -> AsyncIterator["Stub"]:
+        self.opened.append(receives)
         self.asked.set()
         if self.failures:
             raise self.failures.pop(0)
@@ -86,8 +86,8 @@ class Stub:
         """Let somebody say something."""
         async with asyncio.timeout(20):
             await self.heard.wait()
-        assert self.ears is not None
-        return await self.ears.receive(
+        assert self.inbound is not None
+        return await self.inbound.receive(
             Incoming(
                 event_id=new_run_id(),
                 user=Identity(self.name, "", "alice"),
@@ -244,7 +244,7 @@ async def test_asked_to_end_it_hears_nothing_more_and_finishes_what_is_under_way
         await stub.outlet.until(lambda: bool(stub.outlet.replies))
         end()
         await stub.outlet.replied()
-        assert stub.ears is None
+        assert stub.inbound is None
         await task
 
     assert len(stub.outlet.finished) == 1
@@ -371,7 +371,7 @@ async def test_a_platform_that_will_not_have_us_ends_alone_and_doctor_knows(
         await fine.outlet.replied()
         await broken.heard.wait()
         broken.fatal.set_exception(ConfigError("We do not want you here."))
-        await until(lambda: broken.ears is None)
+        await until(lambda: broken.inbound is None)
         await fine.say("hello again")
         await fine.outlet.replied(2)
         assert not task.done()

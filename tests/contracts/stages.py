@@ -11,8 +11,8 @@ from typing import Protocol
 
 from bot.agent.sanitizer import for_terminal
 from bot.platforms.base import Outlet, RunCard
+from bot.platforms.messaging.texts import nested
 from bot.platforms.terminal.people import identity_of, place_of
-from bot.platforms.wording import nested
 from bot.values import Identity, Place
 from tests.bot.platforms.discord.speaking import Stand, readable, stand
 from tests.bot.platforms.slack.speaking import Stand as SlackStand

@@ -17,7 +17,7 @@ from bot.platforms.base import (
     Settlement,
     not_kept,
 )
-from bot.platforms.past import PastMessage
+from bot.platforms.messages import PastMessage
 from bot.values import Identity, Place, RunStatus
 from tests.fakes.patience import PATIENCE_SECONDS
 

@@ -12,11 +12,11 @@ from prompt_toolkit.input import PipeInput, create_pipe_input
 from prompt_toolkit.output import DummyOutput
 from prompt_toolkit.utils import get_cwidth
 
-from bot.platforms.base import Ears
+from bot.platforms.base import InboundHandler
 from bot.platforms.terminal.people import DEFAULT_NAME
 from bot.platforms.terminal.terminal import Terminal
 from bot.values import Identity
-from tests.fakes.ears import FakeEars
+from tests.fakes.inbound import FakeInboundHandler
 from tests.fakes.patience import PATIENCE_SECONDS
 
 _COLOURS = re.compile("\x1b\\[[0-9;]*m")
@@ -165,7 +165,7 @@ class Sitting:
     terminal: Terminal
     screen: FakeScreen
     keys: PipeInput
-    ears: FakeEars
+    inbound: FakeInboundHandler
     chat: asyncio.Task[None]
 
     def type(self, text: str) -> None:
@@ -181,13 +181,13 @@ class Sitting:
 async def sit_down(
     name: str = DEFAULT_NAME,
     *,
-    ears: FakeEars | None = None,
+    inbound: FakeInboundHandler | None = None,
     on_present: Callable[[Identity], Awaitable[None]] = nothing_waits,
     screen: FakeScreen | None = None,
 ) -> AsyncIterator[Sitting]:
     """Begin a chat at a terminal of paper; the block begins when its prompt is there."""
     paper = screen or FakeScreen()
-    heard = ears or FakeEars()
+    heard = inbound or FakeInboundHandler()
     with create_pipe_input() as keys, create_app_session(input=keys, output=paper):
         terminal = Terminal(
             model_name="a fake model", on_present=on_present, name=name, interactive=True
@@ -202,5 +202,5 @@ async def sit_down(
                 await chat
 
 
-async def _chat(terminal: Terminal, ears: Ears) -> None:
-    await terminal.intake.run(ears)
+async def _chat(terminal: Terminal, inbound: InboundHandler) -> None:
+    await terminal.intake.run(inbound)

@@ -135,7 +135,7 @@ async def on_discord(
         discord = settings_for(server.discord, **(settings or {}))
         config = config_for(database_url, model.url, discord=discord, **sections)
         skills = [gate.skill, *further_skills]
-        async with open_discord(discord, hears=True) as platform:
+        async with open_discord(discord, receives=True) as platform:
             outlets = {platform.outlet.platform: platform.outlet}
             async with (
                 open_bot(config, outlets, further_skills=skills) as bot,

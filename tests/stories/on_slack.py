@@ -178,7 +178,7 @@ async def on_slack(
             open_slack(
                 given,
                 database,
-                hears=True,
+                receives=True,
                 current=current,
                 tempo=tempo,
                 ping_seconds=ping_seconds,

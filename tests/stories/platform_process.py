@@ -72,7 +72,7 @@ async def main(given: argparse.Namespace) -> None:
     async with CrashingDatabase.open(config.database, exclusive=True) as database:
         await ensure_current(database, config.database)
         async with (
-            platform.open(Ground(config, database, lambda: config), hears=True) as opened,
+            platform.open(Ground(config, database, lambda: config), receives=True) as opened,
             open_bot(config, {opened.outlet.platform: opened.outlet}, database=database) as bot,
             asyncio.TaskGroup() as group,
         ):

@@ -5,7 +5,7 @@ from pathlib import Path
 from bot.disk import DiskSettings
 from bot.net.settings import FetchSettings
 from bot.platforms.base import Incoming
-from bot.platforms.past import Attached
+from bot.platforms.messages import Attachment
 from bot.values import new_run_id
 from skills.files.settings import WorkspaceSettings
 from skills.shell.settings import ShellSettings
@@ -30,7 +30,7 @@ async def test_below_the_reserve_files_pages_commands_and_attachments_are_refuse
         user_name="Alice",
         place=ROOM,
         text="Keep https://example.com/ and this",
-        files=(Attached(name="plan.txt", media_type="text/plain", size=8, read=content),),
+        files=(Attachment(name="plan.txt", media_type="text/plain", size=8, read=content),),
     )
     play = Play([Reply(text="Reading."), Reply(text="No.")])
     async with stage(

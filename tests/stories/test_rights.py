@@ -7,7 +7,7 @@ import pytest
 from sqlalchemy import func, select
 
 from bot.platforms.base import Incoming
-from bot.platforms.past import Attached, Quoted
+from bot.platforms.messages import Attachment, Quoted
 from bot.values import Json, RunStatus, new_run_id
 from db import tables
 from skills.base import Effects, Reach, Skill, ToolContext, tool
@@ -49,7 +49,7 @@ async def send(it: Stage, text: str, *, quoted: str = "", file: str = "") -> Non
         return b"Milk."
 
     size = len(b"Milk.")
-    files = (Attached(name=file, media_type="text/plain", size=size, read=read),) if file else ()
+    files = (Attachment(name=file, media_type="text/plain", size=size, read=read),) if file else ()
     incoming = Incoming(
         event_id=new_run_id(),
         user=ALICE,

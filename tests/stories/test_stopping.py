@@ -142,11 +142,11 @@ async def test_no_other_person_can_answer_and_no_answer_counts_twice(database_ur
     play = digging()
     async with stage(database_url, play) as it:
         question = await asked_to_stop(it, play)
-        ears = it.bot.orchestrator
-        strangers = await ears.answer(BOB, question.id, choice="yes")
-        missing = await ears.answer(BOB, "0" * 32, choice="yes")
-        no = await ears.answer(ALICE, question.id, choice="no")
-        replay = await ears.answer(ALICE, question.id, choice="yes")
+        inbound = it.bot.orchestrator
+        strangers = await inbound.answer(BOB, question.id, choice="yes")
+        missing = await inbound.answer(BOB, "0" * 32, choice="yes")
+        no = await inbound.answer(ALICE, question.id, choice="no")
+        replay = await inbound.answer(ALICE, question.id, choice="yes")
 
         assert strangers.failed
         assert strangers.text == missing.text

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from bot.changes import new_id
 from bot.platforms.base import Incoming
-from bot.platforms.past import Quoted
+from bot.platforms.messages import Quoted
 from bot.values import RunStatus, new_run_id, utc_now
 from skills.files.settings import WorkspaceSettings
 from tests.fakes.anthropic_server import Reply

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from bot.platforms.base import CommandReply
 from bot.platforms.discord.problems import RefusedError
 from bot.platforms.discord.sending import Draft, Sender, made_harmless
-from bot.platforms.discord.texts import paper_of
-from bot.platforms.paper import Paper
+from bot.platforms.discord.texts import parts_of
+from bot.platforms.messaging.splitting import MessageParts
 
 log = logging.getLogger(__name__)
 
@@ -23,13 +23,13 @@ def with_more(reply: CommandReply) -> str:
     return f"{reply.text}\n\nMore: `{reply.more}`" if reply.more else reply.text
 
 
-async def paper_for(text: str) -> Paper:
+async def parts_for(text: str) -> MessageParts:
     """Return an answer as harmless Markdown, split into messages or put in a file if too long."""
-    return paper_of(await made_harmless(text), name="answer.md")
+    return parts_of(await made_harmless(text), name="answer.md")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asker:
+class Recipient:
     """The recipient of an answer, and the channel and message that it answers.
 
     Attributes:
@@ -46,47 +46,47 @@ class Asker:
     shared: bool = False
 
 
-async def answer(sender: Sender, asker: Asker, text: str, *, private: bool = False) -> None:
-    """Send an answer to the asker's channel or, if that is refused, as a direct message.
+async def answer(sender: Sender, recipient: Recipient, text: str, *, private: bool = False) -> None:
+    """Send an answer to the user's channel or, if that is refused, as a direct message.
 
     Args:
         sender: Sends the answer.
-        asker: The recipient.
+        recipient: The recipient.
         text: Markdown, not yet cleaned.
-        private: Whether only the asker may read the answer. It then goes to a direct message, and a
+        private: Whether only the user may read the answer. It then goes to a direct message, and a
             shared channel only gets a notice about that.
 
     Raises:
         DeliveryError: The answer was not delivered.
     """
-    if private and asker.shared:
+    if private and recipient.shared:
         try:
-            await _say_to(sender, asker, text)
+            await _say_to(sender, recipient, text)
         except RefusedError as error:
-            log.info("%s cannot be answered in private: %s", asker.key, error)
-            await _say_in(sender, asker, FOR_YOU_ALONE)
+            log.info("%s cannot be answered in private: %s", recipient.key, error)
+            await _say_in(sender, recipient, FOR_YOU_ALONE)
         else:
-            await _say_in(sender, asker, SENT_PRIVATELY)
+            await _say_in(sender, recipient, SENT_PRIVATELY)
         return
     try:
-        await _say_in(sender, asker, text)
+        await _say_in(sender, recipient, text)
     except RefusedError as error:
-        if not asker.shared:
+        if not recipient.shared:
             raise
-        log.info("%s cannot be answered in its place: %s", asker.key, error)
-        await _say_to(sender, asker, text)
+        log.info("%s cannot be answered in its place: %s", recipient.key, error)
+        await _say_to(sender, recipient, text)
 
 
-async def _say_in(sender: Sender, asker: Asker, text: str) -> None:
-    await _say(sender, asker.channel, text, key=asker.key, reply_to=asker.message)
+async def _say_in(sender: Sender, recipient: Recipient, text: str) -> None:
+    await _say(sender, recipient.channel, text, key=recipient.key, reply_to=recipient.message)
 
 
-async def _say_to(sender: Sender, asker: Asker, text: str) -> None:
-    await _say(sender, await sender.direct_channel(asker.account), text, key=asker.key)
+async def _say_to(sender: Sender, recipient: Recipient, text: str) -> None:
+    await _say(sender, await sender.direct_channel(recipient.account), text, key=recipient.key)
 
 
 async def _say(sender: Sender, channel: str, text: str, *, key: str, reply_to: str = "") -> None:
-    paper = await paper_for(text)
-    await sender.post(channel, Draft(text=paper.parts[0], reply_to=reply_to), key=key)
-    if len(paper.parts) > 1:
-        await sender.post_rest(channel, paper, key=key)
+    parts = await parts_for(text)
+    await sender.post(channel, Draft(text=parts.texts[0], reply_to=reply_to), key=key)
+    if len(parts.texts) > 1:
+        await sender.post_rest(channel, parts, key=key)

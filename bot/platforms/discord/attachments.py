@@ -6,8 +6,8 @@ import discord
 
 from bot.agent.sanitizer import one_line
 from bot.platforms.discord.settings import API_URL
-from bot.platforms.downloads import Store
-from bot.platforms.past import Attached
+from bot.platforms.messages import Attachment
+from bot.platforms.messaging.attachments import Store
 
 HOSTS = frozenset({"cdn.discordapp.com", "media.discordapp.net"})
 
@@ -21,7 +21,7 @@ def store(api_url: str) -> Store:
     return Store(name="Discord", hosts=HOSTS, stand_in="" if api_url == API_URL else api_url)
 
 
-def attached(attachments: Iterable[discord.Attachment], api_url: str) -> tuple[Attached, ...]:
+def attached(attachments: Iterable[discord.Attachment], api_url: str) -> tuple[Attachment, ...]:
     """Return the files of a message, not yet downloaded.
 
     Args:
@@ -31,12 +31,12 @@ def attached(attachments: Iterable[discord.Attachment], api_url: str) -> tuple[A
     return tuple(_attached(each, store(api_url)) for each in attachments)
 
 
-def _attached(attachment: discord.Attachment, kept: Store) -> Attached:
+def _attached(attachment: discord.Attachment, kept: Store) -> Attachment:
     name = one_line(attachment.filename)
 
     async def read() -> bytes:
         return await kept.fetch(attachment.url, name)
 
-    return Attached(
+    return Attachment(
         name=name, media_type=attachment.content_type or "", size=attachment.size, read=read
     )

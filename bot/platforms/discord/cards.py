@@ -5,14 +5,14 @@ from collections.abc import Callable
 
 import discord
 
-from bot.platforms import board
 from bot.platforms.base import OnBegun, RunCard, not_kept
 from bot.platforms.discord.buttons import LogButton, ResumeButton, SendButton, StopButton, Unkept
 from bot.platforms.discord.live import LiveMessage
 from bot.platforms.discord.sending import Draft, Sender
 from bot.platforms.discord.texts import card_text, colour_of, start_of
 from bot.platforms.discord.threads import Threads
-from bot.platforms.pacing import Pace, Spacing
+from bot.platforms.messaging import cards
+from bot.platforms.messaging.pacing import Pace, Spacing
 from bot.tasks import Tasks
 
 
@@ -74,7 +74,7 @@ class Card:
         self._shown = shown
 
 
-class Board(board.Board):
+class CardBoard(cards.CardBoard):
     """The cards of all runs on Discord.
 
     Args:
@@ -93,7 +93,7 @@ class Board(board.Board):
         tasks: Tasks,
         *,
         seconds: float,
-        pauses: tuple[float, ...] = board.LAST_PAUSES,
+        pauses: tuple[float, ...] = cards.LAST_PAUSES,
         now: Callable[[], float] = time.time,
     ) -> None:
         def begin(card: RunCard) -> Card:

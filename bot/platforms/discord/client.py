@@ -15,7 +15,7 @@ from discord.http import Route
 
 from bot import logs
 from bot.errors import ConfigError, PlatformUnreachableError
-from bot.platforms.base import Ears
+from bot.platforms.base import InboundHandler
 from bot.platforms.discord import portal
 from bot.platforms.discord.breaker import Breaker
 from bot.platforms.discord.buckets import use_buckets
@@ -51,7 +51,7 @@ class RetinueClient(discord.Client):
     client.
 
     Attributes:
-        ears: Receives the events; `None` while not listening, when events are ignored.
+        inbound: Receives the events; `None` while not listening, when events are ignored.
         settings: The settings under `discord:`.
         breaker: Blocks requests while Discord refuses too many.
         reception: The access policy for messages, commands and clicks.
@@ -65,7 +65,7 @@ class RetinueClient(discord.Client):
 
     def __init__(self, settings: DiscordSettings, **options: Any) -> None:
         _quieten()
-        self.ears: Ears | None = None
+        self.inbound: InboundHandler | None = None
         self.settings = settings
         self.breaker = Breaker()
         self.reception = DiscordAccessPolicy(settings)
@@ -98,7 +98,7 @@ class RetinueClient(discord.Client):
         return self._wanted.message_content
 
     @property
-    def hears(self) -> bool:
+    def receives(self) -> bool:
         """True while events arrive, once Discord has sent the initial list of servers."""
         return self._listening and self._connected and self.is_ready()
 
@@ -136,20 +136,20 @@ class RetinueClient(discord.Client):
 
     # -- listening -------------------------------------------------------------------------------
 
-    async def listen(self, ears: Ears) -> None:
+    async def listen(self, inbound: InboundHandler) -> None:
         """Stay connected to the gateway until cancelled; messages can still be sent afterwards.
 
         Raises:
             ConfigError: Discord refuses the connection; the text gives the reason and the fix.
         """
-        self.ears = ears
+        self.inbound = inbound
         self._listening = True
         if not self.hears_content:
             log.warning(portal.without_content(self._application_id))
         try:
             await self._stay_connected()
         finally:
-            self.ears = None
+            self.inbound = None
             self._listening = False
             await self._hang_up()
 

@@ -17,7 +17,7 @@ from bot.platforms.discord.interactions import (
     say_at_once,
     visit_of,
 )
-from bot.platforms.reception import TROUBLE
+from bot.platforms.messaging.intake import TROUBLE
 from bot.values import short
 
 log = logging.getLogger(__name__)
@@ -52,7 +52,7 @@ async def choose_run(interaction: Asked, typed: str) -> list[app_commands.Choice
         return []
     try:
         async with asyncio.timeout(CHOICES_SECONDS):
-            found = await visit.ears.run_choices(
+            found = await visit.inbound.run_choices(
                 visit.user, typed, action=interaction.command.name if interaction.command else ""
             )
     except Exception:

@@ -8,14 +8,14 @@ from bot.platforms.discord.attachments import attached
 from bot.platforms.discord.intake import (
     files_of,
     is_addressed,
+    is_from_user,
     quoted_in,
     reply_to_of,
     text_of,
-    was_said_by_a_person,
 )
 from bot.platforms.discord.people import identity_of
 from bot.platforms.discord.sending import Sender
-from bot.platforms.past import PastMessage, message_key
+from bot.platforms.messages import PastMessage, message_key
 from bot.values import Place
 
 
@@ -54,7 +54,7 @@ class History:
             author_name=message.author.display_name,
             text=text_of(message, me),
             sent_at=message.created_at,
-            by_bot=not was_said_by_a_person(message),
+            by_bot=not is_from_user(message),
             own=me is not None and message.author.id == me.id,
             addressed=direct or (me is not None and is_addressed(message, me.id)),
             files=attached(files_of(message), self._api_url),

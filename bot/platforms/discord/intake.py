@@ -9,10 +9,9 @@ from dataclasses import dataclass
 import discord
 
 from bot.errors import BotError, DatabaseUnreachableError, DeliveryError
-from bot.platforms.base import CommandReply, Ears, Incoming
-from bot.platforms.catch_up import CatchUp
+from bot.platforms.base import CommandReply, InboundHandler, Incoming
 from bot.platforms.discord import answers, registration
-from bot.platforms.discord.answers import Asker
+from bot.platforms.discord.answers import Recipient
 from bot.platforms.discord.attachments import attached
 from bot.platforms.discord.client import RetinueClient
 from bot.platforms.discord.interactions import UNSENT, outcome, person_of, spot_of
@@ -20,9 +19,17 @@ from bot.platforms.discord.people import PLATFORM, DiscordLocation, identity_of,
 from bot.platforms.discord.questions import settle_in_words
 from bot.platforms.discord.sending import Sender
 from bot.platforms.discord.settings import DiscordSettings
-from bot.platforms.past import Attached, Quoted, message_key
-from bot.platforms.reception import NO_TEXT, TROUBLE, Lines
-from bot.platforms.storing import AGAIN, GIVEN_UP, PAUSES, until_stored
+from bot.platforms.messages import Attachment, Quoted, message_key
+from bot.platforms.messaging.catch_up import CatchUp
+from bot.platforms.messaging.intake import (
+    AGAIN,
+    GIVEN_UP,
+    NO_TEXT,
+    STORE_PAUSES,
+    TROUBLE,
+    KeyedQueue,
+    retry_until_stored,
+)
 from bot.tasks import Tasks
 from bot.values import Place
 
@@ -32,7 +39,7 @@ log = logging.getLogger(__name__)
 SETTLE_SECONDS = 5.0
 KNOWN_CHANNELS = 1_000
 
-OpensCatchUp = Callable[[Ears], CatchUp]
+OpensCatchUp = Callable[[InboundHandler], CatchUp]
 
 HIDDEN = (
     "Discord does not show me messages that do not mention me, so I cannot read this. Mention me "
@@ -50,11 +57,11 @@ class Said:
     """
 
     message: discord.Message
-    ears: Ears
+    inbound: InboundHandler
     addressed: bool
     hidden: bool
     text: str
-    files: tuple[Attached, ...]
+    files: tuple[Attachment, ...]
     quoted: tuple[Quoted, ...]
 
 
@@ -78,17 +85,17 @@ class DiscordIntake:
         tasks: Tasks,
         *,
         catch_up: OpensCatchUp | None = None,
-        pauses: tuple[float, ...] = PAUSES,
+        pauses: tuple[float, ...] = STORE_PAUSES,
     ) -> None:
         self._client = client
         self._sender = Sender(client)
         self._tasks = tasks
         self._catch_up = catch_up
         self._pauses = pauses
-        self._lines = Lines(tasks, client.reception)
+        self._lines = KeyedQueue(tasks, client.reception)
         self._fetched: OrderedDict[int, object] = OrderedDict()
 
-    async def run(self, ears: Ears) -> None:
+    async def run(self, inbound: InboundHandler) -> None:
         """Listen until cancelled.
 
         Raises:
@@ -97,11 +104,11 @@ class DiscordIntake:
         self._client.event(self.on_message)
         beside = [self._tasks.start(registration.sync(self._client), name="register commands")]
         if self._catch_up is not None:
-            catch_up = self._catch_up(ears)
+            catch_up = self._catch_up(inbound)
             self._client.new_session = catch_up.missed
             beside.append(self._tasks.start(catch_up.run(), name="catch up"))
         try:
-            await self._client.listen(ears)
+            await self._client.listen(inbound)
         finally:
             for task in beside:
                 task.cancel()
@@ -109,8 +116,8 @@ class DiscordIntake:
 
     async def on_message(self, message: discord.Message) -> None:
         """Queue a message that may be for the bot. Never waits, so that the order is preserved."""
-        ears, me = self._client.ears, self._client.user
-        if ears is None or me is None or not was_said_by_a_person(message):
+        inbound, me = self._client.inbound, self._client.user
+        if inbound is None or me is None or not is_from_user(message):
             return
         addressed = is_addressed(message, me.id)
         if not addressed and not may_go_on(message):
@@ -120,7 +127,7 @@ class DiscordIntake:
             return
         said = Said(
             message,
-            ears,
+            inbound,
             addressed=addressed,
             hidden=self._is_hidden(message),
             text=text_of(message, me),
@@ -152,7 +159,7 @@ class DiscordIntake:
         A notice before the answer has `first` set and thus a key of its own: with the same key,
         Discord would drop the answer as a repetition.
         """
-        asker = Asker(
+        recipient = Recipient(
             key=f"waiting {message.id}" if first else f"message {message.id}",
             account=str(message.author.id),
             channel=str(message.channel.id),
@@ -160,7 +167,7 @@ class DiscordIntake:
             shared=not isinstance(message.channel, discord.DMChannel),
         )
         try:
-            await answers.answer(self._sender, asker, text, private=private)
+            await answers.answer(self._sender, recipient, text, private=private)
         except DeliveryError as error:
             log.warning("The reply to message %s is lost: %s", message.id, error)
 
@@ -172,7 +179,7 @@ class DiscordIntake:
                 await self._reply(said.message, f"{error} {AGAIN}", first=True)
 
         try:
-            return await until_stored(lambda: self._answer(said), waits, pauses=self._pauses)
+            return await retry_until_stored(lambda: self._answer(said), waits, pauses=self._pauses)
         except DatabaseUnreachableError as error:
             if said.addressed:
                 return CommandReply(text=GIVEN_UP.format(reason=error), failed=True)
@@ -186,7 +193,7 @@ class DiscordIntake:
         person, spot = person_of(message.author), await self._spot_of(message)
         if refusal := reception.refusal(person, spot):
             tell = said.addressed and not refusal.silent
-            if tell and reception.may_tell(person.account, spot.thread or spot.channel):
+            if tell and reception.may_notify(person.account, spot.thread or spot.channel):
                 return CommandReply(text=refusal.text, failed=True)
             return None
         if not said.addressed and not await self._listens(said, spot):
@@ -209,13 +216,13 @@ class DiscordIntake:
             admin=reception.is_admin(person),
             reply_to=reply_to_of(message),
         )
-        return await outcome(said.ears.receive(incoming), f"message {message.id}", patient=True)
+        return await outcome(said.inbound.receive(incoming), f"message {message.id}", patient=True)
 
     async def _listens(self, said: Said, spot: DiscordLocation) -> bool:
         if not spot.thread:
             return False
         try:
-            return await said.ears.listens(identity_of(said.message.author.id), place_of(spot))
+            return await said.inbound.listens(identity_of(said.message.author.id), place_of(spot))
         except DatabaseUnreachableError:
             raise
         except BotError as error:
@@ -257,7 +264,7 @@ class DiscordIntake:
         return not (seen or message.content or self._client.user in message.mentions)
 
 
-def was_said_by_a_person(message: discord.Message) -> bool:
+def is_from_user(message: discord.Message) -> bool:
     """Return True if a user wrote the message: not a bot, a webhook or Discord itself."""
     said = message.type in {discord.MessageType.default, discord.MessageType.reply}
     return said and not message.author.bot and message.webhook_id is None

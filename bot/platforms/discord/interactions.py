@@ -1,4 +1,4 @@
-"""Admits commands, clicks and forms, acknowledges them in time and answers only the asker."""
+"""Admits commands, clicks and forms, acknowledges them in time and answers only the user."""
 
 import asyncio
 import io
@@ -12,14 +12,14 @@ import aiohttp
 import discord
 
 from bot.errors import BotError, DatabaseUnreachableError, DeliveryError
-from bot.platforms.base import CommandReply, Ears, Incoming
+from bot.platforms.base import CommandReply, InboundHandler, Incoming
 from bot.platforms.discord import answers
-from bot.platforms.discord.answers import Asker
+from bot.platforms.discord.answers import Recipient
 from bot.platforms.discord.client import RetinueClient
 from bot.platforms.discord.people import DiscordLocation, DiscordUser, identity_of, place_of
 from bot.platforms.discord.sending import Sender
 from bot.platforms.discord.texts import IN_FILE
-from bot.platforms.reception import DONE_ALREADY, TROUBLE, Refusal
+from bot.platforms.messaging.intake import DONE_ALREADY, TROUBLE, AccessRefusal
 from bot.values import Identity, Place
 
 log = logging.getLogger(__name__)
@@ -44,14 +44,14 @@ class Visit:
 
     Attributes:
         interaction: A command, a click or a submitted form.
-        ears: Receives the command or the answer.
+        inbound: Receives the command or the answer.
         admin: Whether a role makes the user an admin in this place.
         expired: Whether Discord no longer accepts answers that only the user sees.
         shared: Whether another process, or an earlier attempt, has acknowledged the interaction.
     """
 
     interaction: Asked
-    ears: Ears
+    inbound: InboundHandler
     user: Identity
     place: Place
     admin: bool
@@ -60,7 +60,7 @@ class Visit:
 
     async def hear(self, text: str) -> CommandReply | None:
         """Pass a text command of this interaction to the core and return its reply."""
-        return await self.ears.receive(
+        return await self.inbound.receive(
             Incoming(
                 event_id=f"interaction:{self.interaction.id}",
                 user=self.user,
@@ -83,12 +83,12 @@ async def attend(interaction: Asked, handle: Handle) -> None:
     if not reception.first(("interaction", interaction.id)):
         log.info("The interaction %s was delivered again", interaction.id)
         return
-    with reception.attending():
+    with reception.tracking():
         try:
             match visit_of(interaction):
                 case Visit() as visit:
                     await handle(visit)
-                case Refusal(text):
+                case AccessRefusal(text):
                     await say_at_once(interaction, text)
         except UNSENT as error:
             log.warning("The answer to interaction %s is lost: %s", interaction.id, error)
@@ -98,16 +98,16 @@ async def attend(interaction: Asked, handle: Handle) -> None:
                 await say_at_once(interaction, TROUBLE)
 
 
-def visit_of(interaction: Asked) -> Visit | Refusal | None:
+def visit_of(interaction: Asked) -> Visit | AccessRefusal | None:
     """Return the visit, or the refusal if the user is not admitted; `None` while not listening."""
     client = interaction.client
-    if client.ears is None:
+    if client.inbound is None:
         log.info("The interaction %s came while nobody hears", interaction.id)
         return None
     person, spot = person_of(interaction.user), spot_of(interaction.channel, interaction.guild_id)
     return client.reception.refusal(person, spot) or Visit(
         interaction,
-        client.ears,
+        client.inbound,
         user=identity_of(person.account),
         place=place_of(spot),
         admin=client.reception.is_admin(person),
@@ -138,7 +138,7 @@ def spot_of(channel: object, guild_id: int | None) -> DiscordLocation:
 
 
 async def carry_out(interaction: Asked, text: str, *, below: Below | None = None) -> None:
-    """Run a command and show the answer only to the asker.
+    """Run a command and show the answer only to the user.
 
     Args:
         interaction: The interaction that runs the command.
@@ -218,7 +218,7 @@ async def outcome(
 
 
 async def show(visit: Visit, reply: CommandReply, *, below: Below | None = None) -> None:
-    """Show an answer to the asker; send it as a message if the interaction has expired.
+    """Show an answer to the user; send it as a message if the interaction has expired.
 
     Args:
         visit: The interaction.
@@ -245,11 +245,11 @@ async def _follow_up(visit: Visit, text: str, view: discord.ui.View | None) -> b
 
 async def _show_all(interaction: Asked, text: str, view: discord.ui.View | None) -> None:
     # Discord does not de-duplicate follow-ups, so a text of unknown fate is not sent again.
-    paper = await answers.paper_for(text)
-    first, *rest = paper.parts
+    parts = await answers.parts_for(text)
+    first, *rest = parts.texts
     await _show_one(interaction, first, view=None if rest else view)
-    if paper.long:
-        file = discord.File(io.BytesIO(paper.whole.encode()), paper.name)
+    if parts.long:
+        file = discord.File(io.BytesIO(parts.whole.encode()), parts.name)
         try:
             await _show_one(interaction, IN_FILE, view=view, file=file)
         except discord.HTTPException as error:
@@ -285,13 +285,13 @@ async def _show_elsewhere(visit: Visit, text: str, *, private: bool) -> None:
         DeliveryError: The message was not delivered.
     """
     interaction = visit.interaction
-    asker = Asker(
+    recipient = Recipient(
         key=f"interaction {interaction.id}",
         account=visit.user.account,
         channel=visit.place.thread or visit.place.channel,
         shared=not interaction.context.dm_channel,
     )
-    await answers.answer(Sender(interaction.client), asker, text, private=private)
+    await answers.answer(Sender(interaction.client), recipient, text, private=private)
 
 
 async def say_at_once(interaction: Asked, text: str) -> None:

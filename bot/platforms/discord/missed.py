@@ -7,15 +7,15 @@ from datetime import UTC, datetime
 import discord
 
 from bot.errors import BotError, DeliveryError
-from bot.platforms.base import Ears, Incoming
+from bot.platforms.base import InboundHandler, Incoming
 from bot.platforms.discord import answers
-from bot.platforms.discord.answers import Asker
+from bot.platforms.discord.answers import Recipient
 from bot.platforms.discord.client import RetinueClient
 from bot.platforms.discord.intake import opens_thread
 from bot.platforms.discord.interactions import UNSENT, spot_of
 from bot.platforms.discord.people import DiscordLocation, DiscordUser, place_of
 from bot.platforms.discord.sending import Sender
-from bot.platforms.past import PastMessage
+from bot.platforms.messages import PastMessage
 from bot.values import Place
 
 log = logging.getLogger(__name__)
@@ -23,27 +23,27 @@ log = logging.getLogger(__name__)
 _LATEST = datetime.max.replace(tzinfo=UTC)
 
 
-class DiscordListening:
+class DiscordCatchUp:
     """The gateway connection as the catch-up of missed messages uses it.
 
     Args:
         client: The listening client.
-        ears: Receives the missed messages.
+        inbound: Receives the missed messages.
 
     Attributes:
         listener: A name for the shards that this process serves.
     """
 
-    def __init__(self, client: RetinueClient, ears: Ears) -> None:
+    def __init__(self, client: RetinueClient, inbound: InboundHandler) -> None:
         self._client = client
-        self._ears = ears
+        self._inbound = inbound
         self._sender = Sender(client)
         shards = ",".join(map(str, client.settings.shard_ids))
         self.listener = f"discord:{shards}" if shards else "discord"
 
     async def connected(self) -> bool:
         """Return True if the gateway has sent the list of servers and is sending events."""
-        return self._client.hears
+        return self._client.receives
 
     def with_news(self, places: Sequence[Place], since: datetime) -> list[Place]:
         """Return the places with messages since that time, the latest first."""
@@ -61,7 +61,7 @@ class DiscordListening:
             return datetime.min.replace(tzinfo=UTC)
         return discord.utils.snowflake_time(newest)
 
-    async def hear_missed(self, message: PastMessage) -> bool:
+    async def receive_missed(self, message: PastMessage) -> bool:
         """Pass a message for the bot to the core, unless it was received already.
 
         Returns:
@@ -98,7 +98,7 @@ class DiscordListening:
             said_at=message.sent_at,
         )
         try:
-            reply = await self._ears.receive(incoming)
+            reply = await self._inbound.receive(incoming)
         except BotError:
             reception.forget(key)
             raise
@@ -123,7 +123,7 @@ class DiscordListening:
     async def _answer(
         self, place: Place, message: PastMessage, text: str, *, private: bool
     ) -> None:
-        asker = Asker(
+        recipient = Recipient(
             key=f"message {place.message}",
             account=message.author.account,
             channel=place.thread or place.channel,
@@ -131,6 +131,6 @@ class DiscordListening:
             shared=bool(place.workspace),
         )
         try:
-            await answers.answer(self._sender, asker, text, private=private)
+            await answers.answer(self._sender, recipient, text, private=private)
         except DeliveryError as error:
             log.warning("The reply to message %s is lost: %s", place.message, error)

@@ -15,7 +15,6 @@ import discord
 from bot.agent.sanitizer import LARGE
 from bot.conversations.access import around, can_read
 from bot.errors import DeliveryError
-from bot.platforms.acknowledged import Acknowledgements
 from bot.platforms.base import (
     Announcement,
     Confirmation,
@@ -25,10 +24,9 @@ from bot.platforms.base import (
     Settlement,
     not_kept,
 )
-from bot.platforms.board import LAST_PAUSES
 from bot.platforms.discord import texts
 from bot.platforms.discord.buttons import ResumeButton, Row
-from bot.platforms.discord.cards import Board
+from bot.platforms.discord.cards import CardBoard
 from bot.platforms.discord.history import History
 from bot.platforms.discord.people import PLATFORM
 from bot.platforms.discord.problems import RefusedError
@@ -41,11 +39,13 @@ from bot.platforms.discord.replies import (
 )
 from bot.platforms.discord.sending import PAUSES, Draft, Sender, made_harmless
 from bot.platforms.discord.settings import DiscordSettings
-from bot.platforms.discord.texts import paper_of
+from bot.platforms.discord.texts import parts_of
 from bot.platforms.discord.threads import OPEN_SECONDS, Threads
-from bot.platforms.paper import Paper
-from bot.platforms.past import PastMessage
-from bot.platforms.wording import KEPT
+from bot.platforms.messages import PastMessage
+from bot.platforms.messaging.acknowledgements import Acknowledgements
+from bot.platforms.messaging.cards import LAST_PAUSES
+from bot.platforms.messaging.splitting import MessageParts
+from bot.platforms.messaging.texts import KEPT
 from bot.tasks import Tasks
 from bot.values import Identity, Place
 
@@ -131,7 +131,7 @@ class DiscordOutlet:
         self._history = History(client, self._sender, settings.api_url)
         self._seen = Acknowledgements()
         self._threads = Threads(client, self._sender, tasks, open_seconds=tempo.open_seconds)
-        self._board = Board(
+        self._board = CardBoard(
             self._sender,
             self._threads,
             tasks,
@@ -205,9 +205,9 @@ class DiscordOutlet:
 
         async def say(route: _Route) -> tuple[str, ...]:
             tail = texts.announcement_tail(announcement, shared=bool(route.ping))
-            paper = paper_of(markdown, name="result.md", head=route.head, tail=tail)
+            parts = parts_of(markdown, name="result.md", head=route.head, tail=tail)
             view = Row(ResumeButton(announcement.resumable)) if announcement.resumable else None
-            return await self._say(route, paper, key=announcement.key, view=view)
+            return await self._say(route, parts, key=announcement.key, view=view)
 
         try:
             return Delivered(await self._reach(announcement.place, announcement.owner, say))
@@ -247,9 +247,9 @@ class DiscordOutlet:
         tail = texts.question_tail(expires, open_ended=confirmation.open_ended)
 
         async def say(route: _Route) -> tuple[str, ...]:
-            paper = paper_of(markdown, name="question.md", head=route.head, tail=tail)
+            parts = parts_of(markdown, name="question.md", head=route.head, tail=tail)
             buttons = row_for(confirmation)
-            return await self._say(route, paper, key=f"ask {confirmation.id}", view=buttons)
+            return await self._say(route, parts, key=f"ask {confirmation.id}", view=buttons)
 
         return (await self._reach(confirmation.place, confirmation.owner, say))[-1]
 
@@ -269,8 +269,8 @@ class DiscordOutlet:
 
         async def say(route: _Route) -> tuple[str, ...]:
             quiet = replace(route, ping="")
-            paper = paper_of(markdown, name="message.md", head=quiet.head)
-            return await self._say(quiet, paper, key=key)
+            parts = parts_of(markdown, name="message.md", head=quiet.head)
+            return await self._say(quiet, parts, key=key)
 
         try:
             markdown = await made_harmless(text)
@@ -283,11 +283,11 @@ class DiscordOutlet:
         return await self._history.read(place, after, limit)
 
     async def _say(
-        self, route: _Route, paper: Paper, *, key: str, view: Row | None = None
+        self, route: _Route, parts: MessageParts, *, key: str, view: Row | None = None
     ) -> tuple[str, ...]:
-        alone = len(paper.parts) == 1
+        alone = len(parts.texts) == 1
         draft = Draft(
-            text=paper.parts[0],
+            text=parts.texts[0],
             view=view if alone else None,
             reply_to=route.reply_to,
             ping=route.ping,
@@ -295,7 +295,7 @@ class DiscordOutlet:
         first = await self._sender.post(route.channel, draft, key=key)
         if alone:
             return (first,)
-        rest = await self._sender.post_rest(route.channel, paper, key=key, view=view)
+        rest = await self._sender.post_rest(route.channel, parts, key=key, view=view)
         return (first, *rest)
 
     async def _reach(self, place: Place, owner: Identity, say: _Say) -> tuple[str, ...]:

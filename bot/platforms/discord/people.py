@@ -4,16 +4,16 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from bot.platforms import reception
 from bot.platforms.discord.settings import DiscordSettings
-from bot.platforms.reception import NOT_YOU, Attendance, Refusal
+from bot.platforms.messaging import intake
+from bot.platforms.messaging.intake import NOT_YOU, AccessRefusal, Deduplicator
 from bot.values import Identity, Place
 
 PLATFORM = "discord"
 
-NOT_THIS_SERVER = reception.NOT_THIS_PLACE.format(where="server")
-NOT_THIS_CHANNEL = reception.NOT_THIS_PLACE.format(where="channel")
-NO_DIRECT_MESSAGES = reception.NO_DIRECT_MESSAGES.format(where="server")
+NOT_THIS_SERVER = intake.NOT_THIS_PLACE.format(where="server")
+NOT_THIS_CHANNEL = intake.NOT_THIS_PLACE.format(where="channel")
+NO_DIRECT_MESSAGES = intake.NO_DIRECT_MESSAGES.format(where="server")
 ROLES_UNKNOWN = (
     "Outside of its server I cannot see whether you have the role that it takes to use this bot. "
     "Mention me in the server instead."
@@ -61,25 +61,25 @@ def place_of(spot: DiscordLocation, message: str = "") -> Place:
 
 def refusal_of(
     settings: DiscordSettings, person: DiscordUser, spot: DiscordLocation
-) -> Refusal | None:
+) -> AccessRefusal | None:
     """Return the refusal for a user in a location; `None` if the user is admitted."""
     if not spot.guild:
         if not settings.direct_messages:
-            return Refusal(NO_DIRECT_MESSAGES)
+            return AccessRefusal(NO_DIRECT_MESSAGES)
     elif settings.guilds and spot.guild not in settings.guilds:
-        return Refusal(NOT_THIS_SERVER, silent=True)
+        return AccessRefusal(NOT_THIS_SERVER, silent=True)
     elif settings.channels and not {spot.channel, spot.thread, spot.category} & set(
         settings.channels
     ):
-        return Refusal(NOT_THIS_CHANNEL, silent=True)
+        return AccessRefusal(NOT_THIS_CHANNEL, silent=True)
     if not (settings.roles or settings.users):
         return None
     if person.account in settings.users or person.roles & set(settings.roles):
         return None
-    return Refusal(ROLES_UNKNOWN if settings.roles and not spot.guild else NOT_YOU)
+    return AccessRefusal(ROLES_UNKNOWN if settings.roles and not spot.guild else NOT_YOU)
 
 
-class DiscordAccessPolicy(Attendance):
+class DiscordAccessPolicy(Deduplicator):
     """Applies the access policy to messages, commands and clicks.
 
     Args:
@@ -93,7 +93,7 @@ class DiscordAccessPolicy(Attendance):
         super().__init__(monotonic=monotonic)
         self._settings = settings
 
-    def refusal(self, person: DiscordUser, spot: DiscordLocation) -> Refusal | None:
+    def refusal(self, person: DiscordUser, spot: DiscordLocation) -> AccessRefusal | None:
         """Return the refusal for a user in a location; `None` if the user is admitted."""
         return refusal_of(self._settings, person, spot)
 

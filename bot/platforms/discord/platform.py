@@ -4,14 +4,14 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-from bot.platforms.base import Ears
-from bot.platforms.catch_up import CatchUp
+from bot.platforms.base import InboundHandler
 from bot.platforms.discord import buttons, commands, questions
 from bot.platforms.discord.client import open_client
 from bot.platforms.discord.intake import DiscordIntake
-from bot.platforms.discord.missed import DiscordListening
+from bot.platforms.discord.missed import DiscordCatchUp
 from bot.platforms.discord.outlet import DiscordOutlet
 from bot.platforms.discord.settings import DiscordSettings
+from bot.platforms.messaging.catch_up import CatchUp
 from bot.tasks import Tasks
 
 #: Grace period for the last edits at shutdown.
@@ -27,12 +27,12 @@ class Discord:
 
 
 @asynccontextmanager
-async def open_discord(settings: DiscordSettings, *, hears: bool) -> AsyncIterator[Discord]:
+async def open_discord(settings: DiscordSettings, *, receives: bool) -> AsyncIterator[Discord]:
     """Log in to Discord; close the connection when the block ends.
 
     Args:
         settings: The settings under `discord:`.
-        hears: Whether the intake will run. Sending needs no connection to the gateway.
+        receives: Whether the intake will run. Sending needs no connection to the gateway.
 
     Raises:
         ConfigError: Discord refuses the token.
@@ -42,11 +42,11 @@ async def open_discord(settings: DiscordSettings, *, hears: bool) -> AsyncIterat
         tasks = Tasks()
         outlet = DiscordOutlet(client, settings, tasks)
 
-        def catch_up(ears: Ears) -> CatchUp:
-            return CatchUp(DiscordListening(client, ears), outlet, ears)
+        def catch_up(inbound: InboundHandler) -> CatchUp:
+            return CatchUp(DiscordCatchUp(client, inbound), outlet, inbound)
 
         intake = DiscordIntake(client, tasks, catch_up=catch_up)
-        if hears:
+        if receives:
             commands.register(client)
             buttons.register(client)
             questions.register(client)

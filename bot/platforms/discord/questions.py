@@ -20,7 +20,7 @@ from bot.platforms.discord.texts import (
     inline,
     question_tail,
 )
-from bot.platforms.wording import MOST_TO_PICK, decision
+from bot.platforms.messaging.texts import MOST_TO_PICK, decision
 
 log = logging.getLogger(__name__)
 
@@ -76,7 +76,7 @@ class AnswerButton(DynamicButton, template=r"ask:(?P<key>[a-z0-9]{1,8}):(?P<id>[
         await attend(interaction, self._answer)
 
     async def _answer(self, visit: Visit) -> None:
-        answered = visit.ears.answer(
+        answered = visit.inbound.answer(
             visit.user, self.confirmation_id, choice=self.key, admin=visit.admin
         )
         asked = outcome(answered, f"confirmation {self.confirmation_id}")

@@ -10,11 +10,11 @@ from bot.platforms.base import Delivered, OnBegun
 from bot.platforms.discord.live import LiveMessage
 from bot.platforms.discord.problems import RefusedError
 from bot.platforms.discord.sending import Draft, Sender, made_harmless
-from bot.platforms.discord.texts import NO_ANSWER, newest, paper_of
+from bot.platforms.discord.texts import NO_ANSWER, newest, parts_of
 from bot.platforms.discord.threads import Threads
-from bot.platforms.pacing import Paced, Spacing
-from bot.platforms.paper import Paper
-from bot.platforms.resumed import ShownBefore
+from bot.platforms.messaging.pacing import Paced, Spacing
+from bot.platforms.messaging.replies import ResumedText
+from bot.platforms.messaging.splitting import MessageParts
 from bot.tasks import Tasks
 from bot.values import Identity, Place
 
@@ -75,7 +75,7 @@ class DiscordReply:
             begun=begun,
             replies=True,
         )
-        self._before = ShownBefore(self._message.text if message_id else None)
+        self._before = ResumedText(self._message.text if message_id else None)
         self._shown = ""
         self._refused = False
         self._paced = Paced(
@@ -109,15 +109,15 @@ class DiscordReply:
         await self._paced.close(seconds=LEAVE_SECONDS)
 
     async def _say(self, markdown: str) -> Delivered:
-        paper = paper_of(markdown, name=FILE_NAME, empty=NO_ANSWER)
-        await self._paced.flush(_Step(paper.parts[0], final=True))
-        return Delivered((self._message.message_id, *await self._rest(paper)))
+        parts = parts_of(markdown, name=FILE_NAME, empty=NO_ANSWER)
+        await self._paced.flush(_Step(parts.texts[0], final=True))
+        return Delivered((self._message.message_id, *await self._rest(parts)))
 
-    async def _rest(self, paper: Paper) -> tuple[str, ...]:
-        if len(paper.parts) == 1:
+    async def _rest(self, parts: MessageParts) -> tuple[str, ...]:
+        if len(parts.texts) == 1:
             return ()
         channel = await self._message.channel()
-        return await self._means.sender.post_rest(channel, paper, key=self._key, exact=True)
+        return await self._means.sender.post_rest(channel, parts, key=self._key, exact=True)
 
     async def _send(self, step: _Step) -> None:
         text = step.text if step.final else newest(await made_harmless(step.text))

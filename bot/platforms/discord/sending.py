@@ -26,8 +26,8 @@ from bot.platforms.discord.problems import (
     problem_of,
 )
 from bot.platforms.discord.texts import IN_FILE, harmless
-from bot.platforms.pacing import Queues
-from bot.platforms.paper import Paper
+from bot.platforms.messaging.pacing import Queues
+from bot.platforms.messaging.splitting import MessageParts
 
 log = logging.getLogger(__name__)
 
@@ -124,7 +124,7 @@ class Sender:
     async def post_rest(
         self,
         channel: str,
-        paper: Paper,
+        parts: MessageParts,
         *,
         key: str,
         view: discord.ui.View | None = None,
@@ -135,15 +135,15 @@ class Sender:
         Raises:
             DeliveryError: A part was not delivered.
         """
-        if paper.long:
-            draft = Draft(text=IN_FILE, file=(paper.name, paper.whole), view=view)
+        if parts.long:
+            draft = Draft(text=IN_FILE, file=(parts.name, parts.whole), view=view)
             try:
                 return (await self.post(channel, draft, key=f"{key}/file"),)
             except RefusedError as error:
                 log.info("Discord does not take the file of %s: %s", key, error)
         ids = []
-        last = len(paper.parts) - 1
-        for number, part in enumerate(paper.parts[1:], start=1):
+        last = len(parts.texts) - 1
+        for number, part in enumerate(parts.texts[1:], start=1):
             draft = Draft(text=part, view=view if number == last else None)
             ids.append(await self.post(channel, draft, key=f"{key}/{number}", exact=exact))
         return tuple(ids)

@@ -6,9 +6,8 @@ from collections.abc import Iterator
 from bot.agent.plain import LIMIT
 from bot.agent.sanitizer import for_discord, in_discord_line, one_line
 from bot.platforms.base import Announcement, Choice, Confirmation, RunCard
-from bot.platforms.paper import Paper
-from bot.platforms.splitting import split
-from bot.platforms.wording import LONGEST_LABEL, nested, stop_watch
+from bot.platforms.messaging.splitting import MessageParts, split
+from bot.platforms.messaging.texts import LONGEST_LABEL, nested, stop_watch
 from bot.run_texts import counted, status_text
 from bot.values import RunStatus, Stopper, short
 
@@ -91,9 +90,9 @@ def newest(markdown: str) -> str:
     return parts[0] if parts else ""
 
 
-def paper_of(
+def parts_of(
     markdown: str, *, name: str, head: str = "", tail: str = "", empty: str = EMPTY
-) -> Paper:
+) -> MessageParts:
     """Return harmless Markdown split into messages.
 
     Args:
@@ -109,7 +108,7 @@ def paper_of(
         parts[-1] += f"\n{tail}"
     elif tail:
         parts.append(tail)
-    return Paper(tuple(parts), f"{markdown}\n", name)
+    return MessageParts(tuple(parts), f"{markdown}\n", name)
 
 
 def mention(account: str) -> str:

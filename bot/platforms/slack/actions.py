@@ -8,11 +8,11 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from bot.errors import DeliveryError
 from bot.platforms.base import CommandReply
+from bot.platforms.messaging.texts import decision
 from bot.platforms.slack import blocks, home
 from bot.platforms.slack.outlet import Shown
 from bot.platforms.slack.texts import written_out
-from bot.platforms.slack.visits import Desk, Visit
-from bot.platforms.wording import decision
+from bot.platforms.slack.visits import SlackReceiver, Visit
 from bot.values import Json
 
 log = logging.getLogger(__name__)
@@ -28,7 +28,7 @@ CLOSED = "Slack did not open the form. Type `/subagents send {run}` and your mes
 LONGEST_ERROR = 2_000
 
 
-async def clicked(desk: Desk, body: Json) -> None:
+async def clicked(receiver: SlackReceiver, body: Json) -> None:
     """Handle a click or a choice from a menu."""
     for action in body.get("actions") or ():
         handle = _handler_of(action)
@@ -43,11 +43,11 @@ async def clicked(desk: Desk, body: Json) -> None:
         ) -> None:
             await handle(visit, body, action)
 
-        await desk.attend(body, attended)
+        await receiver.attend(body, attended)
         return
 
 
-async def submitted(desk: Desk, body: Json) -> Json:
+async def submitted(receiver: SlackReceiver, body: Json) -> Json:
     """Handle a submitted form; return its errors by block, for Slack to show in the form.
 
     After Slack's timeout the form is closed, and an error is sent as a message instead.
@@ -68,9 +68,9 @@ async def submitted(desk: Desk, body: Json) -> Json:
         if reply is not None and reply.failed and not closed.is_set():
             wrong[blocks.SEND_BLOCK] = reply.text[:LONGEST_ERROR]
         elif reply is not None:
-            await desk.outlet.answers.give(visit.asker, reply)
+            await receiver.outlet.answers.give(visit.recipient, reply)
 
-    await desk.for_a_while(desk.attend(body | where, handle), "a Slack form")
+    await receiver.for_a_while(receiver.attend(body | where, handle), "a Slack form")
     closed.set()
     return wrong
 
@@ -86,7 +86,7 @@ async def open_send_form(visit: Visit, body: Json, run: str) -> None:
     remembered = {"run": run, "channel": visit.place.channel, "thread": visit.place.thread}
     form = blocks.send_form(run, remembered=json.dumps(remembered))
     try:
-        await visit.desk.outlet.sender.ask(
+        await visit.receiver.outlet.sender.ask(
             visit.place.workspace,
             lambda client: client.views_open(trigger_id=str(body.get("trigger_id")), view=form),
         )
@@ -121,7 +121,7 @@ async def _carry_out(visit: Visit, body: Json, command: str) -> None:
     if reply is None:
         return
     try:
-        await visit.desk.outlet.sender.ask(
+        await visit.receiver.outlet.sender.ask(
             visit.place.workspace,
             lambda client: client.views_open(
                 trigger_id=str(body.get("trigger_id")), view=blocks.reading(reply)
@@ -129,8 +129,8 @@ async def _carry_out(visit: Visit, body: Json, command: str) -> None:
         )
     except DeliveryError as error:
         log.info("The answer to %s opens no window: %s", visit.event_id, error)
-        await visit.desk.outlet.answers.give(visit.asker, reply)
-    await home.show(visit.desk, visit.person)
+        await visit.receiver.outlet.answers.give(visit.recipient, reply)
+    await home.show(visit.receiver, visit.person)
 
 
 async def _stop(visit: Visit, body: Json, action: Json) -> None:
@@ -165,21 +165,21 @@ async def _choose(visit: Visit, body: Json, action: Json) -> None:
 
 async def _answer(visit: Visit, body: Json, action: Json) -> None:
     key, question = str(action.get("action_id")).removeprefix(blocks.ASK), str(action.get("value"))
-    desk = visit.desk
-    asked = desk.ears.answer(visit.person.identity, question, choice=key)
-    reply = await desk.outcome(asked, f"confirmation {question}")
+    receiver = visit.receiver
+    asked = receiver.inbound.answer(visit.person.identity, question, choice=key)
+    reply = await receiver.outcome(asked, f"confirmation {question}")
     assert reply is not None, "Every answer is answered."
     if not reply.refused:
         label = written_out(str((action.get("text") or {}).get("text") or key))
-        outcome = decision(await desk.names.of(visit.person), label, key)
-        await desk.outlet.question_answered(
+        outcome = decision(await receiver.names.of(visit.person), label, key)
+        await receiver.outlet.question_answered(
             question, visit.place, outcome, shown=_question(visit, body)
         )
     await _tell(visit, reply)
 
 
 async def _tell(visit: Visit, reply: CommandReply) -> None:
-    await visit.desk.outlet.answers.give(visit.asker, reply)
+    await visit.receiver.outlet.answers.give(visit.recipient, reply)
 
 
 def _question(visit: Visit, body: Json) -> Shown | None:

@@ -9,11 +9,11 @@ from slack_sdk.webhook.async_client import AsyncWebhookClient
 
 from bot.errors import DeliveryError
 from bot.platforms.base import CommandReply
-from bot.platforms.paper import Paper
+from bot.platforms.messaging.splitting import MessageParts
 from bot.platforms.slack import blocks
 from bot.platforms.slack.problems import RefusedError
 from bot.platforms.slack.sending import Draft, Sender, made_harmless
-from bot.platforms.slack.texts import paper_of
+from bot.platforms.slack.texts import parts_of
 from bot.values import Json, Place
 
 log = logging.getLogger(__name__)
@@ -27,7 +27,7 @@ GOES_ON = "There is more to this."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asker:
+class Recipient:
     """The recipient of an answer, and the place of their request.
 
     Attributes:
@@ -54,49 +54,55 @@ class Answers:
         self._sender = sender
         self._session = session
 
-    async def give(self, asker: Asker, reply: CommandReply) -> None:
+    async def give(self, recipient: Recipient, reply: CommandReply) -> None:
         """Send the answer of a command, with the button for its next page."""
-        await self.say(asker, reply.text, below=blocks.more_button(reply))
+        await self.say(recipient, reply.text, below=blocks.more_button(reply))
 
-    async def say(self, asker: Asker, text: str, *, below: tuple[Json, ...] = ()) -> None:
+    async def say(self, recipient: Recipient, text: str, *, below: tuple[Json, ...] = ()) -> None:
         """Send a text only to the user who asked. Logs an answer that cannot be delivered.
 
         Args:
-            asker: The recipient.
+            recipient: The recipient.
             text: Markdown, not yet cleaned.
             below: Blocks below the text.
         """
-        paper = paper_of(await made_harmless(text), name="answer.md")
+        parts = parts_of(await made_harmless(text), name="answer.md")
         try:
             # A user who asked in a thread would overlook such an answer.
-            follows = bool(asker.response_url and self._session and not asker.place.thread)
-            if not (follows and await self._follow(asker, paper, below)):
-                await self._say_there(asker, paper, below)
+            follows = bool(recipient.response_url and self._session and not recipient.place.thread)
+            if not (follows and await self._follow(recipient, parts, below)):
+                await self._say_there(recipient, parts, below)
         except DeliveryError as error:
-            log.warning("An answer in %s is lost: %s", asker.place.channel or "Home", error)
+            log.warning("An answer in %s is lost: %s", recipient.place.channel or "Home", error)
 
-    async def _follow(self, asker: Asker, paper: Paper, below: tuple[Json, ...]) -> bool:
+    async def _follow(
+        self, recipient: Recipient, parts: MessageParts, below: tuple[Json, ...]
+    ) -> bool:
         """Answer over the `response_url`; return True if Slack accepted the answer."""
-        if len(paper.parts) > MOST_FOLLOWING:
-            return await self._say_in_private(asker, paper, below)
-        for part, under in _with_below(paper, below):
+        if len(parts.texts) > MOST_FOLLOWING:
+            return await self._say_in_private(recipient, parts, below)
+        for part, under in _with_below(parts, below):
             # Once a part is shown, later parts that fail are dropped: they belong nowhere else.
-            if not await self._respond(asker, part, under) and part is paper.parts[0]:
+            if not await self._respond(recipient, part, under) and part is parts.texts[0]:
                 return False
         return True
 
-    async def _say_in_private(self, asker: Asker, paper: Paper, below: tuple[Json, ...]) -> bool:
+    async def _say_in_private(
+        self, recipient: Recipient, parts: MessageParts, below: tuple[Json, ...]
+    ) -> bool:
         """Send a long answer as a direct message; return False if Slack refuses it."""
         try:
-            await self._say_directly(asker, paper, below)
+            await self._say_directly(recipient, parts, below)
         except RefusedError as error:
             log.info("An answer cannot be sent in private: %s", error)
             return False
-        await self._respond(asker, IN_PRIVATE, ())
+        await self._respond(recipient, IN_PRIVATE, ())
         return True
 
-    async def _respond(self, asker: Asker, markdown: str, below: tuple[Json, ...]) -> bool:
-        webhook = AsyncWebhookClient(asker.response_url, session=self._session, retry_handlers=[])
+    async def _respond(self, recipient: Recipient, markdown: str, below: tuple[Json, ...]) -> bool:
+        webhook = AsyncWebhookClient(
+            recipient.response_url, session=self._session, retry_handlers=[]
+        )
         try:
             answer = await webhook.send(
                 text=markdown,
@@ -113,25 +119,29 @@ class Answers:
             log.info("Slack does not take the answer to a click or command: %s", answer.body)
         return answer.status_code == 200
 
-    async def _say_there(self, asker: Asker, paper: Paper, below: tuple[Json, ...]) -> None:
+    async def _say_there(
+        self, recipient: Recipient, parts: MessageParts, below: tuple[Json, ...]
+    ) -> None:
         """Send an ephemeral message to the place, or else a direct message."""
-        if not asker.place.channel or asker.place.channel.startswith("D"):
-            await self._say_directly(asker, paper, below)
+        if not recipient.place.channel or recipient.place.channel.startswith("D"):
+            await self._say_directly(recipient, parts, below)
             return
         try:
-            for part, under in _with_below(paper, below):
+            for part, under in _with_below(parts, below):
                 draft = _draft(part, under)
-                await self._sender.whisper(asker.place, asker.account, draft)
+                await self._sender.whisper(recipient.place, recipient.account, draft)
         except RefusedError as error:
             if not error.place_gone:
                 raise
-            await self._say_directly(asker, paper, below)
+            await self._say_directly(recipient, parts, below)
 
-    async def _say_directly(self, asker: Asker, paper: Paper, below: tuple[Json, ...]) -> None:
-        place = asker.place
+    async def _say_directly(
+        self, recipient: Recipient, parts: MessageParts, below: tuple[Json, ...]
+    ) -> None:
+        place = recipient.place
         if not place.channel.startswith("D"):
-            place = await self._sender.direct(place.workspace, asker.account)
-        first, *rest = paper.parts
+            place = await self._sender.direct(place.workspace, recipient.account)
+        first, *rest = parts.texts
         draft = _draft(first, () if rest else below)
         try:
             await self._sender.post(place, draft)
@@ -141,14 +151,14 @@ class Answers:
             place = replace(place, thread="")
             await self._sender.post(place, draft)
         if rest:
-            await self._sender.post_rest(place, paper)
+            await self._sender.post_rest(place, parts)
         if rest and below:
             await self._sender.post_next(place, Draft(blocks=below, mrkdwn=GOES_ON))
 
 
-def _with_below(paper: Paper, below: tuple[Json, ...]) -> list[tuple[str, tuple[Json, ...]]]:
+def _with_below(parts: MessageParts, below: tuple[Json, ...]) -> list[tuple[str, tuple[Json, ...]]]:
     """Return the parts, the last with the blocks below it."""
-    *before, last = paper.parts
+    *before, last = parts.texts
     return [*((part, ()) for part in before), (last, below)]
 
 

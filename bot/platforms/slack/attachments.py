@@ -4,8 +4,8 @@ from collections.abc import Iterable
 
 from bot.agent.sanitizer import one_line
 from bot.errors import DeliveryError
-from bot.platforms.downloads import Store
-from bot.platforms.past import Attached
+from bot.platforms.messages import Attachment
+from bot.platforms.messaging.attachments import Store
 from bot.platforms.slack.clients import Clients
 from bot.platforms.slack.problems import NOT_INSTALLED
 from bot.platforms.slack.sending import Sender
@@ -44,7 +44,7 @@ class Attachments:
         self._sender = sender
         self._store = store(api_url)
 
-    def of(self, files: Iterable[Json], workspace: str) -> tuple[Attached, ...]:
+    def of(self, files: Iterable[Json], workspace: str) -> tuple[Attachment, ...]:
         """Return the files of a message without fetching them.
 
         Args:
@@ -53,11 +53,11 @@ class Attachments:
         """
         return tuple(self._of(file, workspace) for file in files)
 
-    def _of(self, file: Json, workspace: str) -> Attached:
+    def _of(self, file: Json, workspace: str) -> Attachment:
         async def read() -> bytes:
             return await self._read(file, workspace)
 
-        return Attached(
+        return Attachment(
             name=_name(file),
             media_type=str(file.get("mimetype") or ""),
             size=int(file.get("size") or 0),

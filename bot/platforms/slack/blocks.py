@@ -12,9 +12,9 @@ from bot.platforms.base import (
     RunCard,
     Weight,
 )
+from bot.platforms.messaging.splitting import split
+from bot.platforms.messaging.texts import MOST_TO_PICK
 from bot.platforms.slack import texts
-from bot.platforms.splitting import split
-from bot.platforms.wording import MOST_TO_PICK
 from bot.values import Json, short
 
 STOP, LOG, SEND, RESUME = "run:stop", "run:log", "run:send", "run:resume"

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from bot.platforms.pacing import Pace
+from bot.platforms.messaging.pacing import Pace
 
 #: Slack accepts per minute about 50 edits, 100 additions to streams, 20 starts and 20 ends of
 #: streams (its tiers 3, 4 and 2).

@@ -1,7 +1,7 @@
 """Shows run cards on Slack: one message per run, edited within the budget of its workspace."""
 
 from bot.platforms.base import OnBegun, RunCard, not_kept
-from bot.platforms.pacing import Pace, Spacing
+from bot.platforms.messaging.pacing import Pace, Spacing
 from bot.platforms.slack.blocks import card_blocks
 from bot.platforms.slack.budget import BudgetedPace, RequestBudget, WorkspaceBudgets
 from bot.platforms.slack.live import LiveMessage

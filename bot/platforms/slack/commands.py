@@ -7,7 +7,7 @@ from bot.conversations.command_lines import handle_and_rest
 from bot.platforms.base import CommandReply
 from bot.platforms.slack import actions, blocks, speech
 from bot.platforms.slack.settings import SlackSettings
-from bot.platforms.slack.visits import Desk, Visit
+from bot.platforms.slack.visits import SlackReceiver, Visit
 from bot.values import Json
 
 OPEN_QUOTE = (
@@ -34,7 +34,7 @@ NO_RUNS = {
 NONE_NAMED = "None of your runs that are going on is “{named}”. `/subagents list` shows yours."
 
 
-async def typed(desk: Desk, settings: SlackSettings, body: Json) -> None:
+async def typed(receiver: SlackReceiver, settings: SlackSettings, body: Json) -> None:
     """Carry out a slash command, or ask for missing arguments."""
     text = speech.spoken(str(body.get("text") or ""), "")
     of_runs = body.get("command") == settings.subagents_command
@@ -47,7 +47,7 @@ async def typed(desk: Desk, settings: SlackSettings, body: Json) -> None:
         else:
             await _talk(visit, text)
 
-    await desk.attend(body, handle)
+    await receiver.attend(body, handle)
 
 
 async def _runs(visit: Visit, body: Json, text: str) -> None:
@@ -74,7 +74,7 @@ async def _ask_what_to_send(visit: Visit, body: Json, named: str) -> None:
         return
     menu = blocks.run_menu(choices, "/subagents send")
     text = WHICH if menu else NONE_NAMED.format(named=one_line(named, 60))
-    await visit.desk.outlet.answers.say(visit.asker, text, below=menu)
+    await visit.receiver.outlet.answers.say(visit.recipient, text, below=menu)
 
 
 async def _ask_which(visit: Visit, action: str) -> None:
@@ -84,16 +84,16 @@ async def _ask_which(visit: Visit, action: str) -> None:
         return
     menu = blocks.run_menu(choices, f"/subagents {action}")
     text = WHICH if menu else NO_RUNS.get(action, NO_RUN)
-    await visit.desk.outlet.answers.say(visit.asker, text, below=menu)
+    await visit.receiver.outlet.answers.say(visit.recipient, text, below=menu)
 
 
 async def _choices(visit: Visit, action: str, named: str = "") -> list[tuple[str, str]] | None:
     """Return the user's runs for an action; `None` after an error, which was sent to the user."""
-    desk = visit.desk
-    asked = desk.ears.run_choices(visit.person.identity, named, action=action)
-    choices = await desk.outcome(asked, f"/subagents {action}")
+    receiver = visit.receiver
+    asked = receiver.inbound.run_choices(visit.person.identity, named, action=action)
+    choices = await receiver.outcome(asked, f"/subagents {action}")
     if isinstance(choices, CommandReply):
-        await desk.outlet.answers.give(visit.asker, choices)
+        await receiver.outlet.answers.give(visit.recipient, choices)
         return None
     return choices
 

@@ -6,10 +6,10 @@ from typing import Any
 
 from bot.platforms.base import CommandReply
 from bot.platforms.slack import home
-from bot.platforms.slack.answers import Asker
+from bot.platforms.slack.answers import Recipient
 from bot.platforms.slack.intake import Listener
 from bot.platforms.slack.people import SlackUser, speaker_of
-from bot.platforms.slack.visits import Desk
+from bot.platforms.slack.visits import SlackReceiver
 from bot.values import Json
 
 log = logging.getLogger(__name__)
@@ -19,12 +19,12 @@ class Events:
     """Dispatches events.
 
     Args:
-        desk: The shared dependencies of the handlers.
+        receiver: The shared dependencies of the handlers.
         listener: Handles messages.
     """
 
-    def __init__(self, desk: Desk, listener: Listener) -> None:
-        self._desk = desk
+    def __init__(self, receiver: SlackReceiver, listener: Listener) -> None:
+        self._receiver = receiver
         self._listener = listener
         self._handlers: Mapping[str, Callable[[Json], Coroutine[Any, Any, None]]] = {
             "app_home_opened": self._open_home,
@@ -45,14 +45,14 @@ class Events:
         if kind in {"message", "app_mention"}:
             await self._listener.take(body)
         elif handler := self._handlers.get(kind):
-            await self._desk.for_a_while(handler(body), f"a Slack event: {kind}")
+            await self._receiver.for_a_while(handler(body), f"a Slack event: {kind}")
 
     async def _who(self, body: Json) -> SlackUser | None:
         """Return the user who caused an event; `None` for a repeated delivery or without a user."""
-        if not self._desk.reception.first(("event", body.get("event_id"))):
+        if not self._receiver.reception.first(("event", body.get("event_id"))):
             log.info("The event %s was delivered again", body.get("event_id"))
             return None
-        found = await self._desk.where(body)
+        found = await self._receiver.where(body)
         event: Json = body["event"]
         if found is None or not event.get("user"):
             return None
@@ -61,7 +61,7 @@ class Events:
 
     async def _open_home(self, body: Json) -> None:
         if body["event"].get("tab") == "home" and (person := await self._who(body)):
-            await home.show(self._desk, person)
+            await home.show(self._receiver, person)
 
     async def _stop(self, body: Json) -> None:
         """Stop the answer after a click on Slack's own Stop button."""
@@ -70,20 +70,20 @@ class Events:
             return
         event: Json = body["event"]
         place = person.place(str(event.get("channel") or ""), str(event.get("thread_ts") or ""))
-        if self._desk.reception.refusal(person, place.channel):
+        if self._receiver.reception.refusal(person, place.channel):
             return
         # A later repeated delivery must not stop the next answer.
         event_id = f"event:{body.get('event_id')}"
-        asked = self._desk.ears.stop_turn(person.identity, place, event_id=event_id)
-        reply: CommandReply | None = await self._desk.outcome(asked, "Slack's Stop")
+        asked = self._receiver.inbound.stop_turn(person.identity, place, event_id=event_id)
+        reply: CommandReply | None = await self._receiver.outcome(asked, "Slack's Stop")
         if reply is not None:
-            asker = Asker(place=place, account=person.account)
-            await self._desk.outlet.answers.give(asker, reply)
+            recipient = Recipient(place=place, account=person.account)
+            await self._receiver.outlet.answers.give(recipient, reply)
 
     async def _uninstall(self, body: Json) -> None:
         """Delete the installation of a workspace that removed the bot or revoked its token."""
-        found = await self._desk.where(body)
+        found = await self._receiver.where(body)
         event: Json = body["event"]
         revoked = (event.get("tokens") or {}).get("bot") or ()
         if found and (event["type"] == "app_uninstalled" or found[1].user in revoked):
-            await self._desk.clients.remove(found[0])
+            await self._receiver.clients.remove(found[0])

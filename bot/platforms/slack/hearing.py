@@ -15,9 +15,9 @@ from bot.errors import DeliveryError
 from bot.platforms.slack import actions, commands
 from bot.platforms.slack.clients import Installed
 from bot.platforms.slack.events import Events
-from bot.platforms.slack.intake import NotHeardError
+from bot.platforms.slack.intake import NotStoredError
 from bot.platforms.slack.settings import SlackSettings
-from bot.platforms.slack.visits import Desk
+from bot.platforms.slack.visits import SlackReceiver
 from bot.values import Json
 
 log = logging.getLogger(__name__)
@@ -35,20 +35,20 @@ def _is_needed(record: logging.LogRecord) -> bool:
     return "`token` will be unused" not in record.getMessage()
 
 
-class Hearing:
+class BoltHandlers:
     """Handles the payloads of the Bolt app.
 
     Bolt acknowledges a payload when the handler returns: a message is stored by then, and longer
     work continues in the background.
 
     Args:
-        desk: The shared dependencies of the handlers.
+        receiver: The shared dependencies of the handlers.
         events: Handles events.
         settings: Everything under `slack:`.
     """
 
-    def __init__(self, desk: Desk, events: Events, settings: SlackSettings) -> None:
-        self._desk = desk
+    def __init__(self, receiver: SlackReceiver, events: Events, settings: SlackSettings) -> None:
+        self._receiver = receiver
         self._events = events
         self._settings = settings
 
@@ -78,8 +78,8 @@ class Hearing:
         """Find the bot's installation for a payload; acknowledge and ignore unknown workspaces."""
         if body.get("type") != "url_verification":
             try:
-                async with asyncio.timeout(self._desk.where_seconds):
-                    found = await self._desk.where(body)
+                async with asyncio.timeout(self._receiver.where_seconds):
+                    found = await self._receiver.where(body)
             except TimeoutError:
                 # Do not handle a payload that Slack reports to the user as failed.
                 log.warning("Where something from Slack belongs is not known in time")
@@ -97,18 +97,18 @@ class Hearing:
 
     async def on_command(self, body: Json, ack: AsyncAck) -> None:
         """Handle a slash command."""
-        command = commands.typed(self._desk, self._settings, body)
-        await self._desk.for_a_while(command, "a Slack command")
+        command = commands.typed(self._receiver, self._settings, body)
+        await self._receiver.for_a_while(command, "a Slack command")
         await ack()
 
     async def on_action(self, body: Json, ack: AsyncAck) -> None:
         """Handle a click."""
-        await self._desk.for_a_while(actions.clicked(self._desk, body), "a Slack click")
+        await self._receiver.for_a_while(actions.clicked(self._receiver, body), "a Slack click")
         await ack()
 
     async def on_view(self, body: Json, ack: AsyncAck) -> None:
         """Handle a submitted form; show errors in the form."""
-        if wrong := await actions.submitted(self._desk, body):
+        if wrong := await actions.submitted(self._receiver, body):
             await ack(response_action="errors", errors=wrong)
         else:
             await ack()
@@ -135,7 +135,7 @@ async def on_error(error: Exception, body: Json) -> BoltResponse:
 
     An event that causes an unexpected error is acknowledged, since a repetition would fail too.
     """
-    if isinstance(error, NotHeardError | DeliveryError):
+    if isinstance(error, NotStoredError | DeliveryError):
         log.warning("Something from Slack is not taken yet: %s", error)
         return BoltResponse(status=503, body="")
     log.error("Something from Slack could not be taken", exc_info=error)

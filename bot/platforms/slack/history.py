@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from bot.errors import DeliveryError
-from bot.platforms.past import PastMessage, message_key
+from bot.platforms.messages import PastMessage, message_key
 from bot.platforms.slack import speech
 from bot.platforms.slack.attachments import Attachments
 from bot.platforms.slack.clients import Clients, Installed
@@ -87,7 +87,7 @@ class History:
         own = str(message.get("user") or "") == installed.user or (
             bool(installed.bot) and message.get("bot_id") == installed.bot
         )
-        by_bot = own or not speech.was_said_by_a_person(message)
+        by_bot = own or not speech.is_from_user(message)
         author = author_of(message, place.workspace, installed.enterprise)
         direct = place.channel.startswith("D")
         return PastMessage(

@@ -6,25 +6,25 @@ from bot.errors import DeliveryError
 from bot.platforms.base import CommandReply
 from bot.platforms.slack import blocks
 from bot.platforms.slack.people import SlackUser
-from bot.platforms.slack.visits import Desk
+from bot.platforms.slack.visits import SlackReceiver
 
 log = logging.getLogger(__name__)
 
 UNKNOWN = "Your runs cannot be shown at the moment: {reason} Open this tab again in a while."
 
 
-async def show(desk: Desk, person: SlackUser) -> None:
+async def show(receiver: SlackReceiver, person: SlackUser) -> None:
     """Publish the current Home tab of a user. A `DeliveryError` is logged."""
-    if refusal := desk.reception.refusal(person, ""):
+    if refusal := receiver.reception.refusal(person, ""):
         view = blocks.notice_at_home(refusal.text)
     else:
-        seen = await desk.outcome(desk.ears.overview(person.identity), "the Home tab")
+        seen = await receiver.outcome(receiver.inbound.overview(person.identity), "the Home tab")
         if isinstance(seen, CommandReply):
             view = blocks.notice_at_home(UNKNOWN.format(reason=seen.text))
         else:
             view = blocks.home(seen)
     try:
-        await desk.outlet.sender.ask(
+        await receiver.outlet.sender.ask(
             person.workspace,
             lambda client: client.views_publish(user_id=person.account, view=view),
         )

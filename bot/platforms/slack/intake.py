@@ -6,16 +6,23 @@ from dataclasses import dataclass
 
 from bot.errors import BotError, DatabaseUnreachableError
 from bot.platforms.base import CommandReply, Incoming
-from bot.platforms.past import message_key
-from bot.platforms.reception import NO_TEXT, TROUBLE, Lines
+from bot.platforms.messages import message_key
+from bot.platforms.messaging.intake import (
+    AGAIN,
+    GIVEN_UP,
+    NO_TEXT,
+    STORE_PAUSES,
+    TROUBLE,
+    KeyedQueue,
+    retry_until_stored,
+)
+from bot.platforms.messaging.texts import decision
 from bot.platforms.slack import speech
-from bot.platforms.slack.answers import Asker
+from bot.platforms.slack.answers import Recipient
 from bot.platforms.slack.attachments import Attachments
 from bot.platforms.slack.clients import Installed
 from bot.platforms.slack.people import SlackUser, speaker_of
-from bot.platforms.slack.visits import Desk
-from bot.platforms.storing import AGAIN, GIVEN_UP, PAUSES, until_stored
-from bot.platforms.wording import decision
+from bot.platforms.slack.visits import SlackReceiver
 from bot.values import Json, Place
 
 log = logging.getLogger(__name__)
@@ -24,7 +31,7 @@ log = logging.getLogger(__name__)
 STORED_SECONDS = 1.5
 
 
-class NotHeardError(Exception):
+class NotStoredError(Exception):
     """Raised for a message that is not stored yet, so that Slack delivers it again."""
 
 
@@ -61,13 +68,13 @@ class Said:
     @property
     def line(self) -> tuple[SlackUser, str]:
         """The queue of the message: user and channel; commands and one-word answers run alone."""
-        alone = speech.waits_for_nothing(self.text)
+        alone = speech.bypasses_queue(self.text)
         return self.person, self.event_id if alone else self.place.channel
 
     @property
-    def asker(self) -> Asker:
+    def recipient(self) -> Recipient:
         """The author, as the recipient of answers."""
-        return Asker(place=self.place, account=self.person.account)
+        return Recipient(place=self.place, account=self.person.account)
 
 
 class Listener:
@@ -77,7 +84,7 @@ class Listener:
     is answered.
 
     Args:
-        desk: The shared dependencies of the handlers.
+        receiver: The shared dependencies of the handlers.
         attachments: Reads the files of messages.
         stored_seconds: Longest wait for the storing of a message before Slack is answered.
         pauses: Backoff before each further attempt to store a message, in seconds.
@@ -85,15 +92,15 @@ class Listener:
 
     def __init__(
         self,
-        desk: Desk,
+        receiver: SlackReceiver,
         attachments: Attachments,
         *,
         stored_seconds: float = STORED_SECONDS,
-        pauses: tuple[float, ...] = PAUSES,
+        pauses: tuple[float, ...] = STORE_PAUSES,
     ) -> None:
-        self._desk = desk
+        self._receiver = receiver
         self._attachments = attachments
-        self._lines = Lines(desk.tasks, desk.reception)
+        self._lines = KeyedQueue(receiver.tasks, receiver.reception)
         self._stored_seconds = stored_seconds
         self._pauses = pauses
         self._under_way: dict[tuple[str, bool], asyncio.Task[None]] = {}
@@ -115,13 +122,13 @@ class Listener:
             return
         task = self._under_way.get(said.key)
         if task is None:
-            if not self._desk.reception.first(said.key):
+            if not self._receiver.reception.first(said.key):
                 log.info("The %s was delivered again", said.event_id)
                 return
             task = self._start(said)
         await asyncio.wait({task}, timeout=self._stored_seconds)
         if said.line in self._stuck:
-            raise NotHeardError(said.event_id)
+            raise NotStoredError(said.event_id)
 
     def _start(self, said: Said) -> asyncio.Task[None]:
         task = self._lines.start(said.line, self._handle(said), name=said.event_id)
@@ -132,9 +139,9 @@ class Listener:
     async def _said(self, body: Json) -> Said | None:
         """Return the message of a payload; `None` if the message cannot be for the bot."""
         event: Json = body["event"]
-        if not speech.was_said_by_a_person(event):
+        if not speech.is_from_user(event):
             return None
-        found = await self._desk.where(body)
+        found = await self._receiver.where(body)
         if found is None:
             log.warning("A message came from a workspace where the bot is not")
             return None
@@ -172,7 +179,7 @@ class Listener:
             self._stuck.discard(said.line)
         if reply is None:
             return
-        await self._desk.outlet.answers.give(said.asker, reply)
+        await self._receiver.outlet.answers.give(said.recipient, reply)
         if reply.answered:
             await self._settle(said, reply)
 
@@ -180,14 +187,14 @@ class Listener:
         """Show the answer, or else the outcome, of a question that a message answered."""
         outcome = reply.text
         if reply.chosen:
-            outcome = decision(await self._desk.names.of(said.person), reply.chosen)
-        await self._desk.outlet.question_answered(reply.answered, said.place, outcome)
+            outcome = decision(await self._receiver.names.of(said.person), reply.chosen)
+        await self._receiver.outlet.question_answered(reply.answered, said.place, outcome)
 
     async def _answer(self, said: Said) -> CommandReply | None:
         person, place = said.person, said.place
-        if refusal := self._desk.reception.refusal(person, place.channel):
+        if refusal := self._receiver.reception.refusal(person, place.channel):
             tell = said.addressed and not refusal.silent
-            if tell and self._desk.reception.may_tell(person.account, place.channel):
+            if tell and self._receiver.reception.may_notify(person.account, place.channel):
                 return CommandReply(text=refusal.text, failed=True)
             return None
         text = said.text
@@ -199,7 +206,7 @@ class Listener:
         incoming = Incoming(
             event_id=said.event_id,
             user=person.identity,
-            user_name=await self._desk.names.of(person),
+            user_name=await self._receiver.names.of(person),
             place=place,
             text=text,
             files=files,
@@ -214,26 +221,26 @@ class Listener:
         async def waits(number: int, error: DatabaseUnreachableError) -> None:
             self._stuck.add(said.line)
             if number == 0 and said.addressed:
-                await self._desk.outlet.answers.say(said.asker, f"{error} {AGAIN}")
+                await self._receiver.outlet.answers.say(said.recipient, f"{error} {AGAIN}")
 
         try:
-            return await until_stored(
+            return await retry_until_stored(
                 lambda: self._hear(said, incoming), waits, pauses=self._pauses
             )
         except DatabaseUnreachableError as error:
             # A later delivery of the message counts as new.
-            self._desk.reception.forget(said.key)
+            self._receiver.reception.forget(said.key)
             if not said.addressed:
                 return None
             return CommandReply(text=GIVEN_UP.format(reason=error), failed=True)
 
     async def _hear(self, said: Said, incoming: Incoming) -> CommandReply | None:
         listened = said.addressed or await self._listens(incoming)
-        return await self._desk.ears.receive(incoming) if listened else None
+        return await self._receiver.inbound.receive(incoming) if listened else None
 
     async def _listens(self, incoming: Incoming) -> bool:
         try:
-            return await self._desk.ears.listens(incoming.user, incoming.place)
+            return await self._receiver.inbound.listens(incoming.user, incoming.place)
         except DatabaseUnreachableError:
             raise
         except BotError as error:

@@ -6,10 +6,10 @@ from datetime import datetime
 
 from bot.errors import BotError, DatabaseUnreachableError, DeliveryError
 from bot.platforms.base import Incoming
-from bot.platforms.past import PastMessage
-from bot.platforms.slack.answers import Asker
+from bot.platforms.messages import PastMessage
+from bot.platforms.slack.answers import Recipient
 from bot.platforms.slack.history import person_of
-from bot.platforms.slack.visits import Desk
+from bot.platforms.slack.visits import SlackReceiver
 from bot.values import Place
 
 log = logging.getLogger(__name__)
@@ -18,18 +18,18 @@ log = logging.getLogger(__name__)
 PAUSE_SECONDS = 1.3
 
 
-class SlackListening:
+class SlackCatchUp:
     """The Slack connection as `CatchUp` uses it.
 
     Args:
-        desk: The shared dependencies of the handlers.
+        receiver: The shared dependencies of the handlers.
         connected: Returns True if events arrive now.
     """
 
     listener = "slack"
 
-    def __init__(self, desk: Desk, connected: Callable[[], Awaitable[bool]]) -> None:
-        self._desk = desk
+    def __init__(self, receiver: SlackReceiver, connected: Callable[[], Awaitable[bool]]) -> None:
+        self._receiver = receiver
         self._connected = connected
 
     async def connected(self) -> bool:
@@ -40,7 +40,7 @@ class SlackListening:
         """Return all places: Slack does not report the time of the last message of a place."""
         return list(places)
 
-    async def hear_missed(self, message: PastMessage) -> bool:
+    async def receive_missed(self, message: PastMessage) -> bool:
         """Handle a message for the bot, unless it was received already.
 
         Returns:
@@ -50,19 +50,19 @@ class SlackListening:
             DatabaseUnreachableError: The installation of the workspace cannot be read now.
             BotError: The message could not be stored.
         """
-        desk, place = self._desk, message.place
+        receiver, place = self._receiver, message.place
         key = (message.event_id, True)
         if not (message.text or message.files or message.quoted):
             return False
-        if not desk.reception.first(key):
+        if not receiver.reception.first(key):
             return True
         try:
-            installed = await desk.clients.installed(place.workspace)
+            installed = await receiver.clients.installed(place.workspace)
         except DeliveryError as error:
             # The installations are in the database: the whole gap is read again later.
-            desk.reception.forget(key)
+            receiver.reception.forget(key)
             raise DatabaseUnreachableError(str(error)) from error
-        if installed is None or desk.reception.refusal(
+        if installed is None or receiver.reception.refusal(
             person_of(message, installed), place.channel
         ):
             return False
@@ -77,11 +77,11 @@ class SlackListening:
             said_at=message.sent_at,
         )
         try:
-            reply = await desk.ears.receive(incoming)
+            reply = await receiver.inbound.receive(incoming)
         except BotError:
-            desk.reception.forget(key)
+            receiver.reception.forget(key)
             raise
         if reply is not None and not reply.refused:
-            asker = Asker(place=place, account=message.author.account)
-            await desk.outlet.answers.give(asker, reply)
+            recipient = Recipient(place=place, account=message.author.account)
+            await receiver.outlet.answers.give(recipient, reply)
         return reply is None

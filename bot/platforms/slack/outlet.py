@@ -13,7 +13,6 @@ import aiohttp
 
 from bot.conversations.access import around, can_read, is_private
 from bot.errors import DeliveryError
-from bot.platforms.acknowledged import Acknowledgements
 from bot.platforms.base import (
     Announcement,
     Confirmation,
@@ -23,12 +22,14 @@ from bot.platforms.base import (
     Settlement,
     not_kept,
 )
-from bot.platforms.board import LAST_PAUSES, Board
-from bot.platforms.paper import Paper
-from bot.platforms.past import PastMessage
+from bot.platforms.messages import PastMessage
+from bot.platforms.messaging.acknowledgements import Acknowledgements
+from bot.platforms.messaging.cards import LAST_PAUSES, CardBoard
+from bot.platforms.messaging.splitting import MessageParts
+from bot.platforms.messaging.texts import KEPT, decision
 from bot.platforms.slack import blocks, texts
 from bot.platforms.slack.abilities import Abilities
-from bot.platforms.slack.answers import Answers, Asker
+from bot.platforms.slack.answers import Answers, Recipient
 from bot.platforms.slack.budget import WorkspaceBudgets
 from bot.platforms.slack.cards import Card
 from bot.platforms.slack.clients import Clients
@@ -40,8 +41,7 @@ from bot.platforms.slack.replies import GROW_SECONDS, Means, SlackReply
 from bot.platforms.slack.sending import PAUSES, Draft, Sender, made_harmless
 from bot.platforms.slack.settings import SlackSettings
 from bot.platforms.slack.status import REFRESH_SECONDS, Status
-from bot.platforms.slack.texts import paper_of
-from bot.platforms.wording import KEPT, decision
+from bot.platforms.slack.texts import parts_of
 from bot.tasks import Tasks
 from bot.values import Identity, Json, Place
 
@@ -145,7 +145,7 @@ class SlackOutlet:
         self._history = History(clients, self.sender, self._names, settings.api_url)
         self._seen, abilities = Acknowledgements(), Abilities()
         self._status = Status(self.sender, abilities, tasks, refresh_seconds=tempo.refresh_seconds)
-        self._board = Board(
+        self._board = CardBoard(
             lambda card: Card(self.sender, self.budgets, card, seconds=seconds),
             tasks,
             pauses=tempo.last_pauses,
@@ -243,13 +243,13 @@ class SlackOutlet:
             DeliveryError: The announcement could not be delivered.
         """
         markdown = await made_harmless(announcement.text.strip())
-        paper = paper_of(markdown, name="result.md")
+        parts = parts_of(markdown, name="result.md")
         title, tail = texts.title_of(announcement), texts.tail_of(announcement)
 
         async def say(route: _Route) -> tuple[str, ...]:
             head = " ".join(part for part in (route.head, title) if part)
             below = blocks.resume_button(announcement)
-            return await self._say(route.place, paper, head=head, tail=tail, below=below)
+            return await self._say(route.place, parts, head=head, tail=tail, below=below)
 
         try:
             return Delivered(await self._reach(announcement.place, announcement.owner, say))
@@ -292,8 +292,8 @@ class SlackOutlet:
             text = "\n".join(part for part in (route.head, question or texts.EMPTY) if part)
             before: tuple[str, ...] = ()
             if len(text) > texts.MOST_IN_SECTION:
-                paper = paper_of(question, name="question.md")
-                before = await self._say(route.place, paper, head=route.head, tail="")
+                parts = parts_of(question, name="question.md")
+                before = await self._say(route.place, parts, head=route.head, tail="")
                 text = ABOVE
             draft = Draft(
                 blocks=blocks.question_blocks(confirmation, mrkdwn=text, tail=tail),
@@ -337,25 +337,31 @@ class SlackOutlet:
 
         Never raises.
         """
-        await self.answers.say(Asker(place=place, account=user.account), text)
+        await self.answers.say(Recipient(place=place, account=user.account), text)
 
     async def history(self, place: Place, after: datetime | str, limit: int) -> list[PastMessage]:
         """Return the newest messages of a place after a given time, oldest first."""
         return await self._history.read(place, after, limit)
 
     async def _say(
-        self, place: Place, paper: Paper, *, head: str, tail: str, below: tuple[Json, ...] = ()
+        self,
+        place: Place,
+        parts: MessageParts,
+        *,
+        head: str,
+        tail: str,
+        below: tuple[Json, ...] = (),
     ) -> tuple[str, ...]:
         """Send a text of any length, with a head, a tail and blocks below; return the ids."""
-        together = len(paper.parts) == 1 or paper.long
+        together = len(parts.texts) == 1 or parts.long
         if together:
-            whole = _framed(paper.parts[0], head=head, tail=tail, below=below)
+            whole = _framed(parts.texts[0], head=head, tail=tail, below=below)
             first = await self.sender.post(place, whole)
-            rest = await self.sender.post_rest(place, paper) if paper.long else ()
+            rest = await self.sender.post_rest(place, parts) if parts.long else ()
             return (first, *rest)
-        ids = [await self.sender.post(place, _framed(paper.parts[0], head=head, tail=""))]
-        drafts = [Draft(markdown=part) for part in paper.parts[1:-1]]
-        for draft in (*drafts, _framed(paper.parts[-1], head="", tail=tail, below=below)):
+        ids = [await self.sender.post(place, _framed(parts.texts[0], head=head, tail=""))]
+        drafts = [Draft(markdown=part) for part in parts.texts[1:-1]]
+        for draft in (*drafts, _framed(parts.texts[-1], head="", tail=tail, below=below)):
             ids += [await self.sender.post_next(place, draft)]
         return tuple(ids)
 
@@ -368,7 +374,10 @@ class SlackOutlet:
         try:
             return await say(_Route(place=place, head=texts.mention(owner.account)))
         except RefusedError as error:
-            gone = _if_gone(error)
+            log.info("Slack does not take it there: %s", error)
+            if not error.place_gone:
+                raise
+            gone = error
         try:
             direct = await self.sender.direct(place.workspace, owner.account)
             if direct.channel != place.channel:
@@ -378,18 +387,6 @@ class SlackOutlet:
         except RefusedError as error:
             gone = error
         raise DeliveryError(f"{NOWHERE} {gone}", permanent=True) from gone
-
-
-def _if_gone(error: RefusedError) -> RefusedError:
-    """Return a refusal that another place could avoid.
-
-    Raises:
-        RefusedError: Another place cannot avoid the refusal.
-    """
-    log.info("Slack does not take it there: %s", error)
-    if not error.place_gone:
-        raise error
-    return error
 
 
 def _framed(markdown: str, *, head: str, tail: str, below: tuple[Json, ...] = ()) -> Draft:

@@ -4,16 +4,16 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from bot.platforms import reception
-from bot.platforms.reception import NOT_YOU, Attendance, Refusal
+from bot.platforms.messaging import intake
+from bot.platforms.messaging.intake import NOT_YOU, AccessRefusal, Deduplicator
 from bot.platforms.slack.settings import SlackSettings
 from bot.values import Identity, Json, Place
 
 PLATFORM = "slack"
 
-NOT_THIS_WORKSPACE = reception.NOT_THIS_PLACE.format(where="workspace")
-NOT_THIS_CHANNEL = reception.NOT_THIS_PLACE.format(where="channel")
-NO_DIRECT_MESSAGES = reception.NO_DIRECT_MESSAGES.format(where="channel")
+NOT_THIS_WORKSPACE = intake.NOT_THIS_PLACE.format(where="workspace")
+NOT_THIS_CHANNEL = intake.NOT_THIS_PLACE.format(where="channel")
+NO_DIRECT_MESSAGES = intake.NO_DIRECT_MESSAGES.format(where="channel")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,7 +126,7 @@ def _first(items: object) -> Json:
     return items[0] if isinstance(items, list) and items and isinstance(items[0], dict) else {}
 
 
-def refusal_of(settings: SlackSettings, person: SlackUser, channel: str) -> Refusal | None:
+def refusal_of(settings: SlackSettings, person: SlackUser, channel: str) -> AccessRefusal | None:
     """Return the reason for which this user may not use the bot there; `None` if they may.
 
     Args:
@@ -137,22 +137,22 @@ def refusal_of(settings: SlackSettings, person: SlackUser, channel: str) -> Refu
     enterprise, _, team = person.workspace.rpartition(".")
     here = {enterprise, team} if person.stranger else {enterprise, team, person.home}
     if settings.workspaces and not here & set(settings.workspaces):
-        return Refusal(NOT_THIS_WORKSPACE, silent=True)
+        return AccessRefusal(NOT_THIS_WORKSPACE, silent=True)
     if channel.startswith("D"):
         if not settings.direct_messages:
-            return Refusal(NO_DIRECT_MESSAGES)
+            return AccessRefusal(NO_DIRECT_MESSAGES)
     elif channel and settings.channels and channel not in settings.channels:
-        return Refusal(NOT_THIS_CHANNEL, silent=True)
+        return AccessRefusal(NOT_THIS_CHANNEL, silent=True)
     names = {f"{person.home}:{person.account}"}
     if not person.stranger:
         names.add(f"{team}:{person.account}")
         names.add("" if settings.many_workspaces else person.account)
     if settings.users and not names & set(settings.users):
-        return Refusal(NOT_YOU)
+        return AccessRefusal(NOT_YOU)
     return None
 
 
-class SlackAccessPolicy(Attendance):
+class SlackAccessPolicy(Deduplicator):
     """Decides access, the same for messages, commands and clicks.
 
     Args:
@@ -166,6 +166,6 @@ class SlackAccessPolicy(Attendance):
         super().__init__(monotonic=monotonic)
         self._settings = settings
 
-    def refusal(self, person: SlackUser, channel: str) -> Refusal | None:
+    def refusal(self, person: SlackUser, channel: str) -> AccessRefusal | None:
         """Return the reason for which this user may not use the bot there; `None` if they may."""
         return refusal_of(self._settings, person, channel)

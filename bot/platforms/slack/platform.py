@@ -11,22 +11,22 @@ from slack_bolt.async_app import AsyncApp
 from slack_sdk.socket_mode.aiohttp import SocketModeClient
 
 from bot.errors import BotError
-from bot.platforms.base import Ears
-from bot.platforms.catch_up import CatchUp
+from bot.platforms.base import InboundHandler
+from bot.platforms.messaging.catch_up import CatchUp
 from bot.platforms.slack import sockets, web
 from bot.platforms.slack.attachments import Attachments
 from bot.platforms.slack.clients import Clients, OneClient, open_session
 from bot.platforms.slack.events import Events
-from bot.platforms.slack.hearing import Hearing
+from bot.platforms.slack.hearing import BoltHandlers
 from bot.platforms.slack.installations import EncryptedInstallationStore
 from bot.platforms.slack.intake import Listener
-from bot.platforms.slack.missed import PAUSE_SECONDS, SlackListening
+from bot.platforms.slack.missed import PAUSE_SECONDS, SlackCatchUp
 from bot.platforms.slack.names import Names
 from bot.platforms.slack.oauth import InstallFlow
 from bot.platforms.slack.outlet import SlackOutlet, Tempo
 from bot.platforms.slack.people import PLATFORM, SlackAccessPolicy
 from bot.platforms.slack.settings import SlackSettings
-from bot.platforms.slack.visits import Desk
+from bot.platforms.slack.visits import SlackReceiver
 from bot.tasks import Tasks
 from db.database import Database
 
@@ -83,14 +83,14 @@ class SlackIntake:
         self._ping_seconds = ping_seconds
         self._pause_seconds = pause_seconds
 
-    async def run(self, ears: Ears) -> None:
+    async def run(self, inbound: InboundHandler) -> None:
         """Receive events until cancelled.
 
         Raises:
             ConfigError: Slack opens no connection any more; the text gives the reason and remedy.
         """
-        desk = Desk(
-            ears=ears,
+        receiver = SlackReceiver(
+            inbound=inbound,
             clients=self._clients,
             outlet=self._outlet,
             reception=SlackAccessPolicy(self._settings),
@@ -98,15 +98,17 @@ class SlackIntake:
             tasks=self._tasks,
         )
         attachments = Attachments(self._clients, self._outlet.sender, self._settings.api_url)
-        events = Events(desk, Listener(desk, attachments))
-        app = Hearing(desk, events, self._settings).app(self._session)
+        events = Events(receiver, Listener(receiver, attachments))
+        app = BoltHandlers(receiver, events, self._settings).app(self._session)
         catching: asyncio.Task[None] | None = None
         try:
             async with self._transport(app) as transport:
-                self._tasks.start(self._clear_open(ears), name="clear what was left in threads")
+                self._tasks.start(self._clear_open(inbound), name="clear what was left in threads")
                 socket = transport if isinstance(transport, SocketModeClient) else None
-                listening = SlackListening(desk, socket.is_connected if socket else _always)
-                catch_up = CatchUp(listening, self._outlet, ears, pause_seconds=self._pause_seconds)
+                listening = SlackCatchUp(receiver, socket.is_connected if socket else _always)
+                catch_up = CatchUp(
+                    listening, self._outlet, inbound, pause_seconds=self._pause_seconds
+                )
                 catching = self._tasks.start(catch_up.run(), name="catch up")
                 if socket is not None:
                     seconds = 3 * self._ping_seconds
@@ -115,12 +117,12 @@ class SlackIntake:
         finally:
             if catching is not None:
                 catching.cancel()
-            await desk.reception.settle(SETTLE_SECONDS)
+            await receiver.reception.settle(SETTLE_SECONDS)
 
-    async def _clear_open(self, ears: Ears) -> None:
+    async def _clear_open(self, inbound: InboundHandler) -> None:
         """Clear the status that a crashed process left in threads, if the database is reachable."""
         try:
-            places = await ears.idle_places(PLATFORM)
+            places = await inbound.idle_places(PLATFORM)
         except BotError as error:
             log.warning("Threads in Slack may say wrongly that I am at work: %s", error)
         else:
@@ -152,7 +154,7 @@ async def open_slack(
     settings: SlackSettings,
     database: Database,
     *,
-    hears: bool,
+    receives: bool,
     current: Callable[[], SlackSettings] | None = None,
     tempo: Tempo | None = None,
     ping_seconds: float = sockets.PING_SECONDS,
@@ -163,7 +165,7 @@ async def open_slack(
     Args:
         settings: Everything under `slack:`.
         database: Stores the tokens if many workspaces install the bot.
-        hears: Whether the intake will run. The outlet needs only tokens.
+        receives: Whether the intake will run. The outlet needs only tokens.
         current: Returns the current settings; the initial ones if `None`.
         tempo: Intervals and backoffs; as configured if `None`.
         ping_seconds: Interval of the connection checks.
@@ -179,7 +181,7 @@ async def open_slack(
             clients = EncryptedInstallationStore(database, settings, session)
         else:
             clients = await OneClient.log_in(settings, session)
-        if hears and settings.mode == "socket":
+        if receives and settings.mode == "socket":
             await sockets.ask_for_connection(settings, session)
         tasks = Tasks()
         outlet = SlackOutlet(clients, settings, tasks, tempo=tempo, session=session)

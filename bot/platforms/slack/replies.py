@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from bot.errors import DeliveryError
 from bot.platforms.base import Delivered, OnBegun
-from bot.platforms.pacing import Pace, Paced, Spacing
-from bot.platforms.paper import Paper
-from bot.platforms.resumed import ShownBefore
+from bot.platforms.messaging.pacing import Pace, Paced, Spacing
+from bot.platforms.messaging.replies import ResumedText
+from bot.platforms.messaging.splitting import MessageParts
 from bot.platforms.slack import blocks
 from bot.platforms.slack.abilities import Abilities, Ability
 from bot.platforms.slack.budget import BudgetedPace, RequestBudget, WorkspaceBudgets
@@ -22,7 +22,7 @@ from bot.platforms.slack.texts import (
     NO_ANSWER,
     NO_THREAD,
     newest,
-    paper_of,
+    parts_of,
     settled,
     whole_words,
 )
@@ -94,7 +94,7 @@ class SlackReply:
         self._message = LiveMessage(means.sender, place, message_id=message_id, begun=begun)
         streams = place.thread and not message_id and means.abilities.has(Ability.STREAM, place)
         self._stream = _Stream() if streams else None
-        self._before = ShownBefore(self._message.text if message_id else None)
+        self._before = ResumedText(self._message.text if message_id else None)
         self._shown = ""
         self._refused = False
         self._working = True
@@ -207,11 +207,11 @@ class SlackReply:
         session = ""
         try:
             await self._paced.close()
-            paper = paper_of(await made_harmless(text), name=FILE_NAME, empty=NO_ANSWER)
-            session = await self._end_stream(paper.parts[0])
+            parts = parts_of(await made_harmless(text), name=FILE_NAME, empty=NO_ANSWER)
+            session = await self._end_stream(parts.texts[0])
             if not session:
-                await self._edit(paper)
-            rest = await self._rest(paper)
+                await self._edit(parts)
+            rest = await self._rest(parts)
             return Delivered((self._message.message_id, *rest))
         finally:
             self._stop_working(session=session)
@@ -238,8 +238,8 @@ class SlackReply:
         await self._leave_stream()
         return ""
 
-    async def _edit(self, paper: Paper) -> None:
-        first = paper.parts[0]
+    async def _edit(self, parts: MessageParts) -> None:
+        first = parts.texts[0]
         if first == self._shown:
             return
         await self._pace.turn(final=True)
@@ -252,10 +252,10 @@ class SlackReply:
             draft = Draft(blocks=said, mrkdwn=f"{NO_THREAD}\n{first}")
             await self._message.show(draft)
 
-    async def _rest(self, paper: Paper) -> tuple[str, ...]:
-        if len(paper.parts) == 1:
+    async def _rest(self, parts: MessageParts) -> tuple[str, ...]:
+        if len(parts.texts) == 1:
             return ()
-        return await self._means.sender.post_rest(self._message.place, paper)
+        return await self._means.sender.post_rest(self._message.place, parts)
 
     async def abandon(self) -> None:
         """Leave the message unchanged: this or another process will resume the turn."""

@@ -15,8 +15,8 @@ from slack_sdk.web.async_slack_response import AsyncSlackResponse
 
 from bot.agent.sanitizer import LARGE
 from bot.errors import DeliveryError
-from bot.platforms.pacing import Queues
-from bot.platforms.paper import Paper
+from bot.platforms.messaging.pacing import Queues
+from bot.platforms.messaging.splitting import MessageParts
 from bot.platforms.slack import problems, texts
 from bot.platforms.slack.clients import Clients, team_of
 from bot.platforms.slack.problems import RefusedError, problem_of
@@ -217,17 +217,17 @@ class Sender:
 
         await self._with_either(draft, whisper)
 
-    async def post_rest(self, place: Place, paper: Paper) -> tuple[str, ...]:
+    async def post_rest(self, place: Place, parts: MessageParts) -> tuple[str, ...]:
         """Post all parts of a text but the first: as messages, or as a file if they are too many.
 
         Raises:
             DeliveryError: A part was not accepted. The fate of the whole text is then unknown,
                 since its first part is posted already.
         """
-        if paper.long and await self._upload(place, paper):
+        if parts.long and await self._upload(place, parts):
             return ()
         return tuple(
-            [await self.post_next(place, Draft(markdown=part)) for part in paper.parts[1:]]
+            [await self.post_next(place, Draft(markdown=part)) for part in parts.texts[1:]]
         )
 
     async def post_next(self, place: Place, draft: Draft) -> str:
@@ -250,15 +250,15 @@ class Sender:
         except DeliveryError as error:
             raise _begun(error) from error
 
-    async def _upload(self, place: Place, paper: Paper) -> bool:
+    async def _upload(self, place: Place, parts: MessageParts) -> bool:
         """Upload the whole text as a snippet; return True if Slack accepted it."""
         try:
             await self.ask(
                 place.workspace,
                 lambda client: client.files_upload_v2(
-                    content=paper.whole,
-                    filename=paper.name,
-                    title=paper.name,
+                    content=parts.whole,
+                    filename=parts.name,
+                    title=parts.name,
                     snippet_type="markdown",
                     channel=place.channel,
                     thread_ts=place.thread or None,

@@ -6,8 +6,8 @@ Slack escapes `&`, `<` and `>` in typed text, and puts recognised parts between 
 
 import re
 
-from bot.platforms.past import Quoted
-from bot.platforms.short_answers import short_answer
+from bot.platforms.messages import Quoted
+from bot.platforms.messaging.texts import short_answer
 from bot.values import Json
 
 _MARKUP = re.compile(r"<([^<>\n]*)>")
@@ -22,7 +22,7 @@ _WRITTEN = ("pretext", "author_name", "title", "text", "footer")
 _COMMAND = re.compile(r"[/!]\w|subagents?\b", re.IGNORECASE)
 
 
-def was_said_by_a_person(event: Json) -> bool:
+def is_from_user(event: Json) -> bool:
     """Return True for a new message by a user: no bot, not Slack itself, no edit or deletion."""
     said = str(event.get("subtype") or "") in _SAID and not event.get("hidden")
     somebody = str(event.get("user") or "") not in {"", _SLACKBOT}
@@ -39,7 +39,7 @@ def is_for_us(text: str) -> bool:
     return re.match(r"\s*!(subagents?|retinue)\b", text, re.IGNORECASE) is not None
 
 
-def waits_for_nothing(spoken_text: str) -> bool:
+def bypasses_queue(spoken_text: str) -> bool:
     """Return True for commands and one-word answers, which do not wait for earlier messages."""
     return bool(_COMMAND.match(spoken_text) or short_answer(spoken_text))
 

@@ -10,9 +10,8 @@ from unicodedata import east_asian_width
 from bot.agent.plain import LIMIT
 from bot.agent.sanitizer import for_slack, in_slack_line, one_line
 from bot.platforms.base import Announcement, Choice, Confirmation, RunCard
-from bot.platforms.paper import Paper
-from bot.platforms.splitting import split
-from bot.platforms.wording import (
+from bot.platforms.messaging.splitting import MessageParts, split
+from bot.platforms.messaging.texts import (
     LONGEST_LABEL,
     MOST_TO_PICK,
     nested,
@@ -112,7 +111,7 @@ def newest(markdown: str) -> str:
     return parts[0] if parts else ""
 
 
-def paper_of(markdown: str, *, name: str, empty: str = EMPTY) -> Paper:
+def parts_of(markdown: str, *, name: str, empty: str = EMPTY) -> MessageParts:
     """Return escaped Markdown split into messages.
 
     Args:
@@ -121,7 +120,7 @@ def paper_of(markdown: str, *, name: str, empty: str = EMPTY) -> Paper:
         empty: The replacement of a blank text.
     """
     parts = split(markdown, MOST_CHARACTERS) or [empty]
-    return Paper(tuple(parts), written_out(f"{markdown}\n"), name)
+    return MessageParts(tuple(parts), written_out(f"{markdown}\n"), name)
 
 
 # --- run cards ----------------------------------------------------------------------------------

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from bot.errors import BotError, DeliveryError
-from bot.platforms.base import CommandReply, Ears, Incoming
-from bot.platforms.reception import TROUBLE
-from bot.platforms.slack.answers import Asker
+from bot.platforms.base import CommandReply, InboundHandler, Incoming
+from bot.platforms.messaging.intake import TROUBLE
+from bot.platforms.slack.answers import Recipient
 from bot.platforms.slack.clients import Clients, Installed
 from bot.platforms.slack.names import Names
 from bot.platforms.slack.outlet import SlackOutlet
@@ -30,7 +30,7 @@ WHERE_SECONDS = 0.9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Desk:
+class SlackReceiver:
     """The shared dependencies of the handlers on Slack.
 
     Attributes:
@@ -39,7 +39,7 @@ class Desk:
         where_seconds: Timeout for the lookup of a payload's workspace, a part of `ack_seconds`.
     """
 
-    ears: Ears
+    inbound: InboundHandler
     clients: Clients
     outlet: SlackOutlet
     reception: SlackAccessPolicy
@@ -71,7 +71,7 @@ class Desk:
         if not self.reception.first(event_id):
             log.info("The %s was delivered again", event_id)
             return
-        with self.reception.attending():
+        with self.reception.tracking():
             try:
                 visit = await self._visit_of(body, event_id)
             except DeliveryError as error:
@@ -96,8 +96,10 @@ class Desk:
         person = visitor_of(body, workspace, installed.enterprise)
         place = person.place(*_spot_of(body))
         url = str(body.get("response_url") or "")
-        asker = Asker(place=place, account=person.account, response_url=url)
-        visit = Visit(desk=self, event_id=event_id, person=person, place=place, asker=asker)
+        recipient = Recipient(place=place, account=person.account, response_url=url)
+        visit = Visit(
+            receiver=self, event_id=event_id, person=person, place=place, recipient=recipient
+        )
         refusal = self.reception.refusal(person, place.channel)
         if refusal is not None:
             await visit.say(refusal.text)
@@ -122,35 +124,35 @@ class Visit:
     Attributes:
         event_id: The id of the interaction, the same for every delivery.
         place: The place; without a channel in the Home tab.
-        asker: The recipient of answers.
+        recipient: The recipient of answers.
     """
 
-    desk: Desk
+    receiver: SlackReceiver
     event_id: str
     person: SlackUser
     place: Place
-    asker: Asker
+    recipient: Recipient
 
     async def hear(self, text: str) -> CommandReply | None:
         """Pass a text to the core as if the user had typed it as a message."""
         incoming = Incoming(
             event_id=self.event_id,
             user=self.person.identity,
-            user_name=await self.desk.names.of(self.person),
+            user_name=await self.receiver.names.of(self.person),
             place=self.place,
             text=text,
         )
-        return await self.desk.outcome(self.desk.ears.receive(incoming), self.event_id)
+        return await self.receiver.outcome(self.receiver.inbound.receive(incoming), self.event_id)
 
     async def carry_out(self, text: str) -> None:
         """Carry out a command and answer the user in private."""
         reply = await self.hear(text)
         if reply is not None:  # else another process carries out the command
-            await self.desk.outlet.answers.give(self.asker, reply)
+            await self.receiver.outlet.answers.give(self.recipient, reply)
 
     async def say(self, text: str) -> None:
         """Send a text to the user in private."""
-        await self.desk.outlet.answers.say(self.asker, text)
+        await self.receiver.outlet.answers.say(self.recipient, text)
 
 
 Handle = Callable[[Visit], Awaitable[None]]

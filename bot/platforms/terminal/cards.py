@@ -4,7 +4,7 @@ from rich.text import Text
 
 from bot.agent.sanitizer import one_line
 from bot.platforms.base import RunCard
-from bot.platforms.wording import nested
+from bot.platforms.messaging.texts import nested
 from bot.run_texts import StatusText, counted, status_text
 from bot.values import RunStatus, short
 

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from bot.platforms.base import Ears
+from bot.platforms.base import InboundHandler
 from bot.platforms.terminal.completion import CommandCompleter
 from bot.platforms.terminal.listener import Listener, OnPresent
 from bot.platforms.terminal.room import Room
@@ -16,14 +16,14 @@ class Chat:
     """One interactive session at the terminal.
 
     Args:
-        ears: Receives the user's messages and commands.
+        inbound: Receives the user's messages and commands.
         room: The state of the terminal.
         on_present: Called when a user becomes active at the prompt.
     """
 
     def __init__(
         self,
-        ears: Ears,
+        inbound: InboundHandler,
         room: Room,
         on_present: OnPresent,
     ) -> None:
@@ -32,11 +32,11 @@ class Chat:
         self._interrupts = asyncio.Event()
         self._screen = Screen(
             room,
-            CommandCompleter(room, ears),
+            CommandCompleter(room, inbound),
             on_line=self._lines.put_nowait,
             on_interrupt=self._interrupts.set,
         )
-        self._listener = Listener(ears, room, self._screen, on_present)
+        self._listener = Listener(inbound, room, self._screen, on_present)
 
     async def run(self, user: Identity, model_name: str) -> None:
         """Run the chat until the user leaves; lines sent earlier are still handled."""

@@ -6,7 +6,7 @@ from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 
 from bot.agent.sanitizer import one_line
-from bot.platforms.base import Ears
+from bot.platforms.base import InboundHandler
 from bot.platforms.terminal.room import Room
 from bot.platforms.terminal.texts import number_of
 from bot.values import short
@@ -44,9 +44,9 @@ ABOUT_A_RUN = frozenset({"stop", "resume", "log", "info", "send"})
 class CommandCompleter(Completer):
     """Completes lines that begin with a slash."""
 
-    def __init__(self, room: Room, ears: Ears) -> None:
+    def __init__(self, room: Room, inbound: InboundHandler) -> None:
         self._room = room
-        self._ears = ears
+        self._inbound = inbound
 
     def get_completions(self, document: Document, event: CompleteEvent) -> Iterable[Completion]:
         """Return no completions: run ids are only available asynchronously."""
@@ -81,7 +81,7 @@ class CommandCompleter(Completer):
     async def _runs(self, typed: str, action: str) -> list[tuple[str, str]]:
         if self._room.present is None:
             return []
-        runs = await self._ears.run_choices(self._room.present, typed, action=action)
+        runs = await self._inbound.run_choices(self._room.present, typed, action=action)
         choices = [(short(run_id), one_line(label)) for run_id, label in runs]
         every = _fitting({"all": "all your runs"}, typed) if action == "stop" else []
         return choices + every

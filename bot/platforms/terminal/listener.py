@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from bot.errors import BotError, DeliveryError
-from bot.platforms.base import CommandReply, Ears, Incoming
+from bot.platforms.base import CommandReply, InboundHandler, Incoming
 from bot.platforms.terminal.people import identity_of, place_of
 from bot.platforms.terminal.room import Room
 from bot.platforms.terminal.surface import Note, Surface
@@ -26,7 +26,7 @@ class Listener:
     """Handles the lines of the active user in order.
 
     Args:
-        ears: Receives messages and commands.
+        inbound: Receives messages and commands.
         room: The state of the terminal.
         surface: Shows the replies to commands.
         on_present: Called when a user becomes active at the prompt.
@@ -35,8 +35,10 @@ class Listener:
         left: Whether the user has left with `/quit` or `/exit`.
     """
 
-    def __init__(self, ears: Ears, room: Room, surface: Surface, on_present: OnPresent) -> None:
-        self._ears = ears
+    def __init__(
+        self, inbound: InboundHandler, room: Room, surface: Surface, on_present: OnPresent
+    ) -> None:
+        self._inbound = inbound
         self._room = room
         self._surface = surface
         self._on_present = on_present
@@ -126,14 +128,14 @@ class Listener:
         if not fitting and not number:
             return CommandReply(text="No question waits for your answer.", failed=True)
         confirmation_id = fitting[0].id if fitting else number
-        reply = await self._ears.answer(self._user, confirmation_id, choice=word)
+        reply = await self._inbound.answer(self._user, confirmation_id, choice=word)
         if fitting or not reply.refused:
             # A refused answer to another user's question leaves that question open.
             self._room.drop_question(confirmation_id)
         return reply
 
     async def _stop(self) -> CommandReply | None:
-        reply = await self._ears.stop_turn(self._user, place_of(self._user))
+        reply = await self._inbound.stop_turn(self._user, place_of(self._user))
         self._room.forget(place_of(self._user))
         return reply
 
@@ -147,7 +149,7 @@ class Listener:
             place=place,
             text=text,
         )
-        reply = await self._ears.receive(incoming)
+        reply = await self._inbound.receive(incoming)
         if reply is not None and not busy:
             self._room.forget(place)
         if reply is not None and reply.answered:

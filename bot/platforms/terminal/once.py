@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TextIO
 
 from bot.agent.sanitizer import for_terminal
-from bot.platforms.base import Announcement, CommandReply, Ears, RunCard
+from bot.platforms.base import Announcement, CommandReply, InboundHandler, RunCard
 from bot.platforms.terminal.listener import Listener, OnPresent
 from bot.platforms.terminal.outlet import TerminalOutlet
 from bot.platforms.terminal.people import PLATFORM, identity_of
@@ -148,9 +148,9 @@ class OneMessage:
         """True if the message or a run that it started failed."""
         return self._output.failed
 
-    async def run(self, ears: Ears, *, settle_seconds: float = 2.0) -> None:
+    async def run(self, inbound: InboundHandler, *, settle_seconds: float = 2.0) -> None:
         """Send the message and wait for its answer and the results of its runs."""
-        listener = Listener(ears, self._room, self._output, self._on_present)
+        listener = Listener(inbound, self._room, self._output, self._on_present)
         try:
             await listener.arrive(self._user)
             replied = self._room.next_reply()

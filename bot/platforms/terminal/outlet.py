@@ -14,7 +14,7 @@ from bot.platforms.base import (
     Settlement,
     not_kept,
 )
-from bot.platforms.past import PastMessage
+from bot.platforms.messages import PastMessage
 from bot.platforms.terminal.people import PLATFORM
 from bot.platforms.terminal.room import OpenReply, Room
 from bot.platforms.terminal.surface import Answer, Note

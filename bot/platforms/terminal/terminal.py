@@ -4,7 +4,7 @@ import os
 import sys
 from typing import TextIO
 
-from bot.platforms.base import Ears
+from bot.platforms.base import InboundHandler
 from bot.platforms.terminal.listener import Listener, OnPresent
 from bot.platforms.terminal.outlet import TerminalOutlet
 from bot.platforms.terminal.people import DEFAULT_NAME, PLATFORM, identity_of
@@ -62,24 +62,24 @@ class Terminal:
         """The intake: this object."""
         return self
 
-    async def run(self, ears: Ears) -> None:
+    async def run(self, inbound: InboundHandler) -> None:
         """Run until the user leaves, or until the pipe ends and its replies and runs are done."""
         if not self.interactive:
-            await self._run_pipe(ears)
+            await self._run_pipe(inbound)
             return
         # The drawing libraries take 0.25 s to import, and only an interactive chat needs them.
         from bot.platforms.terminal.chat import Chat  # noqa: PLC0415
 
-        chat = Chat(ears, self._room, self._on_present)
+        chat = Chat(inbound, self._room, self._on_present)
         await chat.run(self._user, self._model_name)
 
     def _find_out(self) -> bool:
         dumb = os.environ.get("TERM", "") in {"dumb", "unknown"}
         return self._stdin.isatty() and self._stdout.isatty() and not dumb
 
-    async def _run_pipe(self, ears: Ears) -> None:
+    async def _run_pipe(self, inbound: InboundHandler) -> None:
         pipe = Pipe(self._stdout)
-        listener = Listener(ears, self._room, pipe, self._on_present)
+        listener = Listener(inbound, self._room, pipe, self._on_present)
         try:
             await self._answer_lines(listener)
             if not listener.left:

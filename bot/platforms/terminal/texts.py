@@ -4,8 +4,8 @@ import re
 
 from bot.agent.sanitizer import one_line
 from bot.platforms.base import NO, YES, Announcement, Choice, Confirmation, Settlement
+from bot.platforms.messaging.texts import LONGEST_LABEL, MOST_TO_PICK, one_of
 from bot.platforms.terminal.people import DEFAULT_NAME
-from bot.platforms.wording import LONGEST_LABEL, MOST_TO_PICK, one_of
 from bot.run_texts import counted
 from bot.values import Identity, short
 

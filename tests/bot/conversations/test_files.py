@@ -22,7 +22,7 @@ from bot.conversations.files import (
 )
 from bot.disk import DiskReserve, DiskSettings
 from bot.errors import DeliveryError
-from bot.platforms.past import Attached
+from bot.platforms.messages import Attachment
 from bot.values import File
 from tests.fakes.pictures import GIF, JPEG, PICTURES, PNG, WEBP
 
@@ -37,21 +37,21 @@ def sent(
     *,
     size: int | None = None,
     read: Callable[[], Awaitable[bytes]] | None = None,
-) -> Attached:
+) -> Attachment:
     """Return an attached file; its size is said to be what it is, unless it is given."""
 
     async def honest() -> bytes:
         return content
 
     claimed = len(content) if size is None else size
-    return Attached(name=name, media_type=media_type, size=claimed, read=read or honest)
+    return Attachment(name=name, media_type=media_type, size=claimed, read=read or honest)
 
 
 async def unread() -> bytes:
     raise AssertionError("This file was fetched although it could not be taken.")
 
 
-async def refusal(attached: Attached, settings: FileSettings = SMALL) -> str:
+async def refusal(attached: Attachment, settings: FileSettings = SMALL) -> str:
     """Return the one sentence about a file that is not taken."""
     async with asyncio.timeout(20):
         taken = await take([attached], settings)

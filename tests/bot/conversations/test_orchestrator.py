@@ -15,7 +15,7 @@ from bot.conversations.answers import SHOWN_SECONDS
 from bot.errors import NotAllowedError
 from bot.events import TurnWaiting
 from bot.platforms.base import CommandReply
-from bot.platforms.past import Attached, Quoted
+from bot.platforms.messages import Attachment, Quoted
 from bot.values import Identity, Role
 from db import outbox, run_questions
 from db import turns as turn_queries
@@ -415,11 +415,11 @@ async def test_who_is_shut_out_stops_nothing_and_sees_nothing_at_one_glance(
 # -- files -----------------------------------------------------------------------------------------
 
 
-def attached(name: str, content: bytes) -> Attached:
+def attached(name: str, content: bytes) -> Attachment:
     async def read() -> bytes:
         return content
 
-    return Attached(name=name, media_type="", size=len(content), read=read)
+    return Attachment(name=name, media_type="", size=len(content), read=read)
 
 
 async def test_files_are_stored_with_their_message_and_what_is_not_taken_is_told(

@@ -4,7 +4,7 @@ import pytest
 
 from bot.agent.plain import quotes, unquoted
 from bot.conversations import quoting
-from bot.platforms.past import Quoted
+from bot.platforms.messages import Quoted
 
 
 def test_quoted_content_stands_in_a_block_that_it_cannot_close() -> None:

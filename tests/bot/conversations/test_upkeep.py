@@ -11,7 +11,7 @@ from bot import serving
 from bot.conversations.retention import Retention
 from bot.conversations.upkeep import OVERDUE, STOP_OVERDUE, SWEEP_SECONDS, Upkeep
 from bot.engine import RARE_POLL_SECONDS
-from bot.platforms import catch_up, storing
+from bot.platforms.messaging import catch_up, intake
 from bot.subagents.limits import SubagentSettings
 from bot.subagents.retention import RetentionSettings
 from bot.values import File, Identity
@@ -125,7 +125,7 @@ def test_no_wait_for_the_database_is_longer_than_the_time_to_recover() -> None:
         "work that was given up": revived,
         "a run that is to stop": STOP_OVERDUE.total_seconds() + SWEEP_SECONDS,
         "a process that starts": serving.LONGEST_WAIT_SECONDS,
-        "what was said": max(storing.PAUSES),
+        "what was said": max(intake.STORE_PAUSES),
         "what was missed": catch_up.MARK_SECONDS,
         "a step, an end, a booking": LONGEST_PAUSE_SECONDS,
         "the tools of an MCP server": Pace().pins_every,

@@ -15,12 +15,12 @@ from bot.platforms.discord.client import RetinueClient, open_client
 from bot.platforms.discord.intake import DiscordIntake
 from bot.platforms.discord.people import identity_of
 from bot.platforms.discord.settings import DiscordSettings
-from bot.platforms.storing import PAUSES
+from bot.platforms.messaging.intake import STORE_PAUSES
 from bot.tasks import Tasks
 from bot.values import Identity
 from tests.fakes.discord.server import FakeDiscord
 from tests.fakes.discord.things import Channel, Guild, Message, User
-from tests.fakes.ears import FakeEars
+from tests.fakes.inbound import FakeInboundHandler
 
 CONTENT_ALLOWED = 1 << 18
 QUESTION = "0f" * 16
@@ -32,7 +32,7 @@ class Town:
     """A server with a channel and two people, and the bot that listens there."""
 
     fake: FakeDiscord
-    ears: FakeEars
+    inbound: FakeInboundHandler
     client: RetinueClient
     listening: "asyncio.Task[None]"
     guild: Guild
@@ -42,11 +42,11 @@ class Town:
 
     def answers(self, text: str, reply: CommandReply | str) -> None:
         """Let the core answer a command."""
-        self.ears.commands[text] = CommandReply(text=reply) if isinstance(reply, str) else reply
+        self.inbound.commands[text] = CommandReply(text=reply) if isinstance(reply, str) else reply
 
     async def heard(self, count: int = 1) -> None:
         """Wait until so many messages and commands were heard."""
-        await self.ears.until(lambda: len(self.ears.heard) >= count, f"{count} messages")
+        await self.inbound.until(lambda: len(self.inbound.heard) >= count, f"{count} messages")
 
     async def said(self, channel: Channel, count: int = 1) -> list[Message]:
         """Wait until the bot has said something in a channel so many times."""
@@ -101,13 +101,13 @@ def people(fake: FakeDiscord) -> tuple[Guild, Channel, User, User]:
 @asynccontextmanager
 async def town(
     fake: FakeDiscord,
-    ears: FakeEars | None = None,
+    inbound: FakeInboundHandler | None = None,
     *,
-    pauses: tuple[float, ...] = PAUSES,
+    pauses: tuple[float, ...] = STORE_PAUSES,
     **settings: Any,
 ) -> AsyncIterator[Town]:
     """Let the bot listen while the block lasts."""
-    ears = ears or FakeEars()
+    inbound = inbound or FakeInboundHandler()
     guild, general, alice, bob = people(fake)
     made = DiscordSettings(
         token=SecretStr(fake.token), api_url=fake.api_url, gateway_url=fake.gateway_url, **settings
@@ -119,7 +119,7 @@ async def town(
         questions.register(client)
         tasks = Tasks()
         listening = tasks.start(
-            DiscordIntake(client, tasks, pauses=pauses).run(ears), name="listen"
+            DiscordIntake(client, tasks, pauses=pauses).run(inbound), name="listen"
         )
         try:
             # All that begins with it is over then: the commands were looked at.
@@ -127,6 +127,6 @@ async def town(
                 lambda: listening.done() or (client.is_ready() and len(tasks) == 1),
                 "a client that listens",
             )
-            yield Town(fake, ears, client, listening, guild, general, alice, bob)
+            yield Town(fake, inbound, client, listening, guild, general, alice, bob)
         finally:
             await tasks.close()

@@ -18,7 +18,7 @@ from bot.platforms.discord.buttons import (
     more_below,
 )
 from bot.platforms.discord.questions import AnswerButton
-from bot.platforms.reception import NOT_YOU
+from bot.platforms.messaging.intake import NOT_YOU
 from tests.bot.platforms.discord.hearing import (
     CONTENT_ALLOWED,
     QUESTION,
@@ -67,8 +67,8 @@ async def test_a_click_is_heard_as_a_command_and_answered_for_the_one_alone(
 
     clicked = await (await here.fake.click(here.bob, message, label)).done()
 
-    assert (here.ears.texts(), here.ears.heard[0].user) == ([text], who(here.bob))
-    assert here.ears.heard[0].event_id == f"interaction:{clicked.id}"
+    assert (here.inbound.texts(), here.inbound.heard[0].user) == ([text], who(here.bob))
+    assert here.inbound.heard[0].event_id == f"interaction:{clicked.id}"
     assert (clicked.text(), clicked.ephemeral, clicked.deferred) == ("As you wish.", True, True)
     assert message.edits == 0
 
@@ -81,7 +81,7 @@ async def test_two_people_click_and_each_gets_an_own_answer(here: Town) -> None:
     for clicked in clicks:
         await clicked.done()
 
-    assert {each.user for each in here.ears.heard} == {who(here.alice), who(here.bob)}
+    assert {each.user for each in here.inbound.heard} == {who(here.alice), who(here.bob)}
     assert all(clicked.ephemeral for clicked in clicks)
 
 
@@ -108,7 +108,7 @@ async def test_below_a_page_of_the_log_is_a_button_for_the_next(here: Town) -> N
     assert page.text() == "Page 1 of 2"
     assert page.messages[0].buttons() == ["More"]
     assert (more.text(), more.messages[0].buttons()) == ("Page 2 of 2", [])
-    assert (more.ephemeral, here.ears.texts()) == (True, [first, second])
+    assert (more.ephemeral, here.inbound.texts()) == (True, [first, second])
 
 
 def test_the_next_page_is_of_the_same_run_also_when_the_reply_has_its_short_id() -> None:
@@ -131,8 +131,8 @@ async def test_clicks_pass_the_same_gate_as_messages(fake: FakeDiscord) -> None:
             clicked = await (await fake.click(here.alice, message, label)).done()
 
             assert (clicked.text(), clicked.ephemeral, clicked.modal) == (NOT_YOU, True, None)
-        assert not here.ears.heard
-        assert not here.ears.answered
+        assert not here.inbound.heard
+        assert not here.inbound.answered
         assert message.edits == 0
 
 
@@ -165,7 +165,7 @@ async def test_send_opens_a_form_and_what_is_written_is_heard(here: Town) -> Non
     assert clicked.modal.title == "Message to run 1a2b3c4d"
     assert clicked.modal.inputs[0]["max_length"] == 4_000
     assert (sent.text(), sent.ephemeral) == ("It will read that.", True)
-    assert len(here.ears.heard) == 1
+    assert len(here.inbound.heard) == 1
 
 
 async def test_a_form_is_taken_that_a_process_opened_which_is_gone(fake: FakeDiscord) -> None:
@@ -189,7 +189,7 @@ async def test_a_form_passes_the_same_gate_as_messages(fake: FakeDiscord) -> Non
         sent = await (await fake.submit(here.alice, clicked.modal, "hello")).done()
 
         assert (sent.text(), sent.ephemeral) == (NOT_YOU, True)
-        assert not here.ears.heard
+        assert not here.inbound.heard
 
 
 async def test_a_form_that_nobody_knows_is_passed_over(
@@ -203,7 +203,7 @@ async def test_a_form_that_nobody_knows_is_passed_over(
     await here.fake.submit(here.alice, clicked.modal, "hello")
     await here.fake.until(lambda: "Nobody knows the form" in caplog.text, "a line in the log")
 
-    assert not here.ears.heard
+    assert not here.inbound.heard
 
 
 # --- what the library keeps -----------------------------------------------------------------------

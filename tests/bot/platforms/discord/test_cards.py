@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from bot.platforms.base import RunCard
-from bot.platforms.discord.cards import Board
+from bot.platforms.discord.cards import CardBoard
 from bot.platforms.discord.texts import YELLOW
 from bot.values import RunStatus
 from tests.bot.platforms.discord.hostile import corpus
@@ -49,12 +49,12 @@ def time() -> Time:
 
 
 @pytest.fixture
-def board(room: Stand, time: Time) -> Board:
+def board(room: Stand, time: Time) -> CardBoard:
     return board_of(room, time)
 
 
-def board_of(room: Stand, time: Time, *, seconds: float = 0.0) -> Board:
-    return Board(
+def board_of(room: Stand, time: Time, *, seconds: float = 0.0) -> CardBoard:
+    return CardBoard(
         room.sender, room.threads, room.tasks, seconds=seconds, pauses=(0.0, 0.0), now=time
     )
 
@@ -90,7 +90,7 @@ async def shows(room: Stand, text: str, channel: Channel | None = None) -> Messa
 # --- what it shows --------------------------------------------------------------------------------
 
 
-async def test_a_card_shows_the_run_and_its_buttons(room: Stand, board: Board) -> None:
+async def test_a_card_shows_the_run_and_its_buttons(room: Stand, board: CardBoard) -> None:
     board.show(card_of(room, tool="web_fetch", line="Page two."), Begun())
 
     message = await shows(room, "the news")
@@ -118,7 +118,7 @@ async def test_a_card_shows_the_run_and_its_buttons(room: Stand, board: Board) -
     ],
 )
 async def test_the_card_of_a_run_that_ended_offers_its_log_and_resume_unless_it_completed(
-    room: Stand, board: Board, status: RunStatus, words: str, buttons: list[str]
+    room: Stand, board: CardBoard, status: RunStatus, words: str, buttons: list[str]
 ) -> None:
     board.show(card_of(room, status), Begun())
 
@@ -126,7 +126,7 @@ async def test_the_card_of_a_run_that_ended_offers_its_log_and_resume_unless_it_
     assert message.buttons() == buttons
 
 
-async def test_the_card_of_a_run_without_its_tools_is_yellow(room: Stand, board: Board) -> None:
+async def test_the_card_of_a_run_without_its_tools_is_yellow(room: Stand, board: CardBoard) -> None:
     board.show(card_of(room, RunStatus.COMPLETED, degraded=True), Begun())
 
     message = await shows(room, "🟡")
@@ -134,7 +134,7 @@ async def test_the_card_of_a_run_without_its_tools_is_yellow(room: Stand, board:
     assert message.components[0]["accent_color"] == YELLOW
 
 
-async def test_cards_are_not_kept_by_the_library(room: Stand, board: Board) -> None:
+async def test_cards_are_not_kept_by_the_library(room: Stand, board: CardBoard) -> None:
     board.show(card_of(room), Begun())
     await shows(room, "running")
 
@@ -144,7 +144,7 @@ async def test_cards_are_not_kept_by_the_library(room: Stand, board: Board) -> N
 # --- how it moves ---------------------------------------------------------------------------------
 
 
-async def test_a_card_moves_in_one_message(room: Stand, board: Board, begun: Begun) -> None:
+async def test_a_card_moves_in_one_message(room: Stand, board: CardBoard, begun: Begun) -> None:
     board.show(card_of(room, RunStatus.QUEUED), begun)
     message = await shows(room, "queued")
     board.show(card_of(room, RunStatus.RUNNING), begun)
@@ -156,7 +156,7 @@ async def test_a_card_moves_in_one_message(room: Stand, board: Board, begun: Beg
     assert begun.ids == [str(message.id)]
 
 
-async def test_the_states_between_two_edits_are_left_out(room: Stand, board: Board) -> None:
+async def test_the_states_between_two_edits_are_left_out(room: Stand, board: CardBoard) -> None:
     hold = asyncio.Event()
     held = room.fake.fail("POST", MESSAGES, hold=hold)
     board.show(card_of(room, line="step 0"), Begun())
@@ -181,7 +181,7 @@ async def test_the_next_edit_waits_for_its_time(room: Stand, time: Time) -> None
 
 
 async def test_a_card_that_looks_the_same_is_not_edited(
-    room: Stand, board: Board, time: Time
+    room: Stand, board: CardBoard, time: Time
 ) -> None:
     board.show(card_of(room, elapsed_seconds=10.0), Begun())
     message = await shows(room, "running")
@@ -194,7 +194,7 @@ async def test_a_card_that_looks_the_same_is_not_edited(
     assert room.fake.requests("PATCH", MESSAGE) == []
 
 
-async def test_every_run_has_a_card_of_its_own(room: Stand, board: Board) -> None:
+async def test_every_run_has_a_card_of_its_own(room: Stand, board: CardBoard) -> None:
     other = RUN.replace("1a2b", "9f9f")
     board.show(card_of(room, label="one"), Begun())
     board.show(card_of(room, label="two", run_id=other), Begun())
@@ -207,14 +207,14 @@ async def test_every_run_has_a_card_of_its_own(room: Stand, board: Board) -> Non
 # --- where it is ----------------------------------------------------------------------------------
 
 
-async def test_without_a_thread_a_card_is_in_the_channel(room: Stand, board: Board) -> None:
+async def test_without_a_thread_a_card_is_in_the_channel(room: Stand, board: CardBoard) -> None:
     board.show(card_of(room, place=room.in_channel), Begun())
 
     await shows(room, "running", room.channel)
 
 
 async def test_where_no_thread_may_be_made_a_card_is_in_the_channel(
-    room: Stand, board: Board
+    room: Stand, board: CardBoard
 ) -> None:
     room.guild.deny(room.channel, "create_public_threads")
 
@@ -224,7 +224,7 @@ async def test_where_no_thread_may_be_made_a_card_is_in_the_channel(
 
 
 async def test_a_card_whose_thread_is_gone_is_not_shown_in_the_channel(
-    room: Stand, board: Board, begun: Begun
+    room: Stand, board: CardBoard, begun: Begun
 ) -> None:
     board.show(card_of(room), begun)
     await shows(room, "running")
@@ -241,7 +241,7 @@ async def test_a_card_whose_thread_is_gone_is_not_shown_in_the_channel(
 
 
 async def test_after_a_restart_the_same_message_moves(
-    room: Stand, board: Board, begun: Begun, time: Time
+    room: Stand, board: CardBoard, begun: Begun, time: Time
 ) -> None:
     board.show(card_of(room), begun)
     message = await shows(room, "running")
@@ -255,7 +255,7 @@ async def test_after_a_restart_the_same_message_moves(
 
 
 async def test_after_a_restart_a_card_in_the_channel_is_found(
-    room: Stand, board: Board, begun: Begun, time: Time
+    room: Stand, board: CardBoard, begun: Begun, time: Time
 ) -> None:
     room.guild.deny(room.channel, "create_public_threads")
     board.show(card_of(room), begun)
@@ -268,7 +268,7 @@ async def test_after_a_restart_a_card_in_the_channel_is_found(
 
 
 async def test_a_card_that_was_posted_by_a_process_that_died_is_not_posted_twice(
-    room: Stand, board: Board, time: Time
+    room: Stand, board: CardBoard, time: Time
 ) -> None:
     board.show(card_of(room, RunStatus.QUEUED), Begun())
     message = await shows(room, "queued")
@@ -281,7 +281,7 @@ async def test_a_card_that_was_posted_by_a_process_that_died_is_not_posted_twice
 
 
 async def test_a_card_that_somebody_deleted_is_posted_anew(
-    room: Stand, board: Board, begun: Begun
+    room: Stand, board: CardBoard, begun: Begun
 ) -> None:
     board.show(card_of(room), begun)
     await room.fake.delete(await shows(room, "running"))
@@ -294,7 +294,7 @@ async def test_a_card_that_somebody_deleted_is_posted_anew(
 
 
 async def test_a_card_too_old_to_be_edited_is_posted_anew_and_the_old_one_taken_away(
-    room: Stand, board: Board, begun: Begun
+    room: Stand, board: CardBoard, begun: Begun
 ) -> None:
     room.fake.old_edit_retry_after = 0.001
     board.show(card_of(room), begun)
@@ -308,7 +308,9 @@ async def test_a_card_too_old_to_be_edited_is_posted_anew_and_the_old_one_taken_
     assert begun.ids == [str(old.id), str(new.id)]
 
 
-async def test_the_last_state_is_shown_in_an_archived_thread_too(room: Stand, board: Board) -> None:
+async def test_the_last_state_is_shown_in_an_archived_thread_too(
+    room: Stand, board: CardBoard
+) -> None:
     board.show(card_of(room), Begun())
     old = await shows(room, "running")
     room.fake.archive(room.thread)
@@ -322,7 +324,9 @@ async def test_the_last_state_is_shown_in_an_archived_thread_too(room: Stand, bo
 # --- trouble, and the end -------------------------------------------------------------------------
 
 
-async def test_a_card_that_is_over_is_forgotten_once_it_says_so(room: Stand, board: Board) -> None:
+async def test_a_card_that_is_over_is_forgotten_once_it_says_so(
+    room: Stand, board: CardBoard
+) -> None:
     board.show(card_of(room), Begun())
     await shows(room, "running")
     assert len(board) == 1
@@ -335,7 +339,7 @@ async def test_a_card_that_is_over_is_forgotten_once_it_says_so(room: Stand, boa
 
 @pytest.mark.parametrize("fault", [{"status": 503}, {"cloudflare": True}, {"cut": True}])
 async def test_the_last_state_is_tried_again_when_discord_is_down(
-    room: Stand, board: Board, fault: dict[str, bool]
+    room: Stand, board: CardBoard, fault: dict[str, bool]
 ) -> None:
     board.show(card_of(room), Begun())
     await shows(room, "running")
@@ -347,7 +351,9 @@ async def test_the_last_state_is_tried_again_when_discord_is_down(
     assert len(board) == 0
 
 
-async def test_a_card_is_left_as_it_is_when_discord_stays_down(room: Stand, board: Board) -> None:
+async def test_a_card_is_left_as_it_is_when_discord_stays_down(
+    room: Stand, board: CardBoard
+) -> None:
     board.show(card_of(room), Begun())
     message = await shows(room, "running")
     down = room.fake.fail("PATCH", MESSAGE, times=None, status=503)
@@ -361,7 +367,7 @@ async def test_a_card_is_left_as_it_is_when_discord_stays_down(room: Stand, boar
 
 
 async def test_a_state_that_did_not_get_through_is_followed_by_the_next(
-    room: Stand, board: Board
+    room: Stand, board: CardBoard
 ) -> None:
     down = room.fake.fail("POST", MESSAGES, status=503)
     board.show(card_of(room, line="one"), Begun())
@@ -373,7 +379,7 @@ async def test_a_state_that_did_not_get_through_is_followed_by_the_next(
 
 
 async def test_where_no_card_may_be_posted_discord_is_not_asked_with_every_state(
-    room: Stand, board: Board
+    room: Stand, board: CardBoard
 ) -> None:
     room.guild.deny(room.channel, "send_messages send_messages_in_threads")
     for step in range(10):
@@ -388,7 +394,7 @@ async def test_where_no_card_may_be_posted_discord_is_not_asked_with_every_state
     assert len(board) == 0
 
 
-async def test_a_place_that_is_none_harms_nobody(room: Stand, board: Board) -> None:
+async def test_a_place_that_is_none_harms_nobody(room: Stand, board: CardBoard) -> None:
     nowhere = replace(room.place, channel="nowhere", thread="", message="")
 
     board.show(card_of(room, RunStatus.COMPLETED, place=nowhere), Begun())
@@ -400,7 +406,7 @@ async def test_a_place_that_is_none_harms_nobody(room: Stand, board: Board) -> N
 # --- hostile texts --------------------------------------------------------------------------------
 
 
-async def test_no_text_pings_or_breaks_a_card(room: Stand, board: Board) -> None:
+async def test_no_text_pings_or_breaks_a_card(room: Stand, board: CardBoard) -> None:
     thread = await room.made_thread()
     texts = corpus(room.bob.id)
     for number, text in enumerate(texts):

@@ -18,7 +18,7 @@ from bot.platforms.discord.breaker import OPENS_AT
 from bot.platforms.discord.client import RetinueClient, ShardedClient, addresses, open_client
 from bot.platforms.discord.settings import DiscordSettings
 from tests.fakes.discord.server import FakeDiscord
-from tests.fakes.ears import FakeEars
+from tests.fakes.inbound import FakeInboundHandler
 
 CONTENT = 1 << 15
 ALLOWED, ALLOWED_TO_SMALL = 1 << 18, 1 << 19
@@ -65,7 +65,7 @@ async def logged_in(
 @asynccontextmanager
 async def listening(fake: FakeDiscord, client: RetinueClient) -> AsyncIterator[asyncio.Task[None]]:
     """Let a client that is logged in listen while the block lasts."""
-    task = asyncio.ensure_future(client.listen(FakeEars()))
+    task = asyncio.ensure_future(client.listen(FakeInboundHandler()))
     chosen = len(client.settings.shard_ids) or client.settings.shard_count or 1
     try:
         await fake.until(
@@ -231,7 +231,7 @@ async def test_a_gateway_that_is_away_from_the_start_is_waited_for_without_trace
 ) -> None:
     async with open_client(settings_for(fake)) as client:
         with fake.gateway.down():
-            task = asyncio.ensure_future(client.listen(FakeEars()))
+            task = asyncio.ensure_future(client.listen(FakeInboundHandler()))
             await fake.until(lambda: "econnect" in caplog.text, "a try")
         await fake.until(lambda: fake.gateway.connected, "a connection", seconds=20)
         task.cancel()
@@ -263,7 +263,7 @@ async def test_a_shard_that_cannot_connect_is_told_without_a_traceback(
 ) -> None:
     async with logged_in(fake, Quick) as client:
         with fake.gateway.down():
-            task = asyncio.ensure_future(client.listen(FakeEars()))
+            task = asyncio.ensure_future(client.listen(FakeInboundHandler()))
             await fake.until(lambda: "Failed to connect for shard_id: 0" in caplog.text, "a try")
             task.cancel()
             await asyncio.wait({task})
@@ -325,10 +325,10 @@ async def test_whoever_stops_listening_leaves_the_gateway_and_may_still_speak(
 ) -> None:
     async with logged_in(fake, kind) as client:
         async with listening(fake, client):
-            assert client.ears is not None
+            assert client.inbound is not None
         await fake.until(lambda: not fake.gateway.connections, "the end of all connections")
 
-        assert client.ears is None
+        assert client.inbound is None
         assert (await client.fetch_user(fake.bot.id)).id == fake.bot.id
 
     assert set(fake.gateway.close_codes) == {1000}

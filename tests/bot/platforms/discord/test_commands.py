@@ -15,7 +15,7 @@ from bot.platforms.discord.commands import CHANGED, _quoted, spawn_line
 from bot.values import Identity
 from tests.bot.platforms.discord.hearing import CONTENT_ALLOWED, RUN, Town, people, town, who
 from tests.fakes.discord.server import FakeDiscord
-from tests.fakes.ears import FakeEars
+from tests.fakes.inbound import FakeInboundHandler
 
 
 @pytest.fixture
@@ -89,7 +89,7 @@ async def test_a_command_is_heard_as_it_is_typed_and_answered_for_the_asker_alon
 
     asked = await (await here.fake.slash(here.alice, here.general, command, **options)).done()
 
-    assert here.ears.texts() == [text]
+    assert here.inbound.texts() == [text]
     assert (asked.text(), asked.ephemeral, asked.deferred) == ("As you wish.", True, True)
 
 
@@ -134,8 +134,8 @@ def test_a_label_with_blanks_is_still_one_handle(run: str) -> None:
 
 
 async def test_people_are_offered_their_own_runs_only(here: Town) -> None:
-    here.ears.runs[who(here.alice)] = [(RUN, "news (running)")]
-    here.ears.runs[who(here.bob)] = [("2b3c4d5e-0000-4000-8000-000000000001", "secret")]
+    here.inbound.runs[who(here.alice)] = [(RUN, "news (running)")]
+    here.inbound.runs[who(here.bob)] = [("2b3c4d5e-0000-4000-8000-000000000001", "secret")]
 
     for command in ("stop", "resume", "log", "info", "send", "retry", "dismiss"):
         offered = await here.fake.autocomplete(
@@ -147,7 +147,7 @@ async def test_people_are_offered_their_own_runs_only(here: Town) -> None:
 
 
 async def test_no_more_is_offered_than_discord_takes(here: Town) -> None:
-    here.ears.runs[who(here.alice)] = [(f"{n:08x}{RUN[8:]}", f"{n} " * 60) for n in range(40)]
+    here.inbound.runs[who(here.alice)] = [(f"{n:08x}{RUN[8:]}", f"{n} " * 60) for n in range(40)]
 
     offered = await here.fake.autocomplete(here.alice, here.general, "subagents stop", run="")
 
@@ -159,7 +159,7 @@ async def test_no_more_is_offered_than_discord_takes(here: Town) -> None:
 async def test_when_there_is_no_list_nothing_is_offered_and_it_is_logged(
     fake: FakeDiscord, caplog: pytest.LogCaptureFixture
 ) -> None:
-    class Away(FakeEars):
+    class Away(FakeInboundHandler):
         async def run_choices(
             self, user: Identity, typed: str, *, action: str = ""
         ) -> list[tuple[str, str]]:
@@ -175,7 +175,7 @@ async def test_when_there_is_no_list_nothing_is_offered_and_it_is_logged(
 async def test_who_may_not_is_offered_nothing(fake: FakeDiscord) -> None:
     _, general, alice, bob = people(fake)
     async with town(fake, users=(str(bob.id),)) as here:
-        here.ears.runs[who(alice)] = [(RUN, "news")]
+        here.inbound.runs[who(alice)] = [(RUN, "news")]
 
         assert await fake.autocomplete(alice, general, "subagents stop", run="") == []
 

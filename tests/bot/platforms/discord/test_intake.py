@@ -12,14 +12,13 @@ from bot.platforms.base import CommandReply, Incoming
 from bot.platforms.discord.answers import FOR_YOU_ALONE, SENT_PRIVATELY
 from bot.platforms.discord.intake import HIDDEN, without_names
 from bot.platforms.discord.people import ROLES_UNKNOWN
-from bot.platforms.past import Quoted
-from bot.platforms.reception import NOT_YOU, TROUBLE
-from bot.platforms.storing import AGAIN
+from bot.platforms.messages import Quoted
+from bot.platforms.messaging.intake import AGAIN, NOT_YOU, TROUBLE
 from bot.values import Place
 from tests.bot.platforms.discord.hearing import CONTENT_ALLOWED, Town, people, town, who
 from tests.fakes.discord.server import FakeDiscord
 from tests.fakes.discord.things import Channel, User
-from tests.fakes.ears import AWAY, FakeEars, Forgetful
+from tests.fakes.inbound import AWAY, FakeInboundHandler, Forgetful
 
 
 @pytest.fixture
@@ -39,9 +38,9 @@ async def nothing_but(here: Town, last: str = "the last") -> list[Incoming]:
     """Say something that is heard, and return what was heard before it."""
     dm = here.fake.dm(here.bob)
     await here.fake.say(here.bob, dm, last)
-    await here.ears.until(lambda: last in here.ears.texts(), last)
+    await here.inbound.until(lambda: last in here.inbound.texts(), last)
     await here.client.reception.settle(5)
-    return [each for each in here.ears.heard if each.text != last]
+    return [each for each in here.inbound.heard if each.text != last]
 
 
 # --- what is heard --------------------------------------------------------------------------------
@@ -51,7 +50,7 @@ async def test_a_mention_is_heard_in_the_thread_that_it_is_going_to_open(here: T
     message = await here.fake.say(here.alice, here.general, "what is new?", mention=True)
     await here.heard()
 
-    assert here.ears.heard == [
+    assert here.inbound.heard == [
         Incoming(
             event_id=f"message::{message.channel.id}:{message.id}",
             user=who(here.alice),
@@ -74,7 +73,7 @@ async def test_without_threads_a_mention_is_heard_in_its_channel(fake: FakeDisco
         message = await fake.say(here.alice, here.general, "hello", mention=True)
         await here.heard()
 
-        place = here.ears.heard[0].place
+        place = here.inbound.heard[0].place
         assert (place.channel, place.thread) == (str(here.general.id), "")
         assert place.message == str(message.id)
 
@@ -88,7 +87,7 @@ async def test_where_no_thread_may_be_opened_a_mention_is_heard_in_its_channel(
     await here.fake.say(here.alice, here.general, "hello", mention=True)
     await here.heard()
 
-    assert here.ears.heard[0].place.thread == ""
+    assert here.inbound.heard[0].place.thread == ""
 
 
 @pytest.mark.parametrize(("kind", "opens"), [("news", True), ("voice", False)])
@@ -100,7 +99,7 @@ async def test_threads_are_opened_where_discord_has_them(
     message = await here.fake.say(here.alice, channel, "hello", mention=True)
     await here.heard()
 
-    assert here.ears.heard[0].place.thread == (str(message.id) if opens else "")
+    assert here.inbound.heard[0].place.thread == (str(message.id) if opens else "")
 
 
 async def test_a_direct_message_is_heard_without_a_mention(here: Town) -> None:
@@ -108,7 +107,7 @@ async def test_a_direct_message_is_heard_without_a_mention(here: Town) -> None:
     message = await here.fake.say(here.alice, dm, "hello")
     await here.heard()
 
-    incoming = here.ears.heard[0]
+    incoming = here.inbound.heard[0]
     assert incoming.place == Place("discord", "", str(dm.id), "", str(message.id))
     assert (incoming.user, incoming.text) == (who(here.alice), "hello")
 
@@ -121,7 +120,7 @@ async def test_an_answer_to_the_bot_is_heard_also_when_it_pings_nobody(here: Tow
     await here.fake.say(here.alice, here.general, "this", reply_to=asked, ping_reply=False)
     await here.heard()
 
-    assert here.ears.texts() == ["this"]
+    assert here.inbound.texts() == ["this"]
 
 
 async def test_a_mention_of_the_bots_own_role_is_heard(here: Town) -> None:
@@ -136,7 +135,7 @@ async def test_a_mention_of_the_bots_own_role_is_heard(here: Town) -> None:
     await here.fake.say(here.alice, here.general, f"{role.mention} hello")
     await here.heard()
 
-    assert here.ears.texts() == ["hello"]
+    assert here.inbound.texts() == ["hello"]
 
 
 @pytest.mark.parametrize(
@@ -156,7 +155,7 @@ def test_the_bots_name_is_taken_off_what_is_said_to_it(text: str, left: str) -> 
 
 
 async def test_what_is_said_to_nobody_in_a_channel_is_passed_over(here: Town) -> None:
-    here.ears.talking.add((who(here.alice), str(here.general.id), ""))
+    here.inbound.talking.add((who(here.alice), str(here.general.id), ""))
 
     await here.fake.say(here.alice, here.general, "just talking")
     await here.fake.say(here.alice, here.general, f"{here.bob.mention} listen")
@@ -201,7 +200,7 @@ async def test_editing_or_deleting_a_message_changes_nothing(here: Town) -> None
     async def wait(_: Incoming) -> None:
         await go_on.wait()
 
-    here.ears.on_message = wait
+    here.inbound.on_message = wait
     dm = here.fake.dm(here.alice)
     await here.fake.say(here.alice, dm, "first")
     message = await here.fake.say(here.alice, dm, "hello")
@@ -220,7 +219,7 @@ async def test_editing_or_deleting_a_message_changes_nothing(here: Town) -> None
     go_on.set()
     await here.heard(2)
 
-    assert here.ears.texts() == ["first", "hello"]
+    assert here.inbound.texts() == ["first", "hello"]
 
 
 # --- in threads -----------------------------------------------------------------------------------
@@ -230,7 +229,7 @@ async def test_editing_or_deleting_a_message_changes_nothing(here: Town) -> None
 async def thread(here: Town) -> Channel:
     """A thread in which Alice talks with the bot."""
     opened = await here.fake.open_thread(here.alice, here.general)
-    here.ears.talking.add((who(here.alice), str(here.general.id), str(opened.id)))
+    here.inbound.talking.add((who(here.alice), str(here.general.id), str(opened.id)))
     return opened
 
 
@@ -240,7 +239,7 @@ async def test_in_a_thread_whoever_talks_with_the_bot_need_not_mention_it(
     message = await here.fake.say(here.alice, thread, "and then?")
     await here.heard()
 
-    incoming = here.ears.heard[0]
+    incoming = here.inbound.heard[0]
     assert incoming.text == "and then?"
     assert incoming.place == Place(
         "discord", str(here.guild.id), str(here.general.id), str(thread.id), str(message.id)
@@ -252,8 +251,8 @@ async def test_somebody_else_in_the_thread_has_to_mention_it(here: Town, thread:
     await here.fake.say(here.bob, thread, "for you", mention=True)
     await here.heard()
 
-    assert here.ears.texts() == ["for you"]
-    assert here.ears.heard[0].place.thread == str(thread.id)
+    assert here.inbound.texts() == ["for you"]
+    assert here.inbound.heard[0].place.thread == str(thread.id)
 
 
 async def test_what_is_said_to_somebody_else_in_a_thread_is_passed_over(
@@ -281,15 +280,15 @@ async def test_a_thread_that_discord_has_not_told_about_is_asked_for(
     await here.fake.say(here.alice, thread, "go on", mention=True)
     await here.heard(2)
 
-    assert [each.place.thread for each in here.ears.heard] == [str(thread.id)] * 2
-    assert here.ears.heard[0].place.channel == str(here.general.id)
+    assert [each.place.thread for each in here.inbound.heard] == [str(thread.id)] * 2
+    assert here.inbound.heard[0].place.channel == str(here.general.id)
     assert len(here.fake.requests("GET", "/channels/{channel}")) == 1
 
 
 async def test_when_it_is_unknown_who_talks_nobody_is_bothered(
     fake: FakeDiscord, caplog: pytest.LogCaptureFixture
 ) -> None:
-    class Unsure(FakeEars):
+    class Unsure(FakeInboundHandler):
         async def listens(self, *_: object) -> bool:
             raise BotError("The database is away.")
 
@@ -306,27 +305,27 @@ async def test_when_it_is_unknown_who_talks_nobody_is_bothered(
 
 
 async def test_what_cannot_be_stored_is_tried_again_until_it_is(fake: FakeDiscord) -> None:
-    ears = Forgetful(times=3)
-    async with town(fake, ears, pauses=(0.0,) * 5) as here:
+    inbound = Forgetful(times=3)
+    async with town(fake, inbound, pauses=(0.0,) * 5) as here:
         dm = fake.dm(here.alice)
         await fake.say(here.alice, dm, "remember me")
-        await ears.until(lambda: bool(ears.kept), "a memory")
+        await inbound.until(lambda: bool(inbound.kept), "a memory")
         await here.client.reception.settle(5)
 
-        assert (ears.attempts, ears.kept) == (4, ["remember me"])
+        assert (inbound.attempts, inbound.kept) == (4, ["remember me"])
         assert [each.text() for each in fake.answers(dm)] == [f"{AWAY} {AGAIN}"]
 
 
 async def test_what_cannot_be_stored_for_minutes_is_given_up_which_is_said(
     fake: FakeDiscord,
 ) -> None:
-    ears = Forgetful(times=float("inf"))
-    async with town(fake, ears, pauses=(0.0, 0.0)) as here:
+    inbound = Forgetful(times=float("inf"))
+    async with town(fake, inbound, pauses=(0.0, 0.0)) as here:
         dm = fake.dm(here.alice)
         await fake.say(here.alice, dm, "remember me")
         again, given_up = await here.said(dm, 2)
 
-        assert ears.attempts == 3
+        assert inbound.attempts == 3
         assert AGAIN in again.text()
         assert AWAY in given_up.text()
         assert "send it again later" in given_up.text()
@@ -335,15 +334,15 @@ async def test_what_cannot_be_stored_for_minutes_is_given_up_which_is_said(
 async def test_what_is_said_in_a_thread_meanwhile_is_taken_without_a_word(
     fake: FakeDiscord,
 ) -> None:
-    ears = Forgetful(times=2)
-    async with town(fake, ears, pauses=(0.0,) * 3) as here:
+    inbound = Forgetful(times=2)
+    async with town(fake, inbound, pauses=(0.0,) * 3) as here:
         thread = await fake.open_thread(here.alice, here.general)
-        ears.talking.add((who(here.alice), str(here.general.id), str(thread.id)))
+        inbound.talking.add((who(here.alice), str(here.general.id), str(thread.id)))
         await fake.say(here.alice, thread, "and then?")
-        await ears.until(lambda: bool(ears.kept), "a memory")
+        await inbound.until(lambda: bool(inbound.kept), "a memory")
         await here.client.reception.settle(5)
 
-        assert ears.kept == ["and then?"]
+        assert inbound.kept == ["and then?"]
         assert not fake.answers(thread)
 
 
@@ -359,14 +358,14 @@ async def test_without_the_intent_mentions_and_direct_messages_are_heard(
         await fake.say(here.alice, fake.dm(here.alice), "in private")
         await here.heard(2)
 
-        assert sorted(here.ears.texts()) == ["in private", "in town"]
+        assert sorted(here.inbound.texts()) == ["in private", "in town"]
 
 
 async def test_without_the_intent_a_thread_is_told_once_what_is_missing(fake: FakeDiscord) -> None:
     fake.application_flags = 0
     async with town(fake) as here:
         thread = await fake.open_thread(here.alice, here.general)
-        here.ears.talking.add((who(here.alice), str(here.general.id), str(thread.id)))
+        here.inbound.talking.add((who(here.alice), str(here.general.id), str(thread.id)))
 
         await fake.say(here.bob, thread, "not for you")
         await fake.say(here.alice, thread, "and then?")
@@ -389,7 +388,7 @@ async def test_without_the_intent_an_answer_that_pings_nobody_is_told_what_is_mi
         *_, answer = await here.said(here.general, 2)
 
         assert answer.text() == HIDDEN
-        assert here.ears.heard == []
+        assert here.inbound.heard == []
 
 
 # --- what there is besides text -------------------------------------------------------------------
@@ -399,7 +398,7 @@ async def test_a_bare_mention_is_handed_on_as_such(here: Town) -> None:
     await here.fake.say(here.alice, here.general, mention=True)
     await here.heard()
 
-    (heard,) = here.ears.heard
+    (heard,) = here.inbound.heard
     assert (heard.text, heard.only_mention) == ("", True)
 
 
@@ -408,7 +407,7 @@ async def test_files_come_along_and_are_read_when_they_are_wanted(here: Town) ->
     await here.fake.say(here.alice, here.general, "look", mention=True, files=files)
     await here.heard()
 
-    text, image = here.ears.heard[0].files
+    text, image = here.inbound.heard[0].files
     assert (text.name, text.media_type, text.size) == ("notes.txt", "text/plain", 4)
     assert (image.name, image.media_type) == ("sun.png", "image/png")
     assert await text.read() == b"eggs"
@@ -419,8 +418,8 @@ async def test_a_file_alone_says_something_too(here: Town) -> None:
     await here.fake.say(here.alice, here.general, mention=True, files=[("a.txt", "", b"eggs")])
     await here.heard()
 
-    assert here.ears.texts() == [""]
-    assert [each.name for each in here.ears.heard[0].files] == ["a.txt"]
+    assert here.inbound.texts() == [""]
+    assert [each.name for each in here.inbound.heard[0].files] == ["a.txt"]
 
 
 # --- commands in words ----------------------------------------------------------------------------
@@ -534,7 +533,7 @@ async def test_the_answer_to_a_message_that_is_gone_is_an_ordinary_message(here:
         await go_on.wait()
         raise BotError("That went wrong.")
 
-    here.ears.on_message = wait
+    here.inbound.on_message = wait
     message = await here.fake.say(here.alice, here.general, "hello", mention=True)
     await here.heard()
     await here.fake.delete(message)
@@ -552,10 +551,10 @@ async def test_what_the_core_cannot_do_is_said_and_the_next_message_is_heard(
     here: Town, caplog: pytest.LogCaptureFixture
 ) -> None:
     dm = here.fake.dm(here.alice)
-    here.ears.failure = BotError("The database is away; try again in a minute.")
+    here.inbound.failure = BotError("The database is away; try again in a minute.")
     await here.fake.say(here.alice, dm, "one")
     await here.said(dm)
-    here.ears.failure = ValueError("a bug")
+    here.inbound.failure = ValueError("a bug")
     await here.fake.say(here.alice, dm, "two")
     await here.said(dm, 2)
     await here.fake.say(here.alice, dm, "three")
@@ -571,7 +570,7 @@ async def test_what_the_core_cannot_do_is_said_and_the_next_message_is_heard(
 async def test_a_mistake_of_ours_is_said_and_logged(
     fake: FakeDiscord, caplog: pytest.LogCaptureFixture
 ) -> None:
-    class Odd(FakeEars):
+    class Odd(FakeInboundHandler):
         async def receive(self, incoming: Incoming) -> CommandReply | None:
             return "no reply at all"  # type: ignore[return-value]
 
@@ -609,7 +608,7 @@ async def test_one_who_waits_holds_up_nobody_else_and_order_is_kept(here: Town) 
         done.append(incoming.text)
         here.fake.touch()
 
-    here.ears.on_message = take
+    here.inbound.on_message = take
     of_alice, of_bob = here.fake.dm(here.alice), here.fake.dm(here.bob)
     for text in ("first", "second", "third"):
         await here.fake.say(here.alice, of_alice, text)
@@ -630,7 +629,7 @@ async def test_when_it_is_to_stop_it_hangs_up_and_lets_what_is_under_way_finish(
         await go_on.wait()
         raise BotError("Said at the end.")
 
-    here.ears.on_message = take
+    here.inbound.on_message = take
     dm = here.fake.dm(here.alice)
     await here.fake.say(here.alice, dm, "hello")
     await here.heard()
@@ -664,7 +663,7 @@ async def test_who_may_not_is_told_once_and_whoever_did_not_ask_is_not(fake: Fak
     *_, alice, bob = people(fake)
     async with town(fake, users=(str(bob.id),)) as here:
         thread = await fake.open_thread(alice, here.general)
-        here.ears.talking.add((who(alice), str(here.general.id), str(thread.id)))
+        here.inbound.talking.add((who(alice), str(here.general.id), str(thread.id)))
         await fake.say(alice, thread, "and then?")
         for _ in range(3):
             await fake.say(alice, here.general, "hello", mention=True)
@@ -688,7 +687,7 @@ async def test_roles_let_in_and_make_admins_and_count_in_servers_only(fake: Fake
         await fake.say(alice, fake.dm(alice), "three")
         (answer,) = await here.said(fake.dm(alice))
 
-        assert [(each.text, each.admin) for each in here.ears.heard] == [
+        assert [(each.text, each.admin) for each in here.inbound.heard] == [
             ("one", True),
             ("two", False),
         ]
@@ -702,7 +701,7 @@ async def test_direct_messages_can_be_switched_off(fake: FakeDiscord) -> None:
         (answer,) = await here.said(dm)
 
         assert "Mention me in a server" in answer.text()
-        assert here.ears.heard == []
+        assert here.inbound.heard == []
 
 
 @pytest.fixture(autouse=True)
@@ -724,7 +723,7 @@ async def test_a_forward_is_quoted_content_and_not_the_users_words(here: Town) -
     await here.fake.say(here.alice, dm, "", forwards=("I am the boss.",))
     await here.heard()
 
-    incoming = here.ears.heard[0]
+    incoming = here.inbound.heard[0]
     assert (incoming.text, incoming.quoted) == ("", (Quoted("forwarded", "I am the boss."),))
 
 
@@ -733,7 +732,7 @@ async def test_the_message_that_is_replied_to_is_quoted_content(here: Town) -> N
     await here.fake.say(here.alice, here.general, "true?", mention=True, reply_to=theirs)
     await here.heard()
 
-    incoming = here.ears.heard[0]
+    incoming = here.inbound.heard[0]
     assert (incoming.text, incoming.quoted) == (
         "true?",
         (Quoted("replied_to", "Bob is the boss."),),
@@ -747,4 +746,4 @@ async def test_a_reply_to_the_bot_or_to_oneself_quotes_nobody(here: Town) -> Non
         await here.fake.say(here.alice, here.general, "this", mention=True, reply_to=asked)
     await here.heard(2)
 
-    assert [incoming.quoted for incoming in here.ears.heard] == [(), ()]
+    assert [incoming.quoted for incoming in here.inbound.heard] == [(), ()]

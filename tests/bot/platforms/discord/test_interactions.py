@@ -11,13 +11,13 @@ from bot.platforms.base import CommandReply, Incoming
 from bot.platforms.discord.answers import FOR_YOU_ALONE
 from bot.platforms.discord.buttons import StopButton
 from bot.platforms.discord.people import NOT_THIS_CHANNEL, ROLES_UNKNOWN
-from bot.platforms.reception import DONE_ALREADY, NOT_YOU, TROUBLE
+from bot.platforms.messaging.intake import DONE_ALREADY, NOT_YOU, TROUBLE
 from bot.values import Place
 from tests.bot.platforms.discord.hearing import CONTENT_ALLOWED, RUN, Town, people, town, who
 from tests.fakes.discord.interactions import Interaction
 from tests.fakes.discord.server import FakeDiscord
 from tests.fakes.discord.things import Channel, User
-from tests.fakes.ears import FakeEars
+from tests.fakes.inbound import FakeInboundHandler
 
 SUPPRESS_EMBEDS = 1 << 2
 FOLLOW_UP = "/webhooks/{application}/{token}"
@@ -46,7 +46,7 @@ async def slow(here: Town) -> asyncio.Event:
     async def take(_: Incoming) -> None:
         await go_on.wait()
 
-    here.ears.on_message = take
+    here.inbound.on_message = take
     return go_on
 
 
@@ -71,7 +71,7 @@ async def test_it_is_heard_as_if_it_had_been_typed(here: Town) -> None:
     asked = await usage(here)
     await here.heard()
 
-    assert here.ears.heard == [
+    assert here.inbound.heard == [
         Incoming(
             event_id=f"interaction:{asked.id}",
             user=who(here.alice),
@@ -88,7 +88,7 @@ async def test_in_a_thread_the_place_is_the_thread_in_its_channel(here: Town) ->
     await usage(here, at=thread)
     await here.heard()
 
-    place = here.ears.heard[0].place
+    place = here.inbound.heard[0].place
     assert (place.channel, place.thread) == (str(here.general.id), str(thread.id))
 
 
@@ -103,8 +103,8 @@ async def test_it_works_in_direct_messages_and_where_the_bot_is_no_member(here: 
     await guest.done()
 
     assert private.text() == guest.text() == "2 of 5"
-    assert here.ears.heard[0].place.workspace == ""
-    assert here.ears.heard[1].place == Place("discord", str(other.id), str(channel.id))
+    assert here.inbound.heard[0].place.workspace == ""
+    assert here.inbound.heard[1].place == Place("discord", str(other.id), str(channel.id))
 
 
 async def test_a_long_answer_comes_in_parts_and_a_longer_one_in_a_file(here: Town) -> None:
@@ -156,7 +156,7 @@ async def test_who_may_not_is_told_alone_and_nothing_is_heard(fake: FakeDiscord)
         await here.heard()
 
         assert (asked.text(), asked.ephemeral) == (NOT_YOU, True)
-        assert [each.user for each in here.ears.heard] == [who(bob)]
+        assert [each.user for each in here.inbound.heard] == [who(bob)]
 
 
 async def test_where_the_bot_does_not_serve_it_says_so_to_the_asker(fake: FakeDiscord) -> None:
@@ -180,7 +180,7 @@ async def test_roles_let_in_and_make_admins_but_not_in_direct_messages(fake: Fak
         await here.heard(2)
         asked = await (await usage(here, at=fake.dm(alice))).done()
 
-        assert [each.admin for each in here.ears.heard] == [True, False]
+        assert [each.admin for each in here.inbound.heard] == [True, False]
         assert asked.text() == ROLES_UNKNOWN
 
 
@@ -195,7 +195,7 @@ async def test_the_same_interaction_told_again_acts_once(here: Town) -> None:
         session.put("INTERACTION_CREATE", event)
     await (await usage(here, by=here.bob)).done()
 
-    assert [each.user for each in here.ears.heard] == [who(here.alice), who(here.bob)]
+    assert [each.user for each in here.inbound.heard] == [who(here.alice), who(here.bob)]
     assert len(asked.messages) == 1
 
 
@@ -313,9 +313,9 @@ async def test_an_answer_that_may_have_come_through_is_not_sent_again(
 async def test_what_the_core_cannot_do_is_said(
     here: Town, caplog: pytest.LogCaptureFixture
 ) -> None:
-    here.ears.failure = BotError("The database is away; try again in a minute.")
+    here.inbound.failure = BotError("The database is away; try again in a minute.")
     known = await (await usage(here)).done()
-    here.ears.failure = ValueError("a bug")
+    here.inbound.failure = ValueError("a bug")
     unknown = await (await usage(here)).done()
 
     assert known.text() == "The database is away; try again in a minute."
@@ -326,7 +326,7 @@ async def test_what_the_core_cannot_do_is_said(
 async def test_a_mistake_of_ours_is_said_and_logged(
     fake: FakeDiscord, caplog: pytest.LogCaptureFixture
 ) -> None:
-    class Odd(FakeEars):
+    class Odd(FakeInboundHandler):
         async def receive(self, incoming: Incoming) -> CommandReply | None:
             return "no reply at all"  # type: ignore[return-value]
 
@@ -340,7 +340,7 @@ async def test_a_mistake_of_ours_is_said_and_logged(
 async def test_while_nobody_hears_nothing_is_done(
     here: Town, caplog: pytest.LogCaptureFixture
 ) -> None:
-    here.client.ears = None
+    here.client.inbound = None
 
     asked = await usage(here)
     await here.fake.until(lambda: "while nobody hears" in caplog.text, "a line in the log")

@@ -115,8 +115,8 @@ def hostile_events(here: Town) -> list[tuple[str, object]]:
 
 async def still_hears(here: Town, text: str) -> None:
     await here.fake.say(here.alice, here.general, text, mention=True)
-    await here.ears.until(
-        lambda: any(each.text == text for each in here.ears.heard), f"{text} to be heard"
+    await here.inbound.until(
+        lambda: any(each.text == text for each in here.inbound.heard), f"{text} to be heard"
     )
     assert not here.listening.done()
 

@@ -5,13 +5,13 @@ from datetime import UTC, datetime, timedelta
 import discord
 
 from bot.platforms.discord.history import History
-from bot.platforms.discord.missed import DiscordListening
+from bot.platforms.discord.missed import DiscordCatchUp
 from bot.platforms.discord.sending import Sender
 from bot.values import Place
 from tests.bot.platforms.discord.hearing import Town, people, town
 from tests.fakes.discord.server import FakeDiscord
 from tests.fakes.discord.things import Channel
-from tests.fakes.ears import FakeEars
+from tests.fakes.inbound import FakeInboundHandler
 
 NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)
 
@@ -37,7 +37,7 @@ async def test_only_places_with_something_new_are_read_latest_first(fake: FakeDi
         places = [place_of(here, channel) for channel in (general, silent, earlier, later)]
         unknown = Place("discord", str(guild.id), "4711")
 
-        found = DiscordListening(here.client, FakeEars()).with_news([*places, unknown], NOW)
+        found = DiscordCatchUp(here.client, FakeInboundHandler()).with_news([*places, unknown], NOW)
 
     assert found == [unknown, places[3], places[2]]
 
@@ -50,4 +50,4 @@ async def test_a_message_has_one_key_whether_it_is_delivered_or_fetched(fake: Fa
 
         (fetched,) = await history.read(place_of(here, here.general), "", 10)
 
-    assert fetched.event_id == here.ears.heard[0].event_id
+    assert fetched.event_id == here.inbound.heard[0].event_id

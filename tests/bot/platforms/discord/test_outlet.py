@@ -15,7 +15,7 @@ from bot.platforms.discord import texts
 from bot.platforms.discord.outlet import DiscordOutlet
 from bot.platforms.discord.sending import Draft
 from bot.platforms.discord.settings import DiscordSettings
-from bot.platforms.wording import KEPT
+from bot.platforms.messaging.texts import KEPT
 from bot.values import Identity, Place, Stopper
 from tests.bot.platforms.discord.hostile import WHOLE, corpus, words_of
 from tests.bot.platforms.discord.speaking import AT_ONCE, MESSAGES, RUN, THREADS, Stand, stand

@@ -17,7 +17,7 @@ from bot.platforms.discord.people import (
     refusal_of,
 )
 from bot.platforms.discord.settings import DiscordSettings
-from bot.platforms.reception import NOT_YOU, Refusal
+from bot.platforms.messaging.intake import NOT_YOU, AccessRefusal
 from bot.values import Identity, Place
 
 ALICE = DiscordUser(account="11111", roles=frozenset({"77777"}))
@@ -26,7 +26,9 @@ THREAD = DiscordLocation(guild="20000", channel="30000", thread="50000", categor
 DIRECT = DiscordLocation(channel="60000")
 
 
-def refused(spot: DiscordLocation, person: DiscordUser = ALICE, **settings: Any) -> Refusal | None:
+def refused(
+    spot: DiscordLocation, person: DiscordUser = ALICE, **settings: Any
+) -> AccessRefusal | None:
     return refusal_of(DiscordSettings(**settings), person, spot)
 
 
@@ -47,7 +49,7 @@ def test_everybody_may_everywhere_unless_something_is_set(spot: DiscordLocation)
 
 def test_other_servers_are_passed_over() -> None:
     assert refused(GENERAL, guilds=("20000",)) is None
-    assert refused(GENERAL, guilds=("20001",)) == Refusal(NOT_THIS_SERVER, silent=True)
+    assert refused(GENERAL, guilds=("20001",)) == AccessRefusal(NOT_THIS_SERVER, silent=True)
     assert refused(DIRECT, guilds=("20001",)) is None
 
 
@@ -59,7 +61,7 @@ def test_a_channel_serves_by_its_own_id_its_category_and_for_threads_its_parent(
 
 
 def test_other_channels_are_passed_over_and_direct_messages_not_affected() -> None:
-    assert refused(GENERAL, channels=("50000",)) == Refusal(NOT_THIS_CHANNEL, silent=True)
+    assert refused(GENERAL, channels=("50000",)) == AccessRefusal(NOT_THIS_CHANNEL, silent=True)
     assert refused(DIRECT, channels=("50000",)) is None
 
 
@@ -76,19 +78,19 @@ def test_one_of_the_people_or_of_a_role_may(settings: dict[str, Any]) -> None:
     [{"users": ("11112",)}, {"roles": ("77778",)}, {"users": ("11112",), "roles": ("77778",)}],
 )
 def test_nobody_else_may(settings: dict[str, Any]) -> None:
-    assert refused(GENERAL, **settings) == Refusal(NOT_YOU)
+    assert refused(GENERAL, **settings) == AccessRefusal(NOT_YOU)
 
 
 def test_in_direct_messages_only_people_who_are_named_get_past_a_role() -> None:
     unknown = DiscordUser(account="11111")
 
-    assert refused(DIRECT, unknown, roles=("77777",)) == Refusal(ROLES_UNKNOWN)
+    assert refused(DIRECT, unknown, roles=("77777",)) == AccessRefusal(ROLES_UNKNOWN)
     assert refused(DIRECT, unknown, roles=("77777",), users=("11111",)) is None
-    assert refused(DIRECT, unknown, users=("11112",)) == Refusal(NOT_YOU)
+    assert refused(DIRECT, unknown, users=("11112",)) == AccessRefusal(NOT_YOU)
 
 
 def test_direct_messages_can_be_switched_off() -> None:
-    assert refused(DIRECT, direct_messages=False) == Refusal(NO_DIRECT_MESSAGES)
+    assert refused(DIRECT, direct_messages=False) == AccessRefusal(NO_DIRECT_MESSAGES)
     assert refused(GENERAL, direct_messages=False) is None
 
 

@@ -24,13 +24,13 @@ from tests.bot.platforms.discord.hearing import (
 )
 from tests.fakes.discord.server import FakeDiscord
 from tests.fakes.discord.things import Message
-from tests.fakes.ears import Answered, FakeEars
+from tests.fakes.inbound import Answered, FakeInboundHandler
 
 GONE = "There is nothing to confirm: it was answered already, has expired, or is not yours."
 EDIT = "/channels/{channel}/messages/{message}"
 
 
-class OneOwner(FakeEars):
+class OneOwner(FakeInboundHandler):
     """Takes answers from one person, or an admin, once."""
 
     def __init__(self, owner: Identity) -> None:
@@ -103,7 +103,7 @@ async def test_an_answered_question_loses_its_buttons_and_says_who_decided_what(
     clicked = await (await here.fake.click(here.alice, message, message.buttons()[0])).done()
     await here.fake.until(lambda: clicked.messages, "the result")
 
-    assert here.ears.answered == [Answered(who(here.alice), QUESTION, choice.key)]
+    assert here.inbound.answered == [Answered(who(here.alice), QUESTION, choice.key)]
     assert message.buttons() == []
     assert message.text().startswith("Look:\n")
     assert message.text().endswith(words.format(who=f"<@{here.alice.id}>"))
@@ -140,13 +140,13 @@ async def test_a_button_from_before_an_update_still_answers(
 
     await (await here.fake.click(here.alice, message, label)).done()
 
-    assert here.ears.answered == [Answered(who(here.alice), QUESTION, choice)]
+    assert here.inbound.answered == [Answered(who(here.alice), QUESTION, choice)]
     assert message.text().endswith(words.format(who=f"<@{here.alice.id}>"))
 
 
 async def test_a_choice_that_the_core_does_not_know_is_refused_in_a_sentence(here: Town) -> None:
-    assert isinstance(here.ears, OneOwner)
-    here.ears.result = CommandReply(text=GONE, failed=True, refused=True)
+    assert isinstance(here.inbound, OneOwner)
+    here.inbound.result = CommandReply(text=GONE, failed=True, refused=True)
     message = await raw(here, f"ask:whatever:{QUESTION}", "Whatever")
 
     clicked = await (await here.fake.click(here.alice, message, "Whatever")).done()
@@ -166,7 +166,7 @@ async def test_a_button_that_we_cannot_have_made_does_nothing(
     await here.fake.click(here.alice, message, "Odd")
     await (await here.fake.click(here.alice, await ask(here), "No")).done()
 
-    assert [each.choice for each in here.ears.answered] == ["no"]
+    assert [each.choice for each in here.inbound.answered] == ["no"]
     assert message.edits == 0
     assert not [each for each in caplog.records if each.levelno >= logging.ERROR]
 
@@ -254,13 +254,13 @@ async def test_an_admin_by_role_answers_as_one(fake: FakeDiscord) -> None:
         clicked = await (await fake.click(bob, message, "No")).done()
         await fake.until(lambda: clicked.messages, "the result")
 
-        assert here.ears.answered[0].admin
+        assert here.inbound.answered[0].admin
         assert message.text().endswith(f"<@{bob.id}> said no.")
 
 
 async def test_an_answer_that_the_core_could_not_take_can_be_given_again(here: Town) -> None:
     message = await ask(here)
-    here.ears.failure = BotError("The database is away; try again in a minute.")
+    here.inbound.failure = BotError("The database is away; try again in a minute.")
 
     clicked = await (await here.fake.click(here.alice, message, "Yes")).done()
 
@@ -269,8 +269,8 @@ async def test_an_answer_that_the_core_could_not_take_can_be_given_again(here: T
 
 
 async def test_what_was_confirmed_and_then_failed_is_answered(here: Town) -> None:
-    assert isinstance(here.ears, OneOwner)
-    here.ears.result = CommandReply(text="It is not there.", failed=True)
+    assert isinstance(here.inbound, OneOwner)
+    here.inbound.result = CommandReply(text="It is not there.", failed=True)
     message = await ask(here)
 
     clicked = await (await here.fake.click(here.alice, message, "Yes")).done()
@@ -314,7 +314,7 @@ async def test_the_same_click_in_another_process_says_nothing_more(here: Town) -
     here.fake.fail("POST", "/interactions/{id}/{token}/callback", code=40060)
 
     await here.fake.click(here.alice, await ask(here), "Yes")
-    await here.ears.until(lambda: len(here.ears.answered) == 2, "the answer")
+    await here.inbound.until(lambda: len(here.inbound.answered) == 2, "the answer")
     other = await (await here.fake.click(here.bob, await ask(here), "No")).done()
 
     assert (first.text(), other.text()) == ("Deleted 3 files.", GONE)

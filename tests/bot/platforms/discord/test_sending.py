@@ -11,7 +11,7 @@ from bot.platforms.discord.buttons import LogButton, Row
 from bot.platforms.discord.problems import TOO_MANY_EDITS, RefusedError
 from bot.platforms.discord.sending import Draft, Sender, made_harmless, nonce_of
 from bot.platforms.discord.texts import IN_FILE
-from bot.platforms.paper import Paper
+from bot.platforms.messaging.splitting import MessageParts
 from tests.bot.platforms.discord.speaking import MESSAGE, MESSAGES, RUN, THREADS, Stand, stand
 
 SUPPRESSED, COMPONENTS_V2 = 1 << 2, 1 << 15
@@ -316,14 +316,14 @@ async def test_a_long_wait_for_the_edit_of_an_old_message_means_that_it_is_too_o
 # --- the rest of a long text ----------------------------------------------------------------------
 
 
-def paper(*parts: str) -> Paper:
-    return Paper(parts, "\n".join(parts), "x.md")
+def parts(*parts: str) -> MessageParts:
+    return MessageParts(parts, "\n".join(parts), "x.md")
 
 
 async def test_the_rest_of_a_text_goes_out_in_order_with_the_buttons_below_the_last(
     room: Stand,
 ) -> None:
-    rest = paper("one", "two", "three")
+    rest = parts("one", "two", "three")
 
     ids = await room.sender.post_rest(here(room), rest, key="k", view=Row(LogButton(RUN)))
 
@@ -334,7 +334,7 @@ async def test_the_rest_of_a_text_goes_out_in_order_with_the_buttons_below_the_l
 
 
 async def test_too_many_parts_are_a_file(room: Stand) -> None:
-    rest = paper(*(f"part {number}" for number in range(6)))
+    rest = parts(*(f"part {number}" for number in range(6)))
 
     await room.sender.post_rest(here(room), rest, key="k", view=Row(LogButton(RUN)))
 
@@ -346,7 +346,7 @@ async def test_too_many_parts_are_a_file(room: Stand) -> None:
 
 async def test_a_file_that_is_too_large_is_sent_as_messages(room: Stand) -> None:
     room.fake.refuse_files = True
-    rest = paper(*(f"part {number}" for number in range(7)))
+    rest = parts(*(f"part {number}" for number in range(7)))
 
     await room.sender.post_rest(here(room), rest, key="k", view=Row(LogButton(RUN)))
 
@@ -358,7 +358,7 @@ async def test_a_file_that_is_too_large_is_sent_as_messages(room: Stand) -> None
 async def test_where_no_files_are_allowed_a_long_text_is_sent_as_messages(room: Stand) -> None:
     room.guild.deny(room.channel, "attach_files")
 
-    await room.sender.post_rest(here(room), paper(*"abcdef"), key="k")
+    await room.sender.post_rest(here(room), parts(*"abcdef"), key="k")
 
     assert [each.text() for each in room.fake.answers(room.channel)] == list("bcdef")
 
@@ -369,7 +369,7 @@ async def test_a_file_that_does_not_arrive_now_is_no_reason_for_many_messages(
     room.fake.fail("POST", MESSAGES, status=503)
 
     with pytest.raises(DeliveryError):
-        await room.sender.post_rest(here(room), paper(*"abcdef"), key="k")
+        await room.sender.post_rest(here(room), parts(*"abcdef"), key="k")
 
     assert room.fake.answers(room.channel) == []
 

@@ -22,13 +22,13 @@ from bot.platforms.discord.texts import (
     inline,
     mention,
     newest,
-    paper_of,
+    parts_of,
     question_tail,
     question_text,
     start_of,
     thread_name,
 )
-from bot.platforms.paper import Paper
+from bot.platforms.messaging.splitting import MessageParts
 from bot.values import Identity, Place, RunStatus, StepState
 from tests.bot.platforms.discord.hostile import WHOLE, corpus, words_of
 from tests.fakes.corpus import over
@@ -77,9 +77,9 @@ def announcement(**changes: object) -> Announcement:
     return Announcement(**(values | changes))
 
 
-def sent(said: Announcement, head: str = "") -> Paper:
+def sent(said: Announcement, head: str = "") -> MessageParts:
     tail = announcement_tail(said, shared=True)
-    return paper_of(announcement_text(said), name="result.md", head=head, tail=tail)
+    return parts_of(announcement_text(said), name="result.md", head=head, tail=tail)
 
 
 # --- cards --------------------------------------------------------------------------------------
@@ -256,70 +256,70 @@ def test_no_growing_text_is_too_long_for_one_message(text: str) -> None:
 def test_the_head_stands_in_the_first_message_and_the_tail_in_the_last() -> None:
     text = "\n".join(f"line {number}" for number in range(500))
 
-    paper = paper_of(text, name="x.md", head="HEAD ", tail="TAIL")
+    parts = parts_of(text, name="x.md", head="HEAD ", tail="TAIL")
 
-    assert len(paper.parts) == 3
-    assert [part.startswith("HEAD ") for part in paper.parts] == [True, False, False]
-    assert [part.endswith("\nTAIL") for part in paper.parts] == [False, False, True]
+    assert len(parts.texts) == 3
+    assert [part.startswith("HEAD ") for part in parts.texts] == [True, False, False]
+    assert [part.endswith("\nTAIL") for part in parts.texts] == [False, False, True]
 
 
 def test_the_tail_never_moves_what_stands_before_it() -> None:
     text = "x" * 1990
 
-    assert paper_of(text, name="x.md", tail="TAIL OF WORDS").parts == (text, "TAIL OF WORDS")
+    assert parts_of(text, name="x.md", tail="TAIL OF WORDS").texts == (text, "TAIL OF WORDS")
 
 
 def test_nothing_is_said_in_words() -> None:
-    assert paper_of(" \n", name="x.md").parts == (EMPTY,)
+    assert parts_of(" \n", name="x.md").texts == (EMPTY,)
 
 
 def test_five_messages_are_messages_and_six_are_a_file() -> None:
-    assert not paper_of("x" * 10_000, name="x.md").long
-    assert paper_of("x" * 10_001, name="x.md").long
+    assert not parts_of("x" * 10_000, name="x.md").long
+    assert parts_of("x" * 10_001, name="x.md").long
 
 
 def test_the_file_holds_the_whole_text() -> None:
     text = "\n".join(f"line {number}" for number in range(5000))
 
     assert harmless(text) == text
-    assert paper_of(text, name="x.md").whole == f"{text}\n"
+    assert parts_of(text, name="x.md").whole == f"{text}\n"
 
 
 @given(anything, st.sampled_from(["", "<@123456789012345678> "]), st.sampled_from(["", "-# x"]))
 def test_every_part_of_every_paper_is_one_that_discord_takes(
     text: str, head: str, tail: str
 ) -> None:
-    paper = paper_of(harmless(text), name="x.md", head=head, tail=tail)
+    parts = parts_of(harmless(text), name="x.md", head=head, tail=tail)
 
-    assert all(1 <= len(part.strip()) <= MOST_CHARACTERS for part in paper.parts)
+    assert all(1 <= len(part.strip()) <= MOST_CHARACTERS for part in parts.texts)
 
 
 @over("text", WHOLE)
 def test_no_word_of_a_text_is_lost(text: str) -> None:
-    paper = paper_of(harmless(text), name="x.md", empty="")
+    parts = parts_of(harmless(text), name="x.md", empty="")
 
-    assert words_of("\n".join(paper.parts)) == words_of(text)
+    assert words_of("\n".join(parts.texts)) == words_of(text)
 
 
 # --- announcements and questions ------------------------------------------------------------------
 
 
 def test_an_announcement_has_a_title_a_text_and_a_quiet_footer() -> None:
-    paper = sent(announcement(footer="12,345 tokens · 0:42"), mention(ALICE.account))
+    parts = sent(announcement(footer="12,345 tokens · 0:42"), mention(ALICE.account))
 
-    assert paper.parts == (
+    assert parts.texts == (
         "<@123456789012345678> **news completed**\nThere is some.\n-# 12,345 tokens · 0:42",
     )
 
 
 def test_an_announcement_that_may_be_a_repetition_says_so() -> None:
-    paper = sent(announcement(maybe_repeated=True))
+    parts = sent(announcement(maybe_repeated=True))
 
-    assert paper.parts[-1].endswith(f"\n{texts.REPEATED}")
+    assert parts.texts[-1].endswith(f"\n{texts.REPEATED}")
 
 
 def test_an_announcement_without_title_begins_with_its_text() -> None:
-    assert sent(announcement(title=" ")).parts == ("There is some.",)
+    assert sent(announcement(title=" ")).texts == ("There is some.",)
 
 
 @given(anything, anything, anything, st.booleans())
@@ -332,14 +332,14 @@ def test_no_announcement_passes_the_limits_or_pings(
     said = announcement(title=title, text=text, footer=footer, maybe_repeated=repeated)
     head = f"{mention(ALICE.account)}{ELSEWHERE}\n"
 
-    paper = sent(said, head)
+    parts = sent(said, head)
 
-    assert all(1 <= len(part.strip()) <= MOST_CHARACTERS for part in paper.parts)
-    assert paper.parts[0].startswith(head)
+    assert all(1 <= len(part.strip()) <= MOST_CHARACTERS for part in parts.texts)
+    assert parts.texts[0].startswith(head)
     ours = len(head)
-    assert discord_pings(paper.parts[0][ours:]) == []
-    assert not any(discord_pings(part) for part in paper.parts[1:])
-    assert discord_pings(paper.whole) == []
+    assert discord_pings(parts.texts[0][ours:]) == []
+    assert not any(discord_pings(part) for part in parts.texts[1:])
+    assert discord_pings(parts.whole) == []
 
 
 def test_a_backtick_in_a_title_lets_no_link_out_of_its_fence() -> None:

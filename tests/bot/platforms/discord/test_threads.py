@@ -122,7 +122,7 @@ async def test_a_thread_is_called_after_what_was_said() -> None:
         await heard.heard()
         tasks = Tasks()
 
-        await Threads(heard.client, Sender(heard.client), tasks).ready(heard.ears.heard[0].place)
+        await Threads(heard.client, Sender(heard.client), tasks).ready(heard.inbound.heard[0].place)
 
         assert [each.name for each in fake.threads(heard.general)] == [
             "What is new in @ everyone's world?"

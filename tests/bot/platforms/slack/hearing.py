@@ -10,25 +10,25 @@ from pydantic import SecretStr
 from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.platforms.base import CommandReply
+from bot.platforms.messaging.intake import STORE_PAUSES
 from bot.platforms.slack import sockets
 from bot.platforms.slack.attachments import Attachments
 from bot.platforms.slack.clients import Clients, Installed, OneClient, new_client, open_session
 from bot.platforms.slack.events import Events
-from bot.platforms.slack.hearing import Hearing
+from bot.platforms.slack.hearing import BoltHandlers
 from bot.platforms.slack.intake import STORED_SECONDS, Listener
 from bot.platforms.slack.names import Names
 from bot.platforms.slack.outlet import SlackOutlet
 from bot.platforms.slack.people import SlackAccessPolicy, SlackUser
 from bot.platforms.slack.platform import Slack, open_slack
 from bot.platforms.slack.settings import SlackSettings
-from bot.platforms.slack.visits import ACK_SECONDS, Desk
-from bot.platforms.storing import PAUSES
+from bot.platforms.slack.visits import ACK_SECONDS, SlackReceiver
 from bot.tasks import Tasks
 from bot.values import Identity, Json, Place
 from db.database import Database
 from tests.bot.platforms.slack.installing import nowhere
 from tests.bot.platforms.slack.speaking import AT_ONCE
-from tests.fakes.ears import FakeEars
+from tests.fakes.inbound import FakeInboundHandler
 from tests.fakes.slack.messages import Channel, Message
 from tests.fakes.slack.server import FakeSlack
 from tests.fakes.slack.shapes import User
@@ -39,18 +39,18 @@ class Town:
     """A workspace with a channel and two people."""
 
     fake: FakeSlack
-    ears: FakeEars
+    inbound: FakeInboundHandler
     general: Channel
     alice: User
     bob: User
 
     def answers(self, text: str, reply: CommandReply | str) -> None:
         """Let the core answer a command."""
-        self.ears.commands[text] = CommandReply(text=reply) if isinstance(reply, str) else reply
+        self.inbound.commands[text] = CommandReply(text=reply) if isinstance(reply, str) else reply
 
     async def heard(self, count: int = 1) -> None:
         """Wait until so many messages and commands were heard."""
-        await self.ears.until(lambda: len(self.ears.heard) >= count, f"{count} messages")
+        await self.inbound.until(lambda: len(self.inbound.heard) >= count, f"{count} messages")
 
     async def said(self, channel: Channel, count: int = 1) -> list[Message]:
         """Wait until the bot has said something in a channel so many times."""
@@ -75,7 +75,7 @@ class Town:
 
     def talks(self, user: User, thread: Message) -> None:
         """Let somebody be in a conversation with the bot in a thread."""
-        self.ears.talking.add((self.who(user), thread.channel.id, thread.root_ts))
+        self.inbound.talking.add((self.who(user), thread.channel.id, thread.root_ts))
 
     def bodies(self, message: Message) -> list[Json]:
         """Return what Slack has told of a message, or would have."""
@@ -96,7 +96,7 @@ class Counter(Town):
 
     tasks: Tasks
     clients: Clients
-    desk: Desk
+    receiver: SlackReceiver
     attachments: Attachments
     listener: Listener
 
@@ -104,7 +104,7 @@ class Counter(Town):
         """Let the bot know somebody's name, so that it need not ask when there is little time."""
         team = self.fake.team
         home = user.team.enterprise or user.team.id
-        await self.desk.names.of(SlackUser(account=user.id, home=home, workspace=team.id))
+        await self.receiver.names.of(SlackUser(account=user.id, home=home, workspace=team.id))
 
     async def take(self, message: Message) -> None:
         """Let the bot take all that Slack tells of a message.
@@ -140,7 +140,7 @@ def settings_for(fake: FakeSlack, **more: Any) -> SlackSettings:
 @asynccontextmanager
 async def listening(
     fake: FakeSlack,
-    ears: FakeEars | None = None,
+    inbound: FakeInboundHandler | None = None,
     *,
     database: Database | None = None,
     current: Callable[[], SlackSettings] | None = None,
@@ -151,13 +151,13 @@ async def listening(
 
     Args:
         fake: Slack.
-        ears: Hear.
+        inbound: Hear.
         database: For many workspaces; one workspace needs none.
         current: What the settings say now.
         ping_seconds: How often it is looked whether a connection still stands.
         settings: Whatever else stands under `slack:`.
     """
-    ears, made = ears or FakeEars(), settings_for(fake, **settings)
+    inbound, made = inbound or FakeInboundHandler(), settings_for(fake, **settings)
     general, alice, bob = people(fake)
     tasks = Tasks()
     async with (
@@ -165,18 +165,18 @@ async def listening(
         open_slack(
             made,
             database or unreachable,
-            hears=True,
+            receives=True,
             current=current,
             tempo=AT_ONCE,
             ping_seconds=ping_seconds,
         ) as platform,
     ):
-        running = tasks.start(platform.intake.run(ears), name="listen")
+        running = tasks.start(platform.intake.run(inbound), name="listen")
         try:
             await fake.until(
                 lambda: running.done() or fake.deliveries.transport.ready, "a bot that listens"
             )
-            yield Here(fake, ears, general, alice, bob, platform)
+            yield Here(fake, inbound, general, alice, bob, platform)
         finally:
             await tasks.close()
 
@@ -184,11 +184,11 @@ async def listening(
 @asynccontextmanager
 async def counter(
     fake: FakeSlack,
-    ears: FakeEars | None = None,
+    inbound: FakeInboundHandler | None = None,
     *,
     clients: Clients | None = None,
     reception: SlackAccessPolicy | None = None,
-    pauses: tuple[float, ...] = PAUSES,
+    pauses: tuple[float, ...] = STORE_PAUSES,
     stored_seconds: float = STORED_SECONDS,
     ack_seconds: float = ACK_SECONDS,
     **settings: Any,
@@ -197,7 +197,7 @@ async def counter(
 
     Args:
         fake: Slack.
-        ears: Hear.
+        inbound: Hear.
         clients: Know the tokens; those of the one workspace if `None`.
         reception: Lets people in; as the settings say if `None`.
         pauses: How long to wait before each further attempt at handing on what was said.
@@ -205,14 +205,14 @@ async def counter(
         ack_seconds: How long Slack waits for everything else.
         settings: Whatever else stands under `slack:`.
     """
-    ears, made = ears or FakeEars(), settings_for(fake, **settings)
+    inbound, made = inbound or FakeInboundHandler(), settings_for(fake, **settings)
     general, alice, bob = people(fake)
     async with open_session() as session:
         tasks = Tasks()
         known = clients or _one_client(fake, new_client_of(fake, session))
         outlet = SlackOutlet(known, made, tasks, tempo=AT_ONCE, session=session)
-        desk = Desk(
-            ears=ears,
+        receiver = SlackReceiver(
+            inbound=inbound,
             clients=known,
             outlet=outlet,
             reception=reception or SlackAccessPolicy(made),
@@ -221,10 +221,10 @@ async def counter(
             ack_seconds=ack_seconds,
         )
         attachments = Attachments(known, outlet.sender, fake.api_url)
-        listener = Listener(desk, attachments, stored_seconds=stored_seconds, pauses=pauses)
+        listener = Listener(receiver, attachments, stored_seconds=stored_seconds, pauses=pauses)
         try:
             yield Counter(
-                fake, ears, general, alice, bob, tasks, known, desk, attachments, listener
+                fake, inbound, general, alice, bob, tasks, known, receiver, attachments, listener
             )
         finally:
             outlet.close()
@@ -236,8 +236,8 @@ async def connected(at: Counter) -> AsyncIterator[None]:
     """Let what stands at a counter hear over Socket Mode, through the real Bolt app."""
     made = settings_for(at.fake)
     async with open_session() as session:
-        events = Events(at.desk, at.listener)
-        app = Hearing(at.desk, events, made).app(session)
+        events = Events(at.receiver, at.listener)
+        app = BoltHandlers(at.receiver, events, made).app(session)
         async with sockets.connected(app, made, session):
             await at.fake.connected()
             yield

@@ -10,7 +10,7 @@ import pytest
 
 from bot.errors import BotError
 from bot.platforms.base import NO, YES, Choice, CommandReply, Confirmation, Incoming, Weight
-from bot.platforms.reception import NOT_YOU, TROUBLE
+from bot.platforms.messaging.intake import NOT_YOU, TROUBLE
 from bot.platforms.slack import blocks
 from bot.platforms.slack.actions import CLOSED, LONGEST_ERROR, OLD
 from bot.platforms.slack.commands import WHICH
@@ -20,7 +20,7 @@ from bot.values import Identity, Json, Place, RunStatus
 from tests.bot.platforms.slack.hearing import Here, Town, connected, counter, listening, people
 from tests.bot.platforms.slack.speaking import RUN
 from tests.bot.platforms.slack.test_home import opened, run_of, seen
-from tests.fakes.ears import Answered, FakeEars
+from tests.fakes.inbound import Answered, FakeInboundHandler
 from tests.fakes.slack.answers import Answer
 from tests.fakes.slack.delivery import Delivery
 from tests.fakes.slack.messages import Message
@@ -33,7 +33,7 @@ GONE = "There is nothing to confirm: it was answered already, has expired, or is
 AWAY = "My memory is away; try again in a minute."
 
 
-class OneOwner(FakeEars):
+class OneOwner(FakeInboundHandler):
     """Takes answers from one person, once."""
 
     def __init__(self) -> None:
@@ -54,9 +54,9 @@ class OneOwner(FakeEars):
 @pytest.fixture
 async def here(slack: FakeSlack, caplog: pytest.LogCaptureFixture) -> AsyncIterator[Here]:
     caplog.set_level(logging.INFO, logger="bot")
-    ears = OneOwner()
-    async with listening(slack, ears) as opened:
-        ears.owner = opened.who(opened.alice)
+    inbound = OneOwner()
+    async with listening(slack, inbound) as opened:
+        inbound.owner = opened.who(opened.alice)
         yield opened
 
 
@@ -107,7 +107,7 @@ def button(action: str, value: str, label: str = "Go") -> Json:
 async def home(here: Here) -> View:
     """Let Alice, who has a run, open her Home tab."""
     alice = here.who(here.alice)
-    here.ears.overviews[alice] = seen(run_of(alice))
+    here.inbound.overviews[alice] = seen(run_of(alice))
     return await opened(here)
 
 
@@ -161,7 +161,7 @@ async def test_a_click_is_heard_as_a_command_and_answered_in_its_thread_for_the_
     clicked = await here.fake.click(here.alice, message, label)
     (told,) = await here.whispered(here.alice)
 
-    assert here.ears.heard[1:] == [
+    assert here.inbound.heard[1:] == [
         Incoming(
             event_id=f"interaction:{clicked.trigger.id}",
             user=here.who(here.alice),
@@ -206,8 +206,8 @@ async def test_a_stranger_is_heard_as_themselves_and_never_as_the_owner(here: He
     await here.fake.click(here.bob, message, "Send", force=True)
     await here.heard(3)
 
-    assert [each.user for each in here.ears.heard[1:]] == [here.who(here.bob)] * 2
-    assert [each.user_name for each in here.ears.heard[1:]] == ["bob"] * 2
+    assert [each.user for each in here.inbound.heard[1:]] == [here.who(here.bob)] * 2
+    assert [each.user_name for each in here.inbound.heard[1:]] == ["bob"] * 2
 
 
 async def test_buttons_work_that_a_process_posted_which_is_gone(slack: FakeSlack) -> None:
@@ -233,7 +233,7 @@ async def test_below_a_page_of_a_log_is_a_button_for_the_next_which_works_for_wh
 
     assert page.text() == "Page 1 of 2\n[More]"
     assert (more.text(), more.ephemeral) == ("Page 2 of 2", True)
-    assert here.ears.texts() == [first, second]
+    assert here.inbound.texts() == [first, second]
 
 
 # --- what nobody knows ----------------------------------------------------------------------------
@@ -248,7 +248,7 @@ async def test_a_button_that_nobody_knows_is_taken_and_nothing_is_done(
 
     assert clicked.acked_after is not None
     assert "Nobody knows the button run:delete" in caplog.text
-    assert not here.ears.heard
+    assert not here.inbound.heard
 
 
 async def test_of_several_actions_at_once_the_first_that_is_known_is_done(here: Here) -> None:
@@ -263,7 +263,7 @@ async def test_of_several_actions_at_once_the_first_that_is_known_is_done(here: 
     await send_raw(here, {"action_id": blocks.LOG, "value": OTHER})
     await here.heard(2)
 
-    assert here.ears.texts() == [f"/subagents log {RUN}", f"/subagents log {OTHER}"]
+    assert here.inbound.texts() == [f"/subagents log {RUN}", f"/subagents log {OTHER}"]
 
 
 @pytest.mark.parametrize(
@@ -293,7 +293,7 @@ async def test_a_forged_click_becomes_no_other_command(here: Here, action: Json)
     await (await here.fake.slash(here.alice, here.general, "/subagents", "usage")).done()
 
     assert taken.acked
-    assert here.ears.texts() == ["/subagents usage"]
+    assert here.inbound.texts() == ["/subagents usage"]
 
 
 async def test_a_forged_run_stays_the_run_of_its_own_command(here: Here) -> None:
@@ -304,7 +304,7 @@ async def test_a_forged_run_stays_the_run_of_its_own_command(here: Here) -> None
     await here.heard(4)
 
     names = ("stop", "resume", "log", "dismiss")
-    assert here.ears.texts() == [f"/subagents {name} {evil}" for name in names]
+    assert here.inbound.texts() == [f"/subagents {name} {evil}" for name in names]
 
 
 # --- menus ----------------------------------------------------------------------------------------
@@ -321,7 +321,7 @@ async def test_what_is_chosen_is_done_with_what_the_menu_was_for(here: Here, act
 
 
 async def test_a_run_that_is_chosen_for_a_message_opens_the_form(here: Here) -> None:
-    here.ears.runs[here.who(here.alice)] = [(RUN, "news"), (OTHER, "owls")]
+    here.inbound.runs[here.who(here.alice)] = [(RUN, "news"), (OTHER, "owls")]
     asked = await (await here.fake.slash(here.alice, here.general, "/subagents", "send")).done()
 
     clicked = await click(here, asked.posts[0], "run:choice", choice=OTHER)
@@ -329,7 +329,7 @@ async def test_a_run_that_is_chosen_for_a_message_opens_the_form(here: Here) -> 
     assert asked.text().startswith(WHICH)
     assert clicked.view is not None
     assert "What should run 2b3c4d5e know?" in clicked.view.readable()
-    assert not here.ears.heard
+    assert not here.inbound.heard
 
 
 # --- forms ----------------------------------------------------------------------------------------
@@ -350,7 +350,7 @@ async def test_send_opens_a_form_and_what_is_written_is_heard_in_the_thread(here
     assert not sent.errors
     assert told.readable() == "It will read that."
     assert here.fake.called("chat.postEphemeral")[-1].args["thread_ts"] == message.root_ts
-    heard = here.ears.heard[-1]
+    heard = here.inbound.heard[-1]
     assert heard.place == Place("slack", here.fake.team.id, here.general.id, message.root_ts)
     assert heard.event_id == f"interaction:{sent.trigger.id}"
 
@@ -374,7 +374,7 @@ async def test_what_the_core_cannot_do_is_shown_in_the_form(
     here: Here, error: Exception, words: str
 ) -> None:
     form = await click(here, await card(here), "Send")
-    here.ears.failure = error
+    here.inbound.failure = error
 
     sent = await here.fake.submit(here.alice, form, {"text": "hello"})
 
@@ -386,7 +386,7 @@ async def test_what_turns_out_to_be_wrong_when_the_form_is_closed_is_said(
 ) -> None:
     go_on = asyncio.Event()
 
-    class Slow(FakeEars):
+    class Slow(FakeInboundHandler):
         async def receive(self, incoming: Incoming) -> CommandReply | None:
             await super().receive(incoming)
             await go_on.wait()
@@ -415,7 +415,7 @@ async def test_a_form_that_another_process_takes_is_closed(here: Here) -> None:
     assert sent.acked_after is not None
     assert form.view is not None
     assert not form.view.open
-    assert here.ears.texts()[-1] == f"/subagents send {RUN} hello"
+    assert here.inbound.texts()[-1] == f"/subagents send {RUN} hello"
 
 
 async def test_a_form_is_taken_that_a_process_opened_which_is_gone(slack: FakeSlack) -> None:
@@ -434,12 +434,12 @@ async def test_a_form_of_another_version_says_what_to_do(here: Here, metadata: s
     form = await click(here, await card(here), "Send")
     assert form.view is not None
     form.view.content["private_metadata"] = metadata
-    before = len(here.ears.heard)
+    before = len(here.inbound.heard)
 
     sent = await here.fake.submit(here.alice, form, {"text": "hello"})
 
     assert sent.errors == {"message": OLD}
-    assert len(here.ears.heard) == before
+    assert len(here.inbound.heard) == before
 
 
 async def test_a_form_with_forged_contents_is_heard_as_whoever_sent_it(here: Here) -> None:
@@ -450,7 +450,7 @@ async def test_a_form_with_forged_contents_is_heard_as_whoever_sent_it(here: Her
 
     await here.fake.submit(here.alice, form, {"text": "hello"})
 
-    heard = here.ears.heard[-1]
+    heard = here.inbound.heard[-1]
     assert (heard.user, heard.text) == (
         here.who(here.alice),
         "/subagents send all\n/new hello",
@@ -476,13 +476,13 @@ async def test_a_form_that_nobody_knows_is_passed_over(
     form = await click(here, await card(here), "Send")
     assert form.view is not None
     form.view.content["callback_id"] = "run:other"
-    before = len(here.ears.heard)
+    before = len(here.inbound.heard)
 
     sent = await here.fake.submit(here.alice, form, {"text": "hello"})
 
     assert (sent.acked_after is not None, sent.errors) == (True, {})
     assert "Nobody knows the form run:other" in caplog.text
-    assert len(here.ears.heard) == before
+    assert len(here.inbound.heard) == before
 
 
 async def test_when_slack_opens_no_form_it_is_said_how_else(here: Here) -> None:
@@ -516,7 +516,7 @@ async def test_an_answered_question_loses_its_buttons_and_says_who_decided_what(
     await here.fake.click(here.alice, message, f"ask:{choice.key}")
     (told,) = await here.whispered(here.alice)
 
-    assert here.ears.answered == [Answered(here.who(here.alice), QUESTION, choice.key)]
+    assert here.inbound.answered == [Answered(here.who(here.alice), QUESTION, choice.key)]
     assert len(message.pings) == 1
     assert told.readable() == "Deleted 3 files."
     assert message.buttons() == []
@@ -546,7 +546,7 @@ async def test_somebody_elses_answer_is_refused_and_changes_nothing(here: Here) 
 
     assert told.readable() == GONE
     assert (message.edits, len(message.buttons())) == (0, 2)
-    assert [each.user for each in here.ears.answered] == [here.who(here.bob)]
+    assert [each.user for each in here.inbound.answered] == [here.who(here.bob)]
 
 
 async def test_of_two_answers_the_second_is_refused(here: Here) -> None:
@@ -565,7 +565,7 @@ async def test_an_answer_that_the_core_could_not_take_can_be_given_again(
     here: Here, error: Exception, words: str
 ) -> None:
     message = await ask(here)
-    here.ears.failure = error
+    here.inbound.failure = error
 
     await here.fake.click(here.alice, message, "Yes")
     (told,) = await here.whispered(here.alice)
@@ -575,8 +575,8 @@ async def test_an_answer_that_the_core_could_not_take_can_be_given_again(
 
 
 async def test_what_was_confirmed_and_then_failed_is_answered(here: Here) -> None:
-    assert isinstance(here.ears, OneOwner)
-    here.ears.result = CommandReply(text="It is not there.", failed=True)
+    assert isinstance(here.inbound, OneOwner)
+    here.inbound.result = CommandReply(text="It is not there.", failed=True)
     message = await ask(here)
 
     await here.fake.click(here.alice, message, "Yes")
@@ -627,13 +627,13 @@ async def test_an_answer_that_no_button_of_ours_gives_does_nothing(
     await send_raw(here, action, message=message.to_json())
     await here.fake.until(lambda: "Nobody knows the button" in caplog.text, "a line in the log")
 
-    assert not here.ears.answered
+    assert not here.inbound.answered
     assert message.edits == 0
 
 
 async def test_a_choice_that_the_core_does_not_know_is_refused_in_a_sentence(here: Here) -> None:
-    assert isinstance(here.ears, OneOwner)
-    here.ears.result = CommandReply(text=GONE, failed=True, refused=True)
+    assert isinstance(here.inbound, OneOwner)
+    here.inbound.result = CommandReply(text=GONE, failed=True, refused=True)
     message = await ask(here)
 
     action = {"action_id": "ask:whatever", "value": QUESTION}
@@ -664,7 +664,7 @@ async def test_a_click_at_home_opens_a_window_and_shows_the_tab_anew(here: Here)
     )
     view = await home(here)
     alice = here.who(here.alice)
-    here.ears.overviews[alice] = seen(ended=(run_of(alice, RunStatus.CANCELLED),))
+    here.inbound.overviews[alice] = seen(ended=(run_of(alice, RunStatus.CANCELLED),))
 
     clicked = await click(here, view, "Stop")
     await here.fake.until(lambda: view.versions == 2, "the tab anew")
@@ -673,7 +673,7 @@ async def test_a_click_at_home_opens_a_window_and_shows_the_tab_anew(here: Here)
     assert clicked.view.readable() == ("Retinue\nStopping *it*.\n\nMore: `/subagents log 1a 2`")
     assert "Recently finished" in view.readable()
     assert [each.label for each in view.buttons()] == ["Resume", "Log"]
-    assert here.ears.heard[0].place == Place("slack", here.fake.team.id)
+    assert here.inbound.heard[0].place == Place("slack", here.fake.team.id)
     assert not here.fake.said(here.fake.dm(here.alice))
 
 
@@ -722,7 +722,7 @@ async def test_what_is_too_long_for_a_window_is_a_direct_message(here: Here) -> 
 
 async def test_what_the_core_cannot_do_is_said_at_home(here: Here) -> None:
     view = await home(here)
-    here.ears.failure = BotError(AWAY)
+    here.inbound.failure = BotError(AWAY)
 
     clicked = await click(here, view, "Stop")
 
@@ -757,7 +757,7 @@ async def test_clicks_and_forms_pass_the_same_gate_as_messages(slack: FakeSlack)
         told = await here.whispered(here.alice, 4)
 
         assert {each.readable() for each in told} == {NOT_YOU}
-        assert not here.ears.heard
-        assert not here.ears.answered
+        assert not here.inbound.heard
+        assert not here.inbound.answered
         assert not sent.errors
         assert question.edits == 0

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from bot.platforms.base import CommandReply
-from bot.platforms.slack.answers import GOES_ON, IN_PRIVATE, MOST_FOLLOWING, Answers, Asker
+from bot.platforms.slack.answers import GOES_ON, IN_PRIVATE, MOST_FOLLOWING, Answers, Recipient
 from bot.values import Place
 from tests.bot.platforms.slack.hearing import Counter, counter
 from tests.fakes.slack.answers import MAX_SECONDS, MAX_USES, Answer
@@ -40,15 +40,15 @@ def did(at: Counter, channel: Channel | None = None) -> Answer:
     )
 
 
-def after(at: Counter, answer: Answer, *, thread: str = "") -> Asker:
+def after(at: Counter, answer: Answer, *, thread: str = "") -> Recipient:
     channel = answer.channel.id if answer.channel else ""
     place = Place("slack", at.fake.team.id, channel, thread)
-    return Asker(place=place, account=at.alice.id, response_url=answer.response_url)
+    return Recipient(place=place, account=at.alice.id, response_url=answer.response_url)
 
 
-def asker(at: Counter, channel: Channel | None = None, *, thread: str = "") -> Asker:
+def recipient(at: Counter, channel: Channel | None = None, *, thread: str = "") -> Recipient:
     place = Place("slack", at.fake.team.id, channel.id if channel else "", thread)
-    return Asker(place=place, account=at.alice.id)
+    return Recipient(place=place, account=at.alice.id)
 
 
 def direct(at: Counter) -> list[Message]:
@@ -59,8 +59,8 @@ def texts(messages: list[Message]) -> list[str]:
     return [message.readable() for message in messages]
 
 
-async def say(at: Counter, whom: Asker, text: str) -> None:
-    await at.desk.outlet.answers.say(whom, text)
+async def say(at: Counter, whom: Recipient, text: str) -> None:
+    await at.receiver.outlet.answers.say(whom, text)
 
 
 # --- after a click or a command -------------------------------------------------------------------
@@ -186,7 +186,7 @@ async def test_in_a_thread_the_answer_stands_in_the_thread(at: Counter) -> None:
 
 async def test_without_connections_of_its_own_it_is_whispered(at: Counter) -> None:
     answer = did(at)
-    poor = Answers(at.desk.outlet.sender)
+    poor = Answers(at.receiver.outlet.sender)
 
     await poor.say(after(at, answer), "Only for you.")
 
@@ -198,7 +198,7 @@ async def test_without_connections_of_its_own_it_is_whispered(at: Counter) -> No
 
 
 async def test_in_a_channel_it_is_whispered_to_who_asked(at: Counter) -> None:
-    await say(at, asker(at, at.general), "Only for you.")
+    await say(at, recipient(at, at.general), "Only for you.")
 
     (whispered,) = at.fake.ephemerals(at.alice, at.general)
     assert whispered.readable() == "Only for you."
@@ -210,7 +210,7 @@ async def test_in_a_direct_message_it_is_an_ordinary_message_in_its_thread(at: C
     dm = at.fake.dm(at.alice)
     asked = await at.fake.say(at.alice, dm, "list")
 
-    await say(at, asker(at, dm, thread=asked.ts), "Nothing.")
+    await say(at, recipient(at, dm, thread=asked.ts), "Nothing.")
 
     (message,) = at.fake.said(dm)
     assert (message.readable(), message.thread_ts) == ("Nothing.", asked.ts)
@@ -219,7 +219,7 @@ async def test_in_a_direct_message_it_is_an_ordinary_message_in_its_thread(at: C
 
 
 async def test_from_the_home_tab_it_comes_as_a_direct_message(at: Counter) -> None:
-    await say(at, asker(at), "Stopped.")
+    await say(at, recipient(at), "Stopped.")
 
     assert texts(direct(at)) == ["Stopped."]
     assert not at.fake.called("chat.postEphemeral")
@@ -230,7 +230,7 @@ async def test_where_the_bot_is_not_it_comes_as_a_direct_message(at: Counter, th
     root = await at.fake.say(at.alice, at.general, "hello")
     at.fake.remove_bot(at.general)
 
-    await say(at, asker(at, at.general, thread=root.ts if thread else ""), "Only for you.")
+    await say(at, recipient(at, at.general, thread=root.ts if thread else ""), "Only for you.")
 
     assert texts(direct(at)) == ["Only for you."]
     assert not at.fake.ephemerals(at.alice)
@@ -239,7 +239,7 @@ async def test_where_the_bot_is_not_it_comes_as_a_direct_message(at: Counter, th
 async def test_who_left_the_channel_gets_it_as_a_direct_message(at: Counter) -> None:
     at.general.members.discard(at.alice.id)
 
-    await say(at, asker(at, at.general), "Only for you.")
+    await say(at, recipient(at, at.general), "Only for you.")
 
     assert texts(direct(at)) == ["Only for you."]
 
@@ -253,14 +253,14 @@ async def test_when_the_thread_is_gone_it_comes_as_a_direct_message(
     await at.fake.delete(asked)
     at.fake.fail("chat.postEphemeral", error="thread_not_found")
 
-    await say(at, asker(at, channel, thread=asked.ts), "Nothing.")
+    await say(at, recipient(at, channel, thread=asked.ts), "Nothing.")
 
     (message,) = direct(at)
     assert (message.readable(), message.thread_ts) == ("Nothing.", "")
 
 
 async def test_a_long_answer_in_a_channel_is_whispered_in_parts(at: Counter) -> None:
-    await say(at, asker(at, at.general), words(2))
+    await say(at, recipient(at, at.general), words(2))
 
     shown = at.fake.ephemerals(at.alice, at.general)
     assert len(shown) > 1
@@ -279,7 +279,7 @@ def labels(message: Message) -> list[str]:
 async def test_the_button_for_the_next_page_stands_below_the_answer(at: Counter) -> None:
     answer = did(at)
 
-    await at.desk.outlet.answers.give(after(at, answer), PAGE)
+    await at.receiver.outlet.answers.give(after(at, answer), PAGE)
 
     (shown,) = answer.posts
     assert labels(shown) == ["More"]
@@ -291,7 +291,7 @@ async def test_the_button_for_the_next_page_stands_below_the_answer(at: Counter)
 async def test_the_button_stands_below_wherever_it_is_said(at: Counter, there: str) -> None:
     channel = {"channel": at.general, "direct": at.fake.dm(at.alice), "home": None}[there]
 
-    await at.desk.outlet.answers.give(asker(at, channel), PAGE)
+    await at.receiver.outlet.answers.give(recipient(at, channel), PAGE)
 
     (shown,) = at.fake.ephemerals(at.alice) or direct(at)
     assert labels(shown) == ["More"]
@@ -301,7 +301,7 @@ async def test_the_button_stands_below_wherever_it_is_said(at: Counter, there: s
 async def test_an_answer_without_a_next_page_has_no_button(at: Counter) -> None:
     answer = did(at)
 
-    await at.desk.outlet.answers.give(after(at, answer), CommandReply(text="All of it"))
+    await at.receiver.outlet.answers.give(after(at, answer), CommandReply(text="All of it"))
 
     assert [labels(each) for each in answer.posts] == [[]]
 
@@ -310,9 +310,9 @@ async def test_below_a_long_answer_the_button_stands_once_at_the_end(at: Counter
     long = CommandReply(text=words(2), more="/subagents log 1a2b 2")
     answer = did(at)
 
-    await at.desk.outlet.answers.give(after(at, answer), long)
-    await at.desk.outlet.answers.give(asker(at, at.general), long)
-    await at.desk.outlet.answers.give(asker(at, at.fake.dm(at.alice)), long)
+    await at.receiver.outlet.answers.give(after(at, answer), long)
+    await at.receiver.outlet.answers.give(recipient(at, at.general), long)
+    await at.receiver.outlet.answers.give(recipient(at, at.fake.dm(at.alice)), long)
 
     for shown in (answer.shown, at.fake.ephemerals(at.alice)[len(answer.shown) :], direct(at)):
         assert [labels(each) for each in shown] == [[]] * (len(shown) - 1) + [["More"]]
@@ -328,7 +328,7 @@ async def test_who_cannot_be_reached_at_all_is_noted_and_no_more(
     at.fake.remove_bot(at.general)
     at.alice.deleted = True
 
-    await say(at, asker(at, at.general), "Only for you.")
+    await say(at, recipient(at, at.general), "Only for you.")
 
     assert not direct(at)
     assert f"An answer in {at.general.id} is lost: That person's account" in caplog.text
@@ -339,7 +339,7 @@ async def test_what_slack_does_not_take_now_is_not_said_in_another_place(
 ) -> None:
     at.fake.fail("chat.postEphemeral", error="internal_error", times=None)
 
-    await say(at, asker(at, at.general), "Only for you.")
+    await say(at, recipient(at, at.general), "Only for you.")
 
     assert not direct(at)
     assert "is lost" in caplog.text
@@ -350,7 +350,7 @@ async def test_a_refusal_that_is_not_about_the_place_is_noted_too(
 ) -> None:
     at.fake.fail("chat.postEphemeral", error="missing_scope", times=None)
 
-    await say(at, asker(at, at.general), "Only for you.")
+    await say(at, recipient(at, at.general), "Only for you.")
 
     assert not direct(at)
     assert "is lost" in caplog.text
@@ -361,7 +361,7 @@ async def test_from_the_home_tab_what_is_lost_is_noted(
 ) -> None:
     at.alice.deleted = True
 
-    await say(at, asker(at), "Stopped.")
+    await say(at, recipient(at), "Stopped.")
 
     assert "An answer in Home is lost" in caplog.text
 
@@ -371,8 +371,8 @@ async def test_nothing_in_an_answer_pings_or_hides_a_link(at: Counter) -> None:
     answer = did(at)
 
     await say(at, after(at, answer), hostile)
-    await say(at, asker(at, at.general), hostile)
-    await say(at, asker(at, at.fake.dm(at.alice)), hostile)
+    await say(at, recipient(at, at.general), hostile)
+    await say(at, recipient(at, at.fake.dm(at.alice)), hostile)
 
     for shown in (*answer.posts, *at.fake.ephemerals(at.alice), *direct(at)):
         assert not shown.pings

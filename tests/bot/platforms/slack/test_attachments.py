@@ -6,7 +6,7 @@ import pytest
 from aiohttp import web
 
 from bot.errors import DeliveryError
-from bot.platforms.past import Attached
+from bot.platforms.messages import Attachment
 from bot.platforms.slack.attachments import NO_SCOPE, Attachments
 from bot.platforms.slack.clients import Installed, OneClient, open_session
 from bot.platforms.slack.problems import NOT_INSTALLED
@@ -51,13 +51,13 @@ def on_slack(at: Counter, content: bytes = b"eggs") -> File:
     return at.fake.uploads.attach("notes.txt", "text/plain", content, at.alice)
 
 
-def told(at: Counter, file: Json) -> Attached:
+def told(at: Counter, file: Json) -> Attachment:
     """Return a file as it comes with a message."""
     (attached,) = at.attachments.of([file], at.fake.team.id)
     return attached
 
 
-async def refusal(attached: Attached) -> DeliveryError:
+async def refusal(attached: Attachment) -> DeliveryError:
     with pytest.raises(DeliveryError) as caught:
         await attached.read()
     return caught.value
@@ -175,7 +175,7 @@ async def test_a_file_is_read_as_the_bot_of_the_workspace_where_it_was_shared(at
 
     async with open_session() as session:
         clients = Asked(new_client_of(at.fake, session), installed_in(at.fake))
-        attachments = Attachments(clients, at.desk.outlet.sender, at.fake.api_url)
+        attachments = Attachments(clients, at.receiver.outlet.sender, at.fake.api_url)
         (attached,) = attachments.of([on_slack(at).to_json()], "E11.T22")
 
         assert await attached.read() == b"eggs"
@@ -186,7 +186,7 @@ async def test_a_file_is_read_as_the_bot_of_the_workspace_where_it_was_shared(at
 async def test_where_the_bot_was_removed_no_file_can_be_read(at: Counter) -> None:
     async with open_session() as session:
         gone = OneClient(new_client_of(at.fake, session), None, at.fake.team.id)
-        attachments = Attachments(gone, at.desk.outlet.sender, at.fake.api_url)
+        attachments = Attachments(gone, at.receiver.outlet.sender, at.fake.api_url)
         (attached,) = attachments.of([on_slack(at).to_json()], at.fake.team.id)
 
         error = await refusal(attached)

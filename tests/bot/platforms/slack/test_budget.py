@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bot.platforms.pacing import Spacing
+from bot.platforms.messaging.pacing import Spacing
 from bot.platforms.slack.budget import (
     BURST,
     EDITS_PER_MINUTE,

@@ -11,7 +11,7 @@ from bot.agent.sanitizer import one_line
 from bot.conversations.command_lines import handle_and_rest, parse_spawn
 from bot.errors import BotError
 from bot.platforms.base import CommandReply, Incoming
-from bot.platforms.reception import NOT_YOU, TROUBLE
+from bot.platforms.messaging.intake import NOT_YOU, TROUBLE
 from bot.platforms.slack.actions import CLOSED, ON_A_RUN
 from bot.platforms.slack.commands import (
     IN_A_THREAD,
@@ -25,14 +25,14 @@ from bot.platforms.slack.commands import (
 from bot.values import Identity, Place
 from tests.bot.platforms.slack.hearing import Here, listening, people
 from tests.bot.platforms.slack.speaking import RUN
-from tests.fakes.ears import FakeEars
+from tests.fakes.inbound import FakeInboundHandler
 from tests.fakes.slack.answers import Answer
 from tests.fakes.slack.server import FakeSlack
 
 OTHER = "2b3c4d5e-0000-4000-8000-000000000002"
 
 
-class Failing(FakeEars):
+class Failing(FakeInboundHandler):
     """Cannot tell anybody's runs."""
 
     def __init__(self, error: Exception) -> None:
@@ -110,7 +110,7 @@ async def test_a_command_is_heard_as_it_is_typed_and_answered_for_the_asker_alon
 
     asked = await typed(here, command, text)
 
-    assert here.ears.texts() == [heard]
+    assert here.inbound.texts() == [heard]
     assert asked.text() == "As you wish."
     assert asked.ephemeral
     assert not here.fake.said(here.general)
@@ -120,7 +120,7 @@ async def test_who_and_where_go_along_and_no_thread(here: Here) -> None:
     asked = await here.fake.slash(here.alice, here.general, "/subagents", "usage")
     await here.heard()
 
-    assert here.ears.heard == [
+    assert here.inbound.heard == [
         Incoming(
             event_id=f"interaction:{asked.trigger.id}",
             user=here.who(here.alice),
@@ -159,7 +159,7 @@ async def test_a_long_answer_has_a_button_for_the_next_page(here: Here) -> None:
 
     assert page.text() == "Page 1 of 2\n[More]"
     assert (more.text(), more.ephemeral) == ("Page 2 of 2", True)
-    assert here.ears.texts() == [first, second]
+    assert here.inbound.texts() == [first, second]
 
 
 async def test_a_command_in_direct_messages_is_answered_there(here: Here) -> None:
@@ -169,7 +169,7 @@ async def test_a_command_in_direct_messages_is_answered_there(here: Here) -> Non
     asked = await (await here.fake.slash(here.alice, private, "/subagents", "usage")).done()
 
     assert asked.text() == "2 of 5"
-    assert here.ears.heard[0].place.channel == private.id
+    assert here.inbound.heard[0].place.channel == private.id
 
 
 async def test_what_another_process_carries_out_is_answered_by_that(here: Here) -> None:
@@ -190,7 +190,7 @@ async def test_what_is_of_one_talk_says_how_to_do_it_in_a_thread(here: Here, tex
 
     assert asked.text() == IN_A_THREAD.format(rest=text.strip())
     assert asked.ephemeral
-    assert not here.ears.heard
+    assert not here.inbound.heard
 
 
 # --- a run that was not named ---------------------------------------------------------------------
@@ -200,8 +200,8 @@ async def test_what_is_of_one_talk_says_how_to_do_it_in_a_thread(here: Here, tex
 async def test_without_a_run_there_is_a_menu_of_ones_own_and_the_choice_is_carried_out(
     here: Here, action: str
 ) -> None:
-    here.ears.runs[here.who(here.alice)] = [(RUN, "the news"), (OTHER, "owls")]
-    here.ears.runs[here.who(here.bob)] = [("3c4d5e6f", "secret")]
+    here.inbound.runs[here.who(here.alice)] = [(RUN, "the news"), (OTHER, "owls")]
+    here.inbound.runs[here.who(here.bob)] = [("3c4d5e6f", "secret")]
     here.answers(f"/subagents {action} {OTHER}", "Done.")
 
     asked = await typed(here, "/subagents", f" {action.upper()}  ")
@@ -214,7 +214,7 @@ async def test_without_a_run_there_is_a_menu_of_ones_own_and_the_choice_is_carri
     offered = [option["text"]["text"] for option in menu.element["options"]]
     assert offered == ["the news · 1a2b3c4d", "owls · 2b3c4d5e"]
     assert (chosen.text(), chosen.ephemeral) == ("Done.", True)
-    assert here.ears.texts() == [f"/subagents {action} {OTHER}"]
+    assert here.inbound.texts() == [f"/subagents {action} {OTHER}"]
 
 
 @pytest.mark.parametrize("action", ON_A_RUN)
@@ -222,14 +222,14 @@ async def test_who_has_no_runs_is_told(here: Here, action: str) -> None:
     asked = await typed(here, "/subagents", action)
 
     assert (asked.text(), asked.posts[0].buttons()) == (NO_RUNS.get(action, NO_RUN), [])
-    assert here.ears.chosen_for == [action]
-    assert not here.ears.heard
+    assert here.inbound.chosen_for == [action]
+    assert not here.inbound.heard
 
 
 async def test_a_menu_takes_a_hundred_runs_and_any_label(here: Here) -> None:
     labels = ["", "x" * 500, "<!channel>", "`*_~", "a\nb", "😀" * 90]
     runs = [(f"{n:08x}{RUN[8:]}", labels[n % len(labels)]) for n in range(150)]
-    here.ears.runs[here.who(here.alice)] = runs
+    here.inbound.runs[here.who(here.alice)] = runs
 
     asked = await typed(here, "/subagents", "stop")
 
@@ -259,11 +259,11 @@ async def test_when_there_is_no_list_of_runs_it_is_said_why(
 
 @pytest.mark.parametrize("named", ["last", RUN[:8], '"the news"'])
 async def test_a_form_is_for_the_run_that_was_named_as_it_opened(here: Here, named: str) -> None:
-    here.ears.runs[here.who(here.alice)] = [(RUN, "the news")]
+    here.inbound.runs[here.who(here.alice)] = [(RUN, "the news")]
     here.answers(f"/subagents send {RUN} in euros", "It will read that.")
 
     asked = await typed(here, "/subagents", f"send {named}")
-    here.ears.runs[here.who(here.alice)].insert(0, (OTHER, "the news"))
+    here.inbound.runs[here.who(here.alice)].insert(0, (OTHER, "the news"))
     sent = await here.fake.submit(here.alice, asked, {"text": "in euros"})
     (told,) = await here.whispered(here.alice)
 
@@ -272,7 +272,7 @@ async def test_a_form_is_for_the_run_that_was_named_as_it_opened(here: Here, nam
     assert not sent.errors
     assert told.readable(here.alice) == "It will read that."
     assert told.channel is here.general
-    assert here.ears.chosen_for == ["send"]
+    assert here.inbound.chosen_for == ["send"]
 
 
 @pytest.mark.parametrize("named", ["nothing", "x" * 3_500])
@@ -287,7 +287,7 @@ async def test_nobody_writes_a_message_to_a_run_that_is_not_going_on(
 
 
 async def test_of_several_that_are_named_the_one_for_the_message_is_chosen(here: Here) -> None:
-    here.ears.runs[here.who(here.alice)] = [(RUN, "owls in barns"), (OTHER, "owls")]
+    here.inbound.runs[here.who(here.alice)] = [(RUN, "owls in barns"), (OTHER, "owls")]
 
     asked = await typed(here, "/subagents", "send owls")
     chosen = await here.fake.click(here.alice, asked.posts[0], "run:choice", choice=OTHER)
@@ -295,11 +295,11 @@ async def test_of_several_that_are_named_the_one_for_the_message_is_chosen(here:
 
     assert asked.text().startswith(WHICH)
     assert chosen.view is not None
-    assert not here.ears.heard
+    assert not here.inbound.heard
 
 
 async def test_when_the_form_does_not_open_it_is_said_how_else(here: Here) -> None:
-    here.ears.runs[here.who(here.alice)] = [(RUN, "the news")]
+    here.inbound.runs[here.who(here.alice)] = [(RUN, "the news")]
     here.fake.fail("views.open", error="expired_trigger_id")
 
     asked = await typed(here, "/subagents", "send last")
@@ -329,7 +329,7 @@ async def test_an_open_quotation_mark_is_told_and_nothing_is_done(here: Here, te
 
     assert asked.text() == OPEN_QUOTE.format(command="/subagents")
     assert asked.ephemeral
-    assert not here.ears.heard
+    assert not here.inbound.heard
 
 
 @pytest.mark.parametrize(
@@ -396,19 +396,19 @@ def test_any_message_passes_behind_a_whole_label(run: str, message: str) -> None
 async def test_who_may_not_is_told_alone_whatever_they_type(slack: FakeSlack, text: str) -> None:
     _, _, bob = people(slack)
     async with listening(slack, users=(bob.id,)) as here:
-        here.ears.runs[here.who(here.alice)] = [(RUN, "the news")]
+        here.inbound.runs[here.who(here.alice)] = [(RUN, "the news")]
 
         asked = await typed(here, "/subagents", text)
 
         assert (asked.text(), asked.ephemeral, asked.view) == (NOT_YOU, True, None)
-        assert not here.ears.heard
+        assert not here.inbound.heard
 
 
 @pytest.mark.parametrize("command", ["/subagents", "/retinue"])
 async def test_what_the_core_cannot_do_is_said(here: Here, command: str) -> None:
-    here.ears.failure = BotError("My memory is away; try again in a minute.")
+    here.inbound.failure = BotError("My memory is away; try again in a minute.")
     known = await typed(here, command, "usage")
-    here.ears.failure = ValueError("a bug")
+    here.inbound.failure = ValueError("a bug")
     unknown = await typed(here, command, "usage")
 
     assert known.text() == "My memory is away; try again in a minute."

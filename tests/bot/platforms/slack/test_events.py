@@ -9,7 +9,7 @@ import pytest
 
 from bot.errors import BotError, DeliveryError
 from bot.platforms.base import CommandReply
-from bot.platforms.reception import TROUBLE
+from bot.platforms.messaging.intake import TROUBLE
 from bot.platforms.slack.clients import OneClient, open_session
 from bot.values import Identity, Json, Place
 from tests.bot.platforms.slack.hearing import (
@@ -22,7 +22,7 @@ from tests.bot.platforms.slack.hearing import (
     new_client_of,
     people,
 )
-from tests.fakes.ears import FakeEars
+from tests.fakes.inbound import FakeInboundHandler
 from tests.fakes.slack.delivery import Delivery
 from tests.fakes.slack.messages import Message
 from tests.fakes.slack.server import FakeSlack
@@ -65,14 +65,14 @@ class NotingClients(OneClient):
 
 @asynccontextmanager
 async def told(
-    slack: FakeSlack, removals: Removals, ears: FakeEars | None = None
+    slack: FakeSlack, removals: Removals, inbound: FakeInboundHandler | None = None
 ) -> AsyncIterator[Counter]:
     async with open_session() as session:
         client = new_client_of(slack, session)
         clients = NotingClients(client, installed_in(slack), slack.team.id)
         clients.removals = removals
         async with (
-            counter(slack, ears, clients=clients, ack_seconds=0.2) as at,
+            counter(slack, inbound, clients=clients, ack_seconds=0.2) as at,
             connected(at),
         ):
             yield at
@@ -95,7 +95,7 @@ async def test_slacks_stop_stops_what_is_under_way_in_its_thread(here: Here) -> 
     (told,) = await here.whispered(here.alice)
 
     place = Place("slack", here.fake.team.id, here.general.id, asked.ts)
-    assert here.ears.stopped == [(here.who(here.alice), place)]
+    assert here.inbound.stopped == [(here.who(here.alice), place)]
     assert told.readable() == "Stopped."
     assert here.fake.called("chat.postEphemeral")[-1].args["thread_ts"] == asked.ts
     assert delivery.acked
@@ -107,7 +107,7 @@ async def test_a_strangers_stop_is_asked_as_theirs(here: Here) -> None:
     await stop(here, here.bob, asked)
     (told,) = await here.whispered(here.bob)
 
-    assert [who for who, _ in here.ears.stopped] == [here.who(here.bob)]
+    assert [who for who, _ in here.inbound.stopped] == [here.who(here.bob)]
     assert told.channel is here.general
     assert not here.fake.ephemerals(here.alice)
 
@@ -118,7 +118,7 @@ async def test_a_stop_without_a_thread_is_for_the_channel(here: Here) -> None:
     await here.fake.send(event)
     await here.whispered(here.alice)
 
-    assert here.ears.stopped == [
+    assert here.inbound.stopped == [
         (here.who(here.alice), Place("slack", here.fake.team.id, here.general.id))
     ]
 
@@ -128,7 +128,7 @@ async def test_a_stop_of_nobody_stops_nothing(here: Here) -> None:
 
     assert delivery is not None
     assert delivery.acked
-    assert not here.ears.stopped
+    assert not here.inbound.stopped
 
 
 async def test_the_same_stop_told_again_stops_once(here: Here) -> None:
@@ -139,7 +139,7 @@ async def test_the_same_stop_told_again_stops_once(here: Here) -> None:
     await stop(here, here.alice, asked)
     await here.whispered(here.alice, 2)
 
-    assert len(here.ears.stopped) == 2
+    assert len(here.inbound.stopped) == 2
 
 
 async def test_who_may_not_stops_nothing(slack: FakeSlack) -> None:
@@ -150,7 +150,7 @@ async def test_who_may_not_stops_nothing(slack: FakeSlack) -> None:
         await stop(here, bob, asked)
         await here.whispered(bob)
 
-        assert [who for who, _ in here.ears.stopped] == [here.who(bob)]
+        assert [who for who, _ in here.inbound.stopped] == [here.who(bob)]
 
 
 @pytest.mark.parametrize(
@@ -158,7 +158,7 @@ async def test_who_may_not_stops_nothing(slack: FakeSlack) -> None:
 )
 async def test_a_stop_that_fails_is_told(here: Here, error: Exception, words: str | None) -> None:
     asked = await here.fake.say(here.alice, here.general, "count sheep", mention=True)
-    here.ears.failure = error
+    here.inbound.failure = error
 
     await stop(here, here.alice, asked)
     (told,) = await here.whispered(here.alice)
@@ -169,7 +169,7 @@ async def test_a_stop_that_fails_is_told(here: Here, error: Exception, words: st
 async def test_a_slow_stop_is_acknowledged_in_time(slack: FakeSlack) -> None:
     go_on = asyncio.Event()
 
-    class Slow(FakeEars):
+    class Slow(FakeInboundHandler):
         async def stop_turn(
             self, user: Identity, place: Place, *, event_id: str = ""
         ) -> CommandReply | None:
@@ -179,11 +179,11 @@ async def test_a_slow_stop_is_acknowledged_in_time(slack: FakeSlack) -> None:
     async with told(slack, Removals(), Slow()) as at:
         asked = await slack.say(at.alice, at.general, "count sheep")
         delivery = await stop(at, at.alice, asked)
-        acked, before = delivery.acked, list(at.ears.stopped)
+        acked, before = delivery.acked, list(at.inbound.stopped)
         go_on.set()
         await at.whispered(at.alice)
 
-        assert (acked, before, len(at.ears.stopped)) == (True, [], 1)
+        assert (acked, before, len(at.inbound.stopped)) == (True, [], 1)
 
 
 # --- the bot's removal ----------------------------------------------------------------------------
@@ -270,7 +270,7 @@ async def test_what_nobody_is_interested_in_is_taken(
 
     assert delivery is not None
     assert (delivery.acked, len(delivery.attempts)) == (True, 1)
-    assert not here.ears.heard
+    assert not here.inbound.heard
     assert not [each for each in caplog.records if each.levelno >= logging.ERROR]
 
 
@@ -300,4 +300,4 @@ async def test_a_malformed_event_is_taken_and_logged_and_the_next_one_is_heard(
         assert delivery is not None
         assert (delivery.acked, len(delivery.attempts)) == (True, 1)
         assert [each for each in caplog.records if each.levelno >= logging.ERROR]
-        assert at.ears.heard[-1].place.message == said.ts
+        assert at.inbound.heard[-1].place.message == said.ts

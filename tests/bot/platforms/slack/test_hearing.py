@@ -14,7 +14,7 @@ from bot.platforms.base import CommandReply, Incoming, Overview
 from bot.platforms.slack import blocks, web
 from bot.platforms.slack.clients import Clients, Installed, open_session
 from bot.platforms.slack.events import Events
-from bot.platforms.slack.hearing import Hearing
+from bot.platforms.slack.hearing import BoltHandlers
 from bot.values import Identity, Json, Place
 from tests.bot.platforms.slack.hearing import (
     Counter,
@@ -25,7 +25,7 @@ from tests.bot.platforms.slack.hearing import (
     settings_for,
 )
 from tests.bot.platforms.slack.speaking import RUN
-from tests.fakes.ears import FakeEars
+from tests.fakes.inbound import FakeInboundHandler
 from tests.fakes.slack.delivery import Delivery
 from tests.fakes.slack.server import FakeSlack
 from tests.fakes.slack.surfaces import View
@@ -34,7 +34,7 @@ QUICK = 0.05
 WAYS = ["socket", "http"]
 
 
-class Hanging(FakeEars):
+class Hanging(FakeInboundHandler):
     """Never answers before it is told to."""
 
     def __init__(self) -> None:
@@ -107,7 +107,7 @@ async def over_http(at: Counter) -> AsyncIterator[None]:
     """Let what stands at a counter hear by HTTP."""
     made = settings_for(at.fake, mode="http", port=0)
     async with open_session() as session:
-        app = Hearing(at.desk, Events(at.desk, at.listener), made).app(session)
+        app = BoltHandlers(at.receiver, Events(at.receiver, at.listener), made).app(session)
         async with web.listening(app, made, secret=lambda: at.fake.signing_secret) as url:
             at.fake.connect_http(url + web.EVENTS_PATH)
             yield
@@ -117,7 +117,7 @@ async def over_http(at: Counter) -> AsyncIterator[None]:
 async def hearing(
     way: str,
     slack: FakeSlack,
-    ears: FakeEars | None = None,
+    inbound: FakeInboundHandler | None = None,
     *,
     clients: Clients | None = None,
     stored_seconds: float = QUICK,
@@ -127,7 +127,7 @@ async def hearing(
     async with AsyncExitStack() as stack:
         opened = counter(
             slack,
-            ears,
+            inbound,
             clients=clients,
             ack_seconds=QUICK,
             stored_seconds=stored_seconds,
@@ -195,8 +195,8 @@ async def test_the_token_that_the_guide_puts_into_the_environment_is_not_warned_
 async def test_a_core_that_hangs_keeps_slack_waiting_for_nothing(
     slack: FakeSlack, way: str
 ) -> None:
-    ears = Hanging()
-    async with hearing(way, slack, ears) as at:
+    inbound = Hanging()
+    async with hearing(way, slack, inbound) as at:
         said = await slack.say(at.alice, at.general, "hello", mention=True)
         clicks = [
             {"action_id": blocks.STOP, "value": RUN},
@@ -217,7 +217,7 @@ async def test_a_core_that_hangs_keeps_slack_waiting_for_nothing(
         assert max(each.acked_after or 0 for each in told) < 3
         assert all(len(each.attempts) == 1 for each in told)
         assert not form.errors
-        ears.go_on.set()
+        inbound.go_on.set()
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -256,7 +256,7 @@ async def test_what_we_offer_nowhere_is_acknowledged(slack: FakeSlack, way: str)
             await slack.deliveries.send(each)
 
         assert [each.type for each in odd if not each.acked] == []
-        assert not at.ears.heard
+        assert not at.inbound.heard
 
 
 async def test_slack_is_not_asked_who_we_are_each_time(slack: FakeSlack) -> None:
@@ -278,7 +278,7 @@ async def test_a_message_that_is_not_stored_is_told_again_until_it_is(
     slack.deliveries.immediate_retry = False
     async with hearing(way, slack, pauses=(0.2,)) as at:
         await at.knows(at.alice)
-        at.ears.failure = DatabaseUnreachableError("My memory is away.")
+        at.inbound.failure = DatabaseUnreachableError("My memory is away.")
         with unacknowledged(slack, way):
             said = await slack.say(at.alice, slack.dm(at.alice), "hello")
         first = [attempt for each in said.events for attempt in each.attempts]
@@ -288,7 +288,7 @@ async def test_a_message_that_is_not_stored_is_told_again_until_it_is(
         failure = "http_error" if way == "http" else "http_timeout"
         assert [(each.failure, each.acked_after) for each in first] == [(failure, None)]
         assert all(each.acked for each in said.events)
-        assert at.ears.texts() == ["hello"] * 2
+        assert at.inbound.texts() == ["hello"] * 2
         if way == "http":
             assert first[0].status == 503
 
@@ -298,7 +298,7 @@ async def test_a_message_over_which_the_core_stumbles_is_not_told_again(
     slack: FakeSlack, way: str
 ) -> None:
     async with hearing(way, slack) as at:
-        at.ears.failure = ValueError("a bug")
+        at.inbound.failure = ValueError("a bug")
 
         said = await slack.say(at.alice, slack.dm(at.alice), "hello")
 
@@ -352,7 +352,7 @@ async def test_what_comes_from_a_workspace_where_the_bot_is_not_is_taken_and_pas
 
         assert all(each.acked and len(each.attempts) == 1 for each in slack.deliveries.all)
         assert len(said.events) == 2
-        assert (asked.posts, at.ears.heard) == ([], [])
+        assert (asked.posts, at.inbound.heard) == ([], [])
         assert slack.home(carol) is None
         assert "a Slack workspace where the bot is not" in caplog.text
 
@@ -376,7 +376,7 @@ async def test_while_it_cannot_be_told_where_the_bot_is_events_are_not_taken(
         assert "Something from Slack is not taken yet: The database is away." in caplog.text
         assert asked.failure in {"dispatch_failed", "operation_timeout"}
         assert all(each.acked for each in said.events)
-        assert at.ears.texts() == ["hello"]
+        assert at.inbound.texts() == ["hello"]
 
 
 async def test_the_address_is_verified_wherever_the_bot_is(slack: FakeSlack) -> None:
@@ -395,7 +395,7 @@ async def test_signatures_are_left_to_the_transport(slack: FakeSlack) -> None:
         refused = await slack.slash(at.alice, at.general, "/subagents", "usage")
 
         assert refused.failure == "dispatch_failed"
-        assert not at.ears.heard
+        assert not at.inbound.heard
 
 
 async def test_what_cannot_be_placed_in_time_is_not_taken_and_not_done(slack: FakeSlack) -> None:
@@ -412,5 +412,5 @@ async def test_what_cannot_be_placed_in_time_is_not_taken_and_not_done(slack: Fa
             typed = await slack.slash(at.alice, at.general, "/subagents", "spawn Dig")
 
             assert typed.failure == "dispatch_failed"
-            assert at.ears.heard == []
+            assert at.inbound.heard == []
             go_on.set()

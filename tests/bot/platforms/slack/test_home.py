@@ -8,14 +8,14 @@ import pytest
 
 from bot.errors import BotError
 from bot.platforms.base import Overview, RunCard
-from bot.platforms.reception import NOT_YOU, TROUBLE
+from bot.platforms.messaging.intake import NOT_YOU, TROUBLE
 from bot.platforms.slack.blocks import MOST_AT_HOME
 from bot.platforms.slack.home import UNKNOWN
 from bot.platforms.slack.people import NOT_THIS_WORKSPACE
 from bot.values import Identity, Place, RunStatus
 from tests.bot.platforms.slack.hearing import Here, connected, counter, listening, people
 from tests.bot.platforms.slack.speaking import RUN
-from tests.fakes.ears import FakeEars
+from tests.fakes.inbound import FakeInboundHandler
 from tests.fakes.slack.server import FakeSlack
 from tests.fakes.slack.shapes import User
 from tests.fakes.slack.surfaces import View
@@ -55,7 +55,7 @@ async def opened(here: Here, user: User | None = None) -> View:
     return view
 
 
-class Failing(FakeEars):
+class Failing(FakeInboundHandler):
     """Cannot tell what anybody may see."""
 
     def __init__(self, error: Exception) -> None:
@@ -75,7 +75,7 @@ async def here(slack: FakeSlack, caplog: pytest.LogCaptureFixture) -> AsyncItera
 
 async def test_a_person_finds_their_runs_their_usage_and_their_agents(here: Here) -> None:
     alice = here.who(here.alice)
-    here.ears.overviews[alice] = seen(
+    here.inbound.overviews[alice] = seen(
         run_of(alice),
         ended=(run_of(alice, RunStatus.COMPLETED, number=2),),
         usage="**2** of 5 runs",
@@ -114,7 +114,7 @@ async def test_who_has_no_runs_is_told_so(here: Here) -> None:
 
 async def test_each_person_sees_their_own_only(here: Here) -> None:
     alice = here.who(here.alice)
-    here.ears.overviews[alice] = seen(run_of(alice))
+    here.inbound.overviews[alice] = seen(run_of(alice))
 
     mine, theirs = await opened(here), await opened(here, here.bob)
 
@@ -125,7 +125,7 @@ async def test_each_person_sees_their_own_only(here: Here) -> None:
 async def test_it_is_shown_anew_whenever_it_is_opened(here: Here) -> None:
     alice = here.who(here.alice)
     view = await opened(here)
-    here.ears.overviews[alice] = seen(run_of(alice))
+    here.inbound.overviews[alice] = seen(run_of(alice))
 
     again = await opened(here)
 
@@ -143,7 +143,7 @@ async def test_the_messages_tab_shows_nothing_of_it(here: Here) -> None:
 @pytest.mark.parametrize(("count", "more"), [(15, ""), (16, "1 more:"), (120, "105 more:")])
 async def test_more_runs_than_slack_takes_are_counted(here: Here, count: int, more: str) -> None:
     alice = here.who(here.alice)
-    here.ears.overviews[alice] = seen(
+    here.inbound.overviews[alice] = seen(
         *(run_of(alice, number=n) for n in range(1, count + 1)),
         ended=tuple(run_of(alice, RunStatus.FAILED, number=n) for n in range(1, count + 1)),
         usage="x\n" * 30_000,
@@ -162,7 +162,7 @@ async def test_more_runs_than_slack_takes_are_counted(here: Here, count: int, mo
 async def test_nothing_in_it_pings_or_hides_a_link(here: Here) -> None:
     alice = here.who(here.alice)
     evil = "<!channel> <@U00000001> [bank](https://evil.example)"
-    here.ears.overviews[alice] = seen(run_of(alice), usage=evil, agents=(evil,))
+    here.inbound.overviews[alice] = seen(run_of(alice), usage=evil, agents=(evil,))
 
     view = await opened(here)
 
@@ -177,7 +177,7 @@ async def test_nothing_in_it_pings_or_hides_a_link(here: Here) -> None:
 async def test_who_may_not_reads_why(slack: FakeSlack) -> None:
     _, _, bob = people(slack)
     async with listening(slack, users=(bob.id,)) as here:
-        here.ears.overviews[here.who(here.alice)] = seen(run_of(here.who(here.alice)))
+        here.inbound.overviews[here.who(here.alice)] = seen(run_of(here.who(here.alice)))
 
         view = await opened(here)
 

@@ -8,13 +8,12 @@ import pytest
 
 from bot.errors import BotError
 from bot.platforms.base import CommandReply, Incoming
-from bot.platforms.past import Quoted
-from bot.platforms.reception import NO_TEXT, NOT_YOU, TELL_AGAIN_SECONDS, TROUBLE
+from bot.platforms.messages import Quoted
+from bot.platforms.messaging.intake import AGAIN, NO_TEXT, NOT_YOU, TELL_AGAIN_SECONDS, TROUBLE
 from bot.platforms.slack.clients import OneClient, open_session
-from bot.platforms.slack.intake import NotHeardError
+from bot.platforms.slack.intake import NotStoredError
 from bot.platforms.slack.people import NO_DIRECT_MESSAGES, SlackAccessPolicy
 from bot.platforms.slack.sending import Draft
-from bot.platforms.storing import AGAIN
 from bot.values import Json, Place
 from tests.bot.platforms.slack.hearing import (
     Counter,
@@ -28,7 +27,7 @@ from tests.bot.platforms.slack.hearing import (
     settings_for,
 )
 from tests.bot.platforms.slack.speaking import question_of, stand
-from tests.fakes.ears import AWAY, FakeEars, Forgetful
+from tests.fakes.inbound import AWAY, FakeInboundHandler, Forgetful
 from tests.fakes.slack.messages import Message
 from tests.fakes.slack.server import FakeSlack
 from tests.fakes.slack.shapes import User
@@ -57,8 +56,8 @@ def _only_our_own_troubles(caplog: pytest.LogCaptureFixture) -> None:
 async def nothing_but(here: Town, last: str = "the last") -> list[Incoming]:
     """Say something that is heard, and return what was heard beside it."""
     await here.fake.say(here.bob, here.fake.dm(here.bob), last)
-    await here.ears.until(lambda: last in here.ears.texts(), last)
-    return [each for each in here.ears.heard if each.text != last]
+    await here.inbound.until(lambda: last in here.inbound.texts(), last)
+    return [each for each in here.inbound.heard if each.text != last]
 
 
 def told(here: Town, user: User) -> list[str]:
@@ -66,7 +65,7 @@ def told(here: Town, user: User) -> list[str]:
     return [message.readable() for message in here.fake.ephemerals(user)]
 
 
-class Held(FakeEars):
+class Held(FakeInboundHandler):
     """Ears that hear no end of what is said until they may."""
 
     def __init__(self, *texts: str) -> None:
@@ -106,7 +105,7 @@ async def test_a_mention_in_a_thread_is_heard_in_that_thread(here: Here) -> None
     message = await here.fake.say(here.alice, here.general, "is it?", mention=True, thread=root)
     await here.heard()
 
-    place = here.ears.heard[0].place
+    place = here.inbound.heard[0].place
     assert (place.thread, place.message) == (root.ts, message.ts)
 
 
@@ -115,7 +114,7 @@ async def test_a_mention_in_the_middle_is_heard_too(here: Here) -> None:
     await here.fake.say(here.alice, here.general, text, raw=True)
     await here.heard()
 
-    assert here.ears.texts() == [f"What does @{here.fake.bot_user().id} say?"]
+    assert here.inbound.texts() == [f"What does @{here.fake.bot_user().id} say?"]
 
 
 async def test_what_slack_calls_a_mention_is_one_wherever_it_stands(at: Counter) -> None:
@@ -124,7 +123,7 @@ async def test_what_slack_calls_a_mention_is_one_wherever_it_stands(at: Counter)
 
     await at.listener.take(mention)
 
-    assert at.ears.texts() == ["hello"]
+    assert at.inbound.texts() == ["hello"]
 
 
 async def test_a_direct_message_is_heard_without_a_mention_in_a_thread_of_its_own(
@@ -135,8 +134,8 @@ async def test_a_direct_message_is_heard_without_a_mention_in_a_thread_of_its_ow
     second = await here.fake.say(here.alice, dm, "and?", thread=first)
     await here.heard(2)
 
-    assert [each.place for each in here.ears.heard] == [here.place(first), here.place(second)]
-    assert [each.place.thread for each in here.ears.heard] == [first.ts, first.ts]
+    assert [each.place for each in here.inbound.heard] == [here.place(first), here.place(second)]
+    assert [each.place.thread for each in here.inbound.heard] == [first.ts, first.ts]
 
 
 async def test_a_direct_message_is_known_by_its_channel_alone(at: Counter) -> None:
@@ -146,7 +145,7 @@ async def test_a_direct_message_is_known_by_its_channel_alone(at: Counter) -> No
 
     await at.listener.take(body)
 
-    assert at.ears.texts() == ["hello"]
+    assert at.inbound.texts() == ["hello"]
 
 
 async def test_in_a_conversation_of_several_people_the_bot_has_to_be_mentioned(here: Here) -> None:
@@ -160,7 +159,7 @@ async def test_in_a_conversation_of_several_people_the_bot_has_to_be_mentioned(h
 
 
 async def test_what_is_said_to_nobody_in_a_channel_is_passed_over(here: Here) -> None:
-    here.ears.talking.add((here.who(here.alice), here.general.id, ""))
+    here.inbound.talking.add((here.who(here.alice), here.general.id, ""))
 
     await here.fake.say(here.alice, here.general, "just talking")
     await here.fake.say(here.alice, here.general, f"<@{here.bob.id}> listen", raw=True)
@@ -170,7 +169,7 @@ async def test_what_is_said_to_nobody_in_a_channel_is_passed_over(here: Here) ->
 
 
 async def test_outside_of_threads_nobody_is_talking_with_the_bot(slack: FakeSlack) -> None:
-    class Eager(FakeEars):
+    class Eager(FakeInboundHandler):
         async def listens(self, *_: object) -> bool:
             return True
 
@@ -179,7 +178,7 @@ async def test_outside_of_threads_nobody_is_talking_with_the_bot(slack: FakeSlac
         await at.take(root)
         await at.take(await slack.say(at.bob, at.general, "it is", thread=root))
 
-        assert at.ears.texts() == ["it is"]
+        assert at.inbound.texts() == ["it is"]
 
 
 async def test_a_message_says_what_people_saw(here: Here) -> None:
@@ -188,7 +187,7 @@ async def test_a_message_says_what_people_saw(here: Here) -> None:
     await here.fake.say(here.alice, here.general, text, raw=True)
     await here.heard()
 
-    assert here.ears.texts() == ["see this (https://a.example) & ask @bob <!channel>"]
+    assert here.inbound.texts() == ["see this (https://a.example) & ask @bob <!channel>"]
 
 
 async def test_whoever_has_no_name_is_heard_all_the_same(here: Here) -> None:
@@ -197,7 +196,7 @@ async def test_whoever_has_no_name_is_heard_all_the_same(here: Here) -> None:
     await here.fake.say(here.alice, here.general, "hello", mention=True)
     await here.heard()
 
-    assert here.ears.heard[0].user_name == here.alice.id
+    assert here.inbound.heard[0].user_name == here.alice.id
 
 
 # --- what nobody said -----------------------------------------------------------------------------
@@ -273,7 +272,7 @@ async def test_a_message_without_words_gets_a_hint(at: Counter, text: str | None
 
     (answer,) = await at.said(dm)
     assert answer.readable() == NO_TEXT
-    assert at.ears.heard == []
+    assert at.inbound.heard == []
 
 
 async def test_without_words_and_a_mention_there_is_no_hint(here: Here) -> None:
@@ -314,7 +313,7 @@ async def test_files_come_along_and_are_read_when_they_are_wanted(here: Here) ->
     await here.fake.say(here.alice, here.general, "look", mention=True, files=files)
     await here.heard()
 
-    text, image = here.ears.heard[0].files
+    text, image = here.inbound.heard[0].files
     assert (text.name, text.media_type, text.size) == ("notes.txt", "text/plain", 4)
     assert (image.name, image.media_type) == ("sun.png", "image/png")
     assert await text.read() == b"eggs"
@@ -326,8 +325,8 @@ async def test_a_file_alone_says_something_too(here: Here) -> None:
     await here.fake.say(here.alice, dm, "", files=[("a.txt", "", b"eggs")])
     await here.heard()
 
-    assert here.ears.texts() == [""]
-    assert [each.name for each in here.ears.heard[0].files] == ["a.txt"]
+    assert here.inbound.texts() == [""]
+    assert [each.name for each in here.inbound.heard[0].files] == ["a.txt"]
 
 
 @pytest.mark.parametrize("text", ["", None, "left out"])
@@ -342,7 +341,7 @@ async def test_a_file_without_any_text_in_a_thread_is_heard(at: Counter, text: s
 
     await at.listener.take(body)
 
-    assert at.ears.texts() == [""]
+    assert at.inbound.texts() == [""]
 
 
 @pytest.mark.parametrize("files", [None, [], [{"id": "F1", "mode": "tombstone"}]])
@@ -353,8 +352,8 @@ async def test_odd_files_break_nothing(at: Counter, files: list[Json] | None) ->
 
     await at.listener.take(body)
 
-    assert at.ears.texts() == ["look"]
-    assert len(at.ears.heard[0].files) == len(files or [])
+    assert at.inbound.texts() == ["look"]
+    assert len(at.inbound.heard[0].files) == len(files or [])
 
 
 # --- what changes afterwards ----------------------------------------------------------------------
@@ -375,18 +374,18 @@ async def test_an_edit_that_adds_a_mention_is_heard_and_further_edits_are_not(he
 async def test_an_edit_that_adds_a_mention_is_heard_while_the_message_waits_in_line(
     slack: FakeSlack,
 ) -> None:
-    ears = Held("slow")
-    async with counter(slack, ears, stored_seconds=0.02) as at:
+    inbound = Held("slow")
+    async with counter(slack, inbound, stored_seconds=0.02) as at:
         root = await slack.say(at.bob, at.general, "lovely weather")
         await at.take(await slack.say(at.alice, at.general, "slow", mention=True))
         message = await slack.say(at.alice, at.general, "is it?", thread=root)
         await at.take(message)
         await slack.edit(message, "is it?", mention=True)
         await at.take(message)
-        ears.may_go_on.set()
+        inbound.may_go_on.set()
         await at.heard(2)
 
-        assert ears.texts() == ["slow", "is it?"]
+        assert inbound.texts() == ["slow", "is it?"]
 
 
 async def test_editing_or_deleting_what_was_heard_changes_nothing(here: Here) -> None:
@@ -406,7 +405,7 @@ async def thread(here: Here) -> Message:
     """A thread in which Alice talks with the bot."""
     root = await here.fake.say(here.alice, here.general, "hello", mention=True)
     await here.heard()
-    here.ears.heard.clear()
+    here.inbound.heard.clear()
     here.talks(here.alice, root)
     return root
 
@@ -451,7 +450,7 @@ async def test_what_begins_with_another_and_mentions_the_bot_is_heard(
 async def test_when_it_is_unknown_who_talks_nobody_is_bothered(
     slack: FakeSlack, caplog: pytest.LogCaptureFixture
 ) -> None:
-    class Unsure(FakeEars):
+    class Unsure(FakeInboundHandler):
         async def listens(self, *_: object) -> bool:
             raise BotError("That is not known.")
 
@@ -486,7 +485,7 @@ async def test_in_other_workspaces_nobody_is_heard_or_told(slack: FakeSlack) -> 
         direct = await slack.say(here.alice, dm, "hello")
 
         assert all(each.acked for each in (*message.events, *direct.events))
-        assert here.ears.heard == []
+        assert here.inbound.heard == []
         assert told(here, here.alice) == []
         assert not slack.said(dm)
 
@@ -512,7 +511,7 @@ async def test_who_may_not_is_told_once_an_hour_in_each_channel_and_only_when_th
         await at.take(await slack.say(alice, at.general, "hello", mention=True))
 
         assert told(at, alice) == [NOT_YOU] * 2
-        assert at.ears.heard == []
+        assert at.inbound.heard == []
         assert slack.called("users.info") == []
 
 
@@ -525,7 +524,7 @@ async def test_direct_messages_can_be_switched_off(slack: FakeSlack) -> None:
         await here.heard()
 
         assert answer.readable() == NO_DIRECT_MESSAGES
-        assert len(here.ears.heard) == 1
+        assert len(here.inbound.heard) == 1
 
 
 async def test_where_the_bot_is_not_nothing_is_heard(
@@ -536,7 +535,7 @@ async def test_where_the_bot_is_not_nothing_is_heard(
         async with counter(slack, clients=nowhere) as at:
             await at.take(await slack.say(at.alice, at.general, "hello", mention=True))
 
-            assert at.ears.heard == []
+            assert at.inbound.heard == []
     assert "from a workspace where the bot is not" in caplog.text
 
 
@@ -570,7 +569,7 @@ async def test_a_stranger_is_heard_once_as_one_of_their_own_workspace(
     for body in bodies[::order]:
         await at.listener.take(body)
 
-    (incoming,) = at.ears.heard
+    (incoming,) = at.inbound.heard
     assert incoming.user.workspace == bodies[1]["event"]["team"] != at.fake.team.id
     assert incoming.place.workspace == at.fake.team.id
 
@@ -611,7 +610,7 @@ async def test_a_command_in_a_direct_message_is_answered_in_its_thread(here: Her
 )
 async def test_a_question_that_is_answered_in_words_waits_no_more(chosen: str, words: str) -> None:
     async with stand() as its, counter(its.fake) as at:
-        await at.desk.outlet.ask(question_of(its))
+        await at.receiver.outlet.ask(question_of(its))
         (question,) = its.fake.said(its.channel)
         at.answers("yes", CommandReply(text="It is deleted.", answered="question-1", chosen=chosen))
         assert question.buttons()
@@ -632,10 +631,10 @@ async def test_what_the_core_cannot_do_is_said_and_the_next_message_is_heard(
     here: Here, caplog: pytest.LogCaptureFixture
 ) -> None:
     dm = here.fake.dm(here.alice)
-    here.ears.failure = BotError("That cannot be done.")
+    here.inbound.failure = BotError("That cannot be done.")
     await here.fake.say(here.alice, dm, "one")
     await here.said(dm)
-    here.ears.failure = ValueError("a bug")
+    here.inbound.failure = ValueError("a bug")
     await here.fake.say(here.alice, dm, "two")
     await here.said(dm, 2)
     await here.fake.say(here.alice, dm, "three")
@@ -650,7 +649,7 @@ async def test_what_could_not_be_done_is_not_tried_again_when_slack_tells_it_aga
     here: Here,
 ) -> None:
     dm = here.fake.dm(here.alice)
-    here.ears.failure = BotError("That cannot be done.")
+    here.inbound.failure = BotError("That cannot be done.")
     message = await here.fake.say(here.alice, dm, "one")
     await here.said(dm)
     await here.fake.redeliver(message)
@@ -679,46 +678,46 @@ async def test_an_answer_that_slack_does_not_take_is_logged_and_no_more(
 
 
 async def test_what_one_person_says_in_a_channel_is_handed_on_in_order(slack: FakeSlack) -> None:
-    ears = Held("first")
-    async with counter(slack, ears, stored_seconds=0.01) as at:
+    inbound = Held("first")
+    async with counter(slack, inbound, stored_seconds=0.01) as at:
         for text in ("first", "second", "third"):
             await at.take(await slack.say(at.alice, at.general, text, mention=True))
         await at.take(await slack.say(at.bob, at.general, "of another", mention=True))
         await at.take(await slack.say(at.alice, slack.dm(at.alice), "elsewhere"))
-        await ears.until(lambda: len(ears.done) == 2, "what does not wait")
-        assert sorted(ears.done) == ["elsewhere", "of another"]
-        ears.may_go_on.set()
-        await ears.until(lambda: len(ears.done) == 5, "the rest")
+        await inbound.until(lambda: len(inbound.done) == 2, "what does not wait")
+        assert sorted(inbound.done) == ["elsewhere", "of another"]
+        inbound.may_go_on.set()
+        await inbound.until(lambda: len(inbound.done) == 5, "the rest")
 
-        assert ears.done[2:] == ["first", "second", "third"]
+        assert inbound.done[2:] == ["first", "second", "third"]
 
 
 async def test_slack_is_told_in_time_although_a_message_takes_long(slack: FakeSlack) -> None:
-    ears = Held("slow")
-    async with counter(slack, ears, stored_seconds=0.05) as at, connected(at):
+    inbound = Held("slow")
+    async with counter(slack, inbound, stored_seconds=0.05) as at, connected(at):
         message = await slack.say(at.alice, slack.dm(at.alice), "slow")
         await slack.redeliver(message)
 
         assert [len(each.attempts) for each in message.events] == [2]
         assert all(each.acked_after is not None for each in message.events[0].attempts)
-        assert ears.done == []
-        ears.may_go_on.set()
-        await ears.until(lambda: bool(ears.done), "the message")
-        assert ears.texts() == ["slow"]
+        assert inbound.done == []
+        inbound.may_go_on.set()
+        await inbound.until(lambda: bool(inbound.done), "the message")
+        assert inbound.texts() == ["slow"]
 
 
 async def test_a_message_is_stored_before_slack_is_told_that_it_was_delivered(
     slack: FakeSlack,
 ) -> None:
-    ears = Held("hello")
-    async with counter(slack, ears, stored_seconds=5.0) as at, connected(at):
+    inbound = Held("hello")
+    async with counter(slack, inbound, stored_seconds=5.0) as at, connected(at):
         saying = at.tasks.start(slack.say(at.alice, slack.dm(at.alice), "hello"), name="say")
         await at.heard()
         assert not saying.done()
-        ears.may_go_on.set()
+        inbound.may_go_on.set()
         message = await saying
 
-        assert ears.done == ["hello"]
+        assert inbound.done == ["hello"]
         assert message.events[0].acked
 
 
@@ -735,65 +734,65 @@ async def test_the_same_event_told_again_is_heard_once(here: Here) -> None:
 
 
 async def test_the_same_event_twice_at_once_is_heard_once(slack: FakeSlack) -> None:
-    ears = Held("hello")
-    async with counter(slack, ears, stored_seconds=5.0) as at:
+    inbound = Held("hello")
+    async with counter(slack, inbound, stored_seconds=5.0) as at:
         message = await slack.say(at.alice, at.general, "hello", mention=True)
         taking = [at.tasks.start(at.take(message), name="take") for _ in range(3)]
         await at.heard()
         assert not any(each.done() for each in taking)
-        ears.may_go_on.set()
+        inbound.may_go_on.set()
         await asyncio.wait(taking)
 
         assert all(each.exception() is None for each in taking)
-        assert ears.texts() == ["hello"]
+        assert inbound.texts() == ["hello"]
 
 
 # --- a memory out of reach ------------------------------------------------------------------------
 
 
-async def stored(at: Counter, ears: Forgetful, count: int = 1) -> None:
-    await ears.until(lambda: len(ears.kept) >= count, "a memory")
-    await at.desk.reception.settle(5)
+async def stored(at: Counter, inbound: Forgetful, count: int = 1) -> None:
+    await inbound.until(lambda: len(inbound.kept) >= count, "a memory")
+    await at.receiver.reception.settle(5)
 
 
 async def test_what_cannot_be_stored_is_tried_again_until_it_is(slack: FakeSlack) -> None:
-    ears = Forgetful(times=3)
-    async with counter(slack, ears, pauses=(0.0,) * 5) as at:
+    inbound = Forgetful(times=3)
+    async with counter(slack, inbound, pauses=(0.0,) * 5) as at:
         dm = slack.dm(at.alice)
         await at.take(await slack.say(at.alice, dm, "remember me"))
-        await stored(at, ears)
+        await stored(at, inbound)
 
-        assert (ears.attempts, ears.kept) == (4, ["remember me"])
+        assert (inbound.attempts, inbound.kept) == (4, ["remember me"])
         assert [each.readable() for each in slack.said(dm)] == [f"{AWAY} {AGAIN}"]
 
 
 async def test_what_is_stored_only_with_the_last_attempt_counts(slack: FakeSlack) -> None:
-    ears = Forgetful(times=2)
-    async with counter(slack, ears, pauses=(0.0, 0.0)) as at:
+    inbound = Forgetful(times=2)
+    async with counter(slack, inbound, pauses=(0.0, 0.0)) as at:
         dm = slack.dm(at.alice)
         await at.take(await slack.say(at.alice, dm, "remember me"))
-        await stored(at, ears)
+        await stored(at, inbound)
 
-        assert ears.kept == ["remember me"]
+        assert inbound.kept == ["remember me"]
         assert len(slack.said(dm)) == 1
 
 
 async def test_what_cannot_be_stored_for_too_long_is_given_up_which_is_said(
     slack: FakeSlack,
 ) -> None:
-    ears = Forgetful(times=float("inf"))
-    async with counter(slack, ears, pauses=(0.0, 0.0)) as at:
+    inbound = Forgetful(times=float("inf"))
+    async with counter(slack, inbound, pauses=(0.0, 0.0)) as at:
         dm = slack.dm(at.alice)
         message = await slack.say(at.alice, dm, "remember me")
         await at.take(message)
         again, given_up = await at.said(dm, 2)
-        await at.desk.reception.settle(5)
-        assert ears.attempts == 3
-        ears.times = 0
+        await at.receiver.reception.settle(5)
+        assert inbound.attempts == 3
+        inbound.times = 0
         await at.take(message)
-        await stored(at, ears)
+        await stored(at, inbound)
 
-        assert ears.kept == ["remember me"]
+        assert inbound.kept == ["remember me"]
         assert AGAIN in again.readable()
         assert AWAY in given_up.readable()
         assert "send it again later" in given_up.readable()
@@ -802,53 +801,53 @@ async def test_what_cannot_be_stored_for_too_long_is_given_up_which_is_said(
 async def test_in_the_meantime_slack_is_told_that_it_is_not_taken_and_then_that_it_is(
     slack: FakeSlack,
 ) -> None:
-    ears = Forgetful(times=float("inf"))
-    async with counter(slack, ears, pauses=SOON, stored_seconds=0.05) as at, connected(at):
+    inbound = Forgetful(times=float("inf"))
+    async with counter(slack, inbound, pauses=SOON, stored_seconds=0.05) as at, connected(at):
         await at.knows(at.alice)
         slack.deliveries.immediate_retry, slack.deliveries.ack_seconds = False, 0.3
         message = await slack.say(at.alice, slack.dm(at.alice), "remember me")
         await slack.redeliver(message)
         assert not message.events[0].acked
-        ears.times, slack.deliveries.ack_seconds = 0, 3.0
-        await stored(at, ears)
+        inbound.times, slack.deliveries.ack_seconds = 0, 3.0
+        await stored(at, inbound)
         await slack.redeliver(message, retry=2)
 
         assert message.events[0].acked
-        assert ears.kept == ["remember me"]
+        assert inbound.kept == ["remember me"]
         assert len(slack.said(slack.dm(at.alice))) == 1
 
 
 async def test_what_waits_behind_something_that_is_not_stored_is_not_taken_either(
     slack: FakeSlack,
 ) -> None:
-    ears = Forgetful(times=float("inf"))
-    async with counter(slack, ears, pauses=SOON, stored_seconds=0.05) as at:
+    inbound = Forgetful(times=float("inf"))
+    async with counter(slack, inbound, pauses=SOON, stored_seconds=0.05) as at:
         await at.knows(at.alice)
         dm = slack.dm(at.alice)
         messages = [await slack.say(at.alice, dm, text) for text in ("one", "two")]
         for message in (*messages, *messages):
-            with pytest.raises(NotHeardError):
+            with pytest.raises(NotStoredError):
                 await at.take(message)
-        ears.times = 0
-        await stored(at, ears, 2)
+        inbound.times = 0
+        await stored(at, inbound, 2)
         for message in messages:
             await at.take(message)
 
-        assert ears.kept == ["one", "two"]
+        assert inbound.kept == ["one", "two"]
 
 
 async def test_a_message_that_is_stored_is_taken_although_its_answer_takes_long(
     slack: FakeSlack,
 ) -> None:
     go_on = asyncio.Event()
-    ears = Forgetful(times=1)
-    async with counter(slack, ears, pauses=(0.0,), stored_seconds=2) as at:
+    inbound = Forgetful(times=1)
+    async with counter(slack, inbound, pauses=(0.0,), stored_seconds=2) as at:
         at.answers("list", "Nothing.")
         slack.fail("chat.postMessage", hold=go_on, when=lambda args: AWAY not in str(args))
 
         await at.take(await slack.say(at.alice, slack.dm(at.alice), "list"))
 
-        assert ears.kept == ["list"]
+        assert inbound.kept == ["list"]
         go_on.set()
         await at.said(slack.dm(at.alice), 2)
 
@@ -856,27 +855,27 @@ async def test_a_message_that_is_stored_is_taken_although_its_answer_takes_long(
 async def test_whoever_is_not_talking_to_the_bot_hears_nothing_of_its_trouble(
     slack: FakeSlack,
 ) -> None:
-    ears = Forgetful(times=float("inf"))
-    async with counter(slack, ears, pauses=(0.0, 0.0)) as at:
+    inbound = Forgetful(times=float("inf"))
+    async with counter(slack, inbound, pauses=(0.0, 0.0)) as at:
         root = await slack.say(at.bob, at.general, "lovely weather")
         await at.take(await slack.say(at.alice, at.general, "is it?", thread=root))
-        await at.desk.reception.settle(5)
+        await at.receiver.reception.settle(5)
 
-        assert ears.attempts == 3
+        assert inbound.attempts == 3
         assert told(at, at.alice) == []
 
 
 async def test_what_is_said_in_a_thread_is_stored_once_the_memory_is_back(
     slack: FakeSlack,
 ) -> None:
-    ears = Forgetful(times=2)
-    async with counter(slack, ears, pauses=(0.0, 0.0)) as at:
+    inbound = Forgetful(times=2)
+    async with counter(slack, inbound, pauses=(0.0, 0.0)) as at:
         root = await slack.say(at.alice, at.general, "hello", mention=True)
         at.talks(at.alice, root)
         await at.take(await slack.say(at.alice, at.general, "and then?", thread=root))
-        await stored(at, ears)
+        await stored(at, inbound)
 
-        assert ears.kept == ["and then?"]
+        assert inbound.kept == ["and then?"]
         assert told(at, at.alice) == []
 
 
@@ -887,7 +886,7 @@ async def test_what_is_said_in_a_thread_is_stored_once_the_memory_is_back(
 async def test_our_own_commands_need_no_mention_also_where_the_bot_talks_with_nobody(
     slack: FakeSlack, text: str
 ) -> None:
-    async with counter(slack, FakeEars()) as at:
+    async with counter(slack, FakeInboundHandler()) as at:
         at.answers(text.strip(), "Here you are.")
         root = await slack.say(at.bob, at.general, "lovely weather")
         await at.take(await slack.say(at.alice, at.general, text, thread=root))
@@ -895,7 +894,7 @@ async def test_our_own_commands_need_no_mention_also_where_the_bot_talks_with_no
 
         [answer] = await at.whispered(at.alice)
         assert answer.readable() == "Here you are."
-        assert at.ears.texts() == [text.strip()]
+        assert at.inbound.texts() == [text.strip()]
 
 
 @pytest.mark.parametrize("command", ["!stop", "/stop", "subagents stop last", "yes", "no 1a2b3c"])
@@ -904,25 +903,25 @@ async def test_a_command_does_not_wait_behind_a_message_whose_files_take_long(
 ) -> None:
     go_on = asyncio.Event()
 
-    class Slow(FakeEars):
+    class Slow(FakeInboundHandler):
         async def receive(self, incoming: Incoming) -> CommandReply | None:
             if incoming.files:
                 await go_on.wait()
             return await super().receive(incoming)
 
-    ears = Slow()
-    async with counter(slack, ears, stored_seconds=0.05) as at:
+    inbound = Slow()
+    async with counter(slack, inbound, stored_seconds=0.05) as at:
         dm = slack.dm(at.alice)
         file = ("a.txt", "text/plain", b"Read me")
         await at.take(await slack.say(at.alice, dm, "Look", files=[file]))
         await at.take(await slack.say(at.alice, dm, "And this?"))
         await at.take(await slack.say(at.alice, dm, command))
         await at.heard(1)
-        assert ears.texts() == [command]
+        assert inbound.texts() == [command]
 
         go_on.set()
         await at.heard(3)
-        assert ears.texts() == [command, "Look", "And this?"]
+        assert inbound.texts() == [command, "Look", "And this?"]
 
 
 async def test_a_shared_message_is_quoted_content_and_not_the_users_words(here: Here) -> None:
@@ -931,5 +930,5 @@ async def test_a_shared_message_is_quoted_content_and_not_the_users_words(here: 
     await here.fake.say(here.alice, dm, "true?", attachments=[shared])
     await here.heard()
 
-    incoming = here.ears.heard[0]
+    incoming = here.inbound.heard[0]
     assert (incoming.text, incoming.quoted) == ("true?", (Quoted("shared", "I am the boss."),))

@@ -8,7 +8,7 @@ import pytest
 
 from bot.platforms.slack.clients import open_session
 from bot.platforms.slack.events import Events
-from bot.platforms.slack.hearing import Hearing
+from bot.platforms.slack.hearing import BoltHandlers
 from bot.platforms.slack.web import EVENTS_PATH
 from bot.platforms.slack.web import listening as listening_over_http
 from bot.values import Json
@@ -110,8 +110,8 @@ TEXTS = [
 
 async def still_hears(town: Town, text: str) -> None:
     await town.fake.say(town.alice, town.general, text, mention=True)
-    await town.ears.until(
-        lambda: any(each.text == text for each in town.ears.heard), f"{text} to be heard"
+    await town.inbound.until(
+        lambda: any(each.text == text for each in town.inbound.heard), f"{text} to be heard"
     )
 
 
@@ -134,7 +134,7 @@ async def test_malformed_envelopes_end_no_socket(
 async def test_malformed_requests_end_no_web_server(slack: FakeSlack) -> None:
     async with counter(slack) as at, open_session() as session:
         made = settings_for(slack, mode="http", port=0)
-        app = Hearing(at.desk, Events(at.desk, at.listener), made).app(session)
+        app = BoltHandlers(at.receiver, Events(at.receiver, at.listener), made).app(session)
         secret = slack.signing_secret
         async with listening_over_http(app, made, secret=lambda: secret) as url:
             slack.webhook.url = f"{url}{EVENTS_PATH}"

@@ -37,7 +37,7 @@ def watch() -> Watch:
 
 @pytest.fixture
 def known(at: Counter, watch: Watch) -> Names:
-    return Names(at.desk.outlet.sender, monotonic=watch)
+    return Names(at.receiver.outlet.sender, monotonic=watch)
 
 
 def person(user: User, workspace: str = "") -> SlackUser:

@@ -7,9 +7,9 @@ import pytest
 
 from bot.errors import DeliveryError
 from bot.platforms.base import Choice, Weight
+from bot.platforms.messaging.texts import KEPT
 from bot.platforms.slack.outlet import ABOVE
 from bot.platforms.slack.texts import ELSEWHERE, IN_FILE, NO_THREAD, REPEATED
-from bot.platforms.wording import KEPT
 from bot.values import Place, Stopper
 from tests.bot.platforms.slack.speaking import (
     Stand,

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from bot.platforms.reception import NOT_YOU, TELL_AGAIN_SECONDS, Refusal
+from bot.platforms.messaging.intake import NOT_YOU, TELL_AGAIN_SECONDS, AccessRefusal
 from bot.platforms.slack.people import (
     NO_DIRECT_MESSAGES,
     NOT_THIS_CHANNEL,
@@ -27,7 +27,9 @@ OSKAR = SlackUser(account="U22", home="E11", workspace="E11.T11")
 CAROL = SlackUser(account="U33", home="T99", workspace="T11", stranger=True)
 
 
-def refused(person: SlackUser = ALICE, channel: str = "C11", **settings: Any) -> Refusal | None:
+def refused(
+    person: SlackUser = ALICE, channel: str = "C11", **settings: Any
+) -> AccessRefusal | None:
     return refusal_of(SlackSettings(**settings), person, channel)
 
 
@@ -210,7 +212,7 @@ def test_everybody_may_everywhere_unless_something_is_set(person: SlackUser, cha
 
 @pytest.mark.parametrize("channel", ["C11", "D1", ""])
 def test_other_workspaces_are_passed_over(channel: str) -> None:
-    silent = Refusal(NOT_THIS_WORKSPACE, silent=True)
+    silent = AccessRefusal(NOT_THIS_WORKSPACE, silent=True)
 
     assert refused(channel=channel, workspaces=("T11",)) is None
     assert refused(channel=channel, workspaces=("T22", "T11")) is None
@@ -221,19 +223,19 @@ def test_an_organisation_stands_for_all_of_its_workspaces() -> None:
     assert refused(OLGA, workspaces=("E11",)) is None
     assert refused(OSKAR, workspaces=("E11",)) is None
     assert refused(OSKAR, workspaces=("T11",)) is None
-    assert refused(OSKAR, workspaces=("E22",)) == Refusal(NOT_THIS_WORKSPACE, silent=True)
+    assert refused(OSKAR, workspaces=("E22",)) == AccessRefusal(NOT_THIS_WORKSPACE, silent=True)
 
 
 def test_other_channels_are_passed_over_and_direct_messages_not_affected() -> None:
     assert refused(channels=("C11",)) is None
-    assert refused(channels=("C22",)) == Refusal(NOT_THIS_CHANNEL, silent=True)
-    assert refused(channel="G1", channels=("C22",)) == Refusal(NOT_THIS_CHANNEL, silent=True)
+    assert refused(channels=("C22",)) == AccessRefusal(NOT_THIS_CHANNEL, silent=True)
+    assert refused(channel="G1", channels=("C22",)) == AccessRefusal(NOT_THIS_CHANNEL, silent=True)
     assert refused(channel="D1", channels=("C22",)) is None
     assert refused(channel="", channels=("C22",)) is None
 
 
 def test_direct_messages_can_be_switched_off_which_is_said() -> None:
-    assert refused(channel="D1", direct_messages=False) == Refusal(NO_DIRECT_MESSAGES)
+    assert refused(channel="D1", direct_messages=False) == AccessRefusal(NO_DIRECT_MESSAGES)
     assert refused(channel="C11", direct_messages=False) is None
     assert refused(channel="G1", direct_messages=False) is None
     assert refused(channel="", direct_messages=False) is None
@@ -247,32 +249,32 @@ def test_one_of_the_people_may(user: str) -> None:
 @pytest.mark.parametrize("user", ["U12", "T22:U11", "E11:U11"])
 @pytest.mark.parametrize("channel", ["C11", "D1", ""])
 def test_nobody_else_may_and_is_told_so(user: str, channel: str) -> None:
-    assert refused(channel=channel, users=(user,)) == Refusal(NOT_YOU)
+    assert refused(channel=channel, users=(user,)) == AccessRefusal(NOT_YOU)
 
 
 def test_people_of_an_organisation_are_named_by_it_or_by_the_workspace() -> None:
     for person in (OLGA, OSKAR):
         assert refused(person, users=("E11:U22",)) is None
         assert refused(person, users=("T11:U22",)) is None
-        assert refused(person, users=("T22:U22",)) == Refusal(NOT_YOU)
+        assert refused(person, users=("T22:U22",)) == AccessRefusal(NOT_YOU)
 
 
 def test_strangers_are_named_by_their_own_workspace_and_by_nothing_else() -> None:
     assert refused(CAROL, users=("T99:U33",)) is None
     for name in ("T88:U33", "T11:U33", "U33"):
-        assert refused(CAROL, users=(name,)) == Refusal(NOT_YOU)
+        assert refused(CAROL, users=(name,)) == AccessRefusal(NOT_YOU)
 
 
 def test_strangers_are_where_the_bot_is_and_bring_no_workspace_with_them() -> None:
     assert refused(CAROL, workspaces=("T11",)) is None
-    assert refused(CAROL, workspaces=("T99",)) == Refusal(NOT_THIS_WORKSPACE, silent=True)
+    assert refused(CAROL, workspaces=("T99",)) == AccessRefusal(NOT_THIS_WORKSPACE, silent=True)
 
 
 def test_with_many_workspaces_an_id_without_one_lets_nobody_in() -> None:
     # Settings like these are refused when they are read, and let nobody in even so.
     many = SlackSettings().model_copy(update={"client_id": "1.2", "users": ("U11",)})
 
-    assert refusal_of(many, ALICE, "C11") == Refusal(NOT_YOU)
+    assert refusal_of(many, ALICE, "C11") == AccessRefusal(NOT_YOU)
     assert refusal_of(many.model_copy(update={"users": ("T11:U11",)}), ALICE, "C11") is None
 
 
@@ -287,8 +289,8 @@ def test_a_reception_goes_by_its_settings_and_tells_once_an_hour() -> None:
     now = [0.0]
     reception = SlackAccessPolicy(SlackSettings(users=("U12",)), monotonic=lambda: now[0])
 
-    assert reception.refusal(ALICE, "C11") == Refusal(NOT_YOU)
-    assert reception.may_tell("U11", "C11")
-    assert not reception.may_tell("U11", "C11")
+    assert reception.refusal(ALICE, "C11") == AccessRefusal(NOT_YOU)
+    assert reception.may_notify("U11", "C11")
+    assert not reception.may_notify("U11", "C11")
     now[0] += TELL_AGAIN_SECONDS
-    assert reception.may_tell("U11", "C11")
+    assert reception.may_notify("U11", "C11")

@@ -12,7 +12,7 @@ from pydantic import SecretStr
 
 from bot.errors import BotError, ConfigError, PlatformUnreachableError
 from bot.platforms.base import CommandReply, Incoming
-from bot.platforms.past import Missed
+from bot.platforms.messages import Missed
 from bot.platforms.slack.blocks import STOP
 from bot.platforms.slack.outlet import Tempo
 from bot.platforms.slack.platform import Slack, open_slack
@@ -25,7 +25,7 @@ from tests.bot.platforms.slack.hearing import listening, people, settings_for
 from tests.bot.platforms.slack.installing import nowhere
 from tests.bot.platforms.slack.speaking import AT_ONCE
 from tests.bot.platforms.slack.test_home import run_of
-from tests.fakes.ears import FakeEars
+from tests.fakes.inbound import FakeInboundHandler
 from tests.fakes.ports import free_port
 from tests.fakes.slack.agents import Status
 from tests.fakes.slack.delivery import Delivery
@@ -36,17 +36,17 @@ OPEN = "apps.connections.open"
 
 @asynccontextmanager
 async def opened(
-    settings: SlackSettings, *, hears: bool, tempo: Tempo = AT_ONCE, **more: Any
+    settings: SlackSettings, *, receives: bool, tempo: Tempo = AT_ONCE, **more: Any
 ) -> AsyncIterator[Slack]:
     """Open Slack; one workspace needs no database."""
     async with (
         nowhere() as database,
-        open_slack(settings, database, hears=hears, tempo=tempo, **more) as platform,
+        open_slack(settings, database, receives=receives, tempo=tempo, **more) as platform,
     ):
         yield platform
 
 
-class Slow(FakeEars):
+class Slow(FakeInboundHandler):
     """Answers commands when it is told to."""
 
     def __init__(self) -> None:
@@ -67,7 +67,7 @@ async def test_for_speaking_it_needs_its_own_token_and_opens_no_connection(
 ) -> None:
     settings = settings_for(slack, app_token=SecretStr("xapp-1-wrong"))
 
-    async with opened(settings, hears=False) as platform:
+    async with opened(settings, receives=False) as platform:
         assert platform.outlet.platform == platform.intake.platform == "slack"
 
     assert [call.method for call in slack.calls] == ["auth.test"]
@@ -77,14 +77,14 @@ async def test_for_speaking_it_needs_its_own_token_and_opens_no_connection(
 async def test_for_speaking_by_http_nothing_listens(slack: FakeSlack) -> None:
     settings = settings_for(slack, mode="http", app_token=None, port=0)
 
-    async with opened(settings, hears=False):
+    async with opened(settings, receives=False):
         assert [call.method for call in slack.calls] == ["auth.test"]
 
 
 async def test_what_was_to_be_shown_last_is_shown_before_it_closes(slack: FakeSlack) -> None:
     channel, alice, _ = people(slack)
     owner = Identity("slack", slack.team.id, alice.id)
-    async with opened(settings_for(slack), hears=False) as platform:
+    async with opened(settings_for(slack), receives=False) as platform:
         place = Place("slack", slack.team.id, channel.id)
         platform.outlet.show_card(replace(run_of(owner, RunStatus.COMPLETED), place=place))
 
@@ -95,17 +95,17 @@ async def test_what_was_to_be_shown_last_is_shown_before_it_closes(slack: FakeSl
 async def test_blanks_around_a_token_do_no_harm(slack: FakeSlack) -> None:
     settings = settings_for(slack, bot_token=SecretStr(f"{slack.bot_token}\n"))
 
-    async with opened(settings, hears=False):
+    async with opened(settings, receives=False):
         assert slack.calls[0].error == ""
 
 
 # --- tokens that are refused ----------------------------------------------------------------------
 
 
-async def refused(settings: SlackSettings, *, hears: bool = True) -> str:
+async def refused(settings: SlackSettings, *, receives: bool = True) -> str:
     """Return why it does not open."""
     with pytest.raises(ConfigError) as raised:
-        async with opened(settings, hears=hears):
+        async with opened(settings, receives=receives):
             pass
     return str(raised.value)
 
@@ -124,7 +124,7 @@ async def test_a_revoked_bot_token_is_named_as_such(slack: FakeSlack, code: str)
     assert slack.team.grant is not None
     slack.team.grant.revoked = code
 
-    assert f": {code}." in await refused(settings_for(slack), hears=False)
+    assert f": {code}." in await refused(settings_for(slack), receives=False)
 
 
 async def test_a_wrong_app_token_is_found_out_before_anything_runs(slack: FakeSlack) -> None:
@@ -141,7 +141,7 @@ async def test_a_slack_that_is_out_of_order_is_told_apart_from_a_wrong_token(
     slack.fail(method, error="internal_error", times=None)
 
     with pytest.raises(PlatformUnreachableError, match="out of order"):
-        async with opened(settings_for(slack), hears=True):
+        async with opened(settings_for(slack), receives=True):
             pass
 
 
@@ -149,7 +149,7 @@ async def test_a_slack_that_is_not_there_is_out_of_reach(slack: FakeSlack) -> No
     settings = settings_for(slack, api_url="http://127.0.0.1:9/api/")
 
     with pytest.raises(PlatformUnreachableError, match="cannot be reached"):
-        async with opened(settings, hears=True):
+        async with opened(settings, receives=True):
             pass
 
 
@@ -170,16 +170,16 @@ async def test_by_http_it_listens_with_the_secret_of_the_moment(slack: FakeSlack
     secrets = [SecretStr("an old secret")]
     port = free_port()
     made = settings_for(slack, mode="http", port=port, signing_secret=secrets[0])
-    ears, tasks = FakeEars(), Tasks()
+    inbound, tasks = FakeInboundHandler(), Tasks()
     channel, alice, _ = people(slack)
-    ears.commands["/subagents usage"] = CommandReply(text="2 of 5")
+    inbound.commands["/subagents usage"] = CommandReply(text="2 of 5")
     slack.connect_http(f"http://127.0.0.1:{port}/slack/events")
 
     def current() -> SlackSettings:
         return made.model_copy(update={"signing_secret": secrets[-1]})
 
-    async with opened(made, hears=True, current=current) as platform:
-        tasks.start(platform.intake.run(ears), name="listen")
+    async with opened(made, receives=True, current=current) as platform:
+        tasks.start(platform.intake.run(inbound), name="listen")
         try:
             await reachable(port)
             before = await slack.slash(alice, channel, "/subagents", "usage")
@@ -213,12 +213,12 @@ async def test_threads_that_a_dead_process_left_are_cleared_at_the_start(slack: 
         where = (channel.id, message.ts)
         slack.agents.sessions[where] = "processing"
         slack.agents.texts[where] = Status("text", *where, THINKING, 1e12)
-    ears = FakeEars()
-    ears.idle = [
+    inbound = FakeInboundHandler()
+    inbound.idle = [
         Place("slack", slack.team.id, channel.id, left.ts, left.ts),
         Place("discord", "", "1", "2"),
     ]
-    async with listening(slack, ears):
+    async with listening(slack, inbound):
         await slack.until(
             lambda: (
                 slack.session(channel, left.ts) == "active" and not slack.status(channel, left.ts)
@@ -233,7 +233,7 @@ async def test_threads_that_a_dead_process_left_are_cleared_at_the_start(slack: 
 async def test_when_it_is_not_known_where_it_was_at_work_it_listens_all_the_same(
     slack: FakeSlack, caplog: pytest.LogCaptureFixture
 ) -> None:
-    class Forgetful(FakeEars):
+    class Forgetful(FakeInboundHandler):
         async def idle_places(self, platform: str) -> list[Place]:
             raise BotError("My memory is away.")
 
@@ -258,9 +258,9 @@ async def test_an_organisations_token_serves_all_of_its_workspaces(slack: FakeSl
             asked = await (await slack.slash(carol, channel, "/subagents", "usage")).done()
             assert asked.text() == "2 of 5"
 
-        workspaces = [each.place.workspace for each in here.ears.heard]
+        workspaces = [each.place.workspace for each in here.inbound.heard]
         assert workspaces == [f"E0000001.{one.id}", f"E0000001.{two.id}"]
-        assert {each.user.workspace for each in here.ears.heard} == {"E0000001"}
+        assert {each.user.workspace for each in here.inbound.heard} == {"E0000001"}
 
 
 async def test_a_token_of_one_workspace_names_it_whatever_else_a_payload_names(
@@ -279,8 +279,8 @@ async def test_a_token_of_one_workspace_names_it_whatever_else_a_payload_names(
         await slack.deliveries.send(Delivery("interactive", "block_actions", payload))
         await here.heard()
 
-        assert here.ears.heard[0].user == Identity("slack", other.id, guest.id)
-        assert here.ears.heard[0].place == Place("slack", slack.team.id)
+        assert here.inbound.heard[0].user == Identity("slack", other.id, guest.id)
+        assert here.inbound.heard[0].place == Place("slack", slack.team.id)
 
 
 async def test_a_removed_bot_of_one_workspace_says_so(
@@ -297,13 +297,15 @@ async def test_after_a_gap_places_are_read_at_the_pace_of_slack(slack: FakeSlack
     channels = [channel, slack.add_channel("other")]
     for each in channels:
         await slack.say(alice, each, "hello", mention=True)
-    ears, tasks, since = FakeEars(), Tasks(), utc_now() - timedelta(minutes=5)
+    inbound, tasks, since = FakeInboundHandler(), Tasks(), utc_now() - timedelta(minutes=5)
     places = tuple(Place("slack", slack.team.id, each.id) for each in channels)
-    ears.gap = Missed(since=since, heard_at=since, places=places, most_places=100, most_messages=50)
-    ears.commands["/subagents usage"] = CommandReply(text="2 of 5")
-    async with opened(settings_for(slack), hears=True, pause_seconds=3600) as platform:
-        tasks.start(platform.intake.run(ears), name="listen")
-        await ears.until(lambda: bool(ears.heard), "the message in the first place")
+    inbound.gap = Missed(
+        since=since, heard_at=since, places=places, most_places=100, most_messages=50
+    )
+    inbound.commands["/subagents usage"] = CommandReply(text="2 of 5")
+    async with opened(settings_for(slack), receives=True, pause_seconds=3600) as platform:
+        tasks.start(platform.intake.run(inbound), name="listen")
+        await inbound.until(lambda: bool(inbound.heard), "the message in the first place")
         await (await slack.slash(alice, channel, "/subagents", "usage")).done()
         read = [call.args["channel"] for call in slack.called("conversations.history")]
         await tasks.close()
@@ -315,17 +317,17 @@ async def test_after_a_gap_places_are_read_at_the_pace_of_slack(slack: FakeSlack
 
 
 async def test_what_was_heard_before_it_stops_is_answered(slack: FakeSlack) -> None:
-    ears, tasks = Slow(), Tasks()
+    inbound, tasks = Slow(), Tasks()
     channel, alice, _ = people(slack)
-    async with opened(settings_for(slack), hears=True) as platform:
-        running = tasks.start(platform.intake.run(ears), name="listen")
+    async with opened(settings_for(slack), receives=True) as platform:
+        running = tasks.start(platform.intake.run(inbound), name="listen")
         await slack.connected()
         typing = asyncio.ensure_future(slack.slash(alice, channel, "/subagents", "usage"))
-        await ears.until(lambda: bool(ears.heard), "the command")
+        await inbound.until(lambda: bool(inbound.heard), "the command")
         running.cancel()
         await slack.until(lambda: not slack.sockets_open, "a closed connection")
         early, _ = await asyncio.wait({running}, timeout=0.2)
-        ears.go_on.set()
+        inbound.go_on.set()
         await asyncio.wait({running}, timeout=5)
         asked = await (await typing).done()
 
@@ -340,7 +342,7 @@ async def test_what_is_not_due_for_long_does_not_keep_it_from_closing(slack: Fak
     async with (
         asyncio.timeout(12),
         opened(
-            settings_for(slack), hears=False, tempo=replace(AT_ONCE, edit_seconds=60.0)
+            settings_for(slack), receives=False, tempo=replace(AT_ONCE, edit_seconds=60.0)
         ) as platform,
     ):
         platform.outlet.show_card(card)
@@ -355,7 +357,7 @@ async def test_what_is_not_due_for_long_does_not_keep_it_from_closing(slack: Fak
 
 
 async def test_for_many_workspaces_nothing_is_asked_at_the_start(slack: FakeSlack) -> None:
-    async with opened(installing.settings_for(slack), hears=True) as platform:
+    async with opened(installing.settings_for(slack), receives=True) as platform:
         assert platform.outlet.platform == "slack"
 
     assert not slack.calls

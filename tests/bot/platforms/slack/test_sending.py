@@ -9,7 +9,7 @@ from bot.errors import DeliveryError
 from bot.platforms.slack.clients import OneClient, new_client, open_session
 from bot.platforms.slack.problems import CHANNEL_GONE, PERSON_GONE, THREAD_GONE, RefusedError
 from bot.platforms.slack.sending import Draft, Sender, made_harmless
-from bot.platforms.slack.texts import harmless, paper_of
+from bot.platforms.slack.texts import harmless, parts_of
 from bot.values import Identity, Place
 from tests.bot.platforms.slack.speaking import Stand, stand
 
@@ -193,20 +193,20 @@ async def test_direct_messages_have_a_place(room: Stand) -> None:
 
 
 async def test_the_rest_of_a_text_goes_out_in_order(room: Stand) -> None:
-    paper = paper_of(" ".join(f"word{number:04}" for number in range(2500)), name="x.md")
+    parts = parts_of(" ".join(f"word{number:04}" for number in range(2500)), name="x.md")
 
-    ids = await room.outlet.sender.post_rest(room.place, paper)
+    ids = await room.outlet.sender.post_rest(room.place, parts)
 
     assert ids == tuple(message.ts for message in room.shown())
-    assert tuple(room.texts()) == paper.parts[1:]
+    assert tuple(room.texts()) == parts.texts[1:]
 
 
 async def test_the_rest_of_a_text_that_fails_may_have_been_read_in_part(room: Stand) -> None:
     room.fake.fail("chat.postMessage", error="ratelimited", times=None)
-    paper = paper_of("word " * 2500, name="x.md")
+    parts = parts_of("word " * 2500, name="x.md")
 
     with pytest.raises(DeliveryError) as caught:
-        await room.outlet.sender.post_rest(room.place, paper)
+        await room.outlet.sender.post_rest(room.place, parts)
 
     assert caught.value.fate_unknown
     assert not caught.value.permanent

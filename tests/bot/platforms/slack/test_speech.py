@@ -6,15 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.platforms.past import Quoted
-from bot.platforms.short_answers import WORDS
+from bot.platforms.messages import Quoted
+from bot.platforms.messaging.texts import WORDS
 from bot.platforms.slack.speech import (
     begins_with_another,
+    bypasses_queue,
+    is_from_user,
     mentions,
     quoted_in,
     spoken,
-    waits_for_nothing,
-    was_said_by_a_person,
 )
 from bot.values import Json
 from tests.fakes.slack.people import escaped
@@ -43,7 +43,7 @@ PIECES = st.lists(
 
 @pytest.mark.parametrize("subtype", [None, "", "file_share", "thread_broadcast", "me_message"])
 def test_people_say_things_in_some_ways(subtype: str | None) -> None:
-    assert was_said_by_a_person({"user": "U1", "text": "hello", "subtype": subtype})
+    assert is_from_user({"user": "U1", "text": "hello", "subtype": subtype})
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_people_say_things_in_some_ways(subtype: str | None) -> None:
     ],
 )
 def test_everything_else_was_said_by_nobody(event: Json) -> None:
-    assert not was_said_by_a_person(event)
+    assert not is_from_user(event)
 
 
 # --- to whom --------------------------------------------------------------------------------------
@@ -112,20 +112,20 @@ def test_what_begins_with_another_is_for_them(text: str, to_another: bool) -> No
 
 @pytest.mark.parametrize("word", sorted(word for words in WORDS.values() for word in words))
 def test_an_answer_in_a_word_waits_for_nothing(word: str) -> None:
-    assert waits_for_nothing(word)
-    assert waits_for_nothing(f"{word.upper()} 0a1b2c.")
+    assert bypasses_queue(word)
+    assert bypasses_queue(f"{word.upper()} 0a1b2c.")
 
 
 @pytest.mark.parametrize("text", ["/subagents list", "!retinue", "subagents stop all"])
 def test_a_command_waits_for_nothing(text: str) -> None:
-    assert waits_for_nothing(text)
+    assert bypasses_queue(text)
 
 
 @pytest.mark.parametrize(
     "text", ["", "yesterday it rained", "allow me a question", "ok, and then?", "/ 2", "no no"]
 )
 def test_any_other_message_waits_in_line(text: str) -> None:
-    assert not waits_for_nothing(text)
+    assert not bypasses_queue(text)
 
 
 # --- what -----------------------------------------------------------------------------------------

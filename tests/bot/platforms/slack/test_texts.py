@@ -78,9 +78,9 @@ def test_a_text_in_a_line_fits_and_is_harmless(text: str, limit: int) -> None:
 @given(text=anything)
 @settings(max_examples=150, deadline=None)
 def test_every_part_of_a_text_fits_and_is_harmless(text: str) -> None:
-    paper = texts.paper_of(texts.harmless(text), name="answer.md")
+    parts = texts.parts_of(texts.harmless(text), name="answer.md")
 
-    for part in paper.parts:
+    for part in parts.texts:
         assert 0 < len(part) <= texts.MOST_CHARACTERS
         assert alive(part) == []
         assert slack_links(part) == []
@@ -97,7 +97,7 @@ def test_a_message_with_our_own_words_around_it_fits(text: str) -> None:
     head = f"{texts.mention(OWNER.account)} {texts.NO_THREAD} {texts.title_of(announcement)}"
     tail = texts.tail_of(announcement)
 
-    for part in texts.paper_of(texts.harmless(text), name="answer.md").parts:
+    for part in texts.parts_of(texts.harmless(text), name="answer.md").texts:
         check_blocks(list(blocks.said(head=head, markdown=part, tail=tail)))
     assert alive(head) == ["<@U0ALICE01>"]
     assert alive(tail) == []
@@ -176,9 +176,9 @@ def test_innocent_text_is_read_as_it_was_written(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["a < b & c > d", "&lt;b&gt; &amp;amp;", "<!channel>"])
 def test_a_file_holds_the_text_as_it_was(text: str) -> None:
-    paper = texts.paper_of(texts.harmless(text), name="answer.md")
+    parts = texts.parts_of(texts.harmless(text), name="answer.md")
 
-    assert paper.whole == f"{text}\n"
+    assert parts.whole == f"{text}\n"
 
 
 def test_our_own_markdown_is_told_in_the_older_dialect() -> None:

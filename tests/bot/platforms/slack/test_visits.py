@@ -10,7 +10,7 @@ from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.errors import BotError, DatabaseUnreachableError, DeliveryError
 from bot.platforms.base import CommandReply, Incoming
-from bot.platforms.reception import NOT_YOU, TROUBLE
+from bot.platforms.messaging.intake import NOT_YOU, TROUBLE
 from bot.platforms.slack.clients import Clients, Installed
 from bot.platforms.slack.people import NO_DIRECT_MESSAGES, NOT_THIS_CHANNEL, NOT_THIS_WORKSPACE
 from bot.platforms.slack.visits import ACK_SECONDS, Visit
@@ -25,7 +25,7 @@ from tests.bot.platforms.slack.hearing import (
 )
 from tests.bot.platforms.slack.speaking import RUN
 from tests.bot.platforms.slack.test_home import opened, run_of, seen
-from tests.fakes.ears import FakeEars
+from tests.fakes.inbound import FakeInboundHandler
 from tests.fakes.slack.answers import Answer
 from tests.fakes.slack.server import FakeSlack
 from tests.fakes.slack.shapes import Team, User
@@ -57,7 +57,7 @@ class Elsewhere(Clients):
         raise NotImplementedError
 
 
-class Slow(FakeEars):
+class Slow(FakeInboundHandler):
     """Answers commands when it is told to."""
 
     def __init__(self) -> None:
@@ -84,11 +84,11 @@ async def here(slack: FakeSlack) -> AsyncIterator[Here]:
 
 @asynccontextmanager
 async def at_the_counter(
-    slack: FakeSlack, ears: FakeEars | None = None, clients: Clients | None = None
+    slack: FakeSlack, inbound: FakeInboundHandler | None = None, clients: Clients | None = None
 ) -> AsyncIterator[Counter]:
     """Let the bot listen that waits for little."""
     async with AsyncExitStack() as stack:
-        opened = counter(slack, ears, clients=clients, ack_seconds=QUICK)
+        opened = counter(slack, inbound, clients=clients, ack_seconds=QUICK)
         at = await stack.enter_async_context(opened)
         await stack.enter_async_context(connected(at))
         yield at
@@ -117,7 +117,7 @@ async def visited(at: Counter, body: Json) -> list[Visit]:
     async def handle(visit: Visit) -> None:
         found.append(visit)
 
-    await at.tasks.start(at.desk.attend(body, handle), name="attend")
+    await at.tasks.start(at.receiver.attend(body, handle), name="attend")
     return found
 
 
@@ -137,11 +137,11 @@ async def test_what_is_quick_is_answered_before_it_is_acknowledged(slack: FakeSl
 async def test_what_takes_long_is_acknowledged_in_time_and_answered_when_it_is_done(
     slack: FakeSlack,
 ) -> None:
-    ears = Slow()
-    async with at_the_counter(slack, ears) as at:
+    inbound = Slow()
+    async with at_the_counter(slack, inbound) as at:
         asked = await usage(at)
         shown_before = list(asked.posts)
-        ears.go_on.set()
+        inbound.go_on.set()
         await asked.done()
 
         assert asked.acked_after is not None
@@ -166,8 +166,8 @@ async def test_for_a_while_gives_the_result_or_nothing_and_goes_on(slack: FakeSl
         return "done"
 
     async with counter(slack, ack_seconds=QUICK) as at:
-        assert await at.desk.for_a_while(quick(), "quick") == "done"
-        assert await at.desk.for_a_while(slow(), "slow") is None
+        assert await at.receiver.for_a_while(quick(), "quick") == "done"
+        assert await at.receiver.for_a_while(slow(), "slow") is None
         go_on.set()
         await asyncio.wait_for(done.wait(), 5)
 
@@ -184,8 +184,8 @@ async def test_what_goes_wrong_at_once_is_told_and_later_is_logged(
 
     async with counter(slack, ack_seconds=QUICK) as at:
         with pytest.raises(ValueError, match="a bug"):
-            await at.desk.for_a_while(fail(wait=False), "quick")
-        await at.desk.for_a_while(fail(wait=True), "slow")
+            await at.receiver.for_a_while(fail(wait=False), "quick")
+        await at.receiver.for_a_while(fail(wait=True), "slow")
         go_on.set()
         await at.tasks.settle(5)
 
@@ -200,9 +200,9 @@ async def test_what_is_being_seen_to_is_waited_for_at_the_end(slack: FakeSlack) 
         await go_on.wait()
 
     async with counter(slack) as at:
-        attended = at.tasks.start(at.desk.attend(click(at), handle), name="attend")
+        attended = at.tasks.start(at.receiver.attend(click(at), handle), name="attend")
         await asyncio.wait_for(begun.wait(), 5)
-        settled = at.tasks.start(at.desk.reception.settle(5), name="settle")
+        settled = at.tasks.start(at.receiver.reception.settle(5), name="settle")
         early, _ = await asyncio.wait({attended, settled}, timeout=QUICK)
         go_on.set()
         await settled
@@ -215,29 +215,29 @@ async def test_what_is_being_seen_to_is_waited_for_at_the_end(slack: FakeSlack) 
 
 
 async def test_the_same_thing_told_twice_at_once_is_done_once(slack: FakeSlack) -> None:
-    ears = Slow()
-    async with at_the_counter(slack, ears) as at:
+    inbound = Slow()
+    async with at_the_counter(slack, inbound) as at:
         asked = await usage(at)
         assert asked.delivery is not None
         await slack.redeliver(asked.delivery)
         await slack.redeliver(asked.delivery)
-        ears.go_on.set()
+        inbound.go_on.set()
         await asked.done()
         await (await usage(at, at.bob)).done()
 
-        assert [each.user for each in ears.heard] == [at.who(at.alice), at.who(at.bob)]
+        assert [each.user for each in inbound.heard] == [at.who(at.alice), at.who(at.bob)]
         assert asked.text() == "2 of 5"
         assert asked.delivery.acked
 
 
 async def test_a_form_told_twice_at_once_is_heard_once(here: Here) -> None:
-    here.ears.runs[here.who(here.alice)] = [(RUN, "news")]
+    here.inbound.runs[here.who(here.alice)] = [(RUN, "news")]
     asked = await here.fake.slash(here.alice, here.general, "/subagents", f"send {RUN}")
     sent = await here.fake.submit(here.alice, await asked.done(), {"text": "hello"})
     assert sent.delivery is not None
     await here.fake.redeliver(sent.delivery)
 
-    assert here.ears.texts() == [f"/subagents send {RUN} hello"]
+    assert here.inbound.texts() == [f"/subagents send {RUN} hello"]
 
 
 # --- where, and who -------------------------------------------------------------------------------
@@ -268,8 +268,8 @@ async def test_a_visit_is_where_it_was_clicked(
 
         assert visit.place == Place("slack", slack.team.id, channel, thread)
         assert visit.event_id == "interaction:7.7.trigger"
-        assert (visit.asker.place, visit.asker.account) == (visit.place, at.alice.id)
-        assert visit.asker.response_url == "https://x.example"
+        assert (visit.recipient.place, visit.recipient.account) == (visit.place, at.alice.id)
+        assert visit.recipient.response_url == "https://x.example"
 
 
 async def test_an_organisations_installation_is_told_from_the_workspace(slack: FakeSlack) -> None:
@@ -281,7 +281,7 @@ async def test_an_organisations_installation_is_told_from_the_workspace(slack: F
         here.answers("/subagents usage", "2 of 5")
         here.answers(f"/subagents stop {RUN}", "Stopping it.")
         owner = Identity("slack", "E0000001", carol.id)
-        here.ears.overviews[owner] = seen(run_of(owner))
+        here.inbound.overviews[owner] = seen(run_of(owner))
 
         asked = await (await slack.slash(carol, channel, "/subagents", "usage")).done()
         # Slack names no team with what was clicked there.
@@ -290,8 +290,8 @@ async def test_an_organisations_installation_is_told_from_the_workspace(slack: F
         workspace = f"E0000001.{org.id}"
         assert asked.text() == "2 of 5"
         assert clicked.view is not None
-        assert [each.user for each in here.ears.heard] == [owner, owner]
-        assert [each.place for each in here.ears.heard] == [
+        assert [each.user for each in here.inbound.heard] == [owner, owner]
+        assert [each.place for each in here.inbound.heard] == [
             Place("slack", workspace, channel.id),
             Place("slack", workspace),
         ]
@@ -303,7 +303,7 @@ async def test_in_a_workspace_where_the_bot_is_not_nothing_is_done_and_it_is_log
     async with counter(slack, clients=Elsewhere()) as at:
         assert await visited(at, click(at)) == []
         assert "came from a workspace where the bot is not" in caplog.text
-        assert not at.ears.heard
+        assert not at.inbound.heard
 
 
 async def test_what_cannot_be_told_now_is_logged(
@@ -326,7 +326,7 @@ async def test_who_may_not_is_told_alone_each_time(slack: FakeSlack) -> None:
 
         assert [(each.text(), each.ephemeral) for each in refused] == [(NOT_YOU, True)] * 2
         assert let_in.text() == "2 of 5"
-        assert [each.user for each in here.ears.heard] == [here.who(bob)]
+        assert [each.user for each in here.inbound.heard] == [here.who(bob)]
 
 
 @pytest.mark.parametrize(
@@ -343,7 +343,7 @@ async def test_where_the_bot_does_not_serve_it_says_so_to_the_asker(
         asked = await (await usage(here)).done()
 
         assert (asked.text(), asked.ephemeral) == (words, True)
-        assert not here.ears.heard
+        assert not here.inbound.heard
 
 
 async def test_where_direct_messages_are_off_a_command_there_says_so(slack: FakeSlack) -> None:
@@ -370,7 +370,7 @@ async def test_where_direct_messages_are_off_a_command_there_says_so(slack: Fake
 async def test_whatever_the_core_raises_is_a_sentence(
     here: Here, error: Exception, words: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    here.ears.failure = error
+    here.inbound.failure = error
 
     asked = await (await usage(here)).done()
     again = await (await usage(here)).done()
@@ -382,7 +382,7 @@ async def test_whatever_the_core_raises_is_a_sentence(
 async def test_a_mistake_of_ours_is_said_and_logged(
     slack: FakeSlack, caplog: pytest.LogCaptureFixture
 ) -> None:
-    class Odd(FakeEars):
+    class Odd(FakeInboundHandler):
         async def receive(self, incoming: Incoming) -> CommandReply | None:
             return "no reply at all"  # type: ignore[return-value]
 
@@ -397,7 +397,7 @@ async def test_where_even_that_cannot_be_said_the_log_has_it(
     slack: FakeSlack, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with listening(slack) as here:
-        here.ears.failure = ValueError("a bug")
+        here.inbound.failure = ValueError("a bug")
         for method in ("response_url", "chat.postEphemeral"):
             slack.fail(method, error="internal_error", status=500, times=None)
 
@@ -422,7 +422,7 @@ async def test_the_name_of_somebody_unknown_is_no_reason_to_wait_or_fail(here: H
     here.fake.fail("users.info", error="user_not_found")
 
     assert (await (await usage(here)).done()).text() == "2 of 5"
-    assert here.ears.heard[0].user_name == here.alice.id
+    assert here.inbound.heard[0].user_name == here.alice.id
 
 
 def other_team(slack: FakeSlack) -> Team:

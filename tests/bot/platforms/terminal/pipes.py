@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bot.platforms.terminal.terminal import Terminal
-from tests.fakes.ears import FakeEars
+from tests.fakes.inbound import FakeInboundHandler
 from tests.fakes.terminal import nothing_waits
 
 
@@ -39,7 +39,7 @@ class Piped:
     """A chat through a pipe; `written` is what the bot wrote, `chat` ends with the chat."""
 
     terminal: Terminal
-    ears: FakeEars
+    inbound: FakeInboundHandler
     written: Output
     chat: asyncio.Task[None]
     read_end: int
@@ -63,7 +63,7 @@ class Piped:
 
 @asynccontextmanager
 async def piped(
-    ears: FakeEars, *, settle_seconds: float = 5.0, written: Output | None = None
+    inbound: FakeInboundHandler, *, settle_seconds: float = 5.0, written: Output | None = None
 ) -> AsyncIterator[Piped]:
     read_end, write_end = os.pipe()
     out = written or Output()
@@ -76,8 +76,8 @@ async def piped(
             stdout=out,
             settle_seconds=settle_seconds,
         )
-        chat = asyncio.ensure_future(_run(terminal, ears))
-        opened = Piped(terminal, ears, out, chat, read_end, write_end)
+        chat = asyncio.ensure_future(_run(terminal, inbound))
+        opened = Piped(terminal, inbound, out, chat, read_end, write_end)
         try:
             yield opened
         finally:
@@ -94,7 +94,7 @@ async def idle() -> None:
         await asyncio.sleep(0)
 
 
-async def from_file(path: Path, ears: FakeEars) -> str:
+async def from_file(path: Path, inbound: FakeInboundHandler) -> str:
     """Return what is written when the lines come from a file."""
     out = Output()
     with path.open(encoding="utf-8") as stdin:
@@ -102,9 +102,9 @@ async def from_file(path: Path, ears: FakeEars) -> str:
             model_name="a fake model", on_present=nothing_waits, stdin=stdin, stdout=out
         )
         async with asyncio.timeout(5):
-            await terminal.intake.run(ears)
+            await terminal.intake.run(inbound)
     return out.getvalue()
 
 
-async def _run(terminal: Terminal, ears: FakeEars) -> None:
-    await terminal.intake.run(ears)
+async def _run(terminal: Terminal, inbound: FakeInboundHandler) -> None:
+    await terminal.intake.run(inbound)

@@ -19,7 +19,7 @@ from tests.bot.platforms.terminal.things import (
     person,
     question,
 )
-from tests.fakes.ears import Answered, FakeEars
+from tests.fakes.inbound import Answered, FakeInboundHandler
 from tests.fakes.terminal import Sitting, sit_down
 
 ENTER, CTRL_C, CTRL_D, ESCAPE, UP = "\r", "\x03", "\x04", "\x1b", "\x1b[A"
@@ -27,7 +27,7 @@ ENTER, CTRL_C, CTRL_D, ESCAPE, UP = "\r", "\x03", "\x04", "\x1b", "\x1b[A"
 
 async def command_done(sitting: Sitting) -> None:
     """Wait until everything that was sent before this has been worked off."""
-    sitting.ears.commands["/mark"] = CommandReply(text="Marked.")
+    sitting.inbound.commands["/mark"] = CommandReply(text="Marked.")
     before = sitting.screen.count("Marked.")
     sitting.send("/mark")
     await sitting.screen.until(lambda: sitting.screen.count("Marked.") > before, "the mark")
@@ -50,10 +50,10 @@ async def test_the_welcome_comes_first_and_the_prompt_after_it() -> None:
 async def test_a_message_is_heard_and_stays_to_be_read() -> None:
     async with sit_down("alice") as sitting:
         sitting.send("What is **x**?")
-        await sitting.ears.until(lambda: len(sitting.ears.heard) == 1)
+        await sitting.inbound.until(lambda: len(sitting.inbound.heard) == 1)
         await sitting.screen.shows("alice> What is **x**?\n")
 
-        [heard] = sitting.ears.heard
+        [heard] = sitting.inbound.heard
         assert (heard.text, heard.user, heard.user_name) == (
             "What is **x**?",
             person("alice"),
@@ -67,9 +67,9 @@ async def test_every_message_has_an_event_id_of_its_own() -> None:
     async with sit_down() as sitting:
         sitting.send("same")
         sitting.send("same")
-        await sitting.ears.until(lambda: len(sitting.ears.heard) == 2)
+        await sitting.inbound.until(lambda: len(sitting.inbound.heard) == 2)
 
-        first, second = sitting.ears.heard
+        first, second = sitting.inbound.heard
         assert first.event_id != second.event_id
 
 
@@ -77,9 +77,9 @@ async def test_a_pasted_text_of_several_lines_is_one_message() -> None:
     async with sit_down() as sitting:
         sitting.type("\x1b[200~first\nsecond\x1b[201~")
         sitting.type(f" and{ESCAPE}{ENTER}third{ENTER}")
-        await sitting.ears.until(lambda: len(sitting.ears.heard) == 1)
+        await sitting.inbound.until(lambda: len(sitting.inbound.heard) == 1)
 
-        assert sitting.ears.texts() == ["first\nsecond and\nthird"]
+        assert sitting.inbound.texts() == ["first\nsecond and\nthird"]
 
 
 async def test_an_answer_grows_above_the_prompt_and_then_stays_once() -> None:
@@ -126,7 +126,7 @@ async def test_what_arrives_while_typing_does_not_touch_the_line() -> None:
         assert sitting.screen.last_line == "alice> half a li"
         sitting.type("ne\r")
 
-        await sitting.ears.until(lambda: sitting.ears.texts() == ["half a line"])
+        await sitting.inbound.until(lambda: sitting.inbound.texts() == ["half a line"])
         assert "│ There is some." in sitting.screen.text
 
 
@@ -153,7 +153,7 @@ async def test_a_card_moves_in_place_and_its_end_is_printed_once() -> None:
 
 async def test_a_command_is_answered_at_once_with_the_way_to_the_next_page() -> None:
     async with sit_down() as sitting:
-        sitting.ears.commands["/subagents list"] = CommandReply(
+        sitting.inbound.commands["/subagents list"] = CommandReply(
             text="- **news**", more="/subagents list 2"
         )
         sitting.send("/subagents list")
@@ -164,7 +164,7 @@ async def test_a_command_is_answered_at_once_with_the_way_to_the_next_page() -> 
 
 async def test_help_tells_the_terminals_own_commands_too() -> None:
     async with sit_down() as sitting:
-        sitting.ears.commands["/help"] = CommandReply(text="Everyone's commands.")
+        sitting.inbound.commands["/help"] = CommandReply(text="Everyone's commands.")
         sitting.send("/help")
 
         await sitting.screen.shows("Everyone's commands.")
@@ -173,10 +173,10 @@ async def test_help_tells_the_terminals_own_commands_too() -> None:
 
 async def test_what_cannot_be_done_is_said_and_the_chat_goes_on() -> None:
     async with sit_down() as sitting:
-        sitting.ears.failure = LimitReachedError("3 of your 3 runs are going.", limit="x")
+        sitting.inbound.failure = LimitReachedError("3 of your 3 runs are going.", limit="x")
         sitting.send("one more")
         await sitting.screen.shows("✗ 3 of your 3 runs are going.")
-        sitting.ears.failure = RuntimeError("a secret of ours")
+        sitting.inbound.failure = RuntimeError("a secret of ours")
         sitting.send("one more")
         await sitting.screen.shows("✗ Something went wrong on our side")
 
@@ -185,12 +185,12 @@ async def test_what_cannot_be_done_is_said_and_the_chat_goes_on() -> None:
 
 
 async def test_a_command_that_was_acknowledged_leaves_nobody_thinking() -> None:
-    class Polite(FakeEars):
+    class Polite(FakeInboundHandler):
         async def receive(self, incoming: Incoming) -> CommandReply | None:
             await sitting.terminal.outlet.acknowledge(incoming.place)
             return await super().receive(incoming)
 
-    async with sit_down("alice", ears=Polite()) as sitting:
+    async with sit_down("alice", inbound=Polite()) as sitting:
         await command_done(sitting)
         await sitting.screen.until(lambda: "thinking" not in sitting.screen.text)
         sitting.send("a message")
@@ -207,8 +207,8 @@ async def test_a_turn_under_way_can_be_stopped(keys: str) -> None:
         await sitting.terminal.outlet.acknowledge(place_of(person("alice")))
         sitting.type(keys)
 
-        await sitting.ears.until(lambda: bool(sitting.ears.stopped))
-        assert sitting.ears.stopped == [(person("alice"), place_of(person("alice")))]
+        await sitting.inbound.until(lambda: bool(sitting.inbound.stopped))
+        assert sitting.inbound.stopped == [(person("alice"), place_of(person("alice")))]
         await sitting.screen.shows("Stopped.")
         await sitting.screen.until(lambda: "thinking" not in sitting.screen.text)
 
@@ -216,9 +216,9 @@ async def test_a_turn_under_way_can_be_stopped(keys: str) -> None:
 async def test_stop_with_a_run_is_a_command_like_others() -> None:
     async with sit_down() as sitting:
         sitting.send("/stop last")
-        await sitting.ears.until(lambda: sitting.ears.texts() == ["/stop last"])
+        await sitting.inbound.until(lambda: sitting.inbound.texts() == ["/stop last"])
 
-        assert sitting.ears.stopped == []
+        assert sitting.inbound.stopped == []
 
 
 async def test_ctrl_c_drops_the_line_and_then_tells_how_to_leave() -> None:
@@ -232,7 +232,7 @@ async def test_ctrl_c_drops_the_line_and_then_tells_how_to_leave() -> None:
         sitting.type(CTRL_C)
 
         await sitting.screen.shows("Nothing is under way. /quit or Ctrl-D leaves.")
-        assert sitting.ears.stopped == []
+        assert sitting.inbound.stopped == []
 
 
 @pytest.mark.parametrize("keys", ["/quit\r", "/exit\r", CTRL_D])
@@ -264,7 +264,7 @@ async def test_a_line_sent_just_before_leaving_is_heard_to_its_end() -> None:
         stored.append(incoming.text)
 
     async with sit_down() as sitting:
-        sitting.ears.on_message = store
+        sitting.inbound.on_message = store
         sitting.send("remember this")
         await sitting.screen.shows("> remember this\n>")
         sitting.type(CTRL_D)
@@ -346,10 +346,10 @@ async def test_nobody_sees_what_belongs_to_the_one_before() -> None:
         with pytest.raises(NotPresentError):
             await outlet.announce(announcement("alice"))
         sitting.send("yes")
-        await sitting.ears.until(lambda: sitting.ears.texts() == ["yes"])
+        await sitting.inbound.until(lambda: sitting.inbound.texts() == ["yes"])
 
-        assert sitting.ears.heard[0].user == person("bob")
-        assert sitting.ears.answered == []
+        assert sitting.inbound.heard[0].user == person("bob")
+        assert sitting.inbound.answered == []
 
 
 async def test_nobody_recalls_what_the_one_before_typed() -> None:
@@ -362,9 +362,9 @@ async def test_nobody_recalls_what_the_one_before_typed() -> None:
         sitting.send("/as alice")
         await sitting.screen.until(lambda: sitting.screen.last_line == "alice>", "alice>")
         sitting.type(UP * 2 + ENTER)
-        await sitting.ears.until(lambda: len(sitting.ears.heard) == 3)
+        await sitting.inbound.until(lambda: len(sitting.inbound.heard) == 3)
 
-        assert sitting.ears.texts() == ["a secret of alice", "hello", "a secret of alice"]
+        assert sitting.inbound.texts() == ["a secret of alice", "hello", "a secret of alice"]
 
 
 async def test_the_one_who_is_back_finds_their_runs_and_questions() -> None:
@@ -404,7 +404,7 @@ async def test_a_word_answers_the_question_that_is_open(typed: str, choice: str)
         sitting.send(typed)
 
         await sitting.screen.shows("Not done." if choice == "no" else "Done.")
-        assert sitting.ears.answered == [Answered(person("alice"), asked.id, choice)]
+        assert sitting.inbound.answered == [Answered(person("alice"), asked.id, choice)]
         await sitting.screen.until(lambda: "waits for you" not in sitting.screen.text)
 
 
@@ -415,12 +415,12 @@ async def test_with_several_questions_the_answer_has_to_name_one() -> None:
         await sitting.terminal.outlet.ask(second)
         sitting.send("yes")
         await sitting.screen.shows("✗ 2 questions wait for you: say which with /yes")
-        assert sitting.ears.answered == []
+        assert sitting.inbound.answered == []
 
         sitting.send(f"/no {number_of(second)}")
 
         await sitting.screen.shows("Not done.")
-        assert sitting.ears.answered == [Answered(person("alice"), second.id, "no")]
+        assert sitting.inbound.answered == [Answered(person("alice"), second.id, "no")]
 
 
 async def test_a_word_answers_the_one_question_that_offers_it() -> None:
@@ -438,7 +438,7 @@ async def test_a_word_answers_the_one_question_that_offers_it() -> None:
         sitting.send("no")
         await sitting.screen.shows("Not done.")
 
-        assert sitting.ears.answered == [
+        assert sitting.inbound.answered == [
             Answered(person("alice"), allow.id, "all"),
             Answered(person("alice"), plain.id, "no"),
         ]
@@ -450,21 +450,21 @@ async def test_a_word_that_a_question_does_not_offer_is_no_answer_to_it() -> Non
         asked = question()
         await sitting.terminal.outlet.ask(asked)
         sitting.send("all")
-        await sitting.ears.until(lambda: sitting.ears.texts() == ["all"])
+        await sitting.inbound.until(lambda: sitting.inbound.texts() == ["all"])
         sitting.send(f"/all {number_of(asked)}")
 
         await sitting.screen.shows(
             f"✗ Question {number_of(asked)} cannot be answered with all: Type"
         )
-        assert sitting.ears.answered == []
+        assert sitting.inbound.answered == []
 
 
 @pytest.mark.parametrize("line", ["2", "yes", "skip", "Use euros, please."])
 async def test_every_line_may_answer_an_open_question_and_then_it_waits_no_more(line: str) -> None:
     async with sit_down("alice") as sitting:
         asked = question(choices=OPTIONS, open_ended=True)
-        sitting.ears.commands["/subagents list"] = CommandReply(text="No runs.")
-        sitting.ears.commands[line] = CommandReply(text="It goes on.", answered=asked.id)
+        sitting.inbound.commands["/subagents list"] = CommandReply(text="No runs.")
+        sitting.inbound.commands[line] = CommandReply(text="It goes on.", answered=asked.id)
         await sitting.terminal.outlet.ask(asked)
         sitting.send("/subagents list")
         await sitting.screen.shows("No runs.")
@@ -474,17 +474,17 @@ async def test_every_line_may_answer_an_open_question_and_then_it_waits_no_more(
 
         await sitting.screen.shows("It goes on.")
         await sitting.screen.until(lambda: "waits for you" not in sitting.screen.text)
-        assert (sitting.ears.texts()[-1], sitting.ears.answered) == (line, [])
+        assert (sitting.inbound.texts()[-1], sitting.inbound.answered) == (line, [])
 
 
 async def test_without_a_question_the_words_are_a_message() -> None:
     async with sit_down() as sitting:
         sitting.send("yes")
-        await sitting.ears.until(lambda: sitting.ears.texts() == ["yes"])
+        await sitting.inbound.until(lambda: sitting.inbound.texts() == ["yes"])
         sitting.send("/yes")
 
         await sitting.screen.shows("✗ No question waits for your answer.")
-        assert sitting.ears.answered == []
+        assert sitting.inbound.answered == []
 
 
 async def test_a_question_of_an_earlier_chat_can_be_answered_by_its_id() -> None:
@@ -492,4 +492,4 @@ async def test_a_question_of_an_earlier_chat_can_be_answered_by_its_id() -> None
         sitting.send("/yes 0190aabb")
 
         await sitting.screen.shows("Done.")
-        assert sitting.ears.answered == [Answered(person("alice"), "0190aabb", "yes")]
+        assert sitting.inbound.answered == [Answered(person("alice"), "0190aabb", "yes")]

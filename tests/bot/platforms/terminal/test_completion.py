@@ -10,70 +10,74 @@ from bot.platforms.terminal.texts import number_of
 from bot.values import Identity
 from tests.bot.platforms.terminal.test_room import Recorder
 from tests.bot.platforms.terminal.things import ALLOW, OPTIONS, RUN, person, question
-from tests.fakes.ears import FakeEars
+from tests.fakes.inbound import FakeInboundHandler
 from tests.fakes.terminal import sit_down
 
 OTHER = "9f8e7d6c-0000-4000-8000-000000000002"
 
 
 @pytest.fixture
-def ears() -> FakeEars:
-    ears = FakeEars()
-    ears.runs = {
+def inbound() -> FakeInboundHandler:
+    inbound = FakeInboundHandler()
+    inbound.runs = {
         person("alice"): [(RUN, "news"), (OTHER, "[red]\x1b[2Jweather")],
         person("bob"): [("77777777-0000-4000-8000-000000000003", "bob's")],
     }
-    return ears
+    return inbound
 
 
-async def offered(ears: FakeEars, line: str, room: Room | None = None) -> dict[str, str]:
+async def offered(
+    inbound: FakeInboundHandler, line: str, room: Room | None = None
+) -> dict[str, str]:
     """Return the words offered for a line, and what is said about each."""
     if room is None:
         room = Room()
         room.enter(person("alice"), Recorder())
-    completions = CommandCompleter(room, ears).get_completions_async(
+    completions = CommandCompleter(room, inbound).get_completions_async(
         Document(line), CompleteEvent(text_inserted=True)
     )
     return {item.text: item.display_meta_text async for item in completions}
 
 
-async def test_commands_are_offered_from_the_first_slash(ears: FakeEars) -> None:
-    everything = set(await offered(ears, "/"))
+async def test_commands_are_offered_from_the_first_slash(inbound: FakeInboundHandler) -> None:
+    everything = set(await offered(inbound, "/"))
 
     commands = {"/subagents", "/new", "/model", "/stop", "/undo", "/help"}
     assert everything == commands | {"/quit", "/as", "/yes", "/all", "/no"}
-    assert list(await offered(ears, "/su")) == ["/subagents"]
-    assert await offered(ears, "hello /su") == {}
+    assert list(await offered(inbound, "/su")) == ["/subagents"]
+    assert await offered(inbound, "hello /su") == {}
 
 
-async def test_everything_about_runs_is_offered(ears: FakeEars) -> None:
-    assert list(await offered(ears, "/subagents ")) == (
+async def test_everything_about_runs_is_offered(inbound: FakeInboundHandler) -> None:
+    assert list(await offered(inbound, "/subagents ")) == (
         ["list", "stop", "resume", "log", "info", "send", "spawn", "usage", "agents"]
     )
 
 
 @pytest.mark.parametrize("action", ["stop", "resume", "log", "info", "send"])
-async def test_ones_own_runs_are_offered_with_their_labels(ears: FakeEars, action: str) -> None:
-    words = await offered(ears, f"/subagents {action} ")
+async def test_ones_own_runs_are_offered_with_their_labels(
+    inbound: FakeInboundHandler, action: str
+) -> None:
+    words = await offered(inbound, f"/subagents {action} ")
 
     words.pop("all", None)
     assert words == {"1a2b3c4d": "news", "9f8e7d6c": "[red]weather"}
-    assert await offered(ears, f"/subagents {action} 1a") == {"1a2b3c4d": "news"}
-    assert "1a2b3c4d" in await offered(ears, f"/subagents {action} new")
+    assert await offered(inbound, f"/subagents {action} 1a") == {"1a2b3c4d": "news"}
+    assert "1a2b3c4d" in await offered(inbound, f"/subagents {action} new")
 
 
-async def test_only_stop_takes_all_runs(ears: FakeEars) -> None:
-    assert "all" in await offered(ears, "/subagents stop ")
-    assert "all" not in await offered(ears, "/subagents log ")
+async def test_only_stop_takes_all_runs(inbound: FakeInboundHandler) -> None:
+    assert "all" in await offered(inbound, "/subagents stop ")
+    assert "all" not in await offered(inbound, "/subagents log ")
 
 
-async def test_no_run_is_offered_where_none_is_meant(ears: FakeEars) -> None:
-    assert await offered(ears, "/subagents list ") == {}
-    assert await offered(ears, "/subagents send 1a2b3c4d ") == {}
-    assert await offered(ears, "/subagents log 1a", Room()) == {}
+async def test_no_run_is_offered_where_none_is_meant(inbound: FakeInboundHandler) -> None:
+    assert await offered(inbound, "/subagents list ") == {}
+    assert await offered(inbound, "/subagents send 1a2b3c4d ") == {}
+    assert await offered(inbound, "/subagents log 1a", Room()) == {}
 
 
-async def test_open_questions_are_offered(ears: FakeEars) -> None:
+async def test_open_questions_are_offered(inbound: FakeInboundHandler) -> None:
     room = Room()
     room.enter(person("alice"), Recorder())
     asked = question("alice", text="Shall I?")
@@ -84,36 +88,36 @@ async def test_open_questions_are_offered(ears: FakeEars) -> None:
     room.add_question(asked_too)
     room.add_question(question("alice", choices=OPTIONS, open_ended=True))
 
-    assert await offered(ears, "/yes ", room) == {
+    assert await offered(inbound, "/yes ", room) == {
         number_of(asked): "Shall I?",
         number_of(asked_too): "May it?",
     }
-    assert await offered(ears, "/all ", room) == {number_of(asked_too): "May it?"}
+    assert await offered(inbound, "/all ", room) == {number_of(asked_too): "May it?"}
 
 
-async def test_what_is_chosen_stands_in_the_line(ears: FakeEars) -> None:
-    async with sit_down("alice", ears=ears) as sitting:
+async def test_what_is_chosen_stands_in_the_line(inbound: FakeInboundHandler) -> None:
+    async with sit_down("alice", inbound=inbound) as sitting:
         sitting.type("/subagents log 1")
         await sitting.screen.shows("1a2b3c4d")
         sitting.type("\t\r")
 
-        await sitting.ears.until(lambda: sitting.ears.texts() == ["/subagents log 1a2b3c4d"])
+        await sitting.inbound.until(lambda: sitting.inbound.texts() == ["/subagents log 1a2b3c4d"])
 
 
 async def test_a_completion_that_fails_does_not_end_the_chat() -> None:
     failed = asyncio.Event()
 
-    class Deaf(FakeEars):
+    class Deaf(FakeInboundHandler):
         async def run_choices(
             self, user: Identity, typed: str, *, action: str = ""
         ) -> list[tuple[str, str]]:
             failed.set()
             raise RuntimeError("no database")
 
-    async with sit_down("alice", ears=Deaf()) as sitting:
+    async with sit_down("alice", inbound=Deaf()) as sitting:
         sitting.type("/subagents log 1")
         async with asyncio.timeout(5):
             await failed.wait()
         sitting.send("")
 
-        await sitting.ears.until(lambda: sitting.ears.texts() == ["/subagents log 1"])
+        await sitting.inbound.until(lambda: sitting.inbound.texts() == ["/subagents log 1"])

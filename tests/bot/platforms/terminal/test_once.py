@@ -13,7 +13,7 @@ from bot.platforms.terminal.once import OneMessage
 from bot.platforms.terminal.people import place_of
 from bot.values import RunStatus
 from tests.bot.platforms.terminal.things import announcement, card, person
-from tests.fakes.ears import FakeEars
+from tests.fakes.inbound import FakeInboundHandler
 from tests.fakes.terminal import nothing_waits
 
 
@@ -23,7 +23,7 @@ class Asked:
 
     text: str
     options: dict[str, Any] = field(default_factory=dict)
-    ears: FakeEars = field(default_factory=FakeEars)
+    inbound: FakeInboundHandler = field(default_factory=FakeInboundHandler)
     answers: StringIO = field(default_factory=StringIO)
     notes: StringIO = field(default_factory=StringIO)
 
@@ -44,7 +44,7 @@ class Asked:
 
     async def over(self) -> None:
         async with asyncio.timeout(5):
-            await self.message.run(self.ears, settle_seconds=0.05)
+            await self.message.run(self.inbound, settle_seconds=0.05)
 
 
 async def test_many_lines_are_one_message_whose_answer_goes_to_standard_output() -> None:
@@ -53,10 +53,10 @@ async def test_many_lines_are_one_message_whose_answer_goes_to_standard_output()
     async def answer(_: Incoming) -> None:
         await asked.reply("**x** is [a](http://b)")
 
-    asked.ears.on_message = answer
+    asked.inbound.on_message = answer
     await asked.over()
 
-    assert asked.ears.texts() == ["one\ntwo\n\n/three"]
+    assert asked.inbound.texts() == ["one\ntwo\n\n/three"]
     assert asked.answers.getvalue() == "**x** is [a](http://b)\n"
     assert asked.notes.getvalue() == ""
     assert not asked.message.failed
@@ -68,7 +68,7 @@ async def test_a_turn_that_failed_is_told_beside_it() -> None:
     async def answer(_: Incoming) -> None:
         await asked.reply("⚠ The model is overloaded.", failed=True)
 
-    asked.ears.on_message = answer
+    asked.inbound.on_message = answer
     await asked.over()
 
     assert (asked.answers.getvalue(), asked.message.failed) == ("", True)
@@ -78,7 +78,7 @@ async def test_a_turn_that_failed_is_told_beside_it() -> None:
 @pytest.mark.parametrize("failed", [False, True])
 async def test_a_command_is_answered_too(*, failed: bool) -> None:
     asked = Asked("/subagents list")
-    asked.ears.commands["/subagents list"] = CommandReply(text="None.", failed=failed)
+    asked.inbound.commands["/subagents list"] = CommandReply(text="None.", failed=failed)
 
     await asked.over()
 
@@ -95,7 +95,7 @@ async def test_states_of_its_runs_stay_out_of_the_answer_and_their_results_are_i
         asked.outlet.show_card(card(status=RunStatus.COMPLETED))
         await asked.outlet.announce(announcement())
 
-    asked.ears.on_message = spawn
+    asked.inbound.on_message = spawn
     await asked.over()
 
     assert asked.answers.getvalue() == (
@@ -111,7 +111,7 @@ async def test_what_was_due_from_earlier_runs_is_no_answer() -> None:
         await asked.outlet.announce(announcement())
         await asked.reply("It is y.")
 
-    asked.ears.on_message = answer
+    asked.inbound.on_message = answer
     await asked.over()
 
     assert asked.answers.getvalue() == "It is y.\n"
@@ -126,11 +126,11 @@ async def test_with_an_agent_its_result_alone_is_the_answer() -> None:
         asked.outlet.show_card(card(status=RunStatus.COMPLETED))
         await asked.outlet.announce(announcement())
 
-    asked.ears.commands[command] = CommandReply(text="It has started.")
+    asked.inbound.commands[command] = CommandReply(text="It has started.")
     asked.outlet.show_card(card(status=RunStatus.RUNNING))
     async with asyncio.TaskGroup() as group:
         group.create_task(asked.over())
-        await asked.ears.until(lambda: bool(asked.ears.heard))
+        await asked.inbound.until(lambda: bool(asked.inbound.heard))
         group.create_task(finish())
 
     assert asked.answers.getvalue() == "There is some.\n"
@@ -144,7 +144,7 @@ async def test_a_run_that_failed_fails_the_message() -> None:
         await asked.reply("It is under way.")
         asked.outlet.show_card(card(status=RunStatus.TIMEOUT))
 
-    asked.ears.on_message = spawn
+    asked.inbound.on_message = spawn
     await asked.over()
 
     assert asked.message.failed
@@ -158,7 +158,7 @@ async def test_a_program_gets_one_json_object() -> None:
         asked.outlet.show_card(card(status=RunStatus.COMPLETED))
         await asked.outlet.announce(announcement())
 
-    asked.ears.on_message = spawn
+    asked.inbound.on_message = spawn
     await asked.over()
 
     found = json.loads(asked.answers.getvalue())

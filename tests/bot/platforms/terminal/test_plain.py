@@ -12,7 +12,7 @@ from bot.platforms.terminal.terminal import Terminal
 from bot.values import RunStatus, StepState, Stopper
 from tests.bot.platforms.terminal.pipes import Output, Piped, from_file, idle, piped
 from tests.bot.platforms.terminal.things import OPTIONS, announcement, card, person, question, steps
-from tests.fakes.ears import FakeEars
+from tests.fakes.inbound import FakeInboundHandler
 from tests.fakes.terminal import nothing_waits
 
 
@@ -23,16 +23,16 @@ async def reply(chat: Piped, text: str) -> None:
 
 
 async def test_a_message_is_answered_as_it_was_written_and_the_chat_ends_with_the_pipe() -> None:
-    async with piped(FakeEars()) as chat:
+    async with piped(FakeInboundHandler()) as chat:
         chat.send("What is `x`?\n")
         chat.end()
-        await chat.ears.until(lambda: len(chat.ears.heard) == 1)
+        await chat.inbound.until(lambda: len(chat.inbound.heard) == 1)
         assert not chat.chat.done()
 
         await reply(chat, "**x** is [a](http://b)")
 
         assert await chat.ended() == "**x** is [a](http://b)\n"
-        [heard] = chat.ears.heard
+        [heard] = chat.inbound.heard
         assert (heard.text, heard.user, heard.place) == (
             "What is `x`?",
             person(),
@@ -41,24 +41,24 @@ async def test_a_message_is_answered_as_it_was_written_and_the_chat_ends_with_th
 
 
 async def test_the_next_line_is_heard_when_the_reply_is_there() -> None:
-    async with piped(FakeEars()) as chat:
+    async with piped(FakeInboundHandler()) as chat:
         chat.send("first\nsecond\n")
-        await chat.ears.until(lambda: len(chat.ears.heard) == 1)
+        await chat.inbound.until(lambda: len(chat.inbound.heard) == 1)
         await chat.terminal.outlet.acknowledge(place_of(person()))
         stream = chat.terminal.outlet.open_reply(place_of(person()), person())
-        assert chat.ears.texts() == ["first"]
+        assert chat.inbound.texts() == ["first"]
         watched = asyncio.get_running_loop().remove_reader(chat.read_end)
         assert not watched, "The loop would turn without end while a line is worked on."
 
         await stream.finish("one")
 
-        await chat.ears.until(lambda: chat.ears.texts() == ["first", "second"])
+        await chat.inbound.until(lambda: chat.inbound.texts() == ["first", "second"])
         assert chat.written.getvalue() == "one\n"
 
 
 async def test_a_last_line_without_an_end_and_letters_cut_in_two_are_understood() -> None:
-    async with piped(FakeEars()) as chat:
-        chat.ears.commands["żółw"] = CommandReply(text="a tortoise")
+    async with piped(FakeInboundHandler()) as chat:
+        chat.inbound.commands["żółw"] = CommandReply(text="a tortoise")
         whole = "żółw".encode()
         chat.send_bytes(whole[:3])
         chat.send_bytes(whole[3:])
@@ -68,18 +68,18 @@ async def test_a_last_line_without_an_end_and_letters_cut_in_two_are_understood(
 
 
 async def test_lines_can_come_from_a_file(tmp_path: Path) -> None:
-    ears = FakeEars()
-    ears.commands["/new"] = CommandReply(text="A new conversation.")
+    inbound = FakeInboundHandler()
+    inbound.commands["/new"] = CommandReply(text="A new conversation.")
     path = tmp_path / "lines.txt"
     path.write_text("/new\n\n/new")
 
-    assert await from_file(path, ears) == "A new conversation.\n" * 2
+    assert await from_file(path, inbound) == "A new conversation.\n" * 2
 
 
 async def test_help_tells_the_terminals_own_commands_too() -> None:
-    ears = FakeEars()
-    ears.commands["/help"] = CommandReply(text="Everyone's commands.", more="/help 2")
-    async with piped(ears) as chat:
+    inbound = FakeInboundHandler()
+    inbound.commands["/help"] = CommandReply(text="Everyone's commands.", more="/help 2")
+    async with piped(inbound) as chat:
         chat.send("/help\n")
         chat.end()
 
@@ -91,7 +91,7 @@ async def test_help_tells_the_terminals_own_commands_too() -> None:
 
 
 async def test_each_new_state_of_a_run_is_one_line() -> None:
-    async with piped(FakeEars()) as chat:
+    async with piped(FakeInboundHandler()) as chat:
         chat.send("/as alice\n")
         await chat.written.shows("You are alice already.")
         for state in (RunStatus.QUEUED, RunStatus.RUNNING, RunStatus.RUNNING, RunStatus.FAILED):
@@ -107,13 +107,13 @@ async def test_each_new_state_of_a_run_is_one_line() -> None:
 
 
 async def test_the_chat_ends_only_when_its_runs_have_ended_and_are_announced() -> None:
-    async with piped(FakeEars()) as chat:
+    async with piped(FakeInboundHandler()) as chat:
 
         async def spawn(_: Incoming) -> None:
             chat.terminal.outlet.show_card(card(status=RunStatus.ACCEPTED))
             await reply(chat, "It is under way.")
 
-        chat.ears.on_message = spawn
+        chat.inbound.on_message = spawn
         chat.send("Find news in the background.\n")
         chat.end()
         await chat.written.shows("It is under way.")
@@ -136,14 +136,14 @@ async def test_the_chat_ends_only_when_its_runs_have_ended_and_are_announced() -
 
 
 async def test_a_run_of_which_nothing_is_announced_is_not_waited_for_long() -> None:
-    async with piped(FakeEars(), settle_seconds=0.05) as chat:
+    async with piped(FakeInboundHandler(), settle_seconds=0.05) as chat:
 
         async def delegate(_: Incoming) -> None:
             chat.terminal.outlet.show_card(card(status=RunStatus.RUNNING))
             chat.terminal.outlet.show_card(card(status=RunStatus.COMPLETED))
             await reply(chat, "It says so.")
 
-        chat.ears.on_message = delegate
+        chat.inbound.on_message = delegate
         chat.send("Delegate it.\n")
         chat.end()
 
@@ -151,14 +151,14 @@ async def test_a_run_of_which_nothing_is_announced_is_not_waited_for_long() -> N
 
 
 async def test_a_reply_that_comes_by_itself_is_waited_for() -> None:
-    async with piped(FakeEars(), settle_seconds=0) as chat:
+    async with piped(FakeInboundHandler(), settle_seconds=0) as chat:
 
         async def spawn(_: Incoming) -> None:
             chat.terminal.outlet.show_card(card(status=RunStatus.COMPLETED))
             await reply(chat, "It is done.")
             await chat.terminal.outlet.acknowledge(place_of(person()))
 
-        chat.ears.on_message = spawn
+        chat.inbound.on_message = spawn
         chat.send("Find news, and sum them up.\n")
         chat.end()
         await chat.written.shows("It is done.")
@@ -171,7 +171,7 @@ async def test_a_reply_that_comes_by_itself_is_waited_for() -> None:
 
 
 async def test_leaving_does_not_wait_and_says_what_goes_on() -> None:
-    async with piped(FakeEars()) as chat:
+    async with piped(FakeInboundHandler()) as chat:
         chat.send("/as alice\n")
         await chat.written.shows("already")
         chat.terminal.outlet.show_card(card())
@@ -182,7 +182,7 @@ async def test_leaving_does_not_wait_and_says_what_goes_on() -> None:
 
 
 async def test_being_interrupted_says_what_goes_on() -> None:
-    async with piped(FakeEars()) as chat:
+    async with piped(FakeInboundHandler()) as chat:
         chat.send("/as alice\n")
         await chat.written.shows("already")
         chat.terminal.outlet.show_card(card())
@@ -195,7 +195,7 @@ async def test_being_interrupted_says_what_goes_on() -> None:
 
 
 async def test_nobody_can_be_asked_through_a_pipe() -> None:
-    async with piped(FakeEars()) as chat:
+    async with piped(FakeInboundHandler()) as chat:
         chat.send("/as alice\n")
         await chat.written.shows("already")
 
@@ -207,15 +207,15 @@ async def test_nobody_can_be_asked_through_a_pipe() -> None:
 
 
 async def test_another_person_takes_over_in_the_middle_of_a_pipe() -> None:
-    ears = FakeEars()
-    ears.commands["/subagents list"] = CommandReply(text="None.")
-    async with piped(ears) as chat:
+    inbound = FakeInboundHandler()
+    inbound.commands["/subagents list"] = CommandReply(text="None.")
+    async with piped(inbound) as chat:
         chat.send("/subagents list\n/as bob\n/as b@d\n/subagents list\n")
         chat.end()
 
         text = await chat.ended()
 
-    assert [heard.user for heard in ears.heard] == [person("alice"), person("bob")]
+    assert [heard.user for heard in inbound.heard] == [person("alice"), person("bob")]
     assert "A name is 1 to 64 letters" in text
 
 
@@ -224,9 +224,9 @@ async def test_a_reader_that_has_gone_is_told_to_whoever_speaks() -> None:
         def write(self, text: str) -> int:
             raise BrokenPipeError
 
-    async with piped(FakeEars(), written=Closed()) as chat:
+    async with piped(FakeInboundHandler(), written=Closed()) as chat:
         chat.send("first\n")
-        await chat.ears.until(lambda: len(chat.ears.heard) == 1)
+        await chat.inbound.until(lambda: len(chat.inbound.heard) == 1)
 
         with pytest.raises(DeliveryError, match="Nobody reads") as refused:
             await reply(chat, "one")
@@ -273,21 +273,21 @@ async def test_the_tool_calls_of_a_run_are_told_with_its_end() -> None:
 
 
 async def test_the_chat_ends_at_once_when_the_result_of_its_run_is_in_the_reply() -> None:
-    async with piped(FakeEars(), settle_seconds=60.0) as chat:
+    async with piped(FakeInboundHandler(), settle_seconds=60.0) as chat:
 
         async def delegate(_: Incoming) -> None:
             chat.terminal.outlet.show_card(card(status=RunStatus.RUNNING, awaited=True))
             chat.terminal.outlet.show_card(card(status=RunStatus.COMPLETED, awaited=True))
             await reply(chat, "It says so.")
 
-        chat.ears.on_message = delegate
+        chat.inbound.on_message = delegate
         chat.send("Delegate it.\n")
         chat.end()
 
         assert (await chat.ended()).endswith("It says so.\n")
 
 
-class Stumbling(FakeEars):
+class Stumbling(FakeInboundHandler):
     """Ears that answer every line at once, and stumble over all but short ones."""
 
     async def receive(self, incoming: Incoming) -> CommandReply:

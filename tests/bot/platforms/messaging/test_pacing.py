@@ -8,7 +8,7 @@ import pytest
 
 from bot.conversations.announcements import SEND_SECONDS
 from bot.errors import DeliveryError
-from bot.platforms.pacing import QUEUE_SECONDS, Paced, Queues, Spacing
+from bot.platforms.messaging.pacing import QUEUE_SECONDS, Paced, Queues, Spacing
 from bot.tasks import Tasks
 
 PATIENCE = 5.0

@@ -8,7 +8,7 @@ from bot.values import Identity, Place
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Attached:
+class Attachment:
     """A file that a user attached to a message; not yet fetched.
 
     Attributes:
@@ -71,7 +71,7 @@ class PastMessage:
     by_bot: bool = False
     own: bool = False
     addressed: bool = False
-    files: tuple[Attached, ...] = ()
+    files: tuple[Attachment, ...] = ()
     quoted: tuple[Quoted, ...] = ()
     reply_to: str = ""
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from bot.errors import BotError, DatabaseUnreachableError
 from bot.platforms.base import CommandReply, Incoming, Overview
-from bot.platforms.past import Missed
+from bot.platforms.messages import Missed
 from bot.values import Identity, Place
 from tests.fakes.patience import PATIENCE_SECONDS
 
@@ -23,7 +23,7 @@ class Answered:
     admin: bool = False
 
 
-class FakeEars:
+class FakeInboundHandler:
     """Ears of an orchestrator that is not there.
 
     Args:
@@ -147,7 +147,7 @@ class FakeEars:
             raise failure
 
 
-class Forgetful(FakeEars):
+class Forgetful(FakeInboundHandler):
     """Ears whose memory is out of reach so many times.
 
     Attributes:

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from bot.errors import DeliveryError
 from bot.platforms.base import OnBegun, RunCard
-from bot.platforms.pacing import Pace, Paced
+from bot.platforms.messaging.pacing import Pace, Paced
 from bot.tasks import Tasks
 
 log = logging.getLogger(__name__)
@@ -16,7 +16,7 @@ log = logging.getLogger(__name__)
 LAST_PAUSES = (5.0, 20.0, 60.0)
 
 
-class Drawing(Protocol):
+class CardMessage(Protocol):
     """The message that shows one run."""
 
     @property
@@ -42,7 +42,7 @@ class Drawing(Protocol):
         ...
 
 
-class Board:
+class CardBoard:
     """Shows and updates the cards of all runs; removes a card after the attempt at its final state.
 
     Args:
@@ -53,7 +53,7 @@ class Board:
 
     def __init__(
         self,
-        begin: Callable[[RunCard], Drawing],
+        begin: Callable[[RunCard], CardMessage],
         tasks: Tasks,
         *,
         pauses: tuple[float, ...] = LAST_PAUSES,
@@ -88,7 +88,7 @@ class _Card:
 
     def __init__(
         self,
-        drawing: Drawing,
+        drawing: CardMessage,
         tasks: Tasks,
         *,
         pauses: tuple[float, ...],

@@ -1,6 +1,8 @@
-"""Shared texts of the platforms with buttons and messages (pure)."""
+"""Shared texts of the platforms, and the one-word answers to questions (pure)."""
 
+import re
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from bot.values import StepState
 
@@ -15,6 +17,15 @@ KEPT = (
 
 _STEP_MARKS = {StepState.RUNNING: "●", StepState.DONE: "✓", StepState.FAILED: "✗"}
 _MARKS = {"yes": "✅", "all": "✅", "no": "❌"}
+
+#: The accepted words for each choice, in lower case.
+WORDS = {
+    "yes": frozenset({"yes", "y", "ok", "confirm", "approve", "allow"}),
+    "all": frozenset({"all", "always"}),
+    "no": frozenset({"no", "n", "deny", "cancel"}),
+}
+_CHOICES = {word: choice for choice, words in WORDS.items() for word in words}
+_ANSWER = re.compile(rf"(?P<word>{'|'.join(_CHOICES)})(?: (?P<ending>[0-9a-f]{{4,32}}))?[.!]?")
 
 
 def stop_watch(seconds: float) -> str:
@@ -59,3 +70,21 @@ def decision(who: str, label: str, key: str = "") -> str:
     if word in {"yes", "no"}:
         return f"{_MARKS[word]} {who} said {word}."
     return f"{_MARKS.get(key, '💬')} {who}: {label}"
+
+
+class ShortAnswer(NamedTuple):
+    """A yes, a yes to all questions of a run, or a no.
+
+    Attributes:
+        choice: A key of `WORDS`.
+        ending: The last characters of the question's id; empty if only one question is open.
+    """
+
+    choice: str
+    ending: str
+
+
+def short_answer(text: str) -> ShortAnswer | None:
+    """Return the answer in a message that contains nothing else; `None` for any other message."""
+    match = _ANSWER.fullmatch(text.strip().lower())
+    return match and ShortAnswer(_CHOICES[match["word"]], match["ending"] or "")

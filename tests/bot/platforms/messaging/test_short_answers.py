@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.platforms.short_answers import WORDS, short_answer
+from bot.platforms.messaging.texts import WORDS, short_answer
 
 EVERY = [(word, choice) for choice, words in WORDS.items() for word in sorted(words)]
 

@@ -3,11 +3,12 @@
 import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Coroutine, Hashable, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Hashable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from bot.errors import DatabaseUnreachableError
 from bot.tasks import Tasks
 
 Result = TypeVar("Result")
@@ -16,6 +17,13 @@ Result = TypeVar("Result")
 TELL_AGAIN_SECONDS = 3_600.0
 #: Most keys in the cache; the oldest are evicted first.
 REMEMBERED = 10_000
+
+#: Backoff before each further attempt, in seconds: five minutes in all. Each pause is short, so
+#: that a message is stored soon after the database is back.
+STORE_PAUSES = (1.0, 2.0, 5.0, 10.0, 15.0, *(20.0,) * 14)
+
+AGAIN = "I try again by myself for a few minutes, so do not send it twice."
+GIVEN_UP = "I could not take what you said: {reason} Please send it again later."
 
 TROUBLE = "Something went wrong on our side; the log has the details. Please try again."
 DONE_ALREADY = "That was done already."
@@ -26,7 +34,7 @@ NOT_YOU = "You cannot use this bot here. Ask the people who run it if you think 
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class AccessRefusal:
     """The reason for which a user gets no answer.
 
     Attributes:
@@ -37,7 +45,7 @@ class Refusal:
     silent: bool = False
 
 
-class Attendance:
+class Deduplicator:
     """De-duplicates events and tracks the tasks that handle them.
 
     Args:
@@ -70,12 +78,12 @@ class Attendance:
         """Remove an event from the cache, so that it counts as new again."""
         self._last.pop(key, None)
 
-    def may_tell(self, account: str, channel: str) -> bool:
+    def may_notify(self, account: str, channel: str) -> bool:
         """Return True if a refusal may be sent: once an hour per user and channel."""
         return self.first(("refused", account, channel), again_after=TELL_AGAIN_SECONDS)
 
     @contextmanager
-    def attending(self) -> Iterator[None]:
+    def tracking(self) -> Iterator[None]:
         """Let `settle` wait for the task that executes this block."""
         task = asyncio.current_task()
         assert task is not None, "Only tasks attend to somebody."
@@ -91,7 +99,7 @@ class Attendance:
             await asyncio.wait(pending, timeout=seconds)
 
 
-class Lines:
+class KeyedQueue:
     """Runs work with the same key one after the other, in order of arrival.
 
     Args:
@@ -99,7 +107,7 @@ class Lines:
         attendance: Tracks the tasks.
     """
 
-    def __init__(self, tasks: Tasks, attendance: Attendance) -> None:
+    def __init__(self, tasks: Tasks, attendance: Deduplicator) -> None:
         self._tasks = tasks
         self._attendance = attendance
         self._newest: dict[Hashable, asyncio.Task[Any]] = {}
@@ -110,7 +118,7 @@ class Lines:
         """Start work as soon as all earlier work with the same key has finished."""
 
         async def queued(before: asyncio.Task[Any] | None) -> Result:
-            with self._attendance.attending():
+            with self._attendance.tracking():
                 if before is not None:
                     await asyncio.wait([before])
                 return await work
@@ -124,3 +132,28 @@ class Lines:
         self._newest[key] = task
         task.add_done_callback(done)
         return task
+
+
+async def retry_until_stored(
+    store: Callable[[], Awaitable[Result]],
+    on_wait: Callable[[int, DatabaseUnreachableError], Awaitable[None]],
+    *,
+    pauses: tuple[float, ...] = STORE_PAUSES,
+) -> Result:
+    """Return the result of `store`, with a retry after each pause while the database is down.
+
+    Args:
+        store: Stores the message.
+        on_wait: Called before each pause with its number, from 0 on, and the reason.
+        pauses: The pauses, in seconds.
+
+    Raises:
+        DatabaseUnreachableError: The database was still unreachable after the last pause.
+    """
+    for number, pause in enumerate(pauses):
+        try:
+            return await store()
+        except DatabaseUnreachableError as error:
+            await on_wait(number, error)
+        await asyncio.sleep(pause)
+    return await store()

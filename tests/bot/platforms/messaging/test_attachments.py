@@ -10,7 +10,7 @@ from aiohttp import web
 from bot.errors import DeliveryError
 from bot.platforms.discord import attachments as discord
 from bot.platforms.discord.settings import API_URL
-from bot.platforms.downloads import MOST_BYTES, Store
+from bot.platforms.messaging.attachments import MOST_BYTES, Store
 from bot.platforms.slack import attachments as slack
 from bot.platforms.slack.settings import API_URL as SLACK_API_URL
 

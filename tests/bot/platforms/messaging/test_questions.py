@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from bot.platforms.base import Confirmation
 from bot.platforms.discord import texts as discord
-from bot.platforms.paper import Paper
+from bot.platforms.messaging.splitting import MessageParts
 from bot.platforms.slack import texts as slack
 from bot.platforms.terminal.plain import plain_text
 from bot.platforms.terminal.view import renderable, to_ansi
@@ -85,16 +85,16 @@ def question(parts: list[str]) -> tuple[Confirmation, list[str]]:
     return asked, marks
 
 
-def shown_of(paper: Paper) -> str:
-    return paper.whole if paper.long else "\n".join(paper.parts)
+def shown_of(parts: MessageParts) -> str:
+    return parts.whole if parts.long else "\n".join(parts.texts)
 
 
 def on_discord(asked: Confirmation) -> str:
-    return shown_of(discord.paper_of(discord.question_text(asked), name="question.md", tail="t"))
+    return shown_of(discord.parts_of(discord.question_text(asked), name="question.md", tail="t"))
 
 
 def on_slack(asked: Confirmation) -> str:
-    return shown_of(slack.paper_of(slack.harmless(asked.text), name="question.md"))
+    return shown_of(slack.parts_of(slack.harmless(asked.text), name="question.md"))
 
 
 def on_a_screen(asked: Confirmation) -> str:

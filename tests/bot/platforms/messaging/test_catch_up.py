@@ -9,11 +9,11 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from bot.errors import DatabaseUnreachableError, DeliveryError
-from bot.platforms.catch_up import LEFT_OUT, MOST_CONTEXT, CatchUp
-from bot.platforms.past import Attached, Missed, PastMessage, Quoted
+from bot.platforms.messages import Attachment, Missed, PastMessage, Quoted
+from bot.platforms.messaging.catch_up import LEFT_OUT, MOST_CONTEXT, CatchUp
 from bot.tasks import Tasks
 from bot.values import Identity, Place
-from tests.fakes.ears import FakeEars
+from tests.fakes.inbound import FakeInboundHandler
 from tests.fakes.outlet import FakeOutlet
 
 START = datetime(2026, 11, 22, 12, tzinfo=UTC)
@@ -37,7 +37,7 @@ class FakeListening:
     def with_news(self, places: Sequence[Place], since: datetime) -> list[Place]:
         return [place for place in places if place.channel != "quiet"]
 
-    async def hear_missed(self, message: PastMessage) -> bool:
+    async def receive_missed(self, message: PastMessage) -> bool:
         if self.failure is not None:
             failure, self.failure = self.failure, None
             raise failure
@@ -65,10 +65,14 @@ class Scene:
     """A catch-up with a fake on every side."""
 
     def __init__(self, *channels: str, most_places: int = 10) -> None:
-        self.ears, self.outlet, self.listening = FakeEars(), SlowOutlet(), FakeListening()
+        self.inbound, self.outlet, self.listening = (
+            FakeInboundHandler(),
+            SlowOutlet(),
+            FakeListening(),
+        )
         self.pauses: list[float] = []
         places = tuple(Place("fake", "guild", channel) for channel in channels)
-        self.ears.gap = Missed(
+        self.inbound.gap = Missed(
             since=START - timedelta(minutes=2),
             heard_at=START,
             places=places,
@@ -78,7 +82,7 @@ class Scene:
         self.catch_up = CatchUp(
             self.listening,
             self.outlet,
-            self.ears,
+            self.inbound,
             pause_seconds=2,
             mark_seconds=0.01,
             sleep=self.sleep,
@@ -111,8 +115,8 @@ class Scene:
 
     async def marked(self, more: int = 1) -> None:
         """Wait until it is recorded so many more times that the platform is heard."""
-        wanted = len(self.ears.listeners) + more
-        await self.ears.until(lambda: len(self.ears.listeners) >= wanted, "a mark")
+        wanted = len(self.inbound.listeners) + more
+        await self.inbound.until(lambda: len(self.inbound.listeners) >= wanted, "a mark")
 
 
 async def test_what_is_for_the_bot_is_handed_on_in_order_and_the_rest_is_not() -> None:
@@ -193,9 +197,9 @@ async def test_it_reads_again_after_a_lost_connection_and_after_a_session_not_re
         assert scene.outlet.reads == ["a", "a"]
         scene.listening.is_connected = False
         while True:
-            known = len(scene.ears.listeners)
+            known = len(scene.inbound.listeners)
             await asyncio.sleep(0.05)
-            if len(scene.ears.listeners) == known:
+            if len(scene.inbound.listeners) == known:
                 break
         scene.listening.is_connected = True
         await scene.marked()
@@ -248,7 +252,7 @@ async def test_forwards_and_names_of_files_said_before_come_along() -> None:
         return b""
 
     scene = Scene("a")
-    file = Attached(name="plan.pdf", media_type="", size=1, read=read)
+    file = Attachment(name="plan.pdf", media_type="", size=1, read=read)
     quoted = (Quoted("forwarded", "Pay now."),)
     scene.put("a", "", addressed=False, quoted=quoted, files=(file,))
     scene.put("a", "what is it?")

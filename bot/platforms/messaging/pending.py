@@ -15,7 +15,7 @@ from bot.platforms.base import (
     Settlement,
     not_kept,
 )
-from bot.platforms.past import PastMessage
+from bot.platforms.messages import PastMessage
 from bot.values import Identity, Place
 
 NOT_OPEN = "That platform cannot be reached yet; I try again later."

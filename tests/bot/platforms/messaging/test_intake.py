@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from bot.platforms.reception import REMEMBERED, TELL_AGAIN_SECONDS, Attendance, Lines
+from bot.platforms.messaging.intake import REMEMBERED, TELL_AGAIN_SECONDS, Deduplicator, KeyedQueue
 from bot.tasks import Tasks
 
 
@@ -28,22 +28,22 @@ async def tasks() -> AsyncIterator[Tasks]:
 
 def test_a_refusal_is_worth_a_sentence_once_an_hour_for_each_person_and_channel() -> None:
     watch = Watch()
-    attendance = Attendance(monotonic=watch)
+    attendance = Deduplicator(monotonic=watch)
 
-    assert attendance.may_tell("11111", "30000")
+    assert attendance.may_notify("11111", "30000")
     watch.now += TELL_AGAIN_SECONDS - 1
-    assert not attendance.may_tell("11111", "30000")
-    assert attendance.may_tell("11111", "30001")
-    assert attendance.may_tell("11112", "30000")
+    assert not attendance.may_notify("11111", "30000")
+    assert attendance.may_notify("11111", "30001")
+    assert attendance.may_notify("11112", "30000")
     watch.now += 1
-    assert attendance.may_tell("11111", "30000")
+    assert attendance.may_notify("11111", "30000")
     watch.now += TELL_AGAIN_SECONDS - 1
-    assert not attendance.may_tell("11111", "30000")
+    assert not attendance.may_notify("11111", "30000")
 
 
 def test_what_came_already_is_known_however_long_ago() -> None:
     watch = Watch()
-    attendance = Attendance(monotonic=watch)
+    attendance = Deduplicator(monotonic=watch)
 
     assert attendance.first(("message", 1))
     watch.now += 1e9
@@ -52,7 +52,7 @@ def test_what_came_already_is_known_however_long_ago() -> None:
 
 
 def test_what_is_remembered_does_not_grow_without_end() -> None:
-    attendance = Attendance()
+    attendance = Deduplicator()
 
     assert all(attendance.first(number) for number in range(REMEMBERED + 1))
 
@@ -62,7 +62,7 @@ def test_what_is_remembered_does_not_grow_without_end() -> None:
 
 
 def test_what_came_again_is_remembered_from_then_on() -> None:
-    attendance = Attendance()
+    attendance = Deduplicator()
     for number in range(REMEMBERED):
         attendance.first(number)
 
@@ -74,11 +74,11 @@ def test_what_came_again_is_remembered_from_then_on() -> None:
 
 
 async def test_settling_waits_for_whoever_is_being_seen_to_but_not_for_ever(tasks: Tasks) -> None:
-    attendance = Attendance()
+    attendance = Deduplicator()
     may_end, begun = asyncio.Event(), asyncio.Event()
 
     async def visit() -> None:
-        with attendance.attending():
+        with attendance.tracking():
             begun.set()
             await may_end.wait()
 
@@ -98,11 +98,11 @@ async def test_settling_waits_for_whoever_is_being_seen_to_but_not_for_ever(task
 
 
 async def test_whoever_fails_is_no_longer_waited_for(tasks: Tasks) -> None:
-    attendance = Attendance()
+    attendance = Deduplicator()
     may_end = asyncio.Event()
 
     async def fail() -> None:
-        with attendance.attending():
+        with attendance.tracking():
             raise ValueError("a bug")
 
     async def stay() -> None:
@@ -138,7 +138,7 @@ class Work:
 
 
 async def test_what_stands_in_one_line_is_done_in_its_order(tasks: Tasks) -> None:
-    lines, log = Lines(tasks, Attendance()), list[str]()
+    lines, log = KeyedQueue(tasks, Deduplicator()), list[str]()
     works = [Work(log, name) for name in ("one", "two", "three")]
 
     started = [lines.start("alice", work(), name="work") for work in works]
@@ -153,7 +153,7 @@ async def test_what_stands_in_one_line_is_done_in_its_order(tasks: Tasks) -> Non
 
 
 async def test_what_comes_late_stands_behind_what_still_goes_on(tasks: Tasks) -> None:
-    lines, log = Lines(tasks, Attendance()), list[str]()
+    lines, log = KeyedQueue(tasks, Deduplicator()), list[str]()
     one, two, three = (Work(log, name) for name in ("one", "two", "three"))
     one.may_end.set()
     three.may_end.set()
@@ -171,7 +171,7 @@ async def test_what_comes_late_stands_behind_what_still_goes_on(tasks: Tasks) ->
 
 
 async def test_one_line_does_not_hold_up_another(tasks: Tasks) -> None:
-    lines, log = Lines(tasks, Attendance()), list[str]()
+    lines, log = KeyedQueue(tasks, Deduplicator()), list[str]()
     slow, quick = Work(log, "slow"), Work(log, "quick")
     quick.may_end.set()
 
@@ -185,7 +185,7 @@ async def test_one_line_does_not_hold_up_another(tasks: Tasks) -> None:
 async def test_after_a_failure_the_next_in_line_has_its_turn(
     tasks: Tasks, caplog: pytest.LogCaptureFixture
 ) -> None:
-    lines, log = Lines(tasks, Attendance()), list[str]()
+    lines, log = KeyedQueue(tasks, Deduplicator()), list[str]()
     after = Work(log, "after")
     after.may_end.set()
 
@@ -200,8 +200,8 @@ async def test_after_a_failure_the_next_in_line_has_its_turn(
 
 
 async def test_settling_waits_for_all_that_stands_in_line(tasks: Tasks) -> None:
-    attendance, log = Attendance(), list[str]()
-    lines = Lines(tasks, attendance)
+    attendance, log = Deduplicator(), list[str]()
+    lines = KeyedQueue(tasks, attendance)
     works = [Work(log, "one"), Work(log, "two")]
     started = [lines.start("alice", work(), name="work") for work in works]
 
@@ -216,7 +216,7 @@ async def test_settling_waits_for_all_that_stands_in_line(tasks: Tasks) -> None:
 
 
 async def test_what_never_has_its_turn_is_closed_without_a_warning(tasks: Tasks) -> None:
-    lines, log = Lines(tasks, Attendance()), list[str]()
+    lines, log = KeyedQueue(tasks, Deduplicator()), list[str]()
     first, second = Work(log, "first"), Work(log, "second")
     lines.start("alice", first(), name="first")
     waiting = lines.start("alice", second(), name="second")
@@ -231,7 +231,7 @@ async def test_what_never_has_its_turn_is_closed_without_a_warning(tasks: Tasks)
 
 
 async def test_a_line_that_is_empty_again_is_forgotten(tasks: Tasks) -> None:
-    lines, log = Lines(tasks, Attendance()), list[str]()
+    lines, log = KeyedQueue(tasks, Deduplicator()), list[str]()
     works = [Work(log, "one"), Work(log, "two")]
     for work in works:
         work.may_end.set()

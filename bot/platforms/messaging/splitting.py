@@ -21,6 +21,29 @@ _PARTS_OF_A_CHARACTER = re.compile(
     "[\u200d\ufe00-\ufe0f\U0001f3fb-\U0001f3ff\U000e0020-\U000e007f]"
 )
 
+#: Most messages in a row; more would annoy users, so a file replaces them.
+MOST_PARTS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class MessageParts:
+    """A text of any length, split into messages.
+
+    Attributes:
+        texts: The messages; at least one.
+        whole: The content of the file that is sent if the messages are too many.
+        name: The name of the file.
+    """
+
+    texts: tuple[str, ...]
+    whole: str
+    name: str
+
+    @property
+    def long(self) -> bool:
+        """True if a file replaces all messages but the first."""
+        return len(self.texts) > MOST_PARTS
+
 
 def split(
     text: str,

@@ -11,8 +11,8 @@ from typing import Protocol
 from bot.agent.plain import plain
 from bot.agent.sanitizer import one_line
 from bot.errors import BotError, DatabaseUnreachableError, DeliveryError
-from bot.platforms.base import Ears, Outlet
-from bot.platforms.past import Missed, PastMessage, Quoted
+from bot.platforms.base import InboundHandler, Outlet
+from bot.platforms.messages import Missed, PastMessage, Quoted
 from bot.values import Place
 
 log = logging.getLogger(__name__)
@@ -30,7 +30,7 @@ MOST_CONTEXT = 6_000
 LEFT_OUT = "[Earlier messages are left out.]"
 
 
-class Listening(Protocol):
+class CatchUpSource(Protocol):
     """One connection that receives the events of a platform.
 
     Attributes:
@@ -50,7 +50,7 @@ class Listening(Protocol):
         """
         ...
 
-    async def hear_missed(self, message: PastMessage) -> bool:
+    async def receive_missed(self, message: PastMessage) -> bool:
         """Handle a message for the bot, unless it was received already.
 
         Returns:
@@ -68,16 +68,16 @@ class CatchUp:
     Args:
         listening: The connection.
         outlet: Reads the places.
-        ears: Knows the start of the gap and the places to read.
+        inbound: Knows the start of the gap and the places to read.
         pause_seconds: The least time between two places: the platform's rate limit.
         mark_seconds: Interval at which the time of the last reception is stored.
     """
 
     def __init__(
         self,
-        listening: Listening,
+        listening: CatchUpSource,
         outlet: Outlet,
-        ears: Ears,
+        inbound: InboundHandler,
         *,
         pause_seconds: float = 0.0,
         mark_seconds: float = MARK_SECONDS,
@@ -85,7 +85,7 @@ class CatchUp:
     ) -> None:
         self._listening = listening
         self._outlet = outlet
-        self._ears = ears
+        self._inbound = inbound
         self._pause_seconds = pause_seconds
         self._mark_seconds = mark_seconds
         self._sleep = sleep
@@ -119,7 +119,7 @@ class CatchUp:
         missed = None
         if self._gap and (connected or not self._began):
             # Also before the first connection: messages from that moment on may be missed.
-            missed = await self._ears.missed(self._outlet.platform, self._listening.listener)
+            missed = await self._inbound.missed(self._outlet.platform, self._listening.listener)
             self._began = True
         if not connected:
             return
@@ -128,7 +128,7 @@ class CatchUp:
         if missed is not None:
             await self._read(missed)
         if not self._gap:
-            await self._ears.listening(self._listening.listener)
+            await self._inbound.listening(self._listening.listener)
 
     async def _read(self, missed: Missed) -> None:
         places = self._listening.with_news(missed.places, missed.since)
@@ -171,7 +171,7 @@ class CatchUp:
             if (
                 message.addressed
                 and not message.by_bot
-                and await self._listening.hear_missed(_with_context(message, before))
+                and await self._listening.receive_missed(_with_context(message, before))
             ):
                 before = []
             elif not message.own and message.sent_at >= missed.heard_at:

@@ -6,7 +6,7 @@ import pytest
 
 from bot.errors import DeliveryError
 from bot.platforms.base import Announcement, Confirmation, RunCard, Settlement
-from bot.platforms.pending import PendingOutlet
+from bot.platforms.messaging.pending import PendingOutlet
 from bot.values import Identity, Place, RunStatus
 from tests.fakes.outlet import FakeOutlet
 

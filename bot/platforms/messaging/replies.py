@@ -9,7 +9,7 @@ from bot.errors import DeliveryError
 log = logging.getLogger(__name__)
 
 
-class ShownBefore:
+class ResumedText:
     """Compares drafts with the visible text of a resumed reply.
 
     A resumed step begins its text anew. Until that text is as long as the visible text, a draft

@@ -2,7 +2,7 @@
 
 import pytest
 
-from bot.platforms.wording import nested
+from bot.platforms.messaging.texts import nested
 from bot.values import StepState
 
 RUNNING, DONE, FAILED = StepState.RUNNING, StepState.DONE, StepState.FAILED
