@@ -41,7 +41,7 @@ LINES = {
     "bot.engine_log": 8,
     "bot.engine_pool": 8,
     "bot.models.anthropic_client": 7,
-    "bot.models.anthropic_wire": 7,
+    "bot.models.anthropic_codec": 7,
     "bot.models.base": 7,
     "bot.models.client": 7,
     "bot.models.failures": 7,
@@ -136,8 +136,8 @@ LINES = {
 }
 EDGE, PURE, VALUES = 3, 8, 9
 
-#: Every module (with those named after it: `anthropic`, `anthropic_wire`) or package in these is an
-#: adapter, and adapters never see one another.
+#: Every module (with those named after it: `anthropic`, `anthropic_codec`) or package in these is
+#: an adapter, and adapters never see one another.
 ADAPTERS = ("bot.models", "bot.platforms", "skills")
 
 #: Who may see others on its own line: the configuration gathers everyone's settings, and the

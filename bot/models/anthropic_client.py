@@ -1,19 +1,15 @@
 """Settings and client of the Anthropic API, shared by all code that calls Claude."""
 
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from functools import partial
+from typing import Literal
 
 from pydantic import Field, SecretStr
 
 from bot.errors import ModelError
-from bot.models import failures
-from bot.models.client import CONNECT_SECONDS, KEPT_CONNECTION_SECONDS, MAX_CONNECTIONS
+from bot.models.client import CONNECT_SECONDS, KEPT_CONNECTION_SECONDS, MAX_CONNECTIONS, Sdk
 from bot.models.retrying import Patience
 from bot.values import Settings
-
-if TYPE_CHECKING:
-    import anthropic
 
 NAME = "Anthropic"
 SETTING = "models.anthropic"
@@ -63,49 +59,6 @@ class Claude:
     answers: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Sdk:
-    """The imported SDK with an open client.
-
-    Attributes:
-        create_raw: `messages.create`, returning the raw response.
-        idle_seconds: Longest silence of a stream.
-        read_timeout: The exception raised when an open connection receives nothing in time.
-        troubles: All exception types that the SDK and its connection raise.
-    """
-
-    client: "anthropic.AsyncAnthropic"
-    create_raw: "Callable[..., Awaitable[anthropic.AsyncAPIResponse[anthropic.types.Message]]]"
-    stream_timeout: "anthropic.Timeout"
-    idle_seconds: float
-    read_timeout: type[Exception]
-    status_error: "type[anthropic.APIStatusError]"
-    troubles: tuple[type[Exception], ...]
-
-    def failure(self, error: Exception, model: str, *, images: bool = False) -> ModelError:
-        """Return the error for the user that corresponds to one of `troubles`.
-
-        Args:
-            error: The exception raised.
-            model: The requested model.
-            images: Whether the request contained images.
-        """
-        if any(isinstance(each, self.read_timeout) for each in (error, error.__cause__)):
-            return failures.silent(NAME, self.idle_seconds)
-        if not isinstance(error, self.status_error):
-            return failures.unreachable(NAME, error.__cause__ or error)
-        return failures.Failure(
-            provider=NAME,
-            setting=SETTING,
-            model=model,
-            status=error.status_code,
-            kind=" ".join(filter(None, (error.type, error.error_code))),
-            text=error.message,
-            retry_after_seconds=failures.retry_after(error.response.headers),
-            images=images,
-        ).error()
-
-
 def open_sdk(settings: AnthropicSettings) -> Sdk:
     """Import the SDK, which is slow, and open its client; the caller closes the client.
 
@@ -134,13 +87,17 @@ def open_sdk(settings: AnthropicSettings) -> Sdk:
             )
         ),
     )
+    stream_timeout = anthropic.Timeout(settings.idle_timeout_seconds, connect=CONNECT_SECONDS)
     return Sdk(
-        client=client,
+        provider=NAME,
+        setting=SETTING,
+        close=client.close,
         create_raw=client.messages.with_raw_response.create,
-        stream_timeout=anthropic.Timeout(settings.idle_timeout_seconds, connect=CONNECT_SECONDS),
+        create_stream=partial(client.messages.create, stream=True, timeout=stream_timeout),
         idle_seconds=settings.idle_timeout_seconds,
         read_timeout=httpx2.ReadTimeout,
-        status_error=anthropic.APIStatusError,
+        answered=lambda error: isinstance(error, anthropic.APIStatusError),
+        code="error_code",
         # The SDK does not wrap connection errors that occur in the middle of a stream.
         troubles=(anthropic.AnthropicError, httpx2.HTTPError, aiohttp.ClientError),
     )

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from bot.agent.documents import arguments_in
 from bot.agent.messages import Usage, estimate_tokens
-from bot.models.anthropic_wire import NOT_AS_PROMISED, text_of, usage_of
+from bot.models.anthropic_codec import text_of, usage_of
 from bot.models.base import Question
-from bot.models.client import estimated_input
+from bot.models.client import MALFORMED, estimated_input
 from bot.values import Json
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 LONGEST_THOUGHT = 200
 
 
-class Arriving:
+class StreamedMessage:
     """Assembles a streamed message from its events.
 
     Attributes:
@@ -52,10 +52,8 @@ class Arriving:
     @property
     def shown(self) -> str:
         """The text for the user: the answer so far, or before it the newest line of thought."""
-        return text_of(self._blocks) or self._thought()
-
-    def _thought(self) -> str:
-        """Return the end of the newest line of the thoughts, as a short progress indicator."""
+        if text := text_of(self._blocks):
+            return text
         thoughts = [block["thinking"] for block in self._blocks if block.get("thinking")]
         lines = thoughts[-1].strip().splitlines() if thoughts else []
         if not lines:
@@ -71,27 +69,30 @@ class Arriving:
         """
         try:
             self._take(event)
-        except NOT_AS_PROMISED as error:
+        except MALFORMED as error:
             raise ValueError(f"a {event.type} that does not fit: {error!r}") from error
 
     def _take(self, event: "RawMessageStreamEvent") -> None:
-        if event.type == "content_block_delta":
-            self._grow(event.index, event.delta)
-        elif event.type == "content_block_start":
-            self._blocks.append(event.content_block.to_dict())
-        elif event.type == "content_block_stop":
-            self._close(event.index)
-        elif event.type == "message_start":
-            self._begun = True
-            self._document["model"] = event.message.model
-            self._count(event.message.usage.to_dict() if event.message.usage else {})
-        elif event.type == "message_delta":
-            self._document["stop_reason"] = event.delta.stop_reason
-            if event.delta.stop_details is not None:
-                self._document["stop_details"] = event.delta.stop_details.to_dict()
-            self._count(event.usage.to_dict() if event.usage else {})
-        elif event.type == "message_stop":
-            self.complete = True
+        match event.type:
+            case "content_block_delta":
+                self._grow(event.index, event.delta)
+            case "content_block_start":
+                self._blocks.append(event.content_block.to_dict())
+            case "content_block_stop":
+                if raw := self._inputs.pop(event.index, ""):
+                    arguments = arguments_in(raw)
+                    self._blocks[event.index]["input"] = raw if arguments is None else arguments
+            case "message_start":
+                self._begun = True
+                self._document["model"] = event.message.model
+                self._count(event.message.usage.to_dict() if event.message.usage else {})
+            case "message_delta":
+                self._document["stop_reason"] = event.delta.stop_reason
+                if event.delta.stop_details is not None:
+                    self._document["stop_details"] = event.delta.stop_details.to_dict()
+                self._count(event.usage.to_dict() if event.usage else {})
+            case "message_stop":
+                self.complete = True
 
     def _grow(self, index: int, delta: "RawContentBlockDelta") -> None:
         block = self._blocks[index]
@@ -105,11 +106,6 @@ class Arriving:
             block["signature"] = delta.signature
         elif delta.type == "citations_delta":
             block["citations"] = [*(block.get("citations") or []), delta.citation.to_dict()]
-
-    def _close(self, index: int) -> None:
-        if raw := self._inputs.pop(index, ""):
-            arguments = arguments_in(raw)
-            self._blocks[index]["input"] = raw if arguments is None else arguments
 
     def _count(self, usage: Json) -> None:
         """Update the counts, which are totals; counts missing from the event stay unchanged."""

@@ -4,7 +4,8 @@ from typing import TYPE_CHECKING
 
 from bot.agent.messages import Usage
 from bot.models.base import Question
-from bot.models.openai_wire import NOT_AS_PROMISED, usage_of
+from bot.models.client import MALFORMED
+from bot.models.openai_codec import usage_of
 from bot.values import Json
 
 if TYPE_CHECKING:
@@ -12,17 +13,18 @@ if TYPE_CHECKING:
     from openai.types.chat.chat_completion_chunk import ChoiceDeltaToolCall
 
 
-class Arriving:
+class StreamedCompletion:
     """Assembles a streamed completion from its chunks.
 
     Attributes:
         complete: Whether the server has sent a finish reason.
+        shown: The text so far.
     """
 
     def __init__(self) -> None:
         self.complete = False
         self._begun = False
-        self.text = ""
+        self.shown = ""
         self._refusal = ""
         self._reasoning = ""
         self._calls: list[Json] = []
@@ -34,7 +36,7 @@ class Arriving:
     @property
     def _message(self) -> Json:
         return {
-            "content": self.text,
+            "content": self.shown,
             "refusal": self._refusal,
             "reasoning": self._reasoning,
             "tool_calls": self._calls,
@@ -57,25 +59,22 @@ class Arriving:
             ValueError: The chunk is malformed.
         """
         try:
-            self._take(chunk)
-        except NOT_AS_PROMISED as error:
+            self._model = chunk.model or self._model
+            if chunk.usage is not None:
+                self._usage = chunk.usage.to_dict()
+            for choice in chunk.choices:
+                self._begun = True
+                self.shown += choice.delta.content or ""
+                self._refusal += choice.delta.refusal or ""
+                further = choice.delta.model_extra or {}
+                thought = further.get("reasoning_content") or further.get("reasoning") or ""
+                self._reasoning += thought if isinstance(thought, str) else ""
+                for piece in choice.delta.tool_calls or ():
+                    self._grow(piece)
+                if choice.finish_reason is not None:
+                    self._finish, self.complete = choice.finish_reason, True
+        except MALFORMED as error:
             raise ValueError(f"a chunk that does not fit: {error!r}") from error
-
-    def _take(self, chunk: "ChatCompletionChunk") -> None:
-        self._model = chunk.model or self._model
-        if chunk.usage is not None:
-            self._usage = chunk.usage.to_dict()
-        for choice in chunk.choices:
-            self._begun = True
-            self.text += choice.delta.content or ""
-            self._refusal += choice.delta.refusal or ""
-            further = choice.delta.model_extra or {}
-            thought = further.get("reasoning_content") or further.get("reasoning") or ""
-            self._reasoning += thought if isinstance(thought, str) else ""
-            for piece in choice.delta.tool_calls or ():
-                self._grow(piece)
-            if choice.finish_reason is not None:
-                self._finish, self.complete = choice.finish_reason, True
 
     def _grow(self, piece: "ChoiceDeltaToolCall") -> None:
         place = piece.index if piece.index is not None else len(self._calls)

@@ -10,9 +10,9 @@ from bot.agent.messages import Usage, estimate_tokens
 from bot.errors import ModelError
 from bot.models import failures
 from bot.models.anthropic_client import NAME, Claude, open_sdk
-from bot.models.anthropic_wire import NOT_AS_PROMISED, usage_of
+from bot.models.anthropic_codec import usage_of
 from bot.models.base import ASIDE_SECONDS
-from bot.models.client import Lazy
+from bot.models.client import MALFORMED, Lazy
 from bot.values import Json
 from skills.web.search.base import Hit, SearchError, Spent, hits, uncounted
 
@@ -72,7 +72,7 @@ class ClaudeSearch:
             yield search
         finally:
             if sdk := search._sdk.opened:
-                await sdk.client.close()
+                await sdk.close()
 
     async def search(
         self, query: str, *, most: int, spent: Spent = uncounted, background: bool = False
@@ -135,7 +135,7 @@ class ClaudeSearch:
             if failure.charged:
                 spent(Usage(input=estimate()))
             raise failure from error
-        except (ValueError, *NOT_AS_PROMISED) as error:
+        except (ValueError, *MALFORMED) as error:
             spent(Usage(input=estimate()))
             raise failures.unreadable(NAME, error) from error
 

@@ -6,8 +6,8 @@ import pytest
 from pydantic import TypeAdapter
 
 from bot.agent.messages import UserMessage
-from bot.models.anthropic_stream import LONGEST_THOUGHT, Arriving
-from bot.models.anthropic_wire import answer_from
+from bot.models.anthropic_codec import answer_from
+from bot.models.anthropic_stream import LONGEST_THOUGHT, StreamedMessage
 from bot.models.base import Question
 from bot.values import Json
 
@@ -37,8 +37,8 @@ def event(document: Json) -> "RawMessageStreamEvent":
     return adapter.validate_python(document)
 
 
-def arriving(*documents: Json) -> Arriving:
-    message = Arriving()
+def arriving(*documents: Json) -> StreamedMessage:
+    message = StreamedMessage()
     for document in (START, *documents):
         message.take(event(document))
     return message

@@ -22,7 +22,7 @@ from bot.agent.messages import (
 from bot.errors import ContextTooLongError, ModelError, ModelRefusedError, ModelUnavailableError
 from bot.models.base import Question, ToolDescription
 from bot.models.openai import OpenAIModel, OpenAISettings
-from bot.models.openai_wire import answer_from, calls_in, request_for
+from bot.models.openai_codec import answer_from, calls_in, request_for
 from bot.values import Json
 from tests.fakes.model_server import KEY, Call, Reply, in_order
 from tests.fakes.openai_server import FakeOpenAI

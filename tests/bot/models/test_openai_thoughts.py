@@ -4,7 +4,7 @@ import pytest
 
 from bot.agent.messages import UserMessage
 from bot.models.base import Question
-from bot.models.openai_wire import answer_from
+from bot.models.openai_codec import answer_from
 
 QUESTION = Question(model="m", prompt="", messages=(UserMessage("Hi"),))
 

@@ -16,7 +16,7 @@ from bot.agent.messages import (
     estimate_tokens,
 )
 from bot.models.base import Question
-from bot.models.client import estimated_input
+from bot.models.client import MALFORMED, estimated_input
 from bot.values import Json
 
 _CACHED: Json = {"type": "ephemeral"}
@@ -32,9 +32,6 @@ _STOPS = {
 }
 
 THOUGHTS = frozenset({"thinking", "redacted_thinking"})
-
-#: Exceptions raised by a malformed response.
-NOT_AS_PROMISED = (LookupError, TypeError, AttributeError)
 
 #: The generation of models that accept an effort.
 _TAKES_EFFORT = re.compile(r"claude-[a-z]+-5(-|$)")
@@ -162,30 +159,33 @@ def answer_from(document: Json, question: Question) -> Answer:
         ValueError: The document is not a message.
     """
     try:
-        return _answer(document, question)
-    except NOT_AS_PROMISED as error:
+        blocks = [_readable(block) for block in document["content"]]
+        stop = _STOPS.get(document.get("stop_reason") or "", StopReason.END)
+        wanted = [block for block in blocks if block["type"] == "tool_use"]
+        calls: tuple[ToolCall, ...] = ()
+        if question.tools_allowed and stop not in _CUT:
+            calls = tuple(
+                ToolCall(block["id"], block["name"], block["input"])
+                if isinstance(block["input"], dict)
+                else ToolCall(block["id"], block["name"], malformed=block["input"] or "null")
+                for block in wanted
+            )
+        if stop in {StopReason.END, StopReason.TOOL_CALLS}:
+            stop = StopReason.TOOL_CALLS if calls else StopReason.END
+        details = document.get("stop_details")
+        explanation = details.get("explanation") if isinstance(details, dict) else ""
+        return Answer(
+            text=text_of(blocks) or str(explanation or ""),
+            calls=calls,
+            stop=stop,
+            usage=usage_of(document.get("usage") or {}, blocks, partial(estimated_input, question)),
+            model=str(document.get("model") or question.model),
+            # A skipped call gets no result, and the API refuses a call without a result.
+            native=_native(blocks) if len(calls) == len(wanted) else None,
+            thought=any(block["type"] in THOUGHTS for block in blocks),
+        )
+    except MALFORMED as error:
         raise ValueError(f"no message: {error!r}") from error
-
-
-def _answer(document: Json, question: Question) -> Answer:
-    blocks = [_readable(block) for block in document["content"]]
-    stop = _STOPS.get(document.get("stop_reason") or "", StopReason.END)
-    wanted = [block for block in blocks if block["type"] == "tool_use"]
-    calls: tuple[ToolCall, ...] = ()
-    if question.tools_allowed and stop not in _CUT:
-        calls = tuple(_call(block) for block in wanted)
-    if stop in {StopReason.END, StopReason.TOOL_CALLS}:
-        stop = StopReason.TOOL_CALLS if calls else StopReason.END
-    return Answer(
-        text=text_of(blocks) or _explanation(document),
-        calls=calls,
-        stop=stop,
-        usage=usage_of(document.get("usage") or {}, blocks, partial(estimated_input, question)),
-        model=str(document.get("model") or question.model),
-        # A skipped call gets no result, and the API refuses a call without a result.
-        native=_native(blocks) if len(calls) == len(wanted) else None,
-        thought=any(block["type"] in THOUGHTS for block in blocks),
-    )
 
 
 def _readable(block: Json) -> Any:
@@ -197,13 +197,6 @@ def _readable(block: Json) -> Any:
     return encodable({**block, "input": ""}) | {
         "input": spelled(given) if arguments is None else arguments
     }
-
-
-def _call(block: Json) -> ToolCall:
-    given = block["input"]
-    if isinstance(given, dict):
-        return ToolCall(block["id"], block["name"], given)
-    return ToolCall(block["id"], block["name"], malformed=given or "null")
 
 
 def _native(blocks: list[Json]) -> list[Json] | None:
@@ -230,12 +223,6 @@ def text_of(blocks: list[Json]) -> str:
         else:
             between = True
     return text
-
-
-def _explanation(document: Json) -> str:
-    """Return the provider's explanation of a refusal; empty without one."""
-    details = document.get("stop_details")
-    return str(details.get("explanation") or "") if isinstance(details, dict) else ""
 
 
 def usage_of(given: Json, blocks: list[Json], input_estimate: Callable[[], int]) -> Usage:

@@ -7,7 +7,6 @@ import secrets
 from bot.agent.documents import arguments_in, encodable, spelled
 from bot.agent.messages import (
     Answer,
-    Message,
     StopReason,
     ToolCall,
     ToolResults,
@@ -16,11 +15,8 @@ from bot.agent.messages import (
     estimate_tokens,
 )
 from bot.models.base import Question
-from bot.models.client import estimated_input
+from bot.models.client import MALFORMED, estimated_input
 from bot.values import Json
-
-#: Exceptions raised by a malformed response.
-NOT_AS_PROMISED = (LookupError, TypeError, AttributeError)
 
 _STOPS = {
     "stop": StopReason.END,
@@ -86,47 +82,44 @@ def _messages(question: Question) -> list[Json]:
     if question.prompt:
         written.append({"role": "system", "content": question.prompt})
     for message in question.messages:
-        written += _written(message)
+        match message:
+            case UserMessage(text, images):
+                content: str | list[Json] = text
+                # Servers of text-only models accept only a plain string.
+                if images:
+                    content = [
+                        {
+                            "type": "image_url",
+                            "image_url": {"url": f"data:{each.media_type};base64,{each.base64}"},
+                        }
+                        for each in images
+                    ]
+                    content += [{"type": "text", "text": text}] if text.strip() else []
+                written.append({"role": "user", "content": content})
+            case ToolResults(results, note):
+                written += [
+                    {"role": "tool", "tool_call_id": result.call_id, "content": result.text}
+                    for result in results
+                ]
+                written += [{"role": "user", "content": note}] if note.strip() else []
+            case Answer(text, calls) if text or calls:
+                answer: Json = {"role": "assistant", "content": text or None}
+                if calls:
+                    # A malformed call is sent back without arguments, since servers parse the
+                    # history again.
+                    answer["tool_calls"] = [
+                        {
+                            "id": call.id,
+                            "type": "function",
+                            "function": {
+                                "name": call.name,
+                                "arguments": json.dumps(call.arguments),
+                            },
+                        }
+                        for call in calls
+                    ]
+                written.append(answer)
     return written
-
-
-def _written(message: Message) -> list[Json]:
-    match message:
-        case UserMessage():
-            return [{"role": "user", "content": _said(message)}]
-        case ToolResults(results, note):
-            rows: list[Json] = [
-                {"role": "tool", "tool_call_id": result.call_id, "content": result.text}
-                for result in results
-            ]
-            return [*rows, {"role": "user", "content": note}] if note.strip() else rows
-        case Answer(text, calls):
-            if not text and not calls:
-                return []
-            answer: Json = {"role": "assistant", "content": text or None}
-            if calls:
-                answer["tool_calls"] = [_written_call(call) for call in calls]
-            return [answer]
-
-
-def _said(message: UserMessage) -> str | list[Json]:
-    # Servers of text-only models accept only a plain string.
-    if not message.images:
-        return message.text
-    parts: list[Json] = [
-        {
-            "type": "image_url",
-            "image_url": {"url": f"data:{each.media_type};base64,{each.base64}"},
-        }
-        for each in message.images
-    ]
-    return [*parts, {"type": "text", "text": message.text}] if message.text.strip() else parts
-
-
-def _written_call(call: ToolCall) -> Json:
-    # A malformed call is sent back without arguments, since servers parse the history again.
-    function = {"name": call.name, "arguments": json.dumps(call.arguments)}
-    return {"id": call.id, "type": "function", "function": function}
 
 
 def answer_from(document: Json, question: Question, *, text_calls: bool = False) -> Answer:
@@ -141,39 +134,37 @@ def answer_from(document: Json, question: Question, *, text_calls: bool = False)
         ValueError: The document is not a completion.
     """
     try:
-        return _answer(document, question, text_calls=text_calls)
-    except NOT_AS_PROMISED as error:
+        choice = document["choices"][0]
+        message = choice["message"]
+        text = encodable(message.get("content") or "")
+        stop = _STOPS.get(choice.get("finish_reason") or "", StopReason.END)
+        if refusal := message.get("refusal"):
+            text, stop = text or refusal, StopReason.REFUSAL
+        calls: tuple[ToolCall, ...] = ()
+        if question.tools_allowed and stop not in _CUT:
+            calls = tuple(
+                _parsed(
+                    given["function"]["name"],
+                    given["function"].get("arguments") or "{}",
+                    given.get("id") or _new_id(),
+                )
+                for given in message.get("tool_calls") or ()
+            )
+            if text_calls and not calls:
+                text, calls = calls_in(text)
+        if stop in {StopReason.END, StopReason.TOOL_CALLS}:
+            stop = StopReason.TOOL_CALLS if calls else StopReason.END
+        return Answer(
+            text=text,
+            calls=calls,
+            stop=stop,
+            usage=usage_of(document.get("usage"), question, message),
+            model=str(document.get("model") or question.model),
+            # The name of the field depends on the server; OpenAI itself sends neither.
+            thought=bool(message.get("reasoning_content") or message.get("reasoning")),
+        )
+    except MALFORMED as error:
         raise ValueError(f"no completion: {error!r}") from error
-
-
-def _answer(document: Json, question: Question, *, text_calls: bool) -> Answer:
-    choice = document["choices"][0]
-    message = choice["message"]
-    text = encodable(message.get("content") or "")
-    stop = _STOPS.get(choice.get("finish_reason") or "", StopReason.END)
-    if refusal := message.get("refusal"):
-        text, stop = text or refusal, StopReason.REFUSAL
-    calls: tuple[ToolCall, ...] = ()
-    if question.tools_allowed and stop not in _CUT:
-        calls = tuple(_call(given) for given in message.get("tool_calls") or ())
-        if text_calls and not calls:
-            text, calls = calls_in(text)
-    if stop in {StopReason.END, StopReason.TOOL_CALLS}:
-        stop = StopReason.TOOL_CALLS if calls else StopReason.END
-    return Answer(
-        text=text,
-        calls=calls,
-        stop=stop,
-        usage=usage_of(document.get("usage"), question, message),
-        model=str(document.get("model") or question.model),
-        # The name of the field depends on the server; OpenAI itself sends neither.
-        thought=bool(message.get("reasoning_content") or message.get("reasoning")),
-    )
-
-
-def _call(given: Json) -> ToolCall:
-    name = given["function"]["name"]
-    return _parsed(name, given["function"].get("arguments") or "{}", given.get("id") or _new_id())
 
 
 def _parsed(name: str, raw: str | Json, call_id: str) -> ToolCall:
