@@ -23,6 +23,7 @@ from bot.conversations.approvals import Approvals
 from bot.conversations.commands import Commands
 from bot.conversations.durable_commands import DurableCommands
 from bot.conversations.gaps import Gaps
+from bot.conversations.inbound import TurnQueue
 from bot.conversations.notices import Notices
 from bot.conversations.orchestrator import Orchestrator
 from bot.conversations.retention import Retention
@@ -294,22 +295,18 @@ async def open_bot(
             database,
             tasks,
             worker_id,
-            notices.tell,
+            notices.notify,
             now,
         )
+        queue = TurnQueue(database, engine, tasks, notices, config.attachments, now)
         orchestrator = Orchestrator(
             database=database,
-            engine=engine,
-            tasks=tasks,
             access=config.access,
             commands=commands,
             answers=answers,
+            queue=queue,
             turns=active_turns,
-            attachments=config.attachments,
             gaps=gaps,
-            acknowledge=notices.acknowledge,
-            answered=notices.answered,
-            tell=notices.tell,
             listen_for=timedelta(minutes=config.agent.listen_minutes),
             now=now,
         )
@@ -326,7 +323,7 @@ async def open_bot(
             endings=endings,
             announcements=announcements,
             answers=answers,
-            orchestrator=orchestrator,
+            queue=queue,
             typed=commands,
             settings=settings,
             retention=Retention(
@@ -349,7 +346,7 @@ async def open_bot(
         events.subscribe(RunEvent, cards.handle)
         events.subscribe(RunAdmitted, partial(_submit, engine, tasks, alone=database.is_sqlite))
         events.subscribe(AnnouncementDue, announcements.on_due)
-        events.subscribe(TurnWaiting, orchestrator.on_turn_waiting)
+        events.subscribe(TurnWaiting, queue.on_turn_waiting)
         events.subscribe(QuestionSettled, settling.on_settled)
 
         bot = Bot(

@@ -5,7 +5,6 @@ from typing import Protocol
 
 from pydantic import Field
 
-from bot.errors import NotAllowedError
 from bot.values import Identity, Place, Role, Settings
 
 
@@ -32,17 +31,12 @@ def role_of(user: Identity, settings: AccessSettings) -> Role:
     return Role.ADMIN if spelled(user) in settings.admins else Role.USER
 
 
-def check_may_talk(user: Identity, settings: AccessSettings) -> None:
-    """Admit a user.
-
-    Raises:
-        NotAllowedError: The admins have blocked this user.
-    """
-    if spelled(user) in settings.blocked:
-        raise NotAllowedError("You cannot use this bot. Ask its admins if you think you should.")
+def is_blocked(user: Identity, settings: AccessSettings) -> bool:
+    """Return True if the admins have blocked this user."""
+    return spelled(user) in settings.blocked
 
 
-class Asker(Protocol):
+class Requester(Protocol):
     """A request for runs."""
 
     @property
@@ -92,7 +86,7 @@ class RunScope:
         return started_in is not None and can_read(self.read_in, started_in)
 
 
-def scope_of(asker: Asker) -> RunScope:
+def scope_of(requester: Requester) -> RunScope:
     """Return the runs that a request may reach: the one access rule.
 
     Users reach their own runs. Admins reach the runs of all users, by commands and buttons only:
@@ -100,20 +94,20 @@ def scope_of(asker: Asker) -> RunScope:
     private. The answer of a model is read by all readers of its place, so it reaches only runs
     that they can read as well.
     """
-    if has_admin_powers(asker):
+    if has_admin_powers(requester):
         return RunScope(owner=None)
-    return own_scope(asker)
+    return own_scope(requester)
 
 
-def own_scope(asker: Asker) -> RunScope:
+def own_scope(requester: Requester) -> RunScope:
     """Return the runs that a request may reach among those of its own user."""
-    alone = asker.typed or is_private(asker.place)
-    return RunScope(asker.user.key, read_in=None if alone else asker.place)
+    alone = requester.typed or is_private(requester.place)
+    return RunScope(requester.user.key, read_in=None if alone else requester.place)
 
 
-def has_admin_powers(asker: Asker) -> bool:
+def has_admin_powers(requester: Requester) -> bool:
     """Return True for a command or button of an admin; never for a call of a model."""
-    return asker.role is Role.ADMIN and asker.typed
+    return requester.role is Role.ADMIN and requester.typed
 
 
 def is_private(place: Place) -> bool:

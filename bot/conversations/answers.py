@@ -9,7 +9,7 @@ from bot.agent.sanitizer import one_line
 from bot.conversations import inbound
 from bot.conversations.access import scope_of
 from bot.conversations.approvals import GONE, Approvals, Waiting
-from bot.conversations.inbound import Event
+from bot.conversations.inbound import EventKey
 from bot.platforms.base import CommandReply, Incoming
 from bot.platforms.messaging.texts import ShortAnswer, short_answer
 from bot.subagents.requests import Caller
@@ -44,7 +44,7 @@ class Answers:
         return await self._answer(user, role, asked, choice, None) or _gone()
 
     async def _answer(
-        self, user: Identity, role: Role, asked: str, choice: str, event: Event | None
+        self, user: Identity, role: Role, asked: str, choice: str, event: EventKey | None
     ) -> CommandReply | None:
         """Store an answer with its event; return `None` if the event was stored before."""
         async with self.database.snapshot() as tx:
@@ -103,7 +103,7 @@ class Answers:
     async def _in_a_word(
         self, incoming: Incoming, role: Role, choice: str, waiting: list[Waiting]
     ) -> CommandReply | None:
-        event = Event.of(incoming)
+        event = EventKey.of(incoming)
         if len(waiting) > 1:
             if not await inbound.store(self.database, event, _changes_nothing, self.now):
                 return None
@@ -126,7 +126,7 @@ class Answers:
         # Of several open questions the main agent, which sees them all, may know the right one.
         if len(waiting) != 1:
             return None
-        event = Event.of(incoming)
+        event = EventKey.of(incoming)
         if len(text) > MAX_ANSWER:
             if not await inbound.store(self.database, event, _changes_nothing, self.now):
                 return None
@@ -165,7 +165,7 @@ class Answers:
         return found
 
     async def _take(
-        self, user: Identity, question: RunQuestion, meant: "_Meaning", event: Event | None
+        self, user: Identity, question: RunQuestion, meant: "_Meaning", event: EventKey | None
     ) -> CommandReply | None:
         """Store an answer with its event; return `None` if the event was stored before."""
 

@@ -12,7 +12,7 @@ from bot.agent.protocols import AskedCall
 from bot.agent.sanitizer import escape_for_model
 from bot.conversations import inbound
 from bot.conversations.access import scope_of
-from bot.conversations.inbound import Event
+from bot.conversations.inbound import EventKey
 from bot.errors import BotError, DeliveryError, ToolError
 from bot.events import EventBus, TurnWaiting
 from bot.platforms.base import CommandReply, Confirmation, Outlet
@@ -168,7 +168,7 @@ class Approvals:
         approval_id: str,
         *,
         yes: bool,
-        event: Event | None = None,
+        event: EventKey | None = None,
     ) -> CommandReply | None:
         """Store an answer; only the first answer of the owner or of an admin counts.
 
@@ -227,7 +227,7 @@ class Approvals:
         approval_id: str,
         status: str,
         user: Identity,
-        event: Event | None = None,
+        event: EventKey | None = None,
         *,
         then: _Then | None = None,
     ) -> bool | None:

@@ -10,7 +10,7 @@ from bot.conversations import inbound
 from bot.conversations.access import is_private
 from bot.conversations.command_lines import belongs_to_a_conversation, changes_something, named
 from bot.conversations.commands import Commands
-from bot.conversations.inbound import Event
+from bot.conversations.inbound import EventKey
 from bot.errors import DatabaseUnreachableError
 from bot.platforms.base import CommandReply, Incoming
 from bot.subagents.requests import Caller
@@ -77,7 +77,7 @@ class DurableCommands:
 
         self._under_way.add(command_id)
         try:
-            command = await inbound.store(self.database, Event.of(incoming), put, self.now)
+            command = await inbound.store(self.database, EventKey.of(incoming), put, self.now)
             return None if command is None else await self._carried_out(command)
         finally:
             self._under_way.discard(command_id)

@@ -1,36 +1,79 @@
-"""Stores each inbound event once, in one transaction with its effect."""
+"""The inbound path of a message: normalise, authorise, store with its effect, dispatch.
+
+The adapter of a platform makes one `Incoming` of an event. `Orchestrator.receive` passes that value
+through these stages; each kind of message (command, answer, message) is stored by `store` together
+with what it changes, and only then has an effect outside of the database.
+"""
 
 import logging
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
-from typing import TypeVar
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import NamedTuple, TypeVar
 
-from bot.platforms.base import Incoming
-from bot.values import Clock
-from db import conversations
+from bot.agent.journal import only_step
+from bot.agent.plain import plain, quotes
+from bot.conversations import quoting
+from bot.conversations.access import AccessSettings, is_blocked, role_of
+from bot.conversations.command_lines import greeting
+from bot.conversations.files import AttachmentSettings, not_read_yet, take
+from bot.conversations.notices import Notices
+from bot.engine import Engine
+from bot.errors import NotAllowedError
+from bot.events import TurnWaiting
+from bot.platforms.base import CommandReply, Incoming
+from bot.tasks import Tasks
+from bot.values import Clock, Identity, Role
+from db import conversations, files, steps, turns, users
 from db.database import Database, Transaction
 
 log = logging.getLogger(__name__)
 
+#: The stored text of a message without words.
+ONLY_A_MENTION = "(only a mention)"
+#: Time for which a turn is held beyond the timeout for fetching its files.
+HELD_BESIDE = timedelta(seconds=30)
+
 Result = TypeVar("Result")
 
 
+def normalise(incoming: Incoming) -> Incoming:
+    """Return a message with its text cleaned of characters that nobody sees."""
+    return replace(incoming, text=plain(incoming.text, limit=None).strip())
+
+
+def authorise(user: Identity, access: AccessSettings, *, admin: bool = False) -> Role:
+    """Return the role of a user.
+
+    Args:
+        user: The user.
+        access: Lists the admins and the blocked users.
+        admin: The platform makes this user an admin.
+
+    Raises:
+        NotAllowedError: The admins have blocked this user.
+    """
+    if is_blocked(user, access):
+        raise NotAllowedError("You cannot use this bot. Ask its admins if you think you should.")
+    return Role.ADMIN if admin else role_of(user, access)
+
+
 @dataclass(frozen=True, slots=True)
-class Event:
+class EventKey:
     """The key of an inbound event, which a platform may deliver several times."""
 
     platform: str
     id: str
 
     @classmethod
-    def of(cls, incoming: Incoming) -> "Event":
+    def of(cls, incoming: Incoming) -> "EventKey":
         """Return the key of a message, command or click."""
         return cls(incoming.place.platform, incoming.event_id)
 
 
 async def store(
     database: Database,
-    event: Event | None,
+    event: EventKey | None,
     effect: Callable[[Transaction], Awaitable[Result]],
     now: Clock,
 ) -> Result | None:
@@ -55,3 +98,121 @@ async def store(
             log.info("The event %s was delivered again", event.id)
             return None
         return await effect(tx)
+
+
+class _Queued(NamedTuple):
+    """A stored message with its turn, and the turn that starts now, if any."""
+
+    message_id: str
+    conversation_id: str
+    turn_id: str
+    starts: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class TurnQueue:
+    """Stores messages as turns of their conversations, and starts one turn of each at a time."""
+
+    database: Database
+    engine: Engine
+    tasks: Tasks
+    notices: Notices
+    attachments: AttachmentSettings
+    now: Clock
+
+    async def put(
+        self, incoming: Incoming, role: Role, *, kind: str = "message"
+    ) -> CommandReply | None:
+        """Store a message with its turn, and start the turn if the conversation is free.
+
+        The files of a message are fetched after it is stored. Its turn is held for a limited time,
+        so that it starts in any case, with or without files.
+
+        Args:
+            incoming: The message.
+            role: The role of the user.
+            kind: `greeting` for a turn that is answered without a model.
+
+        Returns:
+            The refusal of a message of which nothing could be accepted; `None` for any other.
+        """
+        place, now = incoming.place, self.now()
+        text = incoming.text if kind == "message" else ONLY_A_MENTION
+        notes = not_read_yet(incoming.files).notes
+
+        async def effect(tx: Transaction) -> _Queued:
+            await users.ensure_user(tx, incoming.user, incoming.user_name, now)
+            conversation_id = await conversations.find_or_open(tx, incoming.user, place, now)
+            message_id = await conversations.say(
+                tx,
+                conversation_id,
+                role="user",
+                text=text,
+                now=now,
+                quoted=quoting.stored([*incoming.quoted, *notes]),
+                foreign=quotes(text),
+            )
+            turn_id = await turns.add(
+                tx,
+                conversation_id,
+                user=incoming.user,
+                place=place,
+                message_id=message_id,
+                role=role,
+                kind=kind,
+                now=now,
+            )
+            if kind == "greeting":
+                await steps.begin_with(tx, turn_id, only_step(greeting(place.platform)), now)
+            if incoming.said_at is not None:
+                await turns.keep_said_at(tx, turn_id, incoming.said_at)
+            if incoming.files:
+                fetching = timedelta(seconds=self.attachments.files.fetch_seconds)
+                await turns.hold(tx, turn_id, now + fetching + HELD_BESIDE)
+            starts = await turns.claim_next(tx, conversation_id, now)
+            return _Queued(message_id, conversation_id, turn_id, starts)
+
+        queued = await store(self.database, EventKey.of(incoming), effect, self.now)
+        if queued is None:
+            return None
+        self.notices.acknowledge(place)
+        self._start(queued.starts, place.platform)
+        return await self._add_files(incoming, queued) if incoming.files else None
+
+    async def _add_files(self, incoming: Incoming, queued: _Queued) -> CommandReply | None:
+        """Fetch and store the files of a message, and release its turn or withdraw it."""
+        taken = await take(incoming.files, self.attachments.files, self.attachments.reserve)
+        nothing = not (incoming.text or incoming.quoted or taken.files)
+        async with self.database.transaction() as tx:
+            if nothing:
+                await turns.withdraw(tx, queued.turn_id)
+            else:
+                quoted = quoting.stored([*incoming.quoted, *taken.notes])
+                await conversations.requote(tx, queued.message_id, quoted)
+                await files.put(tx, queued.message_id, taken.files, self.now())
+                await turns.let_go(tx, queued.turn_id)
+            starts = await turns.claim_next(tx, queued.conversation_id, self.now())
+        self._start(starts, incoming.place.platform)
+        if nothing:
+            self.notices.answered(incoming.place)
+            return CommandReply(text="\n".join(taken.refusals), failed=True)
+        for refusal in taken.refusals:
+            self.notices.notify(incoming.place, incoming.user, refusal)
+        return None
+
+    def _start(self, turn_id: str | None, platform: str) -> None:
+        if turn_id is not None:
+            work = self.engine.start("turn", turn_id, platform)
+            self.tasks.start(work, name=f"start turn {turn_id}")
+
+    def on_turn_waiting(self, event: TurnWaiting) -> None:
+        """Start the next turn of a conversation, if one waits and none is running."""
+        work = self.start_next(event.conversation_id, event.platform)
+        self.tasks.start(work, name=f"next turn of {event.conversation_id}")
+
+    async def start_next(self, conversation_id: str, platform: str) -> None:
+        """Claim the next turn of a conversation and start it."""
+        async with self.database.transaction() as tx:
+            turn_id = await turns.claim_next(tx, conversation_id, self.now())
+        if turn_id is not None:
+            await self.engine.start("turn", turn_id, platform)

@@ -25,7 +25,7 @@ class Notices:
         if outlet := self.outlets.get(place.platform):
             self.tasks.start(outlet.answered(place), name="answered")
 
-    def tell(self, place: Place, user: Identity, text: str) -> None:
+    def notify(self, place: Place, user: Identity, text: str) -> None:
         """Send a short text to one user in a place."""
         if outlet := self.outlets.get(place.platform):
-            self.tasks.start(outlet.tell(place, user, text), name="tell")
+            self.tasks.start(outlet.tell(place, user, text), name="notify")

@@ -10,7 +10,7 @@ from datetime import timedelta
 from bot.conversations.announcements import Announcements
 from bot.conversations.answers import Answers
 from bot.conversations.durable_commands import DurableCommands
-from bot.conversations.orchestrator import Orchestrator
+from bot.conversations.inbound import TurnQueue
 from bot.conversations.retention import Retention
 from bot.engine import Engine
 from bot.subagents.active import ActiveRuns
@@ -86,7 +86,7 @@ class Upkeep:
     endings: Endings
     announcements: Announcements
     answers: Answers
-    orchestrator: Orchestrator
+    queue: TurnQueue
     typed: DurableCommands
     settings: SubagentSettings
     retention: Retention
@@ -270,7 +270,7 @@ class Upkeep:
             begun = await turns.running(tx, before=overdue)
         for conversation_id, platform in waiting:
             if platform in self.platforms:
-                await self.orchestrator.next_turn(conversation_id, platform)
+                await self.queue.start_next(conversation_id, platform)
         mine = {
             turn_id: platform
             for turn_id, platform in begun

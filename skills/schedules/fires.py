@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
-from bot.conversations.access import AccessSettings, check_may_talk
-from bot.errors import BotError, DatabaseUnreachableError, NotAllowedError
+from bot.conversations.access import AccessSettings, is_blocked
+from bot.errors import BotError, DatabaseUnreachableError
 from bot.events import AnnouncementDue, EventBus
 from bot.run_texts import status_text
 from bot.subagents.manager import SubagentManager
@@ -102,7 +102,7 @@ class Fires:
         now = self.now()
         async with self.database.snapshot() as tx:
             owner = await users.get(tx, fire.schedule.user_id)
-        if owner is None or self._is_blocked(owner.identity):
+        if owner is None or is_blocked(owner.identity, self.access):
             await self._close(fire, "blocked")
             return
         if now - fire.due_at > times.GRACE:
@@ -122,13 +122,6 @@ class Fires:
             await self._refuse(fire, str(error))
             return
         await self._close(fire, "started", spawned.run.id)
-
-    def _is_blocked(self, user: Identity) -> bool:
-        try:
-            check_may_talk(user, self.access)
-        except NotAllowedError:
-            return True
-        return False
 
     async def _caller(self, fire: Fire, owner: Identity) -> Caller:
         """Return the owner as the caller, in the conversation that is open in the place now."""

@@ -14,6 +14,8 @@ from bot.conversations.commands import Commands
 from bot.conversations.durable_commands import DurableCommands
 from bot.conversations.files import AttachmentSettings, FileSettings
 from bot.conversations.gaps import Gaps
+from bot.conversations.inbound import TurnQueue
+from bot.conversations.notices import Notices
 from bot.conversations.orchestrator import Orchestrator
 from bot.disk import DiskReserve
 from bot.events import EventBus
@@ -27,6 +29,7 @@ from tests.fakes.clock import FakeClock
 from tests.fakes.engine import FakeEngine
 from tests.fakes.models import FakeModels
 from tests.fakes.office import FakeOffice, limits
+from tests.fakes.outlet import FakeOutlet, Told
 from tests.fakes.stored import room
 from tests.fakes.watched_database import WatchedDatabase
 
@@ -39,9 +42,7 @@ class Process:
     clock: FakeClock
     engine: FakeEngine = field(default_factory=FakeEngine)
     tasks: Tasks = field(default_factory=Tasks)
-    acknowledged: list[Place] = field(default_factory=list)
-    answered: list[Place] = field(default_factory=list)
-    told: list[tuple[Place, Identity, str]] = field(default_factory=list)
+    outlet: FakeOutlet = field(default_factory=lambda: FakeOutlet("discord"))
     office: FakeOffice = field(init=False)
     orchestrator: Orchestrator = field(init=False)
 
@@ -49,10 +50,9 @@ class Process:
         office = self.office = FakeOffice(self.database, limits(), self.clock)
         general = AgentDefinition(name="general", description="Does anything.", prompt="Do it.")
         agents = FakeAgents({"general": general})
+        notices = Notices({self.outlet.platform: self.outlet}, self.tasks)
         self.orchestrator = Orchestrator(
             database=self.database,
-            engine=self.engine,
-            tasks=self.tasks,
             access=AccessSettings(),
             commands=DurableCommands(
                 database=self.database,
@@ -61,7 +61,7 @@ class Process:
                 ),
                 tasks=self.tasks,
                 worker_id=new_run_id(),
-                tell=lambda place, user, text: self.told.append((place, user, text)),
+                tell=notices.notify,
                 now=self.clock,
             ),
             answers=Answers(
@@ -70,16 +70,30 @@ class Process:
                 lambda _: None,
                 self.clock,
             ),
+            queue=TurnQueue(
+                database=self.database,
+                engine=self.engine,
+                tasks=self.tasks,
+                notices=notices,
+                attachments=AttachmentSettings(FileSettings(), DiskReserve()),
+                now=self.clock,
+            ),
             # Turns are started here and worked on nowhere.
             turns=ActiveRuns(),
-            attachments=AttachmentSettings(FileSettings(), DiskReserve()),
             gaps=Gaps(self.database, CatchUpSettings(), self.clock),
-            acknowledge=self.acknowledged.append,
-            answered=self.answered.append,
-            tell=lambda place, user, text: self.told.append((place, user, text)),
             listen_for=timedelta(hours=24),
             now=self.clock,
         )
+
+    @property
+    def acknowledged(self) -> list[Place]:
+        """The places in which a message was acknowledged."""
+        return self.outlet.acknowledged
+
+    @property
+    def told(self) -> list[Told]:
+        """The short texts that were sent."""
+        return self.outlet.told
 
     async def settled(self) -> list[str]:
         """Return the ids of the turns that were started here."""

@@ -209,9 +209,9 @@ async def test_a_question_is_not_answered_late_for_everybody_to_read(
     await killed_after(first, message(alice, "/subagents info last"), 1)
     await recover(second)
 
-    ((_, user, text),) = second.told
-    assert user == alice
-    assert text == (
+    (told,) = second.told
+    assert told.user == alice
+    assert told.text == (
         "I was restarted before I could answer `/subagents info`. Please send it again."
     )
 
@@ -225,7 +225,7 @@ async def test_a_command_that_ends_its_process_twice_is_given_up_and_the_user_to
         await tx.execute(commands.update().values(attempt=MAX_ATTEMPTS))
     await recover(second)
 
-    ((place, _, text),) = second.told
-    assert place == Place("discord", "", "room", "thread", "m1")
-    assert "may not have been carried out" in text
+    (told,) = second.told
+    assert told.place == Place("discord", "", "room", "thread", "m1")
+    assert "may not have been carried out" in told.text
     assert (await effects(second))[2] == []

@@ -68,7 +68,7 @@ async def test_messages_of_one_conversation_wait_for_their_turn_and_begin_in_ord
             assert turn is not None
             await turn_queries.end(tx, turn, status="done", now=clock())
         waiting = TurnWaiting(conversation_id=turn.conversation_id, platform=alice.platform)
-        process.orchestrator.on_turn_waiting(waiting)
+        process.orchestrator.queue.on_turn_waiting(waiting)
         order = await process.settled()
 
     async with process.database.snapshot() as tx:
@@ -434,9 +434,9 @@ async def test_files_are_stored_with_their_message_and_what_is_not_taken_is_told
         quoted = await tx.scalar(select(messages.c.quoted))
     assert kept == [("sheep.csv", b"Dolly,6")]
     assert "barn.zip was not taken" in str(quoted)
-    [(place, user, told)] = process.told
-    assert (place, user) == (room(alice), alice)
-    assert "barn.zip was not taken" in told
+    [told] = process.told
+    assert (told.place, told.user) == (room(alice), alice)
+    assert "barn.zip was not taken" in told.text
     assert process.acknowledged == [room(alice)]
 
 

@@ -188,8 +188,10 @@ async def test_many_old_rows_are_deleted_in_one_pass_and_others_get_their_turn_i
 
         assert await stored.count(messages) == 0
         assert database.transactions - before >= 6
-        between = sorted({count for count in seen if 0 < count < number})
-        assert between == [1 + retention.BATCH * step for step in range(5)]
+        between = {count for count in seen if 0 < count < number}
+        # A busy machine may not look after every batch.
+        assert len(between) > 1
+        assert between <= {1 + retention.BATCH * step for step in range(5)}
 
 
 async def test_rows_without_references_are_found_in_later_passes_too(
