@@ -140,20 +140,20 @@ def serve(config: ConfigFile = None) -> None:
     from bot import processes  # noqa: PLC0415
 
     current = Reread(settings, file, lambda: config_of(file, os.environ))
-    work = processes.serve(settings, current=current, asked=partial(exit_after, EXIT_SECONDS))
+    work = processes.serve(settings, current=current, on_stop=partial(exit_after, EXIT_SECONDS))
     raise typer.Exit(_service(work, settings))
 
 
 def worker(config: ConfigFile = None) -> None:
     """Work off turns and runs beside other processes.
 
-    For several processes or machines that share one PostgreSQL database. Goes on until it is
+    For several processes or machines that share one PostgreSQL database. Runs until it is
     stopped: Ctrl-C, or SIGTERM.
     """
     settings = prepare(enter(config)[0])
     from bot import processes  # noqa: PLC0415
 
-    work = processes.worker(settings, asked=partial(exit_after, EXIT_SECONDS))
+    work = processes.worker(settings, on_stop=partial(exit_after, EXIT_SECONDS))
     raise typer.Exit(_service(work, settings))
 
 

@@ -9,7 +9,7 @@ import json
 import logging
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -18,8 +18,7 @@ from typing import Any, Self, cast
 from sqlalchemy import Engine as SyncEngine
 from sqlalchemy.exc import SQLAlchemyError
 
-from bot.engine_log import quieten
-from bot.engine_pool import THREADS, open_pool
+from bot.engine_library import THREADS, open_pool, quieten
 from bot.errors import DatabaseUnreachableError
 from bot.tasks import Tasks
 from db.trouble import reason_of
@@ -54,11 +53,8 @@ class Engine:
 
     file: Path | None = None
 
-    def __init__(
-        self, kinds: dict[str, Work], tasks: Tasks, worker_id: str, shared: Sequence[str]
-    ) -> None:
+    def __init__(self, kinds: dict[str, Work], tasks: Tasks, worker_id: str) -> None:
         self._kinds = kinds
-        self._shared = frozenset(shared)
         self._tasks = tasks
         self._worker_id = worker_id
         self._dbos: Any = None
@@ -94,33 +90,34 @@ class Engine:
             shared: The kinds of work that several processes take from one queue.
             at_once: The most work of one kind and lane that this process takes from the queue.
         """
-        engine = cls(kinds, tasks, worker_id, shared)
+        from dbos import DBOS  # noqa: PLC0415 - heavy, and needed only here
+
+        engine = cls(kinds, tasks, worker_id)
+        engine._dbos = DBOS
+        quieten()
         database = open_pool(url)
         if database.dialect.name == "sqlite":
             engine.file = Path(database.url.database or "")
-        await engine._prepare(database)
+        else:
+            # The launch would migrate on the loop's thread. On PostgreSQL a migration waits for
+            # every open transaction, and ours cannot end while the loop is blocked.
+            address = database.url.render_as_string(hide_password=False)
+            await asyncio.to_thread(DBOS.migrate, address)
         try:
             # Launch inside the block: a failed launch leaves the process's only engine behind.
             engine._launch(database, lanes)
-            await engine._listen(lanes, at_once)
+            for kind in kinds:
+                for lane in lanes:
+                    await DBOS.register_queue_async(
+                        _queue(kind, lane),
+                        worker_concurrency=at_once,
+                        polling_interval_sec=POLL_SECONDS if kind in shared else RARE_POLL_SECONDS,
+                        on_conflict="always_update",
+                    )
             yield engine
         finally:
             await engine._close()
             database.dispose()
-
-    async def _prepare(self, database: SyncEngine) -> None:
-        """Bring the engine's tables up to date in a thread beside the loop.
-
-        The launch would migrate on the loop's thread. On PostgreSQL a migration waits for every
-        open transaction, and our own transactions cannot end while the loop is blocked.
-        """
-        from dbos import DBOS  # noqa: PLC0415 - heavy, and needed only here
-
-        quieten()
-        self._dbos = DBOS
-        if database.dialect.name == "postgresql":
-            url = database.url.render_as_string(hide_password=False)
-            await asyncio.to_thread(DBOS.migrate, url)
 
     def _launch(self, database: SyncEngine, lanes: Sequence[str]) -> None:
         from dbos import DBOSConfig  # noqa: PLC0415
@@ -146,38 +143,24 @@ class Engine:
         self._running._sys_db._retry_connection_errors = False  # noqa: SLF001
 
     def _workflow(self, kind: str, work: Work) -> Any:
-        @self._dbos.workflow(name=kind, max_recovery_attempts=MAX_ATTEMPTS)  # type: ignore[untyped-decorator]
-        async def attempt(work_id: str, lane: str) -> None:
-            await self._attempt(kind, work, work_id)
-
-        return attempt
-
-    async def _attempt(self, kind: str, work: Work, work_id: str) -> None:
-        """Make one attempt in a task of our own, which can be cancelled without the engine.
+        """Register a workflow: one attempt in a task of our own, independent of the engine's.
 
         When this process drains, the attempt is cancelled. The cancellation is passed on, so that
         the engine records no end and the work stays resumable.
         """
-        if self._draining:  # taken from the queue just before
-            raise asyncio.CancelledError
-        task = self._tasks.start(work(work_id), name=f"{kind} {work_id}", fresh_context=True)
-        self._active[work_id] = task
-        try:
-            await asyncio.shield(task)
-        finally:
-            self._active.pop(work_id, None)
 
-    async def _listen(self, lanes: Sequence[str], at_once: int) -> None:
-        for kind in self._kinds:
-            for lane in lanes:
-                await self._dbos.register_queue_async(
-                    _queue(kind, lane),
-                    worker_concurrency=at_once,
-                    polling_interval_sec=POLL_SECONDS
-                    if kind in self._shared
-                    else RARE_POLL_SECONDS,
-                    on_conflict="always_update",
-                )
+        @self._dbos.workflow(name=kind, max_recovery_attempts=MAX_ATTEMPTS)  # type: ignore[untyped-decorator]
+        async def attempt(work_id: str, lane: str) -> None:
+            if self._draining:  # taken from the queue just before
+                raise asyncio.CancelledError
+            task = self._tasks.start(work(work_id), name=f"{kind} {work_id}", fresh_context=True)
+            self._active[work_id] = task
+            try:
+                await asyncio.shield(task)
+            finally:
+                self._active.pop(work_id, None)
+
+        return attempt
 
     def drain(self) -> None:
         """Start no more work: work that is due waits for another process or the next start."""
@@ -211,25 +194,16 @@ class Engine:
         if self._draining:
             await self.submit(kind, work_id, lane)
             return
-        from dbos import SetWorkflowID  # noqa: PLC0415
-
-        async def begin() -> None:
-            with SetWorkflowID(work_id):
-                await self._dbos.start_workflow_async(self._workflows[kind], work_id, lane)
-
-        await self._library(begin, name=f"start {work_id}")
+        begin = partial(self._dbos.start_workflow_async, self._workflows[kind], work_id, lane)
+        await self._library(begin, name=f"start {work_id}", work_id=work_id)
 
     async def submit(self, kind: str, work_id: str, lane: str) -> None:
         """Put work into the queue of its lane, which every worker of the lane polls. Idempotent."""
-        from dbos import SetWorkflowID  # noqa: PLC0415
-
-        async def enqueue() -> None:
-            with SetWorkflowID(work_id):
-                await self._dbos.enqueue_workflow_async(
-                    _queue(kind, lane), self._workflows[kind], work_id, lane
-                )
-
-        await self._library(enqueue, name=f"submit {work_id}")
+        enqueue = partial(
+            self._dbos.enqueue_workflow_async,
+            *(_queue(kind, lane), self._workflows[kind], work_id, lane),
+        )
+        await self._library(enqueue, name=f"submit {work_id}", work_id=work_id)
 
     # -- watching --------------------------------------------------------------------------------
 
@@ -279,25 +253,34 @@ class Engine:
         found: list[Any] = await self._library(listing, name="list")
         return found
 
-    async def _library(self, call: Callable[[], Coroutine[Any, Any, Any]], *, name: str) -> Any:
+    async def _library(
+        self, call: Callable[[], Coroutine[Any, Any, Any]], *, name: str, work_id: str = ""
+    ) -> Any:
         """Call the library outside of any work.
 
         The coroutine is created inside the task, so that a task cancelled early leaves none behind.
 
+        Args:
+            call: Calls the library.
+            name: The name of the task.
+            work_id: The id of the work that the call creates; empty for none.
+
         Raises:
             DatabaseUnreachableError: The engine's database is unreachable.
         """
+        from dbos import SetWorkflowID  # noqa: PLC0415
 
-        async def reached() -> Any:
+        async def guarded() -> Any:
             try:
-                return await call()
+                with SetWorkflowID(work_id) if work_id else nullcontext():
+                    return await call()
             except SQLAlchemyError as error:
                 reason = reason_of(error)
                 if reason is None:
                     raise
                 raise DatabaseUnreachableError(reason) from error
 
-        return await self._tasks.start(reached(), name=name, fresh_context=True)
+        return await self._tasks.start(guarded(), name=name, fresh_context=True)
 
     async def take_over(self, alive: Sequence[str]) -> list[str]:
         """Queue again the unfinished work of processes that are no longer alive.
@@ -312,11 +295,12 @@ class Engine:
         left = [item for item in pending if item.executor_id not in {*alive, self._worker_id}]
         by_queue: dict[str, list[str]] = {}
         for item in left:
-            lane = _lane_of(item)
-            if lane is None:
+            try:
+                lane = str(item.input["args"][1])
+            except (TypeError, KeyError, IndexError):
                 log.error("The engine's record of %s cannot be read", item.workflow_id)
-                continue
-            by_queue.setdefault(_queue(item.name, lane), []).append(item.workflow_id)
+            else:
+                by_queue.setdefault(_queue(item.name, lane), []).append(item.workflow_id)
         for queue, ids in by_queue.items():
             await self._resume(queue, ids)
         return [item.workflow_id for item in left]
@@ -338,13 +322,6 @@ class Engine:
         return len(ended) == FORGET_AT_ONCE
 
 
-def _lane_of(item: Any) -> str | None:
-    try:
-        return str(item.input["args"][1])
-    except (TypeError, KeyError, IndexError):
-        return None
-
-
 def _queue(kind: str, lane: str) -> str:
     return f"{kind}-{lane}"
 
@@ -356,24 +333,24 @@ class _JsonSerializer:
         return "retinue_json"
 
     def serialize(self, data: Any) -> str:
-        return json.dumps(data, default=_encode)
+        return json.dumps(data, default=self._encode)
 
     def deserialize(self, serialized_data: str) -> Any:
-        return json.loads(serialized_data, object_hook=_decode)
+        return json.loads(serialized_data, object_hook=self._decode)
 
+    @staticmethod
+    def _encode(value: Any) -> Any:
+        if isinstance(value, datetime):
+            return {"__time__": value.astimezone(UTC).isoformat()}
+        if isinstance(value, BaseException):
+            # Its text may hold messages of users, which belong in our own tables only.
+            return {"__error__": type(value).__name__}
+        raise TypeError(f"not JSON: {type(value).__name__}")
 
-def _encode(value: Any) -> Any:
-    if isinstance(value, datetime):
-        return {"__time__": value.astimezone(UTC).isoformat()}
-    if isinstance(value, BaseException):
-        # Its text may hold messages of users, which belong in our own tables only.
-        return {"__error__": type(value).__name__}
-    raise TypeError(f"not JSON: {type(value).__name__}")
-
-
-def _decode(document: dict[str, Any]) -> Any:
-    if "__time__" in document:
-        return datetime.fromisoformat(document["__time__"])
-    if "__error__" in document:
-        return RuntimeError(document["__error__"])
-    return document
+    @staticmethod
+    def _decode(document: dict[str, Any]) -> Any:
+        if "__time__" in document:
+            return datetime.fromisoformat(document["__time__"])
+        if "__error__" in document:
+            return RuntimeError(document["__error__"])
+        return document

@@ -20,35 +20,28 @@ from bot.platforms.terminal.once import OneMessage
 from bot.platforms.terminal.terminal import Terminal
 from bot.running import Bot
 from bot.serving import OpenPlatform, Services, enter
-from bot.signals import Signals
+from bot.signals import StopSignals
 from bot.values import Identity
-from db.database import Database, DatabaseSettings, is_connection_trouble
+from db.database import Database, is_connection_trouble
 from db.diagnosis import diagnosis, file_trouble
 
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Ground:
-    """The inputs for opening a platform.
-
-    Attributes:
-        config: The configuration at the start.
-        current: Returns the present configuration, for keys that may change while the bot runs.
-    """
-
-    config: Config
-    database: Database
-    current: Callable[[], Config]
-
-
-class Opens(Protocol):
+class PlatformOpener(Protocol):
     """Opens a platform, and closes it when the block ends."""
 
     def __call__(
-        self, ground: Ground, /, *, receives: bool
+        self, config: Config, database: Database, current: Callable[[], Config], *, receives: bool
     ) -> AbstractAsyncContextManager[OpenPlatform]:
-        """Open the platform; with `hears=False` only the parts that are needed to send."""
+        """Open the platform.
+
+        Args:
+            config: The configuration at the start.
+            database: The database.
+            current: Returns the present configuration, for keys that may change while the bot runs.
+            receives: Whether to open the parts that receive; the others only send.
+        """
         ...
 
 
@@ -61,31 +54,30 @@ class Platform:
         needs: The required settings, as part of a sentence.
         guide: The page with the setup instructions.
         configured: Returns True if the platform is set up.
-        open: Opens the platform.
+        open: PlatformOpener the platform.
     """
 
     name: str
     needs: str
     guide: str
     configured: Callable[[Config], bool]
-    open: Opens
+    open: PlatformOpener
 
 
-def _open_discord(ground: Ground, *, receives: bool) -> AbstractAsyncContextManager[OpenPlatform]:
+def _open_discord(
+    config: Config, database: Database, current: Callable[[], Config], *, receives: bool
+) -> AbstractAsyncContextManager[OpenPlatform]:
     from bot.platforms.discord.platform import open_discord  # noqa: PLC0415
 
-    return open_discord(ground.config.discord, receives=receives)
+    return open_discord(config.discord, receives=receives)
 
 
-def _open_slack(ground: Ground, *, receives: bool) -> AbstractAsyncContextManager[OpenPlatform]:
+def _open_slack(
+    config: Config, database: Database, current: Callable[[], Config], *, receives: bool
+) -> AbstractAsyncContextManager[OpenPlatform]:
     from bot.platforms.slack.platform import open_slack  # noqa: PLC0415
 
-    return open_slack(
-        ground.config.slack,
-        ground.database,
-        receives=receives,
-        current=lambda: ground.current().slack,
-    )
+    return open_slack(config.slack, database, receives=receives, current=lambda: current().slack)
 
 
 PLATFORMS = (
@@ -116,8 +108,9 @@ async def chat(config: Config, *, name: str, plain: bool | None) -> int:
         for each in announcements:
             await each.deliver_waiting(user)
 
+    main = config.models.main
     terminal = Terminal(
-        model_name=_model_name(config),
+        model_name="the offline demo" if main.provider == "offline" else main.model,
         on_present=on_present,
         name=name,
         interactive=None if plain is None else not plain,
@@ -129,8 +122,8 @@ async def chat(config: Config, *, name: str, plain: bool | None) -> int:
     ) as bot:
         announcements.append(bot.announcements)
         # Ctrl-C is input here: it stops an answer.
-        with Signals(signal.SIGTERM) as signals:
-            await signals.unless_asked(terminal.intake.run(bot.orchestrator))
+        with StopSignals(signal.SIGTERM) as signals:
+            await signals.until_stopped(terminal.intake.run(bot.orchestrator))
     return 0
 
 
@@ -170,16 +163,11 @@ async def ask(config: Config, text: str, *, name: str, agent: str = "", as_json:
         {message.platform: message.outlet},
         present=lambda: here[0] if here else None,
     ) as bot:
-        with Signals(signal.SIGTERM) as signals:
-            await signals.unless_asked(message.run(bot.orchestrator))
-    if signals.asked.is_set():
+        with StopSignals(signal.SIGTERM) as signals:
+            await signals.until_stopped(message.run(bot.orchestrator))
+    if signals.requested.is_set():
         return 128 + signal.SIGTERM
     return int(message.failed)
-
-
-def _model_name(config: Config) -> str:
-    main = config.models.main
-    return "the offline demo" if main.provider == "offline" else main.model
 
 
 async def serve(
@@ -187,7 +175,7 @@ async def serve(
     platforms: Sequence[Platform] = PLATFORMS,
     *,
     current: Callable[[], Config] | None = None,
-    asked: Callable[[], None] = lambda: None,
+    on_stop: Callable[[], None] = lambda: None,
 ) -> None:
     """Receive and send on every platform that is set up, until the process is asked to end.
 
@@ -195,28 +183,28 @@ async def serve(
         config: The configuration, which has been checked.
         platforms: The available platforms.
         current: Returns the present configuration; `None` for the one at the start.
-        asked: Called when the process is asked to end.
+        on_stop: Called when the process is asked to end.
 
     Raises:
         ConfigError: No platform is set up, or all of them refuse the bot; the text names the
             remedy.
     """
     wanted = _wanted(config, platforms)
-    await _run(config, wanted, current or (lambda: config), receives=True, asked=asked)
+    await _run(config, wanted, current or (lambda: config), receives=True, on_stop=on_stop)
 
 
 async def worker(
     config: Config,
     platforms: Sequence[Platform] = PLATFORMS,
     *,
-    asked: Callable[[], None] = lambda: None,
+    on_stop: Callable[[], None] = lambda: None,
 ) -> None:
     """Work beside other processes on the platforms that are set up, until asked to end.
 
     Args:
         config: The configuration, which has been checked.
         platforms: The available platforms.
-        asked: Called when the process is asked to end.
+        on_stop: Called when the process is asked to end.
 
     Raises:
         ConfigError: No database or platform can be shared; the text names the remedy.
@@ -228,7 +216,7 @@ async def worker(
             "or run `python -m bot serve` alone: it works everything off itself."
         )
     wanted = _wanted(config, platforms)
-    await _run(config, wanted, lambda: config, receives=False, asked=asked)
+    await _run(config, wanted, lambda: config, receives=False, on_stop=on_stop)
 
 
 def _wanted(config: Config, platforms: Sequence[Platform]) -> list[Platform]:
@@ -248,19 +236,23 @@ async def _run(
     current: Callable[[], Config],
     *,
     receives: bool,
-    asked: Callable[[], None],
+    on_stop: Callable[[], None],
 ) -> None:
-    with Signals(on_asked=asked) as signals:
+    with StopSignals(on_stop=on_stop) as signals:
         async with AsyncExitStack() as stack:
-            opened = await signals.unless_asked(
+            opened = await signals.until_stopped(
                 _open(stack, config, platforms, current, receives=receives)
             )
             if opened is None:
                 return
             bot, services = opened
-            _spare_collections()
+            # Exclude objects that live as long as the process from garbage collections. Python
+            # delays a full collection until the new objects are a quarter of the old ones: with all
+            # modules loaded that is 20 MB of garbage, and each collection would scan all modules.
+            gc.collect()
+            gc.freeze()
             serving = asyncio.ensure_future(services.serve(bot, receives=receives))
-            over = asyncio.ensure_future(signals.asked.wait())
+            over = asyncio.ensure_future(signals.requested.wait())
             try:
                 await asyncio.wait({serving, over}, return_when=asyncio.FIRST_COMPLETED)
             finally:
@@ -273,23 +265,6 @@ async def _run(
                 serving.result()
 
 
-def _spare_collections() -> None:
-    """Exclude objects that live as long as the process from garbage collections.
-
-    Python delays a full collection until the new objects are a quarter of the old ones. With all
-    modules loaded, that is 20 MB of garbage, and each full collection would scan all modules.
-    """
-    gc.collect()
-    gc.freeze()
-
-
-def _trouble(settings: DatabaseSettings, error: Exception) -> str | None:
-    """Return the problem of a database, if more is known than the error tells."""
-    if settings.is_sqlite and is_connection_trouble(error):
-        return file_trouble(settings)
-    return diagnosis(error, settings)
-
-
 async def _open(
     stack: AsyncExitStack,
     config: Config,
@@ -299,16 +274,26 @@ async def _open(
     receives: bool,
 ) -> tuple[Bot, Services]:
     """Open the database, the platforms and the bot, and retry while any of them is unreachable."""
+    settings = config.database
+
+    def trouble_of(error: Exception) -> str | None:
+        """Return the problem of a database, if more is known than the error tells."""
+        if settings.is_sqlite and is_connection_trouble(error):
+            return file_trouble(settings)
+        return diagnosis(error, settings)
+
     with quiet("db.outage_log"):
         database = await enter(
             stack,
             partial(open_database, config),
             config.database.shown,
-            trouble_of=partial(_trouble, config.database),
+            trouble_of=trouble_of,
         )
-        ground = Ground(config, database, current)
         services = Services(
-            {each.name: partial(each.open, ground, receives=receives) for each in platforms}
+            {
+                each.name: partial(each.open, config, database, current, receives=receives)
+                for each in platforms
+            }
         )
         await stack.enter_async_context(services.open())
         opening = partial(open_bot, config, services.outlets, database=database)

@@ -51,7 +51,13 @@ class Bot:
         runs, turns = self.upkeep.active, self.upkeep.turns
         deadline = asyncio.get_running_loop().time() + seconds
         going = [run_id for run_id, each in runs.by_id.items() if not (each.awaited or each.idle)]
-        kept = {run_id for run_id in going if seconds > 0 and self._changes_something(run_id)}
+        # A call that may have taken effect is not repeated, so it may end.
+        kept = {
+            run_id
+            for run_id in going
+            for tool in map(self.registry.find, self.upkeep.cards.tools_at_work(run_id))
+            if seconds > 0 and tool is not None and tool.effects is Effects.ONCE
+        }
         if seconds > 0:
             self.upkeep.cards.pause(going)
         left = [*runs.drain(set(going) - kept)]
@@ -68,9 +74,3 @@ class Bot:
         # Runs and turns that have just ended are being announced.
         while self.announcements.under_way and asyncio.get_running_loop().time() < deadline:  # noqa: ASYNC110
             await asyncio.sleep(0.05)
-
-    def _changes_something(self, run_id: str) -> bool:
-        """Return True if a run is in a call that may have taken effect and is not repeated."""
-        names = self.upkeep.cards.tools_at_work(run_id)
-        found = (self.registry.find(name) for name in names)
-        return any(tool is not None and tool.effects is Effects.ONCE for tool in found)

@@ -212,29 +212,20 @@ class Services:
         self._raise_if_over()
 
     async def _serve(self, service: Service, bot: Bot, *, receives: bool) -> None:
-        await self._wait_for(service)
+        await self._until(lambda: service.opened or service.ended)
         if not service.ended and not receives:
             await asyncio.Event().wait()
         if not service.ended:
             await service.listen(bot)
-        if service.ended:
-            await _store_end(bot, service)
-
-    async def _wait_for(self, service: Service) -> None:
-        """Wait until a platform is open, or has ended."""
-        while not (service.opened or service.ended):
-            self._changed.clear()
-            await self._changed.wait()
-
-
-async def _store_end(bot: Bot, service: Service) -> None:
-    """Store the end of a platform and its reason for `doctor`, which is another process."""
-    try:
-        async with bot.database.transaction() as tx:
-            reason = without_secrets(str(service.ended))
-            await workers.end_platform(tx, bot.upkeep.worker_id, service.key, reason)
-    except (BotError, DBAPIError, OSError) as error:
-        log.warning("That %s has ended is not stored: %s", service.name, error)
+        if not service.ended:
+            return
+        # Stored for `doctor`, which is another process.
+        reason = without_secrets(str(service.ended))
+        try:
+            async with bot.database.transaction() as tx:
+                await workers.end_platform(tx, bot.upkeep.worker_id, service.key, reason)
+        except (BotError, DBAPIError, OSError) as error:
+            log.warning("That %s has ended is not stored: %s", service.name, error)
 
 
 async def enter(

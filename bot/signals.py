@@ -14,50 +14,50 @@ log = logging.getLogger(__name__)
 Result = TypeVar("Result")
 
 
-class Signals:
+class StopSignals:
     """Handles the signals that end a process, while its block runs.
 
     Args:
         numbers: The signals; SIGTERM and SIGINT by default.
-        on_asked: Called at the first signal.
+        on_stop: Called at the first signal.
 
     Attributes:
-        asked: Set once the process was asked to end.
+        requested: Set once a signal has asked the process to end.
     """
 
     def __init__(
-        self, *numbers: signal.Signals, on_asked: Callable[[], None] = lambda: None
+        self, *numbers: signal.Signals, on_stop: Callable[[], None] = lambda: None
     ) -> None:
-        self.asked = asyncio.Event()
-        self._on_asked = on_asked
+        self.requested = asyncio.Event()
+        self._on_stop = on_stop
         self._numbers = numbers or (signal.SIGTERM, signal.SIGINT)
 
     def __enter__(self) -> Self:
         for each in self._numbers:
-            asyncio.get_running_loop().add_signal_handler(each, self._came, each)
+            asyncio.get_running_loop().add_signal_handler(each, self._stop, each)
         return self
 
     def __exit__(self, *_: object) -> None:
         for each in self._numbers:
             asyncio.get_running_loop().remove_signal_handler(each)
 
-    def _came(self, number: signal.Signals) -> None:
-        if self.asked.is_set():
+    def _stop(self, number: signal.Signals) -> None:
+        if self.requested.is_set():
             signal.signal(number, signal.SIG_DFL)
             os.kill(os.getpid(), number)
         log.info("Asked to end by %s; once more ends it at once", number.name)
-        self.asked.set()
-        self._on_asked()
+        self.requested.set()
+        self._on_stop()
 
-    async def unless_asked(self, work: Coroutine[Any, Any, Result]) -> Result | None:
+    async def until_stopped(self, work: Coroutine[Any, Any, Result]) -> Result | None:
         """Run `work` and return its result; `None` if a signal interrupted it."""
         task = asyncio.ensure_future(work)
-        asked = asyncio.ensure_future(self.asked.wait())
+        stop = asyncio.ensure_future(self.requested.wait())
         try:
-            await asyncio.wait({task, asked}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({task, stop}, return_when=asyncio.FIRST_COMPLETED)
             return task.result() if task.done() else None
         finally:
-            asked.cancel()
+            stop.cancel()
             if not task.done():
                 task.cancel()
                 with suppress(asyncio.CancelledError):

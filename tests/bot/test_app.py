@@ -26,9 +26,10 @@ from bot.platforms.base import (
     not_kept,
 )
 from bot.platforms.discord.settings import DiscordSettings
-from bot.processes import Ground, Platform, serve, worker
+from bot.processes import Platform, serve, worker
 from bot.subagents.progress import PAUSED
 from bot.values import Identity, Place, RunStatus, new_run_id
+from db.database import Database
 from db.settings import DatabaseSettings
 from tests.fakes.discord.server import FakeDiscord
 from tests.fakes.outlet import FakeOutlet, FakeReply
@@ -67,7 +68,9 @@ class Stub:
             self.inbound = None
 
     @asynccontextmanager
-    async def _open(self, _: Ground, *, receives: bool) -> AsyncIterator["Stub"]:
+    async def _open(
+        self, config: Config, database: Database, current: Callable[[], Config], *, receives: bool
+    ) -> AsyncIterator["Stub"]:
         self.opened.append(receives)
         self.asked.set()
         if self.failures:

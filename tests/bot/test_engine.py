@@ -17,7 +17,7 @@ from sqlalchemy import func, inspect, select, table, text
 from sqlalchemy.exc import OperationalError
 
 from bot.engine import Engine, Work
-from bot.engine_pool import open_pool
+from bot.engine_library import open_pool
 from bot.tasks import Tasks
 from bot.values import utc_now
 from db.database import Database, DatabaseSettings

@@ -4,17 +4,17 @@ import asyncio
 import os
 import signal
 
-from bot.signals import Signals, exit_after
+from bot.signals import StopSignals, exit_after
 from tests.fakes.patience import eventually
 
 
 async def test_the_first_signal_is_reported_once() -> None:
     reported: list[str] = []
 
-    with Signals(signal.SIGUSR1, on_asked=lambda: reported.append("asked")) as signals:
+    with StopSignals(signal.SIGUSR1, on_stop=lambda: reported.append("asked")) as signals:
         os.kill(os.getpid(), signal.SIGUSR1)
         async with asyncio.timeout(10):
-            await signals.asked.wait()
+            await signals.requested.wait()
 
     assert reported == ["asked"]
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bot.app import open_bot
-from bot.processes import PLATFORMS, Ground
+from bot.processes import PLATFORMS
 from bot.values import Json
 from migrations.run import ensure_current
 from tests.fakes.children import Child
@@ -72,7 +72,7 @@ async def main(given: argparse.Namespace) -> None:
     async with CrashingDatabase.open(config.database, exclusive=True) as database:
         await ensure_current(database, config.database)
         async with (
-            platform.open(Ground(config, database, lambda: config), receives=True) as opened,
+            platform.open(config, database, lambda: config, receives=True) as opened,
             open_bot(config, {opened.outlet.platform: opened.outlet}, database=database) as bot,
             asyncio.TaskGroup() as group,
         ):
