@@ -73,7 +73,14 @@ def link_tree(opener: Opener, source: int, target: int, account: int | None) -> 
             if stat.S_ISDIR(state.st_mode):
                 make_folder(twin, name, tidy_mode(state), account)
             else:
-                _link(level.descriptor, twin, name, state, account)
+                above = level.descriptor
+                try:
+                    os.link(name, name, src_dir_fd=above, dst_dir_fd=twin, follow_symlinks=False)
+                except OSError:
+                    # Too many hard links, or a disk that supports none.
+                    copy_file(above, name, twin, name, state)
+                    if account is not None:
+                        os.chown(name, account, account, dir_fd=twin, follow_symlinks=False)
     return manifest
 
 
@@ -137,13 +144,3 @@ def _twins(opener: Opener, source: int, target: int) -> Iterator[tuple[Level, in
     for level in levels(opener, source):
         with opened_by_force(opener, target, level.parts) as twin:
             yield level, twin
-
-
-def _link(above: int, twin: int, name: str, state: os.stat_result, account: int | None) -> None:
-    try:
-        os.link(name, name, src_dir_fd=above, dst_dir_fd=twin, follow_symlinks=False)
-    except OSError:
-        # Too many hard links, or a disk that supports none.
-        copy_file(above, name, twin, name, state)
-        if account is not None:
-            os.chown(name, account, account, dir_fd=twin, follow_symlinks=False)

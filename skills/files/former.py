@@ -15,18 +15,18 @@ from pathlib import Path
 from bot.changes import Cause, time_of
 from bot.files.opener import FOLDER, Opener, opened
 from bot.values import Clock
-from skills.files.keeping import (
+from skills.files.recording import (
     ABOUT,
     ITEMS,
     NEW,
     OWN_FILES,
     UNDONE,
-    KeptChange,
-    Taken,
+    ChangeRecorder,
+    StoredChange,
     drop,
     measured,
 )
-from skills.files.settings import Usage
+from skills.files.settings import SpaceUsage
 from skills.files.versions import FileChange, item_of
 from skills.files.writing import make_folders
 
@@ -58,7 +58,7 @@ class FormerVersions:
         base: Path,
         user: str,
         *,
-        most: Usage,
+        most: SpaceUsage,
         now: Clock,
         drops: bool = True,
     ) -> None:
@@ -70,7 +70,7 @@ class FormerVersions:
         self._drops = drops
 
     @contextmanager
-    def change(self, workspace: str, cause: Cause, *, spared: str = "") -> Iterator[KeptChange]:
+    def change(self, workspace: str, cause: Cause, *, spared: str = "") -> Iterator[ChangeRecorder]:
         """Begin a change to a workspace; call `keep` before replacing or removing a path.
 
         Args:
@@ -79,7 +79,7 @@ class FormerVersions:
             spared: The id of a change that is not dropped to make room.
         """
         with self._opened() as store:
-            change = KeptChange(
+            change = ChangeRecorder(
                 self._opener,
                 store,
                 self._taken(store),
@@ -110,12 +110,22 @@ class FormerVersions:
         with self._opened() as store:
             names = sorted(self._names(store), key=lambda found: found[1], reverse=True)
             for workspace, name in names:
-                change = self._read(store, workspace, name)
-                if change is not None:
-                    yield change
+                try:
+                    with opened(self._opener, store, (workspace, name)) as folder:
+                        cause = Cause(**json.loads(_text(folder, ABOUT)))
+                        lines = _text(folder, ITEMS).splitlines()
+                        undone = UNDONE in _names(folder)
+                except (OSError, ValueError, TypeError):
+                    # The process ended while the change was being made or dropped.
+                    continue
+                items = tuple(item for line in lines if (item := item_of(line)) is not None)
+                if items:
+                    yield FileChange(
+                        id=name, workspace=workspace, cause=cause, items=items, undone=undone
+                    )
 
     @contextmanager
-    def kept_by(self, change: FileChange) -> Iterator[int]:
+    def open_versions(self, change: FileChange) -> Iterator[int]:
         """Open the folder that holds the former versions of a change."""
         parts = (change.workspace, change.id)
         with self._opened() as store, opened(self._opener, store, parts) as folder:
@@ -123,7 +133,7 @@ class FormerVersions:
 
     def mark_undone(self, change: FileChange) -> None:
         """Mark a change as undone."""
-        with self.kept_by(change) as folder:
+        with self.open_versions(change) as folder:
             os.close(os.open(UNDONE, NEW, 0o600, dir_fd=folder))
 
     def forget_before(self, moment: datetime) -> int:
@@ -131,7 +141,7 @@ class FormerVersions:
         with self._opened() as store:
             old = [found for found in self._names(store) if time_of(found[1]) < moment]
             for workspace, name in old:
-                drop(self._opener, store, Taken(name, workspace))
+                drop(self._opener, store, StoredChange(name, workspace))
         return len(old)
 
     def forget_workspace(self, workspace: str) -> None:
@@ -139,7 +149,7 @@ class FormerVersions:
         with self._opened() as store:
             for found, name in self._names(store):
                 if found == workspace:
-                    drop(self._opener, store, Taken(name, workspace))
+                    drop(self._opener, store, StoredChange(name, workspace))
 
     @contextmanager
     def _opened(self) -> Iterator[int]:
@@ -159,38 +169,21 @@ class FormerVersions:
                 found += [(workspace, name) for name in _names(folder)]
         return found
 
-    def _taken(self, store: int) -> list[Taken]:
+    def _taken(self, store: int) -> list[StoredChange]:
         """Return the space that each change takes, oldest first."""
-        found = {
-            (workspace, name): Taken(name, workspace) for workspace, name in self._names(store)
-        }
-        for (workspace, name), change in found.items():
+        found = [StoredChange(name, workspace) for workspace, name in self._names(store)]
+        for change in found:
             # A caller of `fits` holds no lock, so the change may be dropped meanwhile.
             with (
                 suppress(FileNotFoundError),
-                opened(self._opener, store, (workspace,)) as above,
+                opened(self._opener, store, (change.workspace,)) as above,
             ):
-                change.size, change.count = measured(self._opener, above, name)
-        return sorted(found.values(), key=lambda change: change.id)
-
-    def _read(self, store: int, workspace: str, name: str) -> FileChange | None:
-        try:
-            with opened(self._opener, store, (workspace, name)) as folder:
-                cause = Cause(**json.loads(_text(folder, ABOUT)))
-                lines = _text(folder, ITEMS).splitlines()
-                undone = UNDONE in _names(folder)
-        except (OSError, ValueError, TypeError):
-            # The process ended while the change was being made or dropped.
-            return None
-        items = tuple(item for line in lines if (item := item_of(line)) is not None)
-        if not items:
-            return None
-        return FileChange(id=name, workspace=workspace, cause=cause, items=items, undone=undone)
+                change.size, change.count = measured(self._opener, above, change.id)
+        return sorted(found, key=lambda change: change.id)
 
 
 def _names(folder: int) -> list[str]:
-    with os.scandir(folder) as found:
-        return [entry.name for entry in found]
+    return os.listdir(folder)
 
 
 def _text(folder: int, name: str) -> str:

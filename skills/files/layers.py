@@ -4,6 +4,7 @@ import os
 import stat
 from bisect import bisect_right
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from bot.files.opener import Opener
@@ -23,7 +24,7 @@ class NestedTooDeepError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class ChangedEntry:
     """A file, folder or link that a command made or changed.
 
     Attributes:
@@ -41,7 +42,7 @@ class Written:
 
 
 @dataclass(slots=True)
-class Changes:
+class LayerChanges:
     """The changes that a command made.
 
     Attributes:
@@ -51,19 +52,22 @@ class Changes:
     """
 
     removed: set[Parts] = field(default_factory=set)
-    written: list[Written] = field(default_factory=list)
+    written: list[ChangedEntry] = field(default_factory=list)
     left_out: int = 0
 
 
-def overlay_changes(opener: Opener, layer: int, before: Manifest) -> Changes:
+def overlay_changes(opener: Opener, layer: int, before: Manifest) -> LayerChanges:
     """Return the changes recorded in the upper layer of an overlay.
 
     Raises:
         NestedTooDeepError: Folders are nested deeper than `MOST_LEVELS`.
     """
-    reader = _Reader(before)
+    reader = _ChangeCollector(before)
     for level in _bounded(opener, layer):
-        if level.parts and _is_opaque(level.descriptor):
+        opaque = False
+        with suppress(OSError):
+            opaque = os.getxattr(level.descriptor, _OPAQUE) == b"y"
+        if level.parts and opaque:
             reader.changes.removed.update(reader.below(level.parts))
         for name, state in level.entries:
             parts = (*level.parts, name)
@@ -74,7 +78,7 @@ def overlay_changes(opener: Opener, layer: int, before: Manifest) -> Changes:
     return reader.changes
 
 
-def copy_changes(opener: Opener, layer: int, before: Manifest, copied: Manifest) -> Changes:
+def copy_changes(opener: Opener, layer: int, before: Manifest, copied: Manifest) -> LayerChanges:
     """Return the differences between a layer and the copy of the workspace that was put into it.
 
     Args:
@@ -86,7 +90,7 @@ def copy_changes(opener: Opener, layer: int, before: Manifest, copied: Manifest)
     Raises:
         NestedTooDeepError: Folders are nested deeper than `MOST_LEVELS`.
     """
-    reader = _Reader(before)
+    reader = _ChangeCollector(before)
     seen: set[Parts] = set()
     for level in _bounded(opener, layer):
         for name, state in level.entries:
@@ -98,13 +102,13 @@ def copy_changes(opener: Opener, layer: int, before: Manifest, copied: Manifest)
     return reader.changes
 
 
-class _Reader:
+class _ChangeCollector:
     """Collects the changes; `before` is the manifest of the workspace at the start."""
 
     def __init__(self, before: Manifest) -> None:
         self._before = before
         self._in_order = sorted(before)
-        self.changes = Changes()
+        self.changes = LayerChanges()
 
     def see(self, parts: Parts, state: os.stat_result) -> None:
         """Record an entry that is in the layer."""
@@ -117,7 +121,7 @@ class _Reader:
             self.remove(parts)
             self.changes.left_out += 1
         elif kind is not EntryKind.FOLDER or was is None or was.kind is not EntryKind.FOLDER:
-            self.changes.written.append(Written(parts, state))
+            self.changes.written.append(ChangedEntry(parts, state))
 
     def remove(self, parts: Parts) -> None:
         """Record that a path of the start is gone, with everything below it."""
@@ -141,10 +145,3 @@ def _bounded(opener: Opener, layer: int) -> Iterator[Level]:
         if len(level.parts) > MOST_LEVELS:
             raise NestedTooDeepError
         yield level
-
-
-def _is_opaque(descriptor: int) -> bool:
-    try:
-        return os.getxattr(descriptor, _OPAQUE) == b"y"
-    except OSError:
-        return False

@@ -25,6 +25,8 @@ _MEMORY = 2 << 20
 _WORK_AT_ONCE = 30_000_000
 _LEAST_AT_ONCE, _MOST_AT_ONCE = 6_000, 1_000_000
 
+_WILDCARDS = {"*": "[^/]*", "?": "[^/]"}
+
 
 class _Match(Protocol):
     def start(self) -> int: ...
@@ -113,8 +115,33 @@ def path_pattern(pattern: str) -> PathPattern:
         raise ToolError("Give a pattern of paths in the workspace, such as `**/*.py`.")
     pattern = pattern.strip("/")
     _check(pattern)
-    compiled = _compiled("".join(_translated(pattern)))
-    return PathPattern(compiled, tuple(pattern.split("/")))
+    translated = ""
+    at, braces = 0, 0
+    while at < len(pattern):
+        rest = pattern[at:]
+        length = 1
+        if rest.startswith("**/") and (at == 0 or pattern[at - 1] == "/"):
+            length = 3
+            translated += "(?:.*/)?"
+        elif rest.startswith("**"):
+            length = len(rest) - len(rest.lstrip("*"))
+            translated += ".*"
+        elif rest[0] == "[" and (end := rest.find("]", 2)) > 0:
+            length = end + 1
+            negation = "^" if rest[1] in "!^" else ""
+            listed = rest[1 + len(negation) : end].replace("\\", "\\\\")
+            listed = listed.replace("[", "\\[").replace("^", "\\^")
+            translated += f"[{negation}{'/' if negation else ''}{listed}]"
+        elif rest[0] == "{" and "}" in rest and not braces:
+            braces = 1
+            translated += "(?:"
+        elif rest[0] in ",}" and braces:
+            braces = int(rest[0] == ",")
+            translated += "|" if braces else ")"
+        else:
+            translated += _WILDCARDS.get(rest[0]) or re2.escape(rest[0])
+        at += length
+    return PathPattern(_compiled(translated), tuple(pattern.split("/")))
 
 
 def _check(pattern: str) -> None:
@@ -137,54 +164,14 @@ def _compiled(text: str, *, ignore_case: bool = False) -> _Compiled:
     try:
         compiled: _Compiled = re2.compile(text, options)
     except re2.error as error:
+        reason = error.args[0] if error.args else ""
+        reason = reason.decode(errors="replace") if isinstance(reason, bytes) else str(reason)
+        reason = reason.replace(_PREFIX, "")
         raise ToolError(
-            f"The pattern cannot be read ({_reason(error)}). It must be an RE2 expression, which "
+            f"The pattern cannot be read ({reason}). It must be an RE2 expression, which "
             "has no look-around and no back references; put a backslash before characters that "
             "stand for themselves."
         ) from None
     if compiled.programsize > MOST_INSTRUCTIONS:
         raise ToolError("The pattern repeats too much: use smaller counts, or `*` and `+`.")
     return compiled
-
-
-def _reason(error: Exception) -> str:
-    text = error.args[0] if error.args else ""
-    text = text.decode(errors="replace") if isinstance(text, bytes) else str(text)
-    return text.replace(_PREFIX, "")
-
-
-def _translated(pattern: str) -> Iterator[str]:
-    """Yield the parts of the equivalent regular expression."""
-    at, braces = 0, 0
-    while at < len(pattern):
-        rest = pattern[at:]
-        length = 1
-        if rest.startswith("**/") and (at == 0 or pattern[at - 1] == "/"):
-            length = 3
-            yield "(?:.*/)?"
-        elif rest.startswith("**"):
-            length = len(rest) - len(rest.lstrip("*"))
-            yield ".*"
-        elif rest[0] == "*":
-            yield "[^/]*"
-        elif rest[0] == "?":
-            yield "[^/]"
-        elif rest[0] == "[" and (end := rest.find("]", 2)) > 0:
-            length = end + 1
-            yield _one_of(rest[1:end])
-        elif rest[0] == "{" and "}" in rest and not braces:
-            braces = 1
-            yield "(?:"
-        elif rest[0] in ",}" and braces:
-            braces = int(rest[0] == ",")
-            yield "|" if braces else ")"
-        else:
-            yield re2.escape(rest[0])
-        at += length
-
-
-def _one_of(characters: str) -> str:
-    negated = characters[0] in "!^"
-    listed = characters[1:] if negated else characters
-    safe = listed.replace("\\", "\\\\").replace("[", "\\[").replace("^", "\\^")
-    return f"[^/{safe}]" if negated else f"[{safe}]"

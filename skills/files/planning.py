@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from bot.files.opener import Opener, opened
 from bot.files.walk import EntryKind
 from skills.files.copies import Manifest, open_to_read, stamp_of
-from skills.files.keeping import most_room
-from skills.files.layers import Changes, Written
+from skills.files.layers import ChangedEntry, LayerChanges
+from skills.files.recording import most_room
 from skills.files.tree import OpenFolders, Parts
 
 #: Most bytes of a name on the usual file systems.
@@ -33,7 +33,7 @@ class Put:
 
 
 @dataclass(slots=True)
-class Plan:
+class MergePlan:
     """The changes to make to a workspace, in this order.
 
     Attributes:
@@ -63,7 +63,7 @@ class Plan:
 
 
 def untouched(
-    opener: Opener, written: Iterable[Written], layer: int, lower: int, before: Manifest
+    opener: Opener, written: Iterable[ChangedEntry], layer: int, lower: int, before: Manifest
 ) -> frozenset[Parts]:
     """Return the files and links of a layer whose content is unchanged since the start.
 
@@ -89,7 +89,7 @@ def untouched(
     return frozenset(found)
 
 
-class Planner:
+class MergePlanner:
     """Makes the plan for one layer; the caller holds the lock of the workspace.
 
     Args:
@@ -116,32 +116,29 @@ class Planner:
         self._planned: set[Parts] = set()
         #: Folders of the layer, and the folders of the workspace that receive their content.
         self._targets: dict[Parts, Parts] = {(): ()}
-        self.plan = Plan()
+        self.plan = MergePlan()
 
-    def make(self, changes: Changes) -> Plan:
+    def make(self, changes: LayerChanges) -> MergePlan:
         """Return the plan for these changes."""
         with closing(self._folders):
-            return self._made(changes)
-
-    def _made(self, changes: Changes) -> Plan:
-        for parts in sorted(changes.removed, key=len, reverse=True):
-            self._remove(parts)
-        self.plan.removed = sorted(parts for parts in self._gone if parts[:-1] not in self._gone)
-        for written in changes.written:
-            if written.kind is EntryKind.FOLDER:
-                self._folder(written.parts, written.state)
-            else:
-                self._put(written)
-        return self.plan
+            for parts in sorted(changes.removed, key=len, reverse=True):
+                self._remove(parts)
+            self.plan.removed = sorted(each for each in self._gone if each[:-1] not in self._gone)
+            for written in changes.written:
+                if written.kind is EntryKind.FOLDER:
+                    self._folder(written.parts, written.state)
+                else:
+                    self._put(written)
+            return self.plan
 
     def _remove(self, parts: Parts) -> None:
         now = self._now(parts)
         if now is None:
             return
-        if EntryKind.of(now) is EntryKind.FOLDER:
-            removed = self._before[parts].kind is EntryKind.FOLDER and self._is_emptied(parts)
-        else:
-            removed = self._is_unchanged(parts, now)
+        removed = self._is_unchanged(parts, now)
+        if EntryKind.of(now) is self._before[parts].kind is EntryKind.FOLDER:
+            with opened(self._opener, self._workspace, parts) as folder, os.scandir(folder) as rest:
+                removed = all((*parts, entry.name) in self._gone for entry in rest)
         if not removed:
             self.plan.kept.append(parts)
             return
@@ -150,10 +147,6 @@ class Planner:
         self.plan.removed_count += 1
         self.plan.count -= 1
         self.plan.size -= now.st_size if stat.S_ISREG(now.st_mode) else 0
-
-    def _is_emptied(self, parts: Parts) -> bool:
-        with opened(self._opener, self._workspace, parts) as folder, os.scandir(folder) as listed:
-            return all((*parts, entry.name) in self._gone for entry in listed)
 
     def _folder(self, parts: Parts, state: os.stat_result | None) -> Parts:
         """Return the target of a folder of the layer; a new folder is added to the plan."""
@@ -171,12 +164,13 @@ class Planner:
         self._targets[parts] = target
         return target
 
-    def _put(self, written: Written) -> None:
+    def _put(self, written: ChangedEntry) -> None:
         target = (*self._folder(written.parts[:-1], None), written.parts[-1])
         now = self._now(target)
         size = written.state.st_size if written.kind is EntryKind.FILE else 0
         if now is not None and not self._is_unchanged(target, now):
-            if self._is_needless(written, target):
+            # Others wrote the same, or the command changed only the time.
+            if written.parts in self._same or self._is_there(written, target):
                 return
             target, now = self._conflict(target), None
         if now is None:
@@ -196,11 +190,7 @@ class Planner:
             parts
         )
 
-    def _is_needless(self, written: Written, target: Parts) -> bool:
-        """Return True if others wrote the same, or the command changed only the time."""
-        return written.parts in self._same or self._is_there(written, target)
-
-    def _is_there(self, written: Written, target: Parts) -> bool:
+    def _is_there(self, written: ChangedEntry, target: Parts) -> bool:
         """Return True if the workspace has the command's content already, written by others."""
         with (
             opened(self._opener, self._layer, written.parts[:-1]) as mine,
@@ -215,8 +205,10 @@ class Planner:
         """Return a free path for a version that must not replace the present one."""
         for number in range(1, len(self._before) + len(self._planned) + 100_000):
             end = f".conflict-{number}"
-            name = _cut(target[-1], _NAME_BYTES - len(end)) + end
-            free = (*target[:-1], name)
+            name, most = target[-1], _NAME_BYTES - len(end)
+            if len(encoded := os.fsencode(name)) > most:
+                name = encoded[:most].decode(errors="ignore")
+            free = (*target[:-1], name + end)
             if free not in self._planned and self._now(free) is None:
                 self.plan.conflicts.append((target, free))
                 return free
@@ -233,19 +225,10 @@ class Planner:
             return None
 
 
-def _cut(name: str, size: int) -> str:
-    encoded = os.fsencode(name)
-    return name if len(encoded) <= size else encoded[:size].decode(errors="ignore")
-
-
 def _is_same(kind: EntryKind, one: tuple[int, str], two: tuple[int, str]) -> bool:
     if kind is EntryKind.LINK:
-        first, second = (os.readlink(name, dir_fd=above) for above, name in (one, two))
-        return first == second
-    return _same_content(one, two)
-
-
-def _same_content(one: tuple[int, str], two: tuple[int, str]) -> bool:
+        targets = {os.readlink(name, dir_fd=above) for above, name in (one, two)}
+        return len(targets) == 1
     with (
         os.fdopen(open_to_read(*one), "rb") as first,
         os.fdopen(open_to_read(*two), "rb") as second,

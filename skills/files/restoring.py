@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 
 from bot.errors import ToolError
 from bot.files.opener import MOST_NAME_BYTES, opened, state_of
-from skills.files.keeping import KeptChange, NotKeptError
+from skills.files.recording import ChangeRecorder, TooLargeToStoreError
 from skills.files.settings import Change
-from skills.files.versions import FileChange, Former, Item
+from skills.files.versions import FileChange, FormerItem, FormerKind
 from skills.files.workspace import Workspace
 from skills.files.writing import make_folders, missing
 
@@ -52,12 +52,16 @@ def restore(workspace: Workspace, change: FileChange) -> Restored:
             raise ToolError("Its former versions are not kept any more.")
         if now.undone:
             raise ToolError("It was undone already.")
-        restoring = _Restoring(
-            workspace, folder, undo, later_paths(newest, now), paths_back(newest, now)
-        )
-        with workspace.former.kept_by(now) as kept:
+        # Paths that an earlier, incomplete undo restored.
+        begun = (each for each in newest if each.cause.undoes == now.id and not each.undone)
+        back = {item.path for each in begun for item in each.items}
+        restoring = _Restoring(workspace, folder, undo, _later_paths(newest, now), back)
+        with workspace.former.open_versions(now) as kept:
             for item in now.items:
-                restoring.bring_back(kept, item)
+                try:
+                    restoring.restore(kept, item)
+                except (OSError, ToolError, TooLargeToStoreError) as error:
+                    restoring.outcome.failed.append((_spelled(item.path), _reason(error)))
         outcome = restoring.outcome
         outcome.id = undo.id
         if not outcome.failed:
@@ -65,7 +69,7 @@ def restore(workspace: Workspace, change: FileChange) -> Restored:
     return outcome
 
 
-def later_paths(newest: Sequence[FileChange], change: FileChange) -> list[tuple[str, ...]]:
+def _later_paths(newest: Sequence[FileChange], change: FileChange) -> list[tuple[str, ...]]:
     """Return the paths that changed after a change, without changes that were undone (pure).
 
     Args:
@@ -86,12 +90,6 @@ def later_paths(newest: Sequence[FileChange], change: FileChange) -> list[tuple[
     return found
 
 
-def paths_back(newest: Sequence[FileChange], change: FileChange) -> set[tuple[str, ...]]:
-    """Return the paths that an earlier, incomplete undo of a change restored (pure)."""
-    begun = (each for each in newest if each.cause.undoes == change.id and not each.undone)
-    return {item.path for each in begun for item in each.items}
-
-
 class _Restoring:
     """Performs one undo, path by path."""
 
@@ -99,7 +97,7 @@ class _Restoring:
         self,
         workspace: Workspace,
         folder: int,
-        undo: KeptChange,
+        undo: ChangeRecorder,
         changed: Sequence[tuple[str, ...]],
         back: Set[tuple[str, ...]],
     ) -> None:
@@ -111,74 +109,64 @@ class _Restoring:
         self._back = back
         self.outcome = Restored()
 
-    def bring_back(self, kept: int, item: Item) -> None:
-        """Restore one path to its state before the change."""
-        try:
-            if item.kind is Former.NOTHING:
-                self._remove(item)
-            else:
-                self._put(kept, item)
-        except (OSError, ToolError, NotKeptError) as error:
-            self.outcome.failed.append((_spelled(item.path), _reason(error)))
+    def restore(self, kept: int, item: FormerItem) -> None:
+        """Restore one path to its state before the change.
 
-    def _remove(self, item: Item) -> None:
-        """Remove content that the change created at a path where nothing had been."""
-        if state_of(self._opener, self._folder, item.path) is None:
+        Raises:
+            OSError, ToolError, TooLargeToStoreError: The path stays as it is.
+        """
+        before = state_of(self._opener, self._folder, item.path)
+        if item.kind is FormerKind.NOTHING:
+            # Remove the content that the change created.
+            if before is not None:
+                if self._changed_since(item):
+                    raise ToolError("it was changed since, and stays")
+                self._undo.keep(self._folder, item.path, removed=True)
+                self.outcome.removed.append(_spelled(item.path))
             return
-        if self._changed_since(item):
-            raise ToolError("it was changed since, and stays")
-        self._undo.keep(self._folder, item.path, removed=True)
-        self.outcome.removed.append(_spelled(item.path))
-
-    def _put(self, kept: int, item: Item) -> None:
-        name = str(item.number)
-        if item.kind is not Former.LINK:
+        if item.kind is not FormerKind.LINK:
             try:
-                os.stat(name, dir_fd=kept, follow_symlinks=False)
+                os.stat(str(item.number), dir_fd=kept, follow_symlinks=False)
             except FileNotFoundError:
                 if item.path not in self._back:
                     raise
                 self.outcome.back.append(_spelled(item.path))
                 return
-        before = state_of(self._opener, self._folder, item.path)
-        if before is None:
-            path, size = item.path, 0
-        elif item.removed or self._changed_since(item):
-            path, before, size = self._free_path(item.path), None, 0
-        else:
-            path, size = item.path, before.st_size
+        path = item.path
+        if before is not None and (item.removed or self._changed_since(item)):
+            path, before = self._free_path(item.path), None
         made = missing(self._opener, self._folder, path) - 1 + item.count
+        size = 0 if before is None else before.st_size
         self._workspace.check_total(Change(size, item.size, made))
         if before is None:
             self._undo.made(path, beside=path != item.path)
         else:
             self._undo.keep(self._folder, path, removed=False)
-            if item.kind is Former.FOLDER:
-                self._clear(path)
-        make_folders(self._opener, self._folder, path[:-1])
-        with opened(self._opener, self._folder, path[:-1]) as above:
-            self._move(kept, name, item, above, path[-1])
+        self._put(kept, item, path, clear=before is not None and item.kind is FormerKind.FOLDER)
         if path == item.path:
             self.outcome.back.append(_spelled(path))
         else:
             self.outcome.beside.append((_spelled(item.path), _spelled(path)))
 
-    def _clear(self, path: tuple[str, ...]) -> None:
-        """Remove a file whose copy is stored: a folder can only be moved to a free path."""
-        with opened(self._opener, self._folder, path[:-1]) as above, suppress(FileNotFoundError):
-            os.unlink(path[-1], dir_fd=above)
+    def _put(self, kept: int, item: FormerItem, path: tuple[str, ...], *, clear: bool) -> None:
+        """Move a former version to a path; `clear` removes the file there, whose copy is stored."""
+        name = str(item.number)
+        make_folders(self._opener, self._folder, path[:-1])
+        with opened(self._opener, self._folder, path[:-1]) as above:
+            if clear:
+                # A folder can only be moved to a free path.
+                with suppress(FileNotFoundError):
+                    os.unlink(path[-1], dir_fd=above)
+            if item.kind is FormerKind.LINK:
+                # Made in the store and renamed, so that it replaces the present file atomically.
+                with suppress(FileNotFoundError):
+                    os.unlink(name, dir_fd=kept)
+                os.symlink(item.target, name, dir_fd=kept)
+            elif item.kind is FormerKind.FILE:
+                os.chmod(name, item.mode | 0o600, dir_fd=kept)
+            os.rename(name, path[-1], src_dir_fd=kept, dst_dir_fd=above)
 
-    def _move(self, kept: int, name: str, item: Item, above: int, to: str) -> None:
-        if item.kind is Former.LINK:
-            # Made in the store and renamed, so that it replaces the present file atomically.
-            with suppress(FileNotFoundError):
-                os.unlink(name, dir_fd=kept)
-            os.symlink(item.target, name, dir_fd=kept)
-        elif item.kind is Former.FILE:
-            os.chmod(name, item.mode | 0o600, dir_fd=kept)
-        os.rename(name, to, src_dir_fd=kept, dst_dir_fd=above)
-
-    def _changed_since(self, item: Item) -> bool:
+    def _changed_since(self, item: FormerItem) -> bool:
         """Return True if a later change touched this path, a folder above or content below it."""
         path = item.path
         return any(
@@ -202,7 +190,7 @@ def _spelled(path: Sequence[str]) -> str:
 def _reason(error: Exception) -> str:
     if isinstance(error, ToolError):
         return str(error)
-    if isinstance(error, NotKeptError):
+    if isinstance(error, TooLargeToStoreError):
         return "what is there now is too large to be kept"
     if isinstance(error, FileNotFoundError):
         return "its former version is not kept any more"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from bot.errors import ToolError
 from bot.files.walk import USUALLY_SKIPPED, EntryKind, FolderEntry
 from skills.files.patterns import Expression, PathPattern
-from skills.files.workspace import WALK_SECONDS, Looking, Workspace
+from skills.files.workspace import WALK_SECONDS, Workspace, WorkspaceWalk
 
 #: Bytes at the start of a file that are checked for NUL to detect binary files.
 _HEAD = 8_192
@@ -17,7 +17,7 @@ _LINE_BYTES = 400
 
 
 @dataclass(frozen=True, slots=True)
-class Hit:
+class MatchingLine:
     """A line that matched.
 
     Attributes:
@@ -30,7 +30,7 @@ class Hit:
 
 
 @dataclass(slots=True)
-class Found:
+class SearchOutcome:
     """The result of a search.
 
     Attributes:
@@ -39,14 +39,14 @@ class Found:
         more: The search was cut short: there may be more hits.
     """
 
-    hits: list[Hit]
+    hits: list[MatchingLine]
     looked: int = 0
     too_large: int = 0
     more: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class FileSearch:
     """A search request.
 
     Attributes:
@@ -79,14 +79,15 @@ def newest(
         return [looking.path(entry) for entry in found[:most]], looking.cut or len(found) > most
 
 
-def search(workspace: Workspace, question: Question) -> Found:
+def search(workspace: Workspace, question: FileSearch) -> SearchOutcome:
     """Return the lines that match, in the order of the files' names."""
-    found = Found([])
+    found = SearchOutcome([])
     names = question.files.names if question.files else ()
     skip = USUALLY_SKIPPED.difference(names)
     with workspace.walk(question.path, skip=skip, seconds=question.seconds) as looking:
         for entry in looking.entries:
-            if entry.kind is not EntryKind.FILE or not _wanted(question, entry):
+            wanted = question.files is None or question.files.fits(entry.path)
+            if entry.kind is not EntryKind.FILE or not wanted:
                 continue
             content = _content(workspace, looking, entry, found)
             for hit in _hits(question.expression, looking, entry, content):
@@ -103,11 +104,9 @@ def search(workspace: Workspace, question: Question) -> Found:
     return found
 
 
-def _wanted(question: Question, entry: FolderEntry) -> bool:
-    return question.files is None or question.files.fits(entry.path)
-
-
-def _content(workspace: Workspace, looking: Looking, entry: FolderEntry, found: Found) -> bytes:
+def _content(
+    workspace: Workspace, looking: WorkspaceWalk, entry: FolderEntry, found: SearchOutcome
+) -> bytes:
     """Return the content of a text file; empty for other files and unreadable ones."""
     if entry.size > workspace.most_bytes:
         found.too_large += 1
@@ -124,8 +123,8 @@ def _content(workspace: Workspace, looking: Looking, entry: FolderEntry, found: 
 
 
 def _hits(
-    expression: Expression, looking: Looking, entry: FolderEntry, content: bytes
-) -> Iterator[Hit]:
+    expression: Expression, looking: WorkspaceWalk, entry: FolderEntry, content: bytes
+) -> Iterator[MatchingLine]:
     path = looking.path(entry)
     line, counted, at = 1, 0, 0
     for start, end in expression.pieces(content):
@@ -141,7 +140,7 @@ def _hits(
             counted = begin
             stop = content.find(b"\n", match[1])
             stop = len(content) if stop < 0 else stop
-            yield Hit(path, line, _shown(content[begin:stop], match[0] - begin))
+            yield MatchingLine(path, line, _shown(content[begin:stop], match[0] - begin))
             at = stop + 1
 
 

@@ -10,9 +10,9 @@ from bot.disk import spoken
 from bot.errors import ToolError
 from bot.values import SkillSettings
 
-ROOM = (
+MAKE_ROOM = (
     "Make room first: delete files with the shell if you have it, or write an empty text over "
-    "large ones that the person no longer needs."
+    "large ones that the user no longer needs."
 )
 
 
@@ -53,7 +53,7 @@ class WorkspaceSettings(SkillSettings):
 
 
 @dataclass(frozen=True, slots=True)
-class Usage:
+class SpaceUsage:
     """The space that a user's files take.
 
     Attributes:
@@ -80,7 +80,7 @@ class Change:
     made: int
 
 
-def check_room(settings: WorkspaceSettings, usage: Usage, change: Change) -> None:
+def check_room(settings: WorkspaceSettings, usage: SpaceUsage, change: Change) -> None:
     """Raise if a write would exceed the size limit of a file or the user's limits.
 
     A write that makes a file smaller is always allowed within the user's limits.
@@ -96,47 +96,21 @@ def check_room(settings: WorkspaceSettings, usage: Usage, change: Change) -> Non
     check_total(settings, usage, change)
 
 
-def check_total(settings: WorkspaceSettings, usage: Usage, change: Change) -> None:
+def check_total(settings: WorkspaceSettings, usage: SpaceUsage, change: Change) -> None:
     """Raise if a change would exceed the user's limits. Only growth is checked.
 
     Raises:
         ToolError: The change would exceed a limit.
     """
     grows = change.made > 0 or change.after > change.before
-    if grows and usage.count + change.made > settings.user_files:
+    if grows and change.made >= 0 and usage.count + change.made > settings.user_files:
         raise ToolError(
-            f"There are {usage.count:,} files and folders in this person's workspaces, and "
-            f"{settings.user_files:,} is the most. {ROOM}"
+            f"This user would have {usage.count + change.made:,} files and folders, and "
+            f"{settings.user_files:,} is the most. {MAKE_ROOM}"
         )
     size = usage.size - change.before + change.after
     if change.after > change.before and size > settings.user_bytes:
         raise ToolError(
-            f"This person's files would take {spoken(size)} together, and "
-            f"{spoken(settings.user_bytes)} is the most. {ROOM}"
-        )
-
-
-def check_growth(settings: WorkspaceSettings, usage: Usage, size: int, count: int) -> None:
-    """Raise if the changes of a command would exceed the user's limits. Only growth is checked.
-
-    Args:
-        settings: The limits of a user.
-        usage: The space that the user's files take before.
-        size: Bytes by which they would grow.
-        count: Files and folders by which they would grow.
-
-    Raises:
-        ToolError: The changes would exceed a limit.
-    """
-    after = usage.size + size
-    if size > 0 and after > settings.user_bytes:
-        raise ToolError(
-            f"This user's files would take {spoken(after)} together, and "
-            f"{spoken(settings.user_bytes)} is the most."
-        )
-    after = usage.count + count
-    if count > 0 and after > settings.user_files:
-        raise ToolError(
-            f"This user would have {after:,} files and folders, and {settings.user_files:,} is "
-            "the most."
+            f"This user's files would take {spoken(size)} together, and "
+            f"{spoken(settings.user_bytes)} is the most. {MAKE_ROOM}"
         )

@@ -15,11 +15,11 @@ from skills.declaration import BotServices, SkillDeclaration, SkillParts
 from skills.files import search
 from skills.files.cleanup import Cleanup
 from skills.files.patterns import expression, path_pattern
-from skills.files.search import Question
+from skills.files.search import FileSearch
 from skills.files.settings import WorkspaceSettings
 from skills.files.undoing import FileChanges
-from skills.files.wording import edited, listed, said_found, said_names, shown_text, to_write
-from skills.files.workspace import Workspace, Written
+from skills.files.wording import edited, listed, shown_rows, shown_text, to_write, with_path
+from skills.files.workspace import Workspace, WriteResult
 from skills.files.workspaces import Workspaces
 
 MOST_PATHS = 200
@@ -95,7 +95,7 @@ def _file_write(workspaces: Workspaces) -> Tool:
             content = to_write(text)
             written = workspace.write(path, content)
             done = "Made" if written.created else "Replaced the text of"
-            return said_names(f"{done} {{}}: {spoken(written.size)}.{_undo(written)}", path)
+            return with_path(f"{done} {{}}: {spoken(written.size)}.{_undo(written)}", path)
 
         return await workspaces.use(context, work)
 
@@ -136,7 +136,7 @@ def _file_edit(workspaces: Workspaces) -> Tool:
             written = workspace.edit(path, change)
             places = "1 match" if count == 1 else f"{count:,} matches"
             text = f"Replaced {places} in {{}}: {spoken(written.size)} now.{_undo(written)}"
-            return said_names(text, path)
+            return with_path(text, path)
 
         return await workspaces.use(context, work)
 
@@ -184,7 +184,7 @@ def _glob(workspaces: Workspaces) -> Tool:
 
         def work(workspace: Workspace) -> str:
             paths, more = search.newest(workspace, path, path_pattern(pattern), MOST_PATHS)
-            return said_found(paths, more=more, nothing="No file fits. See file_list.")
+            return shown_rows(paths, more=more, nothing="No file fits. See file_list.")
 
         return await workspaces.use(context, work)
 
@@ -212,7 +212,7 @@ def _grep(workspaces: Workspaces) -> Tool:
 
         def work(workspace: Workspace) -> str:
             wanted = files if "/" in files or not files else f"**/{files}"
-            question = Question(
+            question = FileSearch(
                 expression=expression(pattern, ignore_case=ignore_case),
                 path=path,
                 files=path_pattern(wanted) if wanted else None,
@@ -224,7 +224,7 @@ def _grep(workspaces: Workspaces) -> Tool:
                 hit.path if names_only else f"{hit.path}:{hit.line}: {hit.text}"
                 for hit in found.hits
             ]
-            return said_found(lines, more=found.more, nothing=_nothing(found))
+            return shown_rows(lines, more=found.more, nothing=_nothing(found))
 
         return await workspaces.use(context, work)
 
@@ -247,13 +247,13 @@ def _reach_of(workspaces: Workspaces) -> ReachOf:
     return reach_of
 
 
-def _undo(written: Written) -> str:
+def _undo(written: WriteResult) -> str:
     if written.lost:
         return " What it held was too large to be kept, and cannot be restored."
     return f" {CAN_BE_UNDONE}" if written.kept else ""
 
 
-def _nothing(found: search.Found) -> str:
+def _nothing(found: search.SearchOutcome) -> str:
     text = f"Nothing found in {counted(found.looked, 'file')}."
     if found.too_large:
         text += f" {found.too_large:,} more are too large to look into."

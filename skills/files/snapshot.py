@@ -5,7 +5,6 @@ import fcntl
 import logging
 import os
 import secrets
-from collections.abc import Iterable
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,22 +12,23 @@ from pathlib import Path
 from bot.errors import ToolError
 from bot.files.opener import FOLDER, Opener, opened, shown
 from skills.files.copies import Manifest, copy_tree, link_tree
-from skills.files.layers import Changes, NestedTooDeepError, copy_changes, overlay_changes
-from skills.files.planning import Plan, Planner, untouched
-from skills.files.takeover import PartlyDoneError, carry_out, stage
-from skills.files.tree import Parts, remove_tree
+from skills.files.layers import NestedTooDeepError, copy_changes, overlay_changes
+from skills.files.merging import PartlyMergedError, carry_out, stage
+from skills.files.planning import MergePlanner, untouched
+from skills.files.settings import Change
+from skills.files.tree import remove_tree
 from skills.files.workspace import COMMANDS, LOWER, Workspace
 
 log = logging.getLogger(__name__)
 
 #: Longest wait for other writers before the changes of a command are given up, in seconds.
-TAKE_OVER_SECONDS = 120.0
+MERGE_SECONDS = 120.0
 _NEW = "new"
 _BLOCK = 4096
 
 
 @dataclass(frozen=True, slots=True)
-class TakenOver:
+class MergeResult:
     """The outcome of merging the changes of a command.
 
     Attributes:
@@ -100,48 +100,37 @@ class Snapshot:
         """
         self._copied = copy_tree(self._opener, self._lower, layer, self._account)
 
-    def take_over(self, layer: int) -> TakenOver:
+    def merge(self, layer: int) -> MergeResult:
         """Merge the changes of a command into the workspace; all of its processes have ended."""
         try:
-            changes = self._changes(layer)
-            if not changes.removed and not changes.written:
-                return TakenOver(left_out=changes.left_out)
-            plan, lost, can_be_undone = self._entered(changes, layer)
+            return self._apply(layer)
         except NestedTooDeepError:
             return _discarded("its folders are nested too deep.")
         except ToolError as error:
             return _discarded(str(error))
-        except PartlyDoneError as error:
+        except PartlyMergedError as error:
             log.exception("Only a part of a command's changes was taken over")
-            return TakenOver(f"Only a part of its changes to files was kept ({error}). Look at it.")
+            return MergeResult(
+                f"Only a part of its changes to files was kept ({error}). Look at it."
+            )
         except OSError as error:
             log.warning("The changes of a command were discarded", exc_info=True)
-            return _discarded(_reason(error))
-        return TakenOver(
-            conflicts=tuple((shown(theirs), shown(mine)) for theirs, mine in plan.conflicts),
-            kept=tuple(_outermost(plan.kept)),
-            left_out=changes.left_out,
-            can_be_undone=can_be_undone,
-            lost=tuple(shown(parts) for parts in lost),
-        )
+            if error.errno in {errno.ENOSPC, errno.EDQUOT}:
+                return _discarded("the disk of this machine is full. Tell the user.")
+            return _discarded(f"they could not be stored ({os.strerror(error.errno or 0)}).")
 
     def close(self) -> None:
         """Delete the snapshot."""
         self._end.close()
 
-    def _changes(self, layer: int) -> Changes:
+    def _apply(self, layer: int) -> MergeResult:
         if self._copied is None:
-            return overlay_changes(self._opener, layer, self._manifest)
-        return copy_changes(self._opener, layer, self._manifest, self._copied)
-
-    def _entered(self, changes: Changes, layer: int) -> tuple[Plan, list[Parts], bool]:
-        """Apply the changes to the workspace.
-
-        Returns:
-            The plan that was carried out, the paths that are lost by it, and True if former
-            versions were stored.
-        """
+            changes = overlay_changes(self._opener, layer, self._manifest)
+        else:
+            changes = copy_changes(self._opener, layer, self._manifest, self._copied)
         written = changes.written
+        if not changes.removed and not written:
+            return MergeResult(left_out=changes.left_out)
         size = sum(each.state.st_size + _BLOCK for each in written)
         with ExitStack() as stack:
             # Slow work comes before the lock.
@@ -149,13 +138,19 @@ class Snapshot:
                 same = untouched(self._opener, written, layer, self._lower, self._manifest)
                 new = stack.enter_context(opened(self._opener, self._place, (_NEW,)))
                 staged = stage(self._opener, written, layer, new)
-            folder, change = stack.enter_context(
-                self._workspace.changing(seconds=TAKE_OVER_SECONDS)
-            )
-            plan = Planner(self._opener, folder, layer, self._manifest, same).make(changes)
-            self._workspace.check_growth(plan.size, plan.count)
+            folder, change = stack.enter_context(self._workspace.changing(seconds=MERGE_SECONDS))
+            plan = MergePlanner(self._opener, folder, layer, self._manifest, same).make(changes)
+            self._workspace.check_total(Change(0, plan.size, plan.count))
             lost = carry_out(self._opener, plan, folder, self._lower, staged, change)
-            return plan, lost, bool(change.id)
+        # A folder that stayed only because of kept paths in it is not named.
+        inner = {path[:length] for path in plan.kept for length in range(1, len(path))}
+        return MergeResult(
+            conflicts=tuple((shown(theirs), shown(mine)) for theirs, mine in plan.conflicts),
+            kept=tuple(sorted(shown(path) for path in set(plan.kept) - inner)),
+            left_out=changes.left_out,
+            can_be_undone=bool(change.id),
+            lost=tuple(shown(parts) for parts in lost),
+        )
 
 
 def clear_abandoned(opener: Opener, commands: int) -> None:
@@ -169,20 +164,7 @@ def clear_abandoned(opener: Opener, commands: int) -> None:
             remove_tree(opener, commands, name)
 
 
-def _discarded(reason: str) -> TakenOver:
-    return TakenOver(
+def _discarded(reason: str) -> MergeResult:
+    return MergeResult(
         f"All its changes to files were discarded, and the workspace is as before: {reason}"
     )
-
-
-def _reason(error: OSError) -> str:
-    if error.errno in {errno.ENOSPC, errno.EDQUOT}:
-        return "the disk of this machine is full. Tell the user."
-    return f"they could not be stored ({os.strerror(error.errno or 0)})."
-
-
-def _outermost(paths: Iterable[Parts]) -> Iterable[str]:
-    """Return paths as text, without folders that stayed only because of kept paths in them."""
-    found = set(paths)
-    inner = {path[:length] for path in found for length in range(1, len(path))}
-    return sorted(shown(path) for path in found - inner)

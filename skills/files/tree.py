@@ -36,9 +36,13 @@ def levels(opener: Opener, top: int) -> Iterator[Level]:
     while waiting:
         parts = waiting.pop()
         with suppress(FileNotFoundError), opened_by_force(opener, top, parts) as descriptor:
-            level = Level(parts, descriptor, tuple(_entries(descriptor)))
-            yield level
-            folders = (name for name, found in level.entries if stat.S_ISDIR(found.st_mode))
+            entries = []
+            with os.scandir(descriptor) as listed:
+                for entry in sorted(listed, key=lambda found: found.name):
+                    with suppress(FileNotFoundError):
+                        entries.append((entry.name, entry.stat(follow_symlinks=False)))
+            yield Level(parts, descriptor, tuple(entries))
+            folders = (name for name, found in entries if stat.S_ISDIR(found.st_mode))
             waiting += [(*parts, name) for name in folders]
 
 
@@ -114,10 +118,3 @@ def _give_rights(opener: Opener, top: int, parts: Parts) -> None:
             os.chmod(parts[-1], 0o700, dir_fd=above, follow_symlinks=follows)
     else:
         os.fchmod(top, 0o700)
-
-
-def _entries(descriptor: int) -> Iterator[tuple[str, os.stat_result]]:
-    with os.scandir(descriptor) as listed:
-        for entry in sorted(listed, key=lambda found: found.name):
-            with suppress(FileNotFoundError):
-                yield entry.name, entry.stat(follow_symlinks=False)

@@ -8,7 +8,7 @@ from bot.agent.sanitizer import one_line
 from bot.changes import Cause, Undone
 from bot.values import Clock, Identity
 from skills.files.restoring import Restored
-from skills.files.versions import FileChange, Former, Item
+from skills.files.versions import FileChange, FormerItem, FormerKind
 from skills.files.workspaces import Workspaces
 
 #: Most paths named in a line.
@@ -62,7 +62,7 @@ class UndoableFileChange:
         """The paths that were deleted, brought back and replaced."""
         groups = {
             "deleted": [item for item in self.change.items if item.removed],
-            "brought back": [item for item in self.change.items if item.kind is Former.NOTHING],
+            "brought back": [item for item in self.change.items if item.kind is FormerKind.NOTHING],
         }
         rest = [
             item
@@ -85,7 +85,7 @@ class UndoableFileChange:
         )
 
 
-def _names(items: Sequence[Item]) -> str:
+def _names(items: Sequence[FormerItem]) -> str:
     shown = ", ".join(_code("/".join(item.path)) for item in items[:_PATHS])
     more = len(items) - _PATHS
     return f"{shown} and {more} more" if more > 0 else shown

@@ -7,7 +7,7 @@ from enum import StrEnum
 from bot.changes import Cause
 
 
-class Former(StrEnum):
+class FormerKind(StrEnum):
     """The kind of thing at a path before a change."""
 
     NOTHING = "nothing"
@@ -17,7 +17,7 @@ class Former(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Item:
+class FormerItem:
     """A path before a change.
 
     Attributes:
@@ -30,7 +30,7 @@ class Item:
     """
 
     number: int
-    kind: Former
+    kind: FormerKind
     path: tuple[str, ...]
     removed: bool = False
     beside: bool = False
@@ -46,7 +46,7 @@ class Item:
         return json.dumps({name: getattr(self, name) for name in _FIELDS}).encode() + b"\n"
 
 
-_FIELDS = tuple(each.name for each in fields(Item))
+_FIELDS = tuple(each.name for each in fields(FormerItem))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,14 +62,16 @@ class FileChange:
     id: str
     workspace: str
     cause: Cause
-    items: tuple[Item, ...]
+    items: tuple[FormerItem, ...]
     undone: bool = False
 
 
-def item_of(line: str) -> Item | None:
+def item_of(line: str) -> FormerItem | None:
     """Parse the item in a line; return `None` for a line that is incomplete."""
     try:
         found = json.loads(line)
-        return Item(**found | {"kind": Former(found["kind"]), "path": tuple(found["path"])})
+        return FormerItem(
+            **found | {"kind": FormerKind(found["kind"]), "path": tuple(found["path"])}
+        )
     except (ValueError, TypeError, KeyError):
         return None

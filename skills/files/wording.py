@@ -1,8 +1,6 @@
 """Formats the results of the file tools, and reads and edits texts (pure)."""
 
 import html
-from collections.abc import Iterable
-from dataclasses import dataclass
 
 from bot.agent.sanitizer import escape_for_model, one_line
 from bot.conversations.file_kinds import Kind as Claim
@@ -11,7 +9,7 @@ from bot.disk import spoken
 from bot.errors import ToolError
 from bot.files.opener import shown
 from bot.files.walk import EntryKind, FolderEntry
-from skills.files.workspace import Looking
+from skills.files.workspace import WorkspaceWalk
 
 #: Largest text that `escape_for_model` returns uncut, with room for line numbers.
 PART_CHARACTERS = 26_000
@@ -23,18 +21,6 @@ MOST_LISTED = 500
 _MORE = "There is more: ask for less at once."
 
 
-@dataclass(frozen=True, slots=True)
-class _Part:
-    """Some lines of a text.
-
-    Attributes:
-        cut: The number of the first line that is cut; 0 for none.
-    """
-
-    lines: list[str]
-    cut: int = 0
-
-
 def shown_text(
     path: str, content: bytes, *, offset: int, limit: int, column: int, numbered: bool
 ) -> str:
@@ -44,22 +30,36 @@ def shown_text(
         ToolError: The offset is beyond the file.
     """
     text = _text(path, content)
-    lines = _lines(text)
     if not text:
-        return said_names("{} is empty.", path)
+        return with_path("{} is empty.", path)
+    # The lines as an editor counts them, without characters that break lines elsewhere.
+    odd = str.maketrans(dict.fromkeys("\r\x0b\x0c\x85\u2028\u2029", " "))
+    lines = text.replace("\r\n", "\n").removesuffix("\n").translate(odd).split("\n")
     if offset > len(lines):
         raise ToolError(f"{shown(path)} has {len(lines):,} lines: take a smaller offset.")
-    part = _part(lines[offset - 1 : offset - 1 + limit], offset, column, alone=limit == 1)
-    last = offset + len(part.lines) - 1
+    most = PART_CHARACTERS if limit == 1 else LINE_CHARACTERS
+    rows: list[str] = []
+    size = markup = cut = 0
+    for number, whole in enumerate(lines[offset - 1 : offset - 1 + limit], offset):
+        line = whole[column - 1 :][:most]
+        while _markup(line) > PART_MARKUP:
+            line = line[: len(line) // 2]
+        size += len(line) + 1
+        markup += _markup(line)
+        if rows and (size > PART_CHARACTERS or markup > PART_MARKUP):
+            break
+        left = len(whole) - (column - 1) - len(line)
+        if left > 0:
+            cut = cut or number
+            line += f" [… {left:,} more characters, from column {column + len(line)}]"
+        rows.append(f"{number}\t{line}" if numbered else line)
+    last = offset + len(rows) - 1
     head = f"{{}}: lines {offset:,} to {last:,} of {len(lines):,}."
     if last < len(lines):
         head += f" Go on with offset={last + 1}."
-    if part.cut:
-        head += f" Line {part.cut} goes on: offset={part.cut}, limit=1, column=…"
-    rows = part.lines
-    if numbered:
-        rows = [f"{number}\t{row}" for number, row in enumerate(rows, offset)]
-    return f"{said_names(head, path)}\n\n{escape_for_model(chr(10).join(rows))}"
+    if cut:
+        head += f" Line {cut} goes on: offset={cut}, limit=1, column=…"
+    return f"{with_path(head, path)}\n\n{escape_for_model(chr(10).join(rows))}"
 
 
 def to_write(text: str) -> bytes:
@@ -80,7 +80,14 @@ def edited(path: str, content: bytes, old: str, new: str, *, everywhere: bool) -
     Raises:
         ToolError: The text is missing, is repeated without `everywhere`, or would not change.
     """
-    text = _utf_8(path, content)
+    _text(path, content)
+    try:
+        text = content.decode()
+    except UnicodeDecodeError:
+        raise ToolError(
+            f"{shown(path)} is no UTF-8 text, and only such are edited: write it anew with "
+            "file_write."
+        ) from None
     before, after = to_write(old).decode(), to_write(new).decode()
     if "\r\n" in text:
         before, after = (
@@ -89,8 +96,16 @@ def edited(path: str, content: bytes, old: str, new: str, *, everywhere: bool) -
     if not before or before == after:
         raise ToolError("Nothing would change: give the text to replace, and another one as `new`.")
     count = text.count(before)
+    if not count and html.unescape(before) in text:
+        raise ToolError(
+            f"The text is in {shown(path)} with the characters < > & themselves: write these in "
+            "`old` and `new`, not &lt; &gt; &amp;. Nothing was changed."
+        )
     if not count:
-        raise _not_there(path, text, before)
+        raise ToolError(
+            f"The text is not in {shown(path)}: 0 matches. Read the file again, and copy the text "
+            "to the letter, with its blanks and without line numbers. Nothing was changed."
+        )
     if count > 1 and not everywhere:
         raise ToolError(
             f"The text is in {shown(path)} {count:,} times: give more of what stands around the "
@@ -99,7 +114,7 @@ def edited(path: str, content: bytes, old: str, new: str, *, everywhere: bool) -
     return text.replace(before, after).encode(), count
 
 
-def listed(looking: Looking, path: str) -> str:
+def listed(looking: WorkspaceWalk, path: str) -> str:
     """Return the content of a folder as an indented tree."""
     rows: list[str] = []
     for entry in looking.entries:
@@ -111,18 +126,18 @@ def listed(looking: Looking, path: str) -> str:
         if looking.cut:
             rows.append("Not everything could be looked at.")
     if not rows:
-        return said_names("{} is empty.", path)
+        return with_path("{} is empty.", path)
     return _escaped(rows)
 
 
-def said_found(rows: list[str], *, more: bool, nothing: str) -> str:
+def shown_rows(rows: list[str], *, more: bool, nothing: str) -> str:
     """Return the search results, line by line."""
     if not rows:
         return f"{nothing} Not everything could be looked at in time." if more else nothing
     return _escaped([*rows, *([f"[{_MORE}]"] if more else [])])
 
 
-def said_names(sentence: str, path: str) -> str:
+def with_path(sentence: str, path: str) -> str:
     """Return a sentence with a path in place of `{}`."""
     return sentence.format(escape_for_model(shown(path)))
 
@@ -140,61 +155,8 @@ def _text(path: str, content: bytes) -> str:
     return text
 
 
-def _utf_8(path: str, content: bytes) -> str:
-    _text(path, content)
-    try:
-        return content.decode()
-    except UnicodeDecodeError:
-        raise ToolError(
-            f"{shown(path)} is no UTF-8 text, and only such are edited: write it anew with "
-            "file_write."
-        ) from None
-
-
-def _lines(text: str) -> list[str]:
-    """Return the lines as an editor counts them, without characters that break lines elsewhere."""
-    lines = text.replace("\r\n", "\n").removesuffix("\n").split("\n")
-    odd = str.maketrans(dict.fromkeys("\r\x0b\x0c\x85\u2028\u2029", " "))
-    return [line.translate(odd) for line in lines]
-
-
-def _part(lines: Iterable[str], first: int, column: int, *, alone: bool) -> _Part:
-    """Return the beginning of some lines, as much as one answer may hold."""
-    most = PART_CHARACTERS if alone else LINE_CHARACTERS
-    taken: list[str] = []
-    size = markup = cut = 0
-    for number, whole in enumerate(lines, first):
-        line = _within(whole[column - 1 :], most)
-        size += len(line) + 1
-        markup += sum(line.count(character) for character in "&<>")
-        if taken and (size > PART_CHARACTERS or markup > PART_MARKUP):
-            break
-        left = len(whole) - (column - 1) - len(line)
-        if left > 0:
-            cut = cut or number
-            line += f" [… {left:,} more characters, from column {column + len(line)}]"
-        taken.append(line)
-    return _Part(taken, cut)
-
-
-def _within(line: str, most: int) -> str:
-    """Return the beginning of a line whose markup stays within the limit for escaping."""
-    line = line[:most]
-    while sum(line.count(character) for character in "&<>") > PART_MARKUP:
-        line = line[: len(line) // 2]
-    return line
-
-
-def _not_there(path: str, text: str, old: str) -> ToolError:
-    if html.unescape(old) in text:
-        return ToolError(
-            f"The text is in {shown(path)} with the characters < > & themselves: write these in "
-            "`old` and `new`, not &lt; &gt; &amp;. Nothing was changed."
-        )
-    return ToolError(
-        f"The text is not in {shown(path)}: 0 matches. Read the file again, and copy the text to "
-        "the letter, with its blanks and without line numbers. Nothing was changed."
-    )
+def _markup(line: str) -> int:
+    return sum(line.count(character) for character in "&<>")
 
 
 def _row(entry: FolderEntry) -> str:

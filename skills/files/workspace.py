@@ -23,18 +23,16 @@ from bot.files.opener import (
 )
 from bot.files.walk import DEEPEST, TEMPORARY, USUALLY_SKIPPED, EntryKind, FolderEntry, FolderWalk
 from skills.files.former import FormerVersions
-from skills.files.keeping import KeptChange, NotKeptError
-from skills.files.locking import LOCK_SECONDS, one_writer
-from skills.files.settings import (
-    Change,
-    Usage,
-    WorkspaceSettings,
-    check_growth,
-    check_room,
-    check_total,
-)
+from skills.files.recording import ChangeRecorder, TooLargeToStoreError
+from skills.files.settings import Change, SpaceUsage, WorkspaceSettings, check_room, check_total
 from skills.files.tree import levels, opened_by_force
-from skills.files.writing import make_folders, missing, replace_file
+from skills.files.writing import (
+    LOCK_SECONDS,
+    make_folders,
+    missing,
+    one_writer,
+    replace_file,
+)
 
 #: Most entries that one walk visits, and its timeout.
 MOST_ENTRIES = 50_000
@@ -48,7 +46,7 @@ COMMANDS, LOWER = "commands", "lower"
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class WriteResult:
     """The outcome of a write.
 
     Attributes:
@@ -65,7 +63,7 @@ class Written:
 
 
 @dataclass(frozen=True, slots=True)
-class Looking:
+class WorkspaceWalk:
     """A walk through a folder, or over one file.
 
     Attributes:
@@ -145,10 +143,8 @@ class Workspace:
     @contextmanager
     def opened(self) -> Iterator[int]:
         """Open the folder, which is created on first use."""
-        with self._user_folder() as user:
-            make_folders(self.opener, user, self._names)
-            with opened(self.opener, user, self._names) as folder:
-                yield folder
+        with self._user_folder() as user, self._below(user, self._names) as folder:
+            yield folder
 
     def read(self, path: str) -> bytes:
         """Return the content of a file."""
@@ -163,8 +159,18 @@ class Workspace:
             ToolError: The path is no file, or the file is too large.
             OSError: The file cannot be opened.
         """
+
+        def own_names(state: os.stat_result) -> int:
+            """Count the file's own hard links: each running command adds one."""
+            found = 1
+            for place in (self.all_path / COMMANDS).glob(f"*/{LOWER}"):
+                with suppress(OSError), opened_path(place) as lower:
+                    twin = state_of(self.opener, lower, parts)
+                    found += twin is not None and os.path.samestat(twin, state)
+            return found
+
         most = self.most_bytes
-        with opened_file(self.opener, folder, parts, self._names_of(parts)) as (descriptor, state):
+        with opened_file(self.opener, folder, parts, own_names) as (descriptor, state):
             if state.st_size <= most:
                 with os.fdopen(descriptor, "rb", closefd=False) as file:
                     content = file.read(most + 1)
@@ -175,23 +181,19 @@ class Workspace:
                 "the most that is read: take the part that matters with the shell if you have it."
             )
 
-    def write(self, path: str, content: bytes) -> Written:
+    def write(self, path: str, content: bytes) -> WriteResult:
         """Create a file, or replace its content."""
         return self._replace(_file_parts(path), lambda _: content)
 
-    def edit(self, path: str, change: Callable[[bytes], bytes]) -> Written:
+    def edit(self, path: str, change: Callable[[bytes], bytes]) -> WriteResult:
         """Replace the content of a file by `change(content)`, under the writers' lock."""
         parts = _file_parts(path)
-
-        def changed(folder: int) -> bytes:
-            return change(self.read_in(folder, parts))
-
-        return self._replace(parts, changed)
+        return self._replace(parts, lambda folder: change(self.read_in(folder, parts)))
 
     @contextmanager
     def changing(
         self, *, spared: str = "", seconds: float = LOCK_SECONDS
-    ) -> Iterator[tuple[int, KeptChange]]:
+    ) -> Iterator[tuple[int, ChangeRecorder]]:
         """Open the folder under the writers' lock, and begin a change that can be undone.
 
         Callers call `keep` of the change before they replace or remove a path.
@@ -216,18 +218,14 @@ class Workspace:
         Raises:
             ToolError: Other writers held the lock for longer than `seconds`.
         """
-        with self._user_folder() as user, one_writer(user, seconds):
-            make_folders(self.opener, user, self._names)
-            with opened(self.opener, user, self._names) as folder:
-                yield folder
+        with self._locked(seconds) as (_, folder):
+            yield folder
 
     @contextmanager
     def commands(self) -> Iterator[int]:
         """Open the folder that holds the snapshots of running commands."""
-        with self._user_folder() as user:
-            make_folders(self.opener, user, (COMMANDS,))
-            with opened(self.opener, user, (COMMANDS,)) as folder:
-                yield folder
+        with self._user_folder() as user, self._below(user, (COMMANDS,)) as folder:
+            yield folder
 
     @contextmanager
     def walk(
@@ -237,7 +235,7 @@ class Workspace:
         deepest: int = DEEPEST,
         skip: frozenset[str] = USUALLY_SKIPPED,
         seconds: float = WALK_SECONDS,
-    ) -> Iterator["Looking"]:
+    ) -> Iterator["WorkspaceWalk"]:
         """Walk through a folder, or over one file, in a bounded time."""
         parts = parts_of(path)
         until = time.monotonic() + seconds
@@ -246,7 +244,7 @@ class Workspace:
             if state is not None and EntryKind.of(state) is EntryKind.FILE:
                 entry = FolderEntry(parts[-1:], EntryKind.FILE, state.st_size, state.st_mtime_ns)
                 with opened(self.opener, folder, parts[:-1]) as above:
-                    yield Looking(above, parts[:-1], [entry], until)
+                    yield WorkspaceWalk(above, parts[:-1], [entry], until)
             else:
                 with opened(self.opener, folder, parts) as below:
                     walk = FolderWalk(
@@ -257,9 +255,9 @@ class Workspace:
                         skip=skip.difference(parts),
                         until=until,
                     )
-                    yield Looking(below, parts, walk, until)
+                    yield WorkspaceWalk(below, parts, walk, until)
 
-    def usage(self) -> Usage:
+    def usage(self) -> SpaceUsage:
         """Return the space that all workspaces of the user take together."""
         with tool_errors(()), self._user_folder() as user:
             # Without the lock a temporary file may belong to a writer at work.
@@ -286,77 +284,50 @@ class Workspace:
         with self._user_folder() as user:
             check_total(self._settings, self._usage(user), change)
 
-    def check_growth(self, size: int, count: int) -> None:
-        """Raise if the changes of a command would exceed the limits; the caller holds the lock.
-
-        Args:
-            size: Bytes by which the user's files would grow.
-            count: Files and folders by which they would grow.
-
-        Raises:
-            ToolError: The changes would exceed a limit.
-        """
-        with self._user_folder() as user:
-            check_growth(self._settings, self._usage(user), size, count)
-
-    def _replace(self, parts: Sequence[str], content_in: Callable[[int], bytes]) -> Written:
-        with tool_errors(parts), self._user_folder() as user, one_writer(user, LOCK_SECONDS):
-            make_folders(self.opener, user, self._names)
-            with opened(self.opener, user, self._names) as folder:
-                content = content_in(folder)
-                before = state_of(self.opener, folder, parts)
-                made = missing(self.opener, folder, parts)
-                change = Change(before.st_size if before else 0, len(content), made)
-                check_room(self._settings, self._usage(user), change)
-                if made or change.after > change.before:
-                    self.reserve.check(change.after + change.before)
-                differs = (
-                    before is not None
-                    and EntryKind.of(before) is EntryKind.FILE
-                    and not self._holds(folder, parts, before, content)
-                )
-                kept = differs and self._keep(folder, parts, content)
-                if not kept:
-                    replace_file(self.opener, folder, parts, content)
-        return Written(before is None, len(content), kept=kept, lost=differs and not kept)
-
-    def _keep(self, folder: int, parts: Sequence[str], content: bytes) -> bool:
-        """Store the former version of a file and replace it; return False if it is too large."""
-        with self.former.change(self.name, self._cause) as change:
-            try:
-                change.keep(folder, parts, removed=False)
-            except NotKeptError:
-                return False
+    def _replace(self, parts: Sequence[str], content_in: Callable[[int], bytes]) -> WriteResult:
+        with tool_errors(parts), self._locked(LOCK_SECONDS) as (user, folder), ExitStack() as stack:
+            content = content_in(folder)
+            before = state_of(self.opener, folder, parts)
+            made = missing(self.opener, folder, parts)
+            change = Change(before.st_size if before else 0, len(content), made)
+            check_room(self._settings, self._usage(user), change)
+            if made or change.after > change.before:
+                self.reserve.check(change.after + change.before)
+            differs = before is not None and EntryKind.of(before) is EntryKind.FILE
+            if differs and change.before == change.after:
+                # A repeated call writes the same content again.
+                with suppress(ToolError):
+                    differs = self.read_in(folder, parts) != content
+            kept = False
+            if differs:
+                former = stack.enter_context(self.former.change(self.name, self._cause))
+                with suppress(TooLargeToStoreError):
+                    former.keep(folder, parts, removed=False)
+                    kept = True
             try:
                 replace_file(self.opener, folder, parts, content)
             except BaseException:
-                change.discard()
+                if kept:
+                    former.discard()
                 raise
-        return True
+        return WriteResult(before is None, len(content), kept=kept, lost=differs and not kept)
 
-    def _holds(
-        self, folder: int, parts: Sequence[str], before: os.stat_result, content: bytes
-    ) -> bool:
-        """Return True if a file has this content already, as when a call is repeated."""
-        if before.st_size != len(content):
-            return False
-        try:
-            return self.read_in(folder, parts) == content
-        except ToolError:
-            return False
+    @contextmanager
+    def _locked(self, seconds: float) -> Iterator[tuple[int, int]]:
+        """Open the user's folder and the workspace in it, under the writers' lock."""
+        with (
+            self._user_folder() as user,
+            one_writer(user, seconds),
+            self._below(user, self._names) as folder,
+        ):
+            yield user, folder
 
-    def _names_of(self, parts: Sequence[str]) -> Callable[[os.stat_result], int]:
-        """Return a function that counts a file's own hard links: each running command adds one."""
-
-        def count(state: os.stat_result) -> int:
-            found = 1
-            for place in (self.all_path / COMMANDS).glob(f"*/{LOWER}"):
-                with suppress(OSError), opened_path(place) as lower:
-                    twin = state_of(self.opener, lower, parts)
-                    found += twin is not None and os.path.samestat(twin, state)
-            return found
-
-        return count
+    @contextmanager
+    def _below(self, user: int, names: Sequence[str]) -> Iterator[int]:
+        """Open a folder in the user's folder, and create it if it is missing."""
+        make_folders(self.opener, user, names)
+        with opened(self.opener, user, names) as folder:
+            yield folder
 
     @contextmanager
     def _user_folder(self) -> Iterator[int]:
@@ -371,7 +342,7 @@ class Workspace:
             make_folders(self.opener, base, (self._user,))
             yield stack.enter_context(opened(self.opener, base, (self._user,)))
 
-    def _usage(self, user: int, *, tidy: bool = True) -> Usage:
+    def _usage(self, user: int, *, tidy: bool = True) -> SpaceUsage:
         """Measure the space taken, without temporary files.
 
         `tidy` deletes these: the caller holds the lock, so that their writers have died.
@@ -388,7 +359,7 @@ class Workspace:
                             continue
                         size += state.st_size if kind is EntryKind.FILE else 0
                         count += 1
-        return Usage(size, count)
+        return SpaceUsage(size, count)
 
 
 def _file_parts(path: str) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ from bot.values import Clock, Identity, utc_now
 from skills.base import ToolContext
 from skills.files.former import STORE, FormerVersions
 from skills.files.restoring import Restored, restore
-from skills.files.settings import Usage, WorkspaceSettings
+from skills.files.settings import SpaceUsage, WorkspaceSettings
 from skills.files.versions import FileChange
 from skills.files.workspace import OWN, RUNS, Workspace
 
@@ -79,7 +79,7 @@ class Workspaces:
     def _former(self, user: str, now: Clock, *, drops: bool = True) -> FormerVersions:
         size, count = self._settings.user_bytes, self._settings.user_files
         # As large as the workspaces may be, plus space for its own lists.
-        most = Usage(size + size // 20 + _LIST_BYTES, 2 * count)
+        most = SpaceUsage(size + size // 20 + _LIST_BYTES, 2 * count)
         return FormerVersions(self._opener, self._base, user, most=most, now=now, drops=drops)
 
     def scratch(self) -> Workspace:

@@ -1,14 +1,45 @@
-"""Writes whole files below an open folder, each atomically."""
+"""Locks a user's files for one writer, and replaces whole files atomically."""
 
+import fcntl
 import os
 import secrets
 import stat
-from collections.abc import Sequence
-from contextlib import suppress
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 
 from bot.errors import ToolError
 from bot.files.opener import Opener, opened, shown, state_of
 from bot.files.walk import EntryKind
+
+LOCK_SECONDS = 10.0
+_LOCK = "lock"
+
+
+@contextmanager
+def one_writer(user: int, seconds: float) -> Iterator[None]:
+    """Hold the lock of a user's files, across processes.
+
+    Raises:
+        ToolError: The lock was not free within `seconds`.
+    """
+    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+    descriptor = os.open(_LOCK, flags, 0o600, dir_fd=user)
+    try:
+        deadline = time.monotonic() + seconds
+        while True:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > deadline:
+                    raise ToolError(
+                        "Other work is writing this person's files: try it again."
+                    ) from None
+                time.sleep(0.005)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def missing(opener: Opener, folder: int, parts: Sequence[str]) -> int:
@@ -29,10 +60,24 @@ def replace_file(opener: Opener, folder: int, parts: Sequence[str], content: byt
     """
     make_folders(opener, folder, parts[:-1])
     with opened(opener, folder, parts[:-1]) as above:
-        mode = _mode(above, parts)
+        # The new file gets the permissions of the file that it replaces.
+        before = state_of(opener, above, parts[-1:])
+        if before is not None and not stat.S_ISREG(before.st_mode):
+            raise ToolError(
+                f"{shown(parts)} is a {EntryKind.of(before)} there already, and only files are "
+                "replaced: take another name."
+            )
+        mode = stat.S_IMODE(before.st_mode) & 0o777 | 0o600 if before else 0o600
         temporary = f".retinue-{secrets.token_hex(8)}.part"
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         try:
-            _write(above, temporary, content, mode)
+            with os.fdopen(os.open(temporary, flags, 0o600, dir_fd=above), "wb") as file:
+                file.write(content)
+                file.flush()
+                os.fchmod(file.fileno(), mode)
+                # A file that is renamed before its content is on the disk may be empty after a
+                # power cut.
+                os.fsync(file.fileno())
             os.rename(temporary, parts[-1], src_dir_fd=above, dst_dir_fd=above)
         except BaseException:
             with suppress(FileNotFoundError):
@@ -49,27 +94,3 @@ def make_folders(opener: Opener, folder: int, parts: Sequence[str]) -> None:
     for length, name in enumerate(parts):
         with opened(opener, folder, parts[:length]) as above, suppress(FileExistsError):
             os.mkdir(name, 0o700, dir_fd=above)
-
-
-def _mode(above: int, parts: Sequence[str]) -> int:
-    """Return the permissions for a file: those of the file that it replaces."""
-    try:
-        state = os.stat(parts[-1], dir_fd=above, follow_symlinks=False)
-    except FileNotFoundError:
-        return 0o600
-    if not stat.S_ISREG(state.st_mode):
-        raise ToolError(
-            f"{shown(parts)} is a {EntryKind.of(state)} there already, and only files are "
-            "replaced: take another name."
-        )
-    return stat.S_IMODE(state.st_mode) & 0o777 | 0o600
-
-
-def _write(above: int, name: str, content: bytes, mode: int) -> None:
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    with os.fdopen(os.open(name, flags, 0o600, dir_fd=above), "wb") as file:
-        file.write(content)
-        file.flush()
-        os.fchmod(file.fileno(), mode)
-        # A file that is renamed before its content is on the disk may be empty after a power cut.
-        os.fsync(file.fileno())

@@ -11,7 +11,7 @@ from typing import ParamSpec, TypeVar
 
 from bot.errors import BotError, ToolError
 from bot.tasks import Tasks
-from skills.files.snapshot import Snapshot, TakenOver
+from skills.files.snapshot import MergeResult, Snapshot
 from skills.files.workspace import Workspace
 from skills.shell.cgroups import Cgroups
 from skills.shell.handles import Handed, Inside, held
@@ -56,7 +56,7 @@ class Ended:
     code: int
     output: Output
     reason: str = ""
-    files: TakenOver = field(default_factory=TakenOver)
+    files: MergeResult = field(default_factory=MergeResult)
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,7 +277,7 @@ class Sandbox:
         started: _Started,
         command: _Command,
         kept: Kept,
-    ) -> tuple[str, TakenOver] | NotStartedError | None:
+    ) -> tuple[str, MergeResult] | NotStartedError | None:
         """Let the command begin, wait for its end, and merge its changes.
 
         Returns:
@@ -304,7 +304,7 @@ class Sandbox:
                 inside.kill()
                 await inside.gone()
             # No process that could change the layer is left now.
-            return reason, await self._beside(started.snapshot.take_over, layer.descriptor)
+            return reason, await self._beside(started.snapshot.merge, layer.descriptor)
 
 
 def commands_at_once(settings: ShellSettings) -> int:

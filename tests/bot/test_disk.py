@@ -128,7 +128,7 @@ def _taken_over(snapshot: Snapshot, upper: Path, change: str) -> str:
         os.mknod(upper / "a.txt", 0o020000, 0)
     layer = os.open(upper, os.O_RDONLY)
     try:
-        return snapshot.take_over(layer).problem
+        return snapshot.merge(layer).problem
     finally:
         os.close(layer)
 

@@ -16,9 +16,9 @@ from bot.errors import ToolError
 from bot.files.opener import Opener, best_opener
 from bot.values import Identity
 from skills.files.former import STORE, FormerVersions
-from skills.files.keeping import NotKeptError
+from skills.files.recording import TooLargeToStoreError
 from skills.files.restoring import Restored
-from skills.files.settings import Usage, WorkspaceSettings
+from skills.files.settings import SpaceUsage, WorkspaceSettings
 from skills.files.versions import FileChange
 from skills.files.workspaces import Workspaces
 from tests.fakes.clock import FakeClock
@@ -373,7 +373,7 @@ def test_no_tool_reads_the_store(files: Files) -> None:
 
     with files.workspace.walk("") as looking:
         assert [entry.path for entry in looking.entries] == ["file.txt"]
-    assert files.workspace.usage() == Usage(1, 1)
+    assert files.workspace.usage() == SpaceUsage(1, 1)
 
 
 def test_no_undo_writes_through_a_link(trap: Trap, clock: FakeClock, alice: Identity) -> None:
@@ -412,15 +412,15 @@ def test_what_holds_nothing_is_removed_without_a_trace(trap: Trap, name: str) ->
 
 # -- how much, how long ----------------------------------------------------------------------------
 
-MOST = Usage(4_000, 24)
+MOST = SpaceUsage(4_000, 24)
 
 
-def taken(base: Path) -> Usage:
+def taken(base: Path) -> SpaceUsage:
     """Return what the store takes: all that is in the folders of the changes, these included."""
     changes = list((base / STORE).glob("*/*/*"))
     found = [*changes, *(path for change in changes for path in change.rglob("*"))]
     files = [path for path in found if path.is_file()]
-    return Usage(sum(path.stat().st_size for path in files), len(found))
+    return SpaceUsage(sum(path.stat().st_size for path in files), len(found))
 
 
 @given(
@@ -446,7 +446,7 @@ def test_the_store_never_holds_more_than_its_limit_and_drops_the_oldest_first(
                 for name, size in zip(names, change, strict=True):
                     try:
                         kept.keep(top, (name,), removed=removed)
-                    except NotKeptError:
+                    except TooLargeToStoreError:
                         assert (work / name).stat().st_size == size
                     assert taken(base).size <= MOST.size
                     assert taken(base).count <= MOST.count
@@ -469,7 +469,7 @@ def test_a_change_larger_than_the_store_is_refused_and_nothing_is_dropped_for_it
             change.keep(folder, ("small.txt",), removed=False)
         with former.change("own", CAUSE) as change:
             for path in (("folder",), ("folder", "large.txt")):
-                with pytest.raises(NotKeptError):
+                with pytest.raises(TooLargeToStoreError):
                     change.keep(folder, path, removed=True)
 
     assert len(list(former.changes())) == 1

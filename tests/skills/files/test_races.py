@@ -13,7 +13,7 @@ import pytest
 
 from bot.errors import ToolError
 from skills.files.patterns import expression, path_pattern
-from skills.files.search import Question, newest, search
+from skills.files.search import FileSearch, newest, search
 from tests.skills.files.conftest import MINE, THEIRS, Trap
 
 READS = 20_000
@@ -137,7 +137,7 @@ def test_the_usual_check_does_write_outside_in_this_race(bare: Bare) -> None:
 
 
 def test_no_look_through_the_folders_leads_out(race: Trap) -> None:
-    question = Question(expression("THEIRS|mine"), "", None, names_only=False, most=100)
+    question = FileSearch(expression("THEIRS|mine"), "", None, names_only=False, most=100)
     seen: set[str] = set()
     lines: set[str] = set()
     for _ in range(300):

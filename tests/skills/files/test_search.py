@@ -6,15 +6,15 @@ import time
 import pytest
 
 from skills.files.patterns import expression, path_pattern
-from skills.files.search import Found, Question, newest, search
+from skills.files.search import FileSearch, SearchOutcome, newest, search
 from skills.files.workspace import Workspace
 from tests.skills.files.conftest import Trap
 
 
 def ask(
     workspace: Workspace, pattern: str, path: str = "", *, files: str = "", seconds: float = 20
-) -> Found:
-    question = Question(
+) -> SearchOutcome:
+    question = FileSearch(
         expression=expression(pattern),
         path=path,
         files=path_pattern(files) if files else None,
@@ -25,7 +25,7 @@ def ask(
     return search(workspace, question)
 
 
-def found(answer: Found) -> list[tuple[int, str]]:
+def found(answer: SearchOutcome) -> list[tuple[int, str]]:
     return [(hit.line, hit.text) for hit in answer.hits]
 
 

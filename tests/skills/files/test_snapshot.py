@@ -20,7 +20,7 @@ from skills.files import snapshot as snapshots
 from skills.files.copies import copy_file
 from skills.files.former import STORE
 from skills.files.settings import WorkspaceSettings
-from skills.files.snapshot import Snapshot, TakenOver
+from skills.files.snapshot import MergeResult, Snapshot
 from skills.files.workspace import COMMANDS, Workspace
 from skills.files.workspaces import Workspaces
 from tests.fakes.clock import FakeClock
@@ -60,10 +60,10 @@ class Command:
         (self.upper / folder).mkdir(parents=True)
         os.setxattr(self.upper / folder, "user.overlay.opaque", b"y")
 
-    def ends(self) -> TakenOver:
+    def ends(self) -> MergeResult:
         layer = os.open(self.upper, FOLDER)
         try:
-            return self.snapshot.take_over(layer)
+            return self.snapshot.merge(layer)
         finally:
             os.close(layer)
 
@@ -115,7 +115,7 @@ def test_a_file_that_somebody_else_changed_is_not_overwritten(
 
     changed = {"a.txt": "theirs", "a.txt.conflict-1": "older", "a.txt.conflict-2": "mine"}
     assert texts(workspace.path) == BEFORE | changed
-    assert told == TakenOver(conflicts=(("a.txt", "a.txt.conflict-2"),))
+    assert told == MergeResult(conflicts=(("a.txt", "a.txt.conflict-2"),))
 
 
 def test_a_file_that_both_made_is_there_twice(workspace: Workspace, command: Command) -> None:
@@ -144,7 +144,7 @@ def test_the_same_text_is_no_conflict_and_nor_is_a_file_that_was_only_touched(
     told = command.ends()
 
     assert texts(workspace.path) == BEFORE | {"a.txt": "both", "b.txt": "theirs"}
-    assert told == TakenOver()
+    assert told == MergeResult()
 
 
 def test_what_somebody_else_changed_is_not_removed_and_the_rest_is(
@@ -355,7 +355,7 @@ def test_removals_make_room_before_it_is_counted(
 
     told = command.ends()
 
-    assert told == TakenOver(can_be_undone=True)
+    assert told == MergeResult(can_be_undone=True)
     assert texts(workspace.path) == BEFORE | {"other": "y" * 15_000}
 
 
@@ -368,7 +368,7 @@ def test_a_file_that_is_replaced_makes_room_for_the_one_in_its_place(
 
     told = command.ends()
 
-    assert told == TakenOver(can_be_undone=True)
+    assert told == MergeResult(can_be_undone=True)
     assert workspace.read("large.txt") == b"b" * 16_000
 
 
@@ -409,7 +409,7 @@ def test_a_workspace_that_is_too_full_can_be_made_smaller(
 def test_a_disk_that_fills_up_meanwhile_leaves_the_workspace_as_it_was(
     workspace: Workspace, command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("skills.files.takeover.copy_file", _full)
+    monkeypatch.setattr("skills.files.merging.copy_file", _full)
     command.writes("a.txt", "mine")
     command.removes("b.txt")
 
@@ -426,7 +426,7 @@ def _full(*_: object) -> None:
 def test_changes_are_given_up_when_others_write_for_ever_and_that_is_told(
     workspace: Workspace, command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(snapshots, "TAKE_OVER_SECONDS", 0.05)
+    monkeypatch.setattr(snapshots, "MERGE_SECONDS", 0.05)
     command.writes("a.txt", "mine")
     with writer(workspace):
         told = command.ends()
@@ -444,7 +444,7 @@ def test_others_write_while_a_command_s_files_are_copied(
         workspace.write("tool.txt", b"tool")
         copy_file(*args)
 
-    monkeypatch.setattr("skills.files.takeover.copy_file", copy_beside_a_writer)
+    monkeypatch.setattr("skills.files.merging.copy_file", copy_beside_a_writer)
     command.writes("a.txt", "mine")
     command.writes("tool.txt", "mine too")
 
@@ -463,7 +463,7 @@ def test_what_a_command_replaced_is_kept_without_a_copy_for_which_others_would_w
 
     told = command.ends()
 
-    assert told == TakenOver(can_be_undone=True)
+    assert told == MergeResult(can_be_undone=True)
     stored = (path.stat() for path in (workspace.all_path.parent / STORE).rglob("*"))
     assert any(os.path.samestat(each, former) for each in stored)
     assert workspace.read("a.txt") == b"mine"
@@ -500,7 +500,7 @@ def test_what_a_command_replaced_or_removed_can_be_undone(
 
     workspaces.undo(alice, workspaces.changes(alice)[0], clock)
 
-    assert told == TakenOver(can_be_undone=True)
+    assert told == MergeResult(can_be_undone=True)
     assert changed == {"a.txt": "mine", "b.txt": "b.txt", "new.txt": "new"}
     assert texts(workspace.path) == BEFORE | {"new.txt": "new"}
 
@@ -517,7 +517,7 @@ def test_a_link_that_a_command_replaced_comes_back(
 
     restored = workspaces.undo(alice, workspaces.changes(alice)[0], clock)
 
-    assert told == TakenOver(can_be_undone=True)
+    assert told == MergeResult(can_be_undone=True)
     assert restored.back == ["current"]
     assert (workspace.path / "current").readlink() == Path("folder/c.txt")
 
@@ -528,7 +528,7 @@ def test_a_command_that_only_makes_files_or_changes_nothing_keeps_no_former_vers
     command.writes("new.txt", "new")
     command.writes("a.txt", "a.txt")
 
-    assert command.ends() == TakenOver()
+    assert command.ends() == MergeResult()
     assert list(workspace.former.changes()) == []
 
 
@@ -559,11 +559,11 @@ def test_a_command_that_would_push_former_versions_out_is_discarded_unless_the_u
             assert [each.id for each in workspaces.changes(alice)] == kept
 
     assert told == [
-        TakenOver(
+        MergeResult(
             "All its changes to files were discarded, and the workspace is as before: "
             + STORE_IS_FULL
         ),
-        TakenOver(can_be_undone=True),
+        MergeResult(can_be_undone=True),
     ]
     assert texts(own.path).keys() == {"c.txt", "filler.txt"}
     assert not set(kept) <= {each.id for each in workspaces.changes(alice)}

@@ -19,7 +19,7 @@ from bot.disk import spoken
 from bot.errors import ToolError
 from bot.values import Identity
 from skills.base import ToolContext
-from skills.files.settings import Change, Usage, WorkspaceSettings, check_room
+from skills.files.settings import Change, SpaceUsage, WorkspaceSettings, check_room
 from skills.files.workspace import Workspace
 from skills.files.workspaces import AT_ONCE, Workspaces
 from tests.fakes.clock import FakeClock
@@ -187,15 +187,29 @@ ROOM = WorkspaceSettings(user_bytes=10_000, user_files=10, file_bytes=5_000)
 @pytest.mark.parametrize(
     ("usage", "change", "said"),
     [
-        (Usage(0, 0), Change(0, 5_001, 1), "The file would have 5 kB, and 5 kB is the most"),
-        (Usage(9_000, 3), Change(0, 1_001, 1), "files would take 10 kB together, and 10 kB is"),
-        (Usage(9_000, 3), Change(500, 1_501, 0), "Make room first: delete files with the shell"),
-        (Usage(50, 10), Change(0, 1, 1), "There are 10 files and folders .* and 10 is the most"),
-        (Usage(50, 8), Change(0, 1, 3), "There are 8 files and folders"),
-        (Usage(50, 30), Change(1, 2, 0), "There are 30 files and folders"),
+        (SpaceUsage(0, 0), Change(0, 5_001, 1), "The file would have 5 kB, and 5 kB is the most"),
+        (
+            SpaceUsage(9_000, 3),
+            Change(0, 1_001, 1),
+            "files would take 10 kB together, and 10 kB is",
+        ),
+        (
+            SpaceUsage(9_000, 3),
+            Change(500, 1_501, 0),
+            "Make room first: delete files with the shell",
+        ),
+        (
+            SpaceUsage(50, 10),
+            Change(0, 1, 1),
+            "would have 11 files and folders, and 10 is the most",
+        ),
+        (SpaceUsage(50, 8), Change(0, 1, 3), "would have 11 files and folders"),
+        (SpaceUsage(50, 30), Change(1, 2, 0), "would have 30 files and folders"),
     ],
 )
-def test_what_does_not_fit_is_refused_with_advice(usage: Usage, change: Change, said: str) -> None:
+def test_what_does_not_fit_is_refused_with_advice(
+    usage: SpaceUsage, change: Change, said: str
+) -> None:
     with pytest.raises(ToolError, match=said):
         check_room(ROOM, usage, change)
 
@@ -203,13 +217,13 @@ def test_what_does_not_fit_is_refused_with_advice(usage: Usage, change: Change, 
 @pytest.mark.parametrize(
     ("usage", "change"),
     [
-        (Usage(9_000, 3), Change(0, 1_000, 1)),
-        (Usage(50, 9), Change(0, 1, 1)),
-        (Usage(99_000, 99), Change(4_000, 3_999, 0)),
-        (Usage(99_000, 99), Change(4_000, 4_000, 0)),
+        (SpaceUsage(9_000, 3), Change(0, 1_000, 1)),
+        (SpaceUsage(50, 9), Change(0, 1, 1)),
+        (SpaceUsage(99_000, 99), Change(4_000, 3_999, 0)),
+        (SpaceUsage(99_000, 99), Change(4_000, 4_000, 0)),
     ],
 )
-def test_what_fits_or_makes_room_may_be_written(usage: Usage, change: Change) -> None:
+def test_what_fits_or_makes_room_may_be_written(usage: SpaceUsage, change: Change) -> None:
     check_room(ROOM, usage, change)
 
 
@@ -230,7 +244,7 @@ def test_all_workspaces_of_a_person_count(
         run.write("new/big.txt", b"x" * 9_000)
 
     assert not (run.path / "new").exists()
-    assert run.usage() == Usage(9_000, 3)
+    assert run.usage() == SpaceUsage(9_000, 3)
     workspaces.of(context_of(bob, clock)).write("big.txt", b"x" * 9_000)
 
 
@@ -242,7 +256,7 @@ def test_two_processes_together_write_no_more_than_one_may(tmp_path: Path) -> No
     ):
         pass
 
-    assert workspace.usage() == Usage(300_000, 30)
+    assert workspace.usage() == SpaceUsage(300_000, 30)
     sizes = {path.stat().st_size for path in workspace.path.iterdir()}
     assert sizes == {10_000}
 
@@ -255,7 +269,7 @@ def test_files_below_130_folders_count_too(workspace: Workspace) -> None:
     deep.mkdir(parents=True)
     (deep / "file").write_bytes(bytes(5_000))
 
-    assert workspace.usage() == Usage(5_000, 131)
+    assert workspace.usage() == SpaceUsage(5_000, 131)
 
 
 def test_files_in_a_folder_that_may_not_be_looked_into_count_too(workspace: Workspace) -> None:
@@ -265,7 +279,7 @@ def test_files_in_a_folder_that_may_not_be_looked_into_count_too(workspace: Work
     (locked / "file").write_bytes(bytes(5_000))
     locked.chmod(0)
 
-    assert workspace.usage() == Usage(5_000, 2)
+    assert workspace.usage() == SpaceUsage(5_000, 2)
 
 
 # -- whole -----------------------------------------------------------------------------------------
@@ -323,7 +337,7 @@ def test_a_look_at_the_space_taken_leaves_the_file_of_a_writer_at_work(
     usage = workspace.usage()
     workspace.can_restore_all()
 
-    assert usage == Usage(1, 2)
+    assert usage == SpaceUsage(1, 2)
     assert writing.exists()
 
 

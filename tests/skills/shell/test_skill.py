@@ -7,7 +7,7 @@ import pytest
 from bot.errors import ToolError
 from bot.values import Identity
 from skills.base import Effects, Reach, ToolContext
-from skills.files.snapshot import TakenOver
+from skills.files.snapshot import MergeResult
 from skills.shell.output import Output
 from skills.shell.settings import ShellSettings
 from skills.shell.shell import QUEUE_SECONDS, Ended, NotStartedError
@@ -135,7 +135,7 @@ def test_a_command_that_was_ended_is_told_why_with_what_it_printed() -> None:
 
 
 def test_what_became_of_the_files_is_told_where_it_is_not_as_the_command_left_it() -> None:
-    files = TakenOver(conflicts=(("a.md", "a.md.conflict-1"),), kept=("b <c>",), left_out=2)
+    files = MergeResult(conflicts=(("a.md", "a.md.conflict-1"),), kept=("b <c>",), left_out=2)
 
     text = told(Ended(0, Output("fine"), files=files))
 
@@ -148,7 +148,7 @@ def test_what_became_of_the_files_is_told_where_it_is_not_as_the_command_left_it
 
 
 def test_changes_that_were_discarded_are_told_with_the_reason() -> None:
-    files = TakenOver("All its changes to files were discarded: too much.")
+    files = MergeResult("All its changes to files were discarded: too much.")
 
     assert told(Ended(0, Output(""), files=files)) == (
         "Exit code 0. All its changes to files were discarded: too much. It printed nothing."

@@ -14,7 +14,7 @@ from bot.changes import Cause
 from bot.files.opener import best_opener
 from bot.values import utc_now
 from skills.files.former import FormerVersions
-from skills.files.settings import Usage, WorkspaceSettings
+from skills.files.settings import SpaceUsage, WorkspaceSettings
 from skills.files.workspace import Workspace
 from skills.shell.host import Host, SandboxUnavailableError
 from skills.shell.selftest import open_sandbox
@@ -78,7 +78,7 @@ def workspace_of(folder: Path, *, levels: int = 1, room: Room = ROOM) -> Workspa
     """Return the workspace that a folder is; `levels` is the number of names below its user."""
     settings = WorkspaceSettings(user_bytes=room.size, user_files=room.count)
     user = folder.parents[levels - 1]
-    most = Usage(2 * room.size, 2 * room.count)
+    most = SpaceUsage(2 * room.size, 2 * room.count)
     return Workspace(
         settings,
         best_opener(),

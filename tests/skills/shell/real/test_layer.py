@@ -16,7 +16,7 @@ from bot.checks import Check
 from bot.config import Config
 from bot.doctor import examine
 from db.settings import DatabaseSettings
-from skills.files.settings import WorkspaceSettings
+from skills.files.settings import MAKE_ROOM, WorkspaceSettings
 from skills.shell.host import Host, SandboxUnavailableError
 from skills.shell.recipe import UPPER
 from skills.shell.selftest import open_sandbox
@@ -331,7 +331,7 @@ async def test_changes_that_do_not_fit_are_discarded_as_a_whole_and_that_is_told
 
     assert ended.files.problem == (
         "All its changes to files were discarded, and the workspace is as before: This user's "
-        "files would take 8.9 MB together, and 8.0 MB is the most."
+        f"files would take 8.9 MB together, and 8.0 MB is the most. {MAKE_ROOM}"
     )
     assert (ended.code, ended.output.head, left.output.head) == (0, "old\n", "old\n")
     assert (left.files.problem, names_in(run)) == ("", [])

@@ -11,9 +11,9 @@ from datetime import datetime
 from bot.changes import STORE_IS_FULL, Cause, new_id
 from bot.errors import ToolError
 from bot.files.opener import FILE, FOLDER, Opener, opened
-from skills.files.settings import Usage
+from skills.files.settings import SpaceUsage
 from skills.files.tree import levels, opened_by_force, remove_tree
-from skills.files.versions import Former, Item
+from skills.files.versions import FormerItem, FormerKind
 from skills.files.writing import make_folders
 
 ABOUT, ITEMS, UNDONE = "about.json", "items.jsonl", "undone"
@@ -29,12 +29,12 @@ OWN_FILES = 4
 _LINE_BYTES, _ESCAPED_BYTES = 250, 6
 
 
-class NotKeptError(Exception):
+class TooLargeToStoreError(Exception):
     """The item was not stored, since it is larger than the store."""
 
 
 @dataclass(slots=True)
-class Taken:
+class StoredChange:
     """The space that a change takes in the store."""
 
     id: str
@@ -43,7 +43,7 @@ class Taken:
     count: int = 0
 
 
-class KeptChange:
+class ChangeRecorder:
     """A change in progress. Made by `FormerVersions.change`.
 
     Args:
@@ -62,11 +62,11 @@ class KeptChange:
         self,
         opener: Opener,
         store: int,
-        others: Sequence[Taken],
+        others: Sequence[StoredChange],
         *,
         workspace: str,
         cause: Cause,
-        most: Usage,
+        most: SpaceUsage,
         now: datetime,
         spared: str,
         drops: bool,
@@ -77,7 +77,7 @@ class KeptChange:
         self._most = most
         self._drops = drops
         newest = max((other.id for other in others), default="")
-        self._mine = Taken(new_id(now, after=newest), workspace)
+        self._mine = StoredChange(new_id(now, after=newest), workspace)
         self._droppable = [other for other in others if other.id != spared]
         self._size = sum(other.size for other in others)
         self._count = sum(other.count for other in others)
@@ -105,27 +105,27 @@ class KeptChange:
             removed: The path is removed; nothing is put in its place.
 
         Raises:
-            NotKeptError: It is larger than the store; nothing was changed.
+            TooLargeToStoreError: It is larger than the store; nothing was changed.
             ToolError: It does not fit, and no change may be dropped; nothing was changed.
             OSError: Nothing is at the path, or it cannot be stored; nothing was changed.
         """
         with opened(self._opener, folder, parts[:-1]) as above:
             name = parts[-1]
             state = os.stat(name, dir_fd=above, follow_symlinks=False)
-            item = Item(
+            item = FormerItem(
                 number=self._number,
-                kind=Former.FILE,
+                kind=FormerKind.FILE,
                 path=tuple(parts),
                 removed=removed,
                 mode=stat.S_IMODE(state.st_mode) & 0o777,
             )
             if stat.S_ISDIR(state.st_mode):
                 size, count = measured(self._opener, above, name)
-                item = replace(item, kind=Former.FOLDER, size=size, count=count)
+                item = replace(item, kind=FormerKind.FOLDER, size=size, count=count)
                 self._move(above, name, item)
             elif stat.S_ISLNK(state.st_mode):
                 target = os.readlink(name, dir_fd=above)
-                self._list(replace(item, kind=Former.LINK, target=target))
+                self._list(replace(item, kind=FormerKind.LINK, target=target))
                 if removed:
                     os.unlink(name, dir_fd=above)
             elif stat.S_ISREG(state.st_mode):
@@ -153,11 +153,11 @@ class KeptChange:
         """List a file that is to be replaced, and return the name for its former version.
 
         Raises:
-            NotKeptError: It does not fit.
+            TooLargeToStoreError: It does not fit.
         """
-        item = Item(
+        item = FormerItem(
             number=self._number,
-            kind=Former.FILE,
+            kind=FormerKind.FILE,
             path=tuple(parts),
             size=state.st_size,
             mode=stat.S_IMODE(state.st_mode) & 0o777,
@@ -173,9 +173,13 @@ class KeptChange:
         """List a path that had nothing before this change creates something there.
 
         Raises:
-            NotKeptError: The entry does not fit.
+            TooLargeToStoreError: The entry does not fit.
         """
-        self._list(Item(number=self._number, kind=Former.NOTHING, path=tuple(parts), beside=beside))
+        self._list(
+            FormerItem(
+                number=self._number, kind=FormerKind.NOTHING, path=tuple(parts), beside=beside
+            )
+        )
 
     def discard(self) -> None:
         """Delete a change that did not happen, including the former versions that it moved."""
@@ -191,17 +195,17 @@ class KeptChange:
                 os.close(descriptor)
         self._items = self._folder = None
 
-    def _move(self, above: int, name: str, item: Item) -> None:
+    def _move(self, above: int, name: str, item: FormerItem) -> None:
         # List before moving: an entry without a file is skipped on undo; a file without an entry is
         # lost.
         self._list(item)
         os.rename(name, str(item.number), src_dir_fd=above, dst_dir_fd=self._folder)
 
-    def _copy(self, above: int, name: str, item: Item) -> None:
+    def _copy(self, above: int, name: str, item: FormerItem) -> None:
         with opened(self._opener, above, (name,), FILE) as source:
             state = os.fstat(source)
             if not stat.S_ISREG(state.st_mode):
-                raise NotKeptError
+                raise TooLargeToStoreError
             item = replace(item, size=state.st_size)
             folder = self._room_for(item)
             target = os.open(str(item.number), NEW | os.O_EXCL, 0o600, dir_fd=folder)
@@ -219,20 +223,20 @@ class KeptChange:
                 os.close(target)
         self._write_down(item, folder)
 
-    def _list(self, item: Item) -> None:
+    def _list(self, item: FormerItem) -> None:
         self._write_down(item, self._room_for(item))
 
-    def _write_down(self, item: Item, folder: int) -> None:
+    def _write_down(self, item: FormerItem, folder: int) -> None:
         if self._items is None:
             self._items = os.open(ITEMS, NEW | os.O_APPEND, 0o600, dir_fd=folder)
         write_all(self._items, item.line)
         self._number += 1
 
-    def _room_for(self, item: Item) -> int:
+    def _room_for(self, item: FormerItem) -> int:
         """Drop the oldest changes until an item fits, and return the folder for it.
 
         Raises:
-            NotKeptError: It does not fit even into an empty store.
+            TooLargeToStoreError: It does not fit even into an empty store.
             ToolError: It does not fit, and no change may be dropped.
         """
         about = b"" if self._folder is not None else json.dumps(asdict(self._cause)).encode()
@@ -241,7 +245,7 @@ class KeptChange:
         if not self._drops and not self._fits(self._size + size, self._count + count):
             raise ToolError(STORE_IS_FULL)
         if not self._fits(self._fixed_size + size, self._fixed_count + count):
-            raise NotKeptError
+            raise TooLargeToStoreError
         while not self._fits(self._size + size, self._count + count):
             oldest = self._droppable.pop(0)
             drop(self._opener, self._store, oldest)
@@ -249,22 +253,18 @@ class KeptChange:
         self._size, self._count = self._size + size, self._count + count
         self._fixed_size, self._fixed_count = self._fixed_size + size, self._fixed_count + count
         if self._folder is None:
-            self._folder = self._begun(about)
+            parts = (self._mine.workspace, self._mine.id)
+            make_folders(self._opener, self._store, parts)
+            self._folder = self._opener(self._store, parts, FOLDER)
+            target = os.open(ABOUT, NEW | os.O_EXCL, 0o600, dir_fd=self._folder)
+            try:
+                write_all(target, about)
+            finally:
+                os.close(target)
         return self._folder
 
     def _fits(self, size: int, count: int) -> bool:
         return size <= self._most.size and count <= self._most.count
-
-    def _begun(self, about: bytes) -> int:
-        parts = (self._mine.workspace, self._mine.id)
-        make_folders(self._opener, self._store, parts)
-        folder = self._opener(self._store, parts, FOLDER)
-        target = os.open(ABOUT, NEW | os.O_EXCL, 0o600, dir_fd=folder)
-        try:
-            write_all(target, about)
-        finally:
-            os.close(target)
-        return folder
 
 
 def most_room(parts: Sequence[str], state: os.stat_result) -> int:
@@ -276,7 +276,7 @@ def most_room(parts: Sequence[str], state: os.stat_result) -> int:
     return size + _LINE_BYTES + _ESCAPED_BYTES * (path + target)
 
 
-def drop(opener: Opener, store: int, change: Taken) -> None:
+def drop(opener: Opener, store: int, change: StoredChange) -> None:
     """Delete a change from the store."""
     with opened(opener, store, (change.workspace,)) as folder:
         # Without this file the rest is no valid change, should the process end here.

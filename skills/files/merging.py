@@ -7,22 +7,21 @@ user's files there are only renames.
 import ctypes
 import os
 import stat
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import closing, suppress
 from dataclasses import dataclass
-from functools import cache
 
 from bot.errors import ToolError
 from bot.files.opener import Opener, opened
 from bot.files.walk import EntryKind
 from skills.files.copies import copy_file, make_folder
-from skills.files.keeping import KeptChange, NotKeptError
-from skills.files.layers import Written
-from skills.files.planning import Plan
+from skills.files.layers import ChangedEntry
+from skills.files.planning import MergePlan
+from skills.files.recording import ChangeRecorder, TooLargeToStoreError
 from skills.files.tree import OpenFolders, Parts, remove_tree
 
 
-class PartlyDoneError(Exception):
+class PartlyMergedError(Exception):
     """A change failed after others had been made."""
 
 
@@ -39,7 +38,7 @@ class Staged:
     names: Mapping[Parts, str]
 
 
-def stage(opener: Opener, written: Iterable[Written], layer: int, folder: int) -> Staged:
+def stage(opener: Opener, written: Iterable[ChangedEntry], layer: int, folder: int) -> Staged:
     """Copy the files and links of a layer to an empty folder on the disk of the workspace.
 
     Raises:
@@ -51,21 +50,22 @@ def stage(opener: Opener, written: Iterable[Written], layer: int, folder: int) -
             if each.kind is not EntryKind.FOLDER:
                 names[each.parts] = name = str(len(names))
                 copy_file(folders.above(each.parts), each.parts[-1], folder, name, each.state)
-    if names:
-        # A file that is renamed before its content is on the disk may be empty after a power cut.
-        _sync(folder)
+    # A file that is renamed before its content is on the disk may be empty after a power cut.
+    if names and ctypes.CDLL(None, use_errno=True).syncfs(folder):
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
     return Staged(folder, names)
 
 
 def carry_out(
-    opener: Opener, plan: Plan, workspace: int, lower: int, staged: Staged, change: KeptChange
+    opener: Opener, plan: MergePlan, folder: int, lower: int, staged: Staged, change: ChangeRecorder
 ) -> list[Parts]:
     """Carry out a plan; the caller holds the lock of the workspace.
 
     Args:
         opener: Opens below a folder.
         plan: The plan.
-        workspace: Descriptor of the workspace.
+        folder: Descriptor of the workspace.
         lower: Descriptor of the workspace as it was when the command started. Former versions are
             moved out of it.
         staged: The files and links that the command wrote.
@@ -77,17 +77,17 @@ def carry_out(
     Raises:
         OSError: The plan failed, and the workspace is unchanged.
         ToolError: Former versions would be dropped that must stay; the workspace is unchanged.
-        PartlyDoneError: A part of the plan was carried out.
+        PartlyMergedError: A part of the plan was carried out.
     """
     places: dict[Parts, str] = {}
     try:
         for parts, state in plan.replaced.items():
-            with suppress(NotKeptError):
+            with suppress(TooLargeToStoreError):
                 if stat.S_ISREG(state.st_mode):
                     places[parts] = change.place_for(parts, state)
                 else:
                     # A link is stored in the list alone.
-                    change.keep(workspace, parts, removed=False)
+                    change.keep(folder, parts, removed=False)
                     places[parts] = ""
         change.check_room(plan.removed_bytes, plan.removed_count)
     except BaseException:
@@ -95,9 +95,18 @@ def carry_out(
         raise
     lost = [parts for parts in plan.replaced if parts not in places]
     try:
-        lost += _remove_all(opener, plan, workspace, change)
+        for parts in plan.removed:
+            try:
+                change.keep(folder, parts, removed=True)
+            except TooLargeToStoreError:
+                lost.append(parts)
+                with opened(opener, folder, parts[:-1]) as above:
+                    try:
+                        os.unlink(parts[-1], dir_fd=above)
+                    except IsADirectoryError:
+                        remove_tree(opener, above, parts[-1])
         with (
-            closing(OpenFolders(opener, workspace)) as folders,
+            closing(OpenFolders(opener, folder)) as folders,
             closing(OpenFolders(opener, lower)) as former,
         ):
             for parts, mode in plan.folders:
@@ -111,32 +120,5 @@ def carry_out(
                     # no file has an extra link.
                     change.fill(place, former.above(put.target), to)
     except (OSError, ToolError) as error:
-        raise PartlyDoneError(str(error)) from error
+        raise PartlyMergedError(str(error)) from error
     return lost
-
-
-def _remove_all(opener: Opener, plan: Plan, workspace: int, change: KeptChange) -> Iterator[Parts]:
-    """Remove the paths of the plan, and yield those whose former versions are not stored."""
-    for parts in plan.removed:
-        try:
-            change.keep(workspace, parts, removed=True)
-        except NotKeptError:
-            yield parts
-        else:
-            continue
-        with opened(opener, workspace, parts[:-1]) as above:
-            try:
-                os.unlink(parts[-1], dir_fd=above)
-            except IsADirectoryError:
-                remove_tree(opener, above, parts[-1])
-
-
-def _sync(descriptor: int) -> None:
-    if _libc().syncfs(descriptor):
-        number = ctypes.get_errno()
-        raise OSError(number, os.strerror(number))
-
-
-@cache
-def _libc() -> ctypes.CDLL:
-    return ctypes.CDLL(None, use_errno=True)
