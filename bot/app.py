@@ -50,7 +50,7 @@ from bot.subagents.asking import OwnerQuestions
 from bot.subagents.endings import Endings
 from bot.subagents.inner import InnerRuns
 from bot.subagents.manager import SubagentManager
-from bot.subagents.planning import Planner
+from bot.subagents.planning import RunPlanner
 from bot.subagents.progress import Cards
 from bot.subagents.records import Records
 from bot.subagents.restarts import Restarts
@@ -187,7 +187,7 @@ async def open_bot(
         manager = SubagentManager(
             database=database,
             settings=settings,
-            planner=Planner(
+            planner=RunPlanner(
                 settings=settings,
                 agents=agents,
                 choose=models.choose_for_run,

@@ -47,7 +47,7 @@ class InnerRuns:
         events.subscribe(RunEvent, self._handle)
 
     @contextmanager
-    def told(self, run: Run, request: RunRequest, caller: Caller) -> Iterator[InnerRun]:
+    def track(self, run: Run, request: RunRequest, caller: Caller) -> Iterator[InnerRun]:
         """Publish the start, the progress and the end of a run that a caller waits for.
 
         If the run is left to another process, that process publishes the end.

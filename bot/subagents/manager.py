@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from bot.agent.plain import plain
@@ -13,9 +13,9 @@ from bot.events import EventBus, RunSpawned
 from bot.subagents import resuming
 from bot.subagents.active import ActiveRuns
 from bot.subagents.endings import Endings, admitted, wrap
-from bot.subagents.inner import InnerRun, InnerRuns
+from bot.subagents.inner import InnerRuns
 from bot.subagents.limits import Admission, SubagentSettings, Usage, decide
-from bot.subagents.planning import Plan, Planner
+from bot.subagents.planning import NewRun, PlannedRun, RunPlanner
 from bot.subagents.progress import Cards
 from bot.subagents.records import Records
 from bot.subagents.requests import (
@@ -61,7 +61,7 @@ class SubagentManager:
 
     database: Database
     settings: SubagentSettings
-    planner: Planner
+    planner: RunPlanner
     records: Records
     endings: Endings
     active: ActiveRuns
@@ -93,7 +93,7 @@ class SubagentManager:
             NotAllowedError: Subagents are off, or the caller is a run that may not start runs.
             BadRequestError: The request is invalid.
         """
-        spawned = await self._let_in(request, caller, mode="async")
+        spawned = await self._request(request, caller, mode="async")
         if spawned.new and spawned.position is None:
             self.events.publish(admitted(spawned.run))
         return spawned
@@ -106,36 +106,36 @@ class SubagentManager:
             NotAllowedError: Subagents are off, or the caller is a run that may not start runs.
             BadRequestError: The request is invalid.
         """
-        spawned = await self._let_in(request, caller, mode="sync")
-        with self.inner.told(spawned.run, request, caller) as inner:
-            result = await self._worked_off(spawned.run, inner)
+        spawned = await self._request(request, caller, mode="sync")
+        with self.inner.track(spawned.run, request, caller) as inner:
+            await self.work(spawned.run.id)
+            async with self.database.snapshot() as tx:
+                over = await runs.get(tx, spawned.run.id)
+            if over is None or not over.status.final:
+                raise BadRequestError("The delegated task was interrupted. Delegate it again.")
+            text = for_caller(over, over.result or "", summary_in(over.metadata))
+            if over.error:
+                text = f"{over.error}\n\n{text}".strip()
+            inner.over(over.status, text)
+            result = await wrap(over, over.status, text)
         return "".join(f"{note}\n" for note in spawned.notes) + result
 
-    async def _worked_off(self, run: Run, inner: InnerRun) -> str:
-        await self.work(run.id)
-        async with self.database.snapshot() as tx:
-            over = await runs.get(tx, run.id)
-        if over is None or not over.status.final:
-            raise BadRequestError("The delegated task was interrupted. Delegate it again.")
-        text = for_caller(over, over.result or "", summary_in(over.metadata))
-        if over.error:
-            text = f"{over.error}\n\n{text}".strip()
-        inner.over(over.status, text)
-        return await wrap(over, over.status, text)
-
-    async def _let_in(self, request: RunRequest, caller: Caller, *, mode: str) -> Spawned:
+    async def _request(self, request: RunRequest, caller: Caller, *, mode: str) -> Spawned:
         self._guard(caller)
         plan = self.planner.plan(request, caller, mode=mode)
         async with self.database.admission() as tx:
             if caller.run_id is not None:
-                await self._keep_within_parent(tx, plan, caller.run_id)
-            known = await self._known(tx, plan)
+                plan = replace(plan, run=await _within_parent(tx, plan.run, caller.run_id))
+            known = await runs.get(tx, plan.run.id)
+            if known is None and mode == "async":
+                # Two delegated tasks are executed by two callers: they are never one run.
+                known = await admission.identical_in_batch(tx, plan.run.columns)
             if known is not None:
                 return await self._again(tx, known, plan)
             spawned = await self._admit(tx, plan, may_queue=mode == "async")
             for key, value in request.whiteboard.items():
                 await whiteboard.write(tx, spawned.run.id, stored(key), stored(value), self.now())
-        self._tell(spawned.run, caller.user)
+        self._publish(spawned.run, caller.user)
         return spawned
 
     async def resume(self, handle: str, caller: Caller) -> Spawned:
@@ -161,16 +161,16 @@ class SubagentManager:
         if owner is None:
             raise LookupError(f"run {before.id} belongs to nobody")
         flags = {FOREIGN: carried.foreign, PRIVATE: carried.private}
-        plan.values["metadata"] |= {name: True for name, is_set in flags.items() if is_set}
+        plan.run.metadata.update({name: True for name, is_set in flags.items() if is_set})
         async with self.database.admission() as tx:
-            known = await runs.get(tx, plan.values["id"])
+            known = await runs.get(tx, plan.run.id)
             if known is not None:
                 return await self._again(tx, known, plan)
             spawned = await self._admit(tx, plan, may_queue=True)
             await steps.carry(tx, spawned.run.id, carried.document, self.now())
             await whiteboard.copy(tx, before.id, spawned.run.id)
             await commands.apply(tx, caller.command_id, self.now())
-        self._tell(spawned.run, owner.identity)
+        self._publish(spawned.run, owner.identity)
         if spawned.position is None:
             self.events.publish(admitted(spawned.run))
         return spawned
@@ -185,53 +185,17 @@ class SubagentManager:
             log.warning("Run %s tried to start a run", caller.run_id)
             raise NotAllowedError("A subagent cannot start subagents. Do the task yourself.")
 
-    async def _keep_within_parent(self, tx: Transaction, plan: Plan, parent_id: str) -> None:
-        """Restrict a nested run to its parent's tools and to the tokens that its parent has left.
-
-        Raises:
-            NotFoundError: The parent no longer exists or has ended.
-        """
-        parent = await runs.get(tx, parent_id)
-        if parent is None or parent.status.final:
-            raise NotFoundError("The run that asks for this is over.")
-        wanted, allowed = plan.values["allowed_tools"], parent.allowed_tools
-        if allowed is not None:
-            plan.values["allowed_tools"] = sorted(
-                set(allowed) if wanted is None else set(wanted) & set(allowed)
-            )
-        blocked = {*plan.values["blocked_tools"], *parent.blocked_tools}
-        plan.values["blocked_tools"] = sorted(blocked)
-        # A nested run inherits its parent's restrictions on actions and on visible files.
-        kept = plan.values["metadata"]
-        rules = [*kept.get("permissions", ()), *parent.metadata.get("permissions", ())]
-        apart = kept.get(OWN_WORKSPACE) or parent.metadata.get(OWN_WORKSPACE)
-        plan.values["metadata"] = {**kept, "permissions": rules, OWN_WORKSPACE: bool(apart)}
-        left = max(100, parent.token_budget - parent.weighted_tokens)
-        if left < plan.values["token_budget"]:
-            plan.values["token_budget"] = left
-            plan.values["metadata"][BUDGET_SOURCE] = "parent"
-
-    async def _known(self, tx: Transaction, plan: Plan) -> Run | None:
-        """Return the run that an earlier, identical request created, or `None`."""
-        known = await runs.get(tx, plan.values["id"])
-        if known is None and plan.values["mode"] == "async":
-            # Two delegated tasks are executed by two callers: they are never one run.
-            known = await admission.identical_in_batch(tx, plan.values)
-        return known
-
-    async def _again(self, tx: Transaction, run: Run, plan: Plan) -> Spawned:
+    async def _again(self, tx: Transaction, run: Run, plan: PlannedRun) -> Spawned:
         position = None
         if run.status is RunStatus.QUEUED:
             position = await admission.queue_position(tx, run)
         return Spawned(run=run, position=position, notes=tuple(plan.notes), new=False)
 
-    async def _admit(self, tx: Transaction, plan: Plan, *, may_queue: bool) -> Spawned:
+    async def _admit(self, tx: Transaction, plan: PlannedRun, *, may_queue: bool) -> Spawned:
         now, settings = self.now(), self.settings
         rate = settings.spawn_rate_limit if may_queue else settings.delegation_rate_limit
         window = now - timedelta(seconds=rate.window_seconds)
-        counts = await admission.counts(
-            tx, plan.values["user_id"], window, mode=plan.values["mode"]
-        )
+        counts = await admission.counts(tx, plan.run.user_id, window, mode=plan.run.mode)
         usage = Usage(
             started_in_window=counts.started_in_window,
             oldest_in_window=counts.oldest_in_window,
@@ -242,11 +206,11 @@ class SubagentManager:
         decision = decide(settings, usage, now, may_queue=may_queue)
         waits = decision is Admission.QUEUED
         status = RunStatus.QUEUED if waits else RunStatus.ACCEPTED
-        run = await admission.insert_run(tx, plan.values | {"status": str(status)}, now)
+        run = await admission.insert_run(tx, plan.run.columns | {"status": str(status)}, now)
         position = await admission.queue_position(tx, run) if waits else None
         return Spawned(run=run, position=position, notes=tuple(plan.notes))
 
-    def _tell(self, run: Run, owner: Identity) -> None:
+    def _publish(self, run: Run, owner: Identity) -> None:
         self.cards.track(run, owner)
         self.events.publish(
             RunSpawned(
@@ -286,7 +250,16 @@ class SubagentManager:
             if caller.private:
                 # The message may repeat private material.
                 await runs.add_metadata(tx, current, {PRIVATE: True})
-            answered = await self._answers(tx, current, cleaned, caller)
+            waiting = await run_questions.open_of(tx, run.id, "input")
+            answered = bool(waiting) and await run_questions.answer(
+                tx,
+                waiting[0].id,
+                status="yes",
+                # A message that the main agent passes on is no answer by the user directly.
+                by=caller.user.key if caller.call_key is None else "",
+                now=self.now(),
+                text=waiting[0].meant_by(cleaned),
+            )
             if not answered:
                 await run_messages.add(
                     tx, message_id=message_id, run_id=run.id, text=cleaned, now=self.now()
@@ -296,19 +269,6 @@ class SubagentManager:
             return f"“{run.label}” ({short(run.id)}) has your answer and goes on."
         self.active.notify_of_message(run.id)
         return f"Queued for “{run.label}” ({short(run.id)}): it reads this at its next step."
-
-    async def _answers(self, tx: Transaction, run: Run, text: str, caller: Caller) -> bool:
-        """Answer the open question of a run with a message; return False if none is open."""
-        waiting = await run_questions.open_of(tx, run.id, "input")
-        return bool(waiting) and await run_questions.answer(
-            tx,
-            waiting[0].id,
-            status="yes",
-            # A message that the main agent passes on is no answer given by the user directly.
-            by=caller.user.key if caller.call_key is None else "",
-            now=self.now(),
-            text=waiting[0].meant_by(text),
-        )
 
     async def stop(self, handle: str, caller: Caller) -> list[Run]:
         """Stop a run, or `all` runs of the caller, and return the runs that were stopped.
@@ -348,6 +308,37 @@ class SubagentManager:
     async def usage(self, caller: Caller) -> UsageReport:
         """Return the user's usage and limits."""
         return await usage_of(caller, self.database, self.settings, self.now())
+
+
+async def _within_parent(tx: Transaction, run: NewRun, parent_id: str) -> NewRun:
+    """Restrict a nested run to its parent's tools and to the tokens that its parent has left.
+
+    Raises:
+        NotFoundError: The parent no longer exists or has ended.
+    """
+    parent = await runs.get(tx, parent_id)
+    if parent is None or parent.status.final:
+        raise NotFoundError("The run that asks for this is over.")
+    wanted, allowed = run.allowed_tools, parent.allowed_tools
+    if allowed is not None:
+        wanted = sorted(set(allowed) if wanted is None else set(wanted) & set(allowed))
+    # A nested run inherits its parent's restrictions on actions and on visible files.
+    own, inherited = run.metadata, parent.metadata
+    metadata = {
+        **own,
+        "permissions": [*own.get("permissions", ()), *inherited.get("permissions", ())],
+        OWN_WORKSPACE: bool(own.get(OWN_WORKSPACE) or inherited.get(OWN_WORKSPACE)),
+    }
+    left = max(100, parent.token_budget - parent.weighted_tokens)
+    if left < run.token_budget:
+        metadata[BUDGET_SOURCE] = "parent"
+    return replace(
+        run,
+        allowed_tools=wanted,
+        blocked_tools=sorted({*run.blocked_tools, *parent.blocked_tools}),
+        metadata=metadata,
+        token_budget=min(left, run.token_budget),
+    )
 
 
 _NOT_BEGUN = {RunStatus.QUEUED, RunStatus.ACCEPTED}

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, fields
 
 from bot.agent.permissions import read_rules
 from bot.agent.plain import plain
@@ -21,7 +21,7 @@ from bot.subagents.requests import (
     Caller,
     RunRequest,
 )
-from bot.values import Json, derived_run_id, new_run_id
+from bot.values import Json, Place, derived_run_id, new_run_id
 from db.places import place_columns
 from db.runs import Run
 
@@ -39,21 +39,55 @@ Choose = Callable[[str | None, str | None, AgentDefinition], tuple[str, str]]
 Resolve = Callable[[Sequence[str]], frozenset[str]]
 
 
-@dataclass(slots=True)
-class Plan:
-    """The row of a run that may be admitted.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewRun:
+    """The row of a run that may be admitted, without status, number and times."""
 
-    Attributes:
-        values: The columns of the row, without status, number and times.
-        notes: Deviations from the request, in sentences.
-    """
+    id: str
+    user_id: str
+    conversation_id: str
+    parent_message_id: str
+    parent_run_id: str | None = None
+    batch_id: str = ""
+    label: str
+    agent: str
+    task: str
+    context: str
+    instructions: str
+    mode: str
+    depth: int
+    announce: str
+    provider: str
+    model: str
+    timeout_ms: int
+    token_budget: int
+    max_steps: int
+    allowed_tools: list[str] | None
+    blocked_tools: list[str]
+    metadata: Json
+    place: Place
 
-    values: Json
-    notes: list[str] = field(default_factory=list)
+    @property
+    def columns(self) -> Json:
+        """The columns of the row."""
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        return values | place_columns(values.pop("place"))
 
 
 @dataclass(frozen=True, slots=True)
-class Planner:
+class PlannedRun:
+    """A run that may be admitted.
+
+    Attributes:
+        notes: Deviations from the request, in sentences.
+    """
+
+    run: NewRun
+    notes: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class RunPlanner:
     """Turns requests into rows."""
 
     settings: SubagentSettings
@@ -62,7 +96,7 @@ class Planner:
     resolve: Resolve
     main_agent_only: Callable[[], frozenset[str]]
 
-    def plan(self, request: RunRequest, caller: Caller, *, mode: str) -> Plan:
+    def plan(self, request: RunRequest, caller: Caller, *, mode: str) -> PlannedRun:
         """Return the row for a request.
 
         Raises:
@@ -72,45 +106,51 @@ class Planner:
         _check(task, request)
         definition, known = find(self.agents, request.agent)
         provider, model = self.choose(request.provider, request.model, definition)
-        plan = Plan({})
+        notes: list[str] = []
         if not known:
-            plan.notes.append(
+            notes.append(
                 f"There is no agent “{one_line(request.agent, 60)}”; `{definition.name}` took it."
             )
-        plan.values = {
-            "id": derived_run_id(*caller.key) if caller.key else new_run_id(),
-            "user_id": caller.user.key,
-            "conversation_id": caller.conversation_id,
-            "parent_message_id": caller.message_id,
-            "parent_run_id": caller.run_id,
-            "batch_id": caller.batch_id,
-            "label": label_for(request.label, task),
-            "agent": definition.name,
-            "task": task,
-            "context": plain(request.context, limit=None).strip(),
-            "instructions": plain(request.instructions, limit=None).strip(),
-            "mode": mode,
-            "depth": caller.depth + 1,
-            "announce": request.announce or definition.announce,
-            "provider": provider,
-            "model": model,
-            "timeout_ms": self._timeout_ms(request, definition, plan, mode),
-            "token_budget": self._budget(request, definition, plan),
-            "max_steps": self._steps(request, definition, plan),
-            "allowed_tools": self._allowed(request, definition, plan),
-            "blocked_tools": sorted(self.resolve([*request.blocked_tools, *definition.disallowed])),
-            "metadata": _kept(request, definition, caller),
-            **place_columns(caller.place),
-        }
-        if caller.root_id:
-            plan.values["metadata"][ROOT] = caller.root_id
-        if request.provider or request.model:
-            plan.values["metadata"][ASKED_MODEL] = [request.provider, request.model]
-        if source := self._budget_source(request, definition):
-            plan.values["metadata"][BUDGET_SOURCE] = source
-        return plan
+        metadata = _metadata(request, definition, caller)
+        wanted = request.token_budget or definition.token_budget
+        if wanted is not None:
+            source = "request" if request.token_budget else "agent"
+            above = wanted >= self.settings.max_token_budget
+            metadata[BUDGET_SOURCE] = "cap" if above else source
+        step_cap = max(MAX_STEPS, definition.max_steps)
+        steps, clamped = clamp(request.max_turns, definition.max_steps, step_cap)
+        timeout_ms = self._timeout_ms(request, definition, notes, mode)
+        budget = self._budget(request, definition, notes)
+        if clamped:
+            notes.append(f"You asked for {request.max_turns} steps; a run gets {step_cap} at most.")
+        run = NewRun(
+            id=derived_run_id(*caller.key) if caller.key else new_run_id(),
+            user_id=caller.user.key,
+            conversation_id=caller.conversation_id,
+            parent_message_id=caller.message_id,
+            parent_run_id=caller.run_id,
+            batch_id=caller.batch_id,
+            label=label_for(request.label, task),
+            agent=definition.name,
+            task=task,
+            context=plain(request.context, limit=None).strip(),
+            instructions=plain(request.instructions, limit=None).strip(),
+            mode=mode,
+            depth=caller.depth + 1,
+            announce=request.announce or definition.announce,
+            provider=provider,
+            model=model,
+            timeout_ms=timeout_ms,
+            token_budget=budget,
+            max_steps=int(steps),
+            allowed_tools=self._allowed(request, definition, notes),
+            blocked_tools=sorted(self.resolve([*request.blocked_tools, *definition.disallowed])),
+            metadata=metadata,
+            place=caller.place,
+        )
+        return PlannedRun(run, notes)
 
-    def again(self, run: Run, run_id: str) -> Plan:
+    def again(self, run: Run, run_id: str) -> PlannedRun:
         """Return the row of a run that continues another one, with a time and budget of its own.
 
         The new run has the rights of the other run, less those its agent's file no longer grants.
@@ -120,49 +160,55 @@ class Planner:
             run_id: The id of the new run.
         """
         definition, _ = find(self.agents, run.agent)
-        plan, default = Plan({}), RunRequest(task=run.task)
-        provider, model = self._model_again(run, definition, plan)
-        kept = (
-            "user_id", "conversation_id", "parent_message_id", "label", "task", "context",
-            "instructions", "depth", "max_steps",
-        )  # fmt: skip
+        notes: list[str] = []
+        default = RunRequest(task=run.task)
+        provider, model = self._model_again(run, definition, notes)
         own = self._of_definition(definition)
         allowed = run.allowed_tools
         if own is not None:
             allowed = tuple(own if allowed is None else own & set(allowed))
         minutes = run.timeout_ms if run.mode == "async" else 0
-        blocked = {*run.blocked_tools, *self.resolve(definition.disallowed)}
-        apart = run.metadata.get(OWN_WORKSPACE)
         metadata = {
             name: run.metadata[name]
             for name in ("permissions", FOREIGN, PRIVATE, BUDGET_SOURCE, ASKED_MODEL)
             if name in run.metadata
         }  # fmt: skip
-        if apart:
+        if apart := run.metadata.get(OWN_WORKSPACE):
             metadata[OWN_WORKSPACE] = apart if isinstance(apart, str) else run.id
-        plan.values = {name: getattr(run, name) for name in kept} | {
-            "id": run_id,
-            "agent": definition.name,
-            "mode": "async",
-            "announce": "result" if run.announce == "silent" else run.announce,
-            "provider": provider,
-            "model": model,
-            "timeout_ms": min(
-                max(minutes, self._timeout_ms(default, definition, plan, "async")),
+        again = NewRun(
+            id=run_id,
+            user_id=run.user_id,
+            conversation_id=run.conversation_id,
+            parent_message_id=run.parent_message_id,
+            label=run.label,
+            agent=definition.name,
+            task=run.task,
+            context=run.context,
+            instructions=run.instructions,
+            mode="async",
+            depth=run.depth,
+            announce="result" if run.announce == "silent" else run.announce,
+            provider=provider,
+            model=model,
+            timeout_ms=min(
+                max(minutes, self._timeout_ms(default, definition, notes, "async")),
                 round(self.settings.max_timeout_minutes * 60_000),
             ),
-            "token_budget": min(
-                max(run.token_budget, self._budget(default, definition, plan)),
+            token_budget=min(
+                max(run.token_budget, self._budget(default, definition, notes)),
                 self.settings.max_token_budget,
             ),
-            "allowed_tools": None if allowed is None else sorted(allowed),
-            "blocked_tools": sorted(blocked),
-            "metadata": metadata | {CONTINUES: run.id, ROOT: run.metadata.get(ROOT) or run.id},
-            **place_columns(run.place),
-        }
-        return plan
+            max_steps=run.max_steps,
+            allowed_tools=None if allowed is None else sorted(allowed),
+            blocked_tools=sorted({*run.blocked_tools, *self.resolve(definition.disallowed)}),
+            metadata=metadata | {CONTINUES: run.id, ROOT: run.metadata.get(ROOT) or run.id},
+            place=run.place,
+        )
+        return PlannedRun(again, notes)
 
-    def _model_again(self, run: Run, definition: AgentDefinition, plan: Plan) -> tuple[str, str]:
+    def _model_again(
+        self, run: Run, definition: AgentDefinition, notes: list[str]
+    ) -> tuple[str, str]:
         """Return provider and model of a continued run: the requested ones, else its agent's.
 
         The row names the model that answered last, which may be a version of the requested one, or
@@ -175,7 +221,7 @@ class Planner:
             provider, model = self.choose(None, None, definition)
         worked = run.model or model
         if model not in {worked, _VERSION.sub("", worked)}:
-            plan.notes.append(f"`{worked}` worked on it before; `{provider}/{model}` does now.")
+            notes.append(f"`{worked}` worked on it before; `{provider}/{model}` does now.")
         return provider, model
 
     def agent_meant(self, name: object) -> str:
@@ -184,7 +230,7 @@ class Planner:
         return definition.name
 
     def _timeout_ms(
-        self, request: RunRequest, definition: AgentDefinition, plan: Plan, mode: str
+        self, request: RunRequest, definition: AgentDefinition, notes: list[str], mode: str
     ) -> int:
         if mode == "sync":
             return round(self.settings.sync_timeout_seconds * 1000)
@@ -193,38 +239,21 @@ class Planner:
         minutes, clamped = clamp(request.timeout_minutes, min(default, cap), cap)
         if clamped:
             asked = spoken((request.timeout_minutes or 0) * 60)
-            plan.notes.append(f"You asked for {asked}; a run gets {spoken(cap * 60)} at most.")
+            notes.append(f"You asked for {asked}; a run gets {spoken(cap * 60)} at most.")
         return max(LEAST_MS, round(minutes * 60_000))
 
-    def _budget(self, request: RunRequest, definition: AgentDefinition, plan: Plan) -> int:
+    def _budget(self, request: RunRequest, definition: AgentDefinition, notes: list[str]) -> int:
         default = definition.token_budget or self.settings.default_token_budget
         cap = self.settings.max_token_budget
         tokens, clamped = clamp(request.token_budget, min(default, cap), cap)
         if clamped:
-            plan.notes.append(
+            notes.append(
                 f"You asked for {request.token_budget:,} tokens; a run gets {cap:,} at most."
             )
         return int(tokens)
 
-    def _budget_source(self, request: RunRequest, definition: AgentDefinition) -> str:
-        """Return the source of a run's budget, for `wording.reason`; empty for the default."""
-        cap = self.settings.max_token_budget
-        wanted = request.token_budget or definition.token_budget
-        if wanted is None:
-            return ""
-        if wanted >= cap:
-            return "cap"
-        return "request" if request.token_budget else "agent"
-
-    def _steps(self, request: RunRequest, definition: AgentDefinition, plan: Plan) -> int:
-        cap = max(MAX_STEPS, definition.max_steps)
-        steps, clamped = clamp(request.max_turns, definition.max_steps, cap)
-        if clamped:
-            plan.notes.append(f"You asked for {request.max_turns} steps; a run gets {cap} at most.")
-        return int(steps)
-
     def _allowed(
-        self, request: RunRequest, definition: AgentDefinition, plan: Plan
+        self, request: RunRequest, definition: AgentDefinition, notes: list[str]
     ) -> list[str] | None:
         """Return the requested tools, limited to those that the definition allows."""
         own = self._of_definition(definition)
@@ -236,7 +265,7 @@ class Planner:
         reserved = self.main_agent_only()
         refused = sorted(asked & reserved)
         if refused:
-            plan.notes.append(f"Only the main agent may use {', '.join(refused)}; left out.")
+            notes.append(f"Only the main agent may use {', '.join(refused)}; left out.")
         return sorted(asked - reserved)
 
     def _of_definition(self, definition: AgentDefinition) -> frozenset[str] | None:
@@ -247,7 +276,7 @@ class Planner:
         return self.resolve(definition.tools) | {f"{server}__*" for server in servers}
 
 
-def _kept(request: RunRequest, definition: AgentDefinition, caller: Caller) -> Json:
+def _metadata(request: RunRequest, definition: AgentDefinition, caller: Caller) -> Json:
     """Return the metadata with the rules of the caller and of the agent's file.
 
     The rules are stored so that they still hold if the agent's file is gone when the run begins.
@@ -257,15 +286,19 @@ def _kept(request: RunRequest, definition: AgentDefinition, caller: Caller) -> J
         read_rules(given)
     except BadRequestError as error:
         raise BadRequestError(f"{str(error)[:1].upper()}{str(error)[1:]}.") from None
-    kept: Json = {}
+    metadata: Json = {}
     if rules := [each for each in (given, definition.permissions.as_given) if each]:
-        kept["permissions"] = rules
+        metadata["permissions"] = rules
     if definition.workspace == "run":
-        kept[OWN_WORKSPACE] = True
+        metadata[OWN_WORKSPACE] = True
     # The task may pass on content of the prompt that it was written from.
     flags = {FOREIGN: caller.foreign, PRIVATE: caller.private}
-    kept |= {name: True for name, is_set in flags.items() if is_set}
-    return kept
+    metadata |= {name: True for name, is_set in flags.items() if is_set}
+    if caller.root_id:
+        metadata[ROOT] = caller.root_id
+    if request.provider or request.model:
+        metadata[ASKED_MODEL] = [request.provider, request.model]
+    return metadata
 
 
 def _check(task: str, request: RunRequest) -> None:
@@ -288,10 +321,7 @@ def _check(task: str, request: RunRequest) -> None:
         raise BadRequestError("`token_budget` must be at least 100 tokens.")
     if request.announce not in {None, *ANNOUNCE}:
         raise BadRequestError(f"`announce` must be one of {', '.join(ANNOUNCE)}.")
-    _check_board(request.whiteboard)
-
-
-def _check_board(board: dict[str, str]) -> None:
+    board = request.whiteboard
     entries, key_length, value_length = MAX_BOARD
     if len(board) > entries or any(
         len(key) > key_length or len(value) > value_length for key, value in board.items()

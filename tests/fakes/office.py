@@ -20,7 +20,7 @@ from bot.subagents.endings import Endings
 from bot.subagents.inner import InnerRuns
 from bot.subagents.limits import DelegationRateLimit, SpawnRateLimit, SubagentSettings
 from bot.subagents.manager import SubagentManager
-from bot.subagents.planning import Planner
+from bot.subagents.planning import RunPlanner
 from bot.subagents.progress import Cards
 from bot.subagents.records import Records
 from bot.subagents.requests import Caller, RunRequest, Spawned
@@ -155,10 +155,10 @@ def limits(
     )
 
 
-def _planner(settings: SubagentSettings) -> Planner:
+def _planner(settings: SubagentSettings) -> RunPlanner:
     general = AgentDefinition(name="general", description="Does anything.", prompt="Do it.")
     careful = replace(general, name="careful", permissions=read_rules({"shell": "ask"}))
-    return Planner(
+    return RunPlanner(
         settings=settings,
         agents=FakeAgents({"general": general, "careful": careful}),
         choose=lambda provider, model, _: (provider or "offline", model or "offline"),

@@ -9,7 +9,7 @@ import pytest
 from bot.catalog.agents import AgentDefinition
 from bot.errors import BadRequestError
 from bot.subagents.limits import SubagentSettings
-from bot.subagents.planning import MAX_TASK, Plan, Planner, label_for
+from bot.subagents.planning import MAX_TASK, PlannedRun, RunPlanner, label_for
 from bot.subagents.requests import BUDGET_SOURCE, Caller, RunRequest
 from bot.values import Identity, Json, Place, Role
 from tests.fakes.agents import FakeAgents
@@ -49,9 +49,9 @@ def choose(provider: str | None, model: str | None, definition: AgentDefinition)
     return provider or definition.provider or "offline", model or definition.model or "demo"
 
 
-def planner(*agents: AgentDefinition, settings: SubagentSettings | None = None) -> Planner:
+def planner(*agents: AgentDefinition, settings: SubagentSettings | None = None) -> RunPlanner:
     known = {agent.name: agent for agent in (GENERAL, READER, *agents)}
-    return Planner(
+    return RunPlanner(
         settings or SubagentSettings(), FakeAgents(known), choose, resolve, lambda: RESERVED
     )
 
@@ -68,7 +68,9 @@ def caller(alice: Identity) -> Caller:
     )
 
 
-def plan(caller: Caller, *, mode: str = "async", by: Planner | None = None, **request: Any) -> Plan:
+def plan(
+    caller: Caller, *, mode: str = "async", by: RunPlanner | None = None, **request: Any
+) -> PlannedRun:
     asked = RunRequest(**({"task": "Count the sheep."} | request))
     return (by or planner()).plan(asked, caller, mode=mode)
 
@@ -104,14 +106,15 @@ def test_a_request_that_says_nothing_gets_the_defaults(caller: Caller) -> None:
         "place_thread": "thread",
         "place_message": "message",
     }
-    made.values.pop("id")
-    assert (made.values, made.notes) == (expected, [])
+    columns = made.run.columns
+    columns.pop("id")
+    assert (columns, made.notes) == (expected, [])
 
 
 def test_an_agent_brings_its_own_numbers(caller: Caller) -> None:
     made = plan(caller, agent="Reader ")
 
-    values = made.values
+    values = made.run.columns
     assert (values["agent"], values["announce"]) == ("reader", "summary")
     assert (values["timeout_ms"], values["token_budget"], values["max_steps"]) == (
         120_000,
@@ -133,7 +136,7 @@ def test_an_agent_brings_its_own_numbers(caller: Caller) -> None:
 def test_what_set_the_budget_is_kept(
     caller: Caller, request_: dict[str, Any], source: str | None
 ) -> None:
-    assert plan(caller, **request_).values["metadata"].get(BUDGET_SOURCE) == source
+    assert plan(caller, **request_).run.metadata.get(BUDGET_SOURCE) == source
 
 
 def test_what_is_asked_for_goes_before_what_the_agent_brings(caller: Caller) -> None:
@@ -147,7 +150,7 @@ def test_what_is_asked_for_goes_before_what_the_agent_brings(caller: Caller) -> 
         provider="openai",
         model="small",
         label="sheep",
-    ).values
+    ).run.columns
 
     assert (values["announce"], values["label"]) == ("silent", "sheep")
     assert (values["timeout_ms"], values["token_budget"], values["max_steps"]) == (
@@ -162,7 +165,7 @@ def test_what_is_asked_for_goes_before_what_the_agent_brings(caller: Caller) -> 
 def test_more_than_there_is_gets_clamped_and_says_so(caller: Caller) -> None:
     made = plan(caller, timeout_minutes=99.5, token_budget=1_000_000, max_turns=500)
 
-    values = made.values
+    values = made.run.columns
     assert (values["timeout_ms"], values["token_budget"], values["max_steps"]) == (
         600_000,
         200_000,
@@ -180,23 +183,23 @@ def test_an_agent_cannot_bring_more_than_the_caps(caller: Caller) -> None:
 
     made = plan(caller, by=planner(greedy), agent="greedy")
 
-    assert (made.values["timeout_ms"], made.values["token_budget"]) == (600_000, 200_000)
+    assert (made.run.timeout_ms, made.run.token_budget) == (600_000, 200_000)
 
 
 def test_a_delegated_task_has_the_time_of_a_turn(caller: Caller) -> None:
     made = plan(caller, mode="sync", agent="reader", timeout_minutes=9)
 
-    assert (made.values["mode"], made.values["timeout_ms"]) == ("sync", 120_000)
+    assert (made.run.mode, made.run.timeout_ms) == ("sync", 120_000)
 
 
 def test_a_run_has_a_second_at_least(caller: Caller) -> None:
-    assert plan(caller, timeout_minutes=0.000001).values["timeout_ms"] == 1_000
+    assert plan(caller, timeout_minutes=0.000001).run.timeout_ms == 1_000
 
 
 def test_an_unknown_agent_is_replaced_and_that_is_said(caller: Caller) -> None:
     made = plan(caller, agent="pirate\n" + "x" * 100)
 
-    assert made.values["agent"] == "general"
+    assert made.run.agent == "general"
     (note,) = made.notes
     assert note.startswith("There is no agent “pirate xxx")
     assert note.endswith("…”; `general` took it.")
@@ -217,7 +220,7 @@ def test_an_unknown_agent_is_replaced_and_that_is_said(caller: Caller) -> None:
 def test_tools_are_resolved_within_what_the_agent_may_have(
     caller: Caller, agent: str, asked: list[str] | None, allowed: list[str] | None
 ) -> None:
-    assert plan(caller, agent=agent, allowed_tools=asked).values["allowed_tools"] == allowed
+    assert plan(caller, agent=agent, allowed_tools=asked).run.allowed_tools == allowed
 
 
 def test_an_agent_with_an_empty_list_has_no_tools_whatever_is_asked_for(caller: Caller) -> None:
@@ -225,20 +228,20 @@ def test_an_agent_with_an_empty_list_has_no_tools_whatever_is_asked_for(caller: 
 
     for asked in (None, ["clock"]):
         made = plan(caller, by=planner(bare), agent="bare", allowed_tools=asked)
-        assert made.values["allowed_tools"] == []
+        assert made.run.allowed_tools == []
 
 
 def test_what_only_the_main_agent_may_use_is_left_out_and_that_is_said(caller: Caller) -> None:
     made = plan(caller, allowed_tools=["notes", "sessions_spawn"])
 
-    assert made.values["allowed_tools"] == ["note_search"]
+    assert made.run.allowed_tools == ["note_search"]
     assert made.notes == ["Only the main agent may use note_save, sessions_spawn; left out."]
 
 
 def test_blocked_are_what_is_asked_for_and_what_the_agent_may_not_use(caller: Caller) -> None:
     made = plan(caller, agent="reader", blocked_tools=["notes"])
 
-    assert made.values["blocked_tools"] == ["current_time", "note_save", "note_search"]
+    assert made.run.blocked_tools == ["current_time", "note_save", "note_search"]
 
 
 @pytest.mark.parametrize("field", ["allowed_tools", "blocked_tools"])
@@ -284,7 +287,7 @@ def test_what_makes_no_sense_is_refused_with_what_would(
 def test_texts_are_made_plain(caller: Caller) -> None:
     values = plan(
         caller, task="\x1b[31mCount\x1b[0m.", context="A\u202eB", instructions=" Be\x00 brief. "
-    ).values
+    ).run.columns
 
     assert (values["task"], values["context"]) == ("Count.", "AB")
     assert values["instructions"] == "Be\ufffd brief."
@@ -294,13 +297,13 @@ def test_asked_again_after_a_crash_it_is_the_same_run(caller: Caller) -> None:
     asked = replace(caller, call_key=("turn-1", "2.0"))
     other = replace(caller, call_key=("turn-1", "2.1"))
 
-    assert plan(asked).values["id"] == plan(asked).values["id"]
-    assert plan(asked).values["id"] != plan(other).values["id"]
-    assert plan(caller).values["id"] != plan(caller).values["id"]
+    assert plan(asked).run.id == plan(asked).run.id
+    assert plan(asked).run.id != plan(other).run.id
+    assert plan(caller).run.id != plan(caller).run.id
 
 
 def test_a_run_of_a_run_stands_one_deeper_and_names_its_parent(caller: Caller) -> None:
-    values = plan(replace(caller, run_id="run-1", depth=1)).values
+    values = plan(replace(caller, run_id="run-1", depth=1)).run.columns
 
     assert (values["depth"], values["parent_run_id"]) == (2, "run-1")
 

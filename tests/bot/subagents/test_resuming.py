@@ -254,9 +254,9 @@ async def test_a_model_that_may_not_be_asked_for_any_more_is_replaced_and_named(
     refused = {"asked_model": [None, "opus"]}
     gone = planner.again(replace(run, model="anthropic/opus", metadata=refused), "new")
 
-    assert (dated.values["model"], dated.notes) == ("sonnet-5", [])
-    assert dated.values["metadata"]["asked_model"] == [None, "sonnet-5"]
-    assert (gone.values["provider"], gone.values["model"]) == ("anthropic", "haiku")
+    assert (dated.run.model, dated.notes) == ("sonnet-5", [])
+    assert dated.run.metadata["asked_model"] == [None, "sonnet-5"]
+    assert (gone.run.provider, gone.run.model) == ("anthropic", "haiku")
     assert gone.notes == ["`anthropic/opus` worked on it before; `anthropic/haiku` does now."]
 
 
