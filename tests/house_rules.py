@@ -284,4 +284,4 @@ RIDDLE = re.compile(
 )
 
 #: Class names that adapters share for the same role; any other class name has one meaning.
-TWINS: set[str] = {"RefusedError"}
+TWINS: set[str] = {"Draft", "History", "Recipient", "RefusedError", "Sender", "Tempo"}

@@ -1,22 +1,45 @@
-"""A message that is updated while work proceeds: edited, or posted again if that fails."""
+"""Messages on Discord that are updated during work: replies and run cards."""
 
+import asyncio
 import logging
+from collections.abc import Callable
 from dataclasses import replace
 
+import discord
+
 from bot.errors import DeliveryError
-from bot.platforms.base import OnBegun
-from bot.platforms.discord.problems import ARCHIVED, TOO_MANY_EDITS, RefusedError
-from bot.platforms.discord.sending import Draft, Sender
+from bot.platforms.base import OnBegun, RunCard
+from bot.platforms.discord.buttons import LogButton, ResumeButton, SendButton, StopButton, Unkept
+from bot.platforms.discord.problems import ARCHIVED, TOO_MANY_EDITS
+from bot.platforms.discord.sending import Draft, Sender, made_harmless
+from bot.platforms.discord.texts import (
+    NO_ANSWER,
+    card_text,
+    colour_of,
+    newest,
+    parts_of,
+    start_of,
+)
 from bot.platforms.discord.threads import Threads
+from bot.platforms.messaging.cards import CardMessage
+from bot.platforms.messaging.live import LiveMessage
+from bot.platforms.messaging.outlet import RefusedError
+from bot.platforms.messaging.pacing import Spacing
+from bot.platforms.messaging.replies import FILE_NAME, GrowingReply
+from bot.platforms.messaging.splitting import MessageParts
+from bot.tasks import Tasks
 from bot.values import Place
 
 log = logging.getLogger(__name__)
 
 #: Error codes of a message that exists but cannot be edited.
 STILL_THERE = frozenset({TOO_MANY_EDITS, ARCHIVED})
+#: Interval of the typing indicator, which Discord shows for ten seconds.
+TYPING_SECONDS = 8.0
+TYPING_AT_MOST_SECONDS = 1_800.0
 
 
-class LiveMessage:
+class DiscordMessage(LiveMessage[Draft]):
     """A message in the thread of a place, or in its channel if no thread is usable.
 
     Args:
@@ -25,11 +48,8 @@ class LiveMessage:
         place: The place of the message.
         key: The idempotency key of the message; the same after a crash.
         message_id: The id of the message from before a restart; empty for none.
-        replies: Whether the message is a reply to the place's message, if sent to its channel.
-
-    Attributes:
-        message_id: The id of the message; empty until it is posted.
         begun: Called with the id of each message that is posted.
+        replies: Whether the message is a reply to the place's message, if sent to its channel.
     """
 
     def __init__(
@@ -43,12 +63,11 @@ class LiveMessage:
         begun: OnBegun,
         replies: bool = False,
     ) -> None:
-        self.message_id = message_id
-        self.begun = begun
-        self._sender = sender
+        super().__init__(message_id, begun)
+        self.sender = sender
+        self.key = key
         self._threads = threads
         self._place = place
-        self._key = key
         self._replies = replies
         self._channel = ""
 
@@ -64,34 +83,23 @@ class LiveMessage:
         return self._channel
 
     async def text(self) -> str:
-        """Return the text of the message.
+        """Return the text of the message."""
+        return await self.sender.text_of(await self.channel(), self.message_id)
 
-        Raises:
-            DeliveryError: The message cannot be read.
-        """
-        return await self._sender.text_of(await self.channel(), self.message_id)
+    async def post(self, draft: Draft) -> str:
+        """Post the message in its thread or channel."""
+        channel, place = await self.channel(), self._place
+        answers = self._replies and place.workspace and channel == place.channel
+        draft = replace(draft, reply_to=place.message if answers else "")
+        key = f"{self.key} after {self.message_id}"
+        return await self.sender.post(channel, draft, key=key, exact=True)
 
-    async def show(self, draft: Draft) -> None:
-        """Update the message to the draft; post it if it does not exist or cannot be edited.
-
-        Raises:
-            RefusedError: Discord refuses the message in this channel or thread.
-            DeliveryError: The request failed for now.
-        """
-        refused = await self._edit(draft) if self.message_id else None
-        if refused is None and self.message_id:
-            return
-        old = self.message_id
-        await self._post(draft)
-        if refused is not None and refused.code in STILL_THERE:
-            await self._remove(old)
-
-    async def _edit(self, draft: Draft) -> RefusedError | None:
+    async def edit(self, draft: Draft, *, final: bool) -> DeliveryError | None:
         """Edit the message; return the refusal if it can no longer be edited."""
         place, refused = self._place, None
         for channel in dict.fromkeys(filter(None, (self._channel, place.thread, place.channel))):
             try:
-                await self._sender.edit(channel, self.message_id, draft)
+                await self.sender.edit(channel, self.message_id, draft)
             except RefusedError as error:
                 refused = error
                 if error.code not in STILL_THERE:
@@ -100,20 +108,117 @@ class LiveMessage:
                 refused = None
             self._channel = channel
             break
-        if refused:
-            log.info("Message %s has to be posted anew: %s", self.message_id, refused)
         return refused
 
-    async def _post(self, draft: Draft) -> None:
-        channel, place = await self.channel(), self._place
-        answers = self._replies and place.workspace and channel == place.channel
-        draft = replace(draft, reply_to=place.message if answers else "")
-        key = f"{self._key} after {self.message_id}"
-        self.message_id = await self._sender.post(channel, draft, key=key, exact=True)
-        self.begun(self.message_id)
+    def still_shown(self, refused: DeliveryError) -> bool:
+        """Return True if Discord refuses the edits of a message that exists."""
+        return isinstance(refused, RefusedError) and refused.code in STILL_THERE
 
-    async def _remove(self, message_id: str) -> None:
+    async def delete(self, message_id: str) -> None:
+        """Delete an earlier message."""
+        await self.sender.delete(self._channel, message_id)
+
+
+class CardView(Unkept, discord.ui.LayoutView):
+    """The components of a card; the library does not store them, since the ids suffice."""
+
+    def __init__(self, card: RunCard, text: str) -> None:
+        super().__init__(timeout=None)
+        row: discord.ui.ActionRow[CardView] = discord.ui.ActionRow()
+        if not card.status.final:
+            row.add_item(StopButton(card.run_id))
+        if card.status.resumable:
+            row.add_item(ResumeButton(card.run_id))
+        row.add_item(LogButton(card.run_id))
+        if not card.status.final:
+            row.add_item(SendButton(card.run_id))
+        shown: discord.ui.TextDisplay[CardView] = discord.ui.TextDisplay(text)
+        colour = colour_of(card.status, degraded=card.degraded)
+        self.add_item(discord.ui.Container(shown, row, accent_colour=colour))
+
+
+class DiscordCard(CardMessage[Draft]):
+    """The card of one run.
+
+    Args:
+        message: The message that shows the card.
+        seconds: Shortest time between two edits.
+        now: A clock, in seconds since 1970.
+    """
+
+    def __init__(
+        self, message: LiveMessage[Draft], *, seconds: float, now: Callable[[], float]
+    ) -> None:
+        super().__init__(message, Spacing(seconds))
+        self._now = now
+        self._started = 0
+
+    def render(self, card: RunCard) -> tuple[str, Draft]:
+        """Return a state as text and components."""
+        self._started = start_of(card, self._now(), self._started)
+        text = card_text(card, self._started)
+        return text, Draft(view=CardView(card, text))
+
+
+class DiscordReply(GrowingReply[Draft]):
+    """A reply on Discord, with the typing indicator until its first text.
+
+    Args:
+        message: The first message of the reply.
+        tasks: Owns the tasks of the edits.
+        edit_seconds: Shortest time between two edits of one message.
+        typing_seconds: Interval at which the typing indicator is sent.
+        typing_at_most_seconds: Longest time that a reply shows the typing indicator.
+    """
+
+    _message: DiscordMessage
+
+    def __init__(
+        self,
+        message: DiscordMessage,
+        tasks: Tasks,
+        *,
+        edit_seconds: float,
+        typing_seconds: float,
+        typing_at_most_seconds: float,
+    ) -> None:
+        super().__init__(message, Spacing(edit_seconds), tasks)
+        typing = self._type(every=typing_seconds, at_most=typing_at_most_seconds)
+        self._typing = tasks.start(typing, name="type")
+
+    async def _preview(self, text: str) -> str:
+        return newest(await made_harmless(text))
+
+    async def _parts(self, text: str) -> MessageParts:
+        return parts_of(await made_harmless(text), name=FILE_NAME, empty=NO_ANSWER)
+
+    def _draft(self, markdown: str) -> Draft:
+        return Draft(text=markdown)
+
+    def _was_shown(self, markdown: str) -> None:
+        super()._was_shown(markdown)
+        self._typing.cancel()
+
+    async def _post_rest(self, parts: MessageParts) -> tuple[str, ...]:
+        message = self._message
+        return await message.sender.post_rest(
+            await message.channel(), parts, key=message.key, exact=True
+        )
+
+    def _ended(self, *, abandoned: bool = False) -> None:
+        self._typing.cancel()
+
+    async def _type(self, *, every: float, at_most: float) -> None:
         try:
-            await self._sender.delete(self._channel, message_id)
-        except DeliveryError as error:
-            log.info("The old message %s was not deleted: %s", message_id, error)
+            async with asyncio.timeout(at_most):
+                channel = await self._message.channel()
+                while True:
+                    try:
+                        await self._message.sender.type(channel)
+                    except DeliveryError as error:
+                        if error.permanent:
+                            raise
+                        log.debug("Typing was not shown: %s", error)
+                    await asyncio.sleep(every)
+        except (DeliveryError, TimeoutError) as error:
+            log.debug("Typing is not shown: %s", error)

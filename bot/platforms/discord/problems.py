@@ -7,6 +7,7 @@ import aiohttp
 import discord
 
 from bot.errors import DeliveryError
+from bot.platforms.messaging.outlet import RefusedError
 
 log = logging.getLogger(__name__)
 
@@ -29,18 +30,6 @@ REFUSED = {
     160005: "That thread is locked.",
     200000: "AutoMod of that server does not let this text pass.",
 }
-
-
-class RefusedError(DeliveryError):
-    """Discord refuses this message in this place; a retry cannot help.
-
-    Attributes:
-        code: Discord's error code.
-    """
-
-    def __init__(self, text: str, code: int = 0) -> None:
-        super().__init__(text, permanent=True)
-        self.code = code
 
 
 def problem_of(error: Exception) -> DeliveryError:

@@ -22,10 +22,10 @@ from bot.platforms.discord.problems import (
     UNKNOWN_CHANNEL,
     UNKNOWN_MESSAGE,
     UNREACHABLE,
-    RefusedError,
     problem_of,
 )
 from bot.platforms.discord.texts import IN_FILE, harmless
+from bot.platforms.messaging.outlet import RefusedError
 from bot.platforms.messaging.pacing import Queues
 from bot.platforms.messaging.splitting import MessageParts
 
@@ -106,13 +106,18 @@ class Sender:
                 raise
             data = await self._post(channel, replace(draft, reply_to=""), key)
         message_id = str(data["id"])
-        if exact and _shown(data).strip() != _drafted(draft).strip():
+        drafted = draft.text + (_texts_in(draft.view.to_components()) if draft.view else "")
+        if exact and _shown(data).strip() != drafted.strip():
             await self.edit(channel, message_id, draft)
         return message_id
 
     async def _post(self, channel: str, draft: Draft, key: str) -> Mapping[str, Any]:
         target, nonce = _number(channel), nonce_of(key, channel)
-        reference = _reference(target, draft.reply_to) if draft.reply_to else None
+        reference = None
+        if draft.reply_to:
+            reference = discord.MessageReference(
+                message_id=_number(draft.reply_to), channel_id=target, fail_if_not_exists=False
+            )
 
         async def send() -> Mapping[str, Any]:
             with _parameters(draft, nonce=nonce, reference=reference) as parameters:
@@ -165,7 +170,8 @@ class Sender:
             await self._ask(edit)
         except DeliveryError as error:
             # The library gives no error code when Discord demands a long wait.
-            if isinstance(error.__cause__, discord.RateLimited) and _is_old(number):
+            age = discord.utils.utcnow() - discord.utils.snowflake_time(number)
+            if isinstance(error.__cause__, discord.RateLimited) and age > OLD:
                 raise RefusedError(BUSY, TOO_MANY_EDITS) from error
             raise
 
@@ -320,7 +326,9 @@ def _parameters(
         content=draft.text or missing,
         nonce=nonce,
         flags=discord.MessageFlags(suppress_embeds=True),
-        file=_file(*draft.file) if draft.file else missing,
+        file=discord.File(io.BytesIO(draft.file[1].encode()), draft.file[0])
+        if draft.file
+        else missing,
         view=draft.view or missing,
         allowed_mentions=discord.AllowedMentions(
             everyone=False,
@@ -330,20 +338,6 @@ def _parameters(
         ),
         message_reference=reference.to_message_reference_dict() if reference else missing,
     )
-
-
-def _reference(channel: int, message_id: str) -> discord.MessageReference:
-    return discord.MessageReference(
-        message_id=_number(message_id), channel_id=channel, fail_if_not_exists=False
-    )
-
-
-def _file(name: str, content: str) -> discord.File:
-    return discord.File(io.BytesIO(content.encode()), name)
-
-
-def _drafted(draft: Draft) -> str:
-    return draft.text + (_texts_in(draft.view.to_components()) if draft.view else "")
 
 
 def _shown(message: Mapping[str, Any]) -> str:
@@ -366,7 +360,3 @@ def _number(snowflake: str) -> int:
     if not (snowflake.isascii() and snowflake.isdigit()):
         raise RefusedError(NO_PLACE, UNKNOWN_CHANNEL)
     return int(snowflake)
-
-
-def _is_old(message_id: int) -> bool:
-    return discord.utils.utcnow() - discord.utils.snowflake_time(message_id) > OLD

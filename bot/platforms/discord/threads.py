@@ -7,9 +7,10 @@ from collections import OrderedDict
 import discord
 
 from bot.errors import DeliveryError
-from bot.platforms.discord.problems import THREAD_EXISTS, UNKNOWN_MESSAGE, RefusedError
+from bot.platforms.discord.problems import THREAD_EXISTS, UNKNOWN_MESSAGE
 from bot.platforms.discord.sending import Sender
 from bot.platforms.discord.texts import thread_name
+from bot.platforms.messaging.outlet import RefusedError
 from bot.tasks import Tasks
 from bot.values import Place
 

@@ -2,11 +2,14 @@
 
 import asyncio
 import logging
+from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Protocol
+from functools import partial
+from typing import Any, Generic
 
 from bot.errors import DeliveryError
 from bot.platforms.base import OnBegun, RunCard
+from bot.platforms.messaging.live import DraftT, LiveMessage
 from bot.platforms.messaging.pacing import Pace, Paced
 from bot.tasks import Tasks
 
@@ -16,30 +19,37 @@ log = logging.getLogger(__name__)
 LAST_PAUSES = (5.0, 20.0, 60.0)
 
 
-class CardMessage(Protocol):
-    """The message that shows one run."""
+class CardMessage(ABC, Generic[DraftT]):
+    """The message that shows one run.
 
-    @property
-    def pace(self) -> Pace:
-        """The pace of the updates of this message."""
-        ...
+    Args:
+        message: The message.
+        pace: The pace of its updates.
 
-    def expect(self, card: RunCard, begun: OnBegun) -> None:
-        """Receive a state before it is drawn; a newer state may replace it before that.
+    Attributes:
+        final: Whether the newest state is final.
+    """
 
-        Args:
-            card: The state.
-            begun: Called with the id of every message that is posted from now on.
-        """
-        ...
+    def __init__(self, message: LiveMessage[DraftT], pace: Pace) -> None:
+        self.message = message
+        self.pace = pace
+        self.final = False
+        self._shown: tuple[str, bool] | None = None
+
+    @abstractmethod
+    def render(self, card: RunCard) -> tuple[str, DraftT]:
+        """Return the text of a state and the content of its message."""
 
     async def draw(self, card: RunCard) -> None:
-        """Show a state.
+        """Show a state, unless the message shows it already.
 
         Raises:
             DeliveryError: The state cannot be shown now; permanent if it can never be shown.
         """
-        ...
+        text, draft = self.render(card)
+        if (shown := (text, card.status.final)) != self._shown:
+            await self.message.show(draft)
+            self._shown = shown
 
 
 class CardBoard:
@@ -53,7 +63,7 @@ class CardBoard:
 
     def __init__(
         self,
-        begin: Callable[[RunCard], CardMessage],
+        begin: Callable[[RunCard], CardMessage[Any]],
         tasks: Tasks,
         *,
         pauses: tuple[float, ...] = LAST_PAUSES,
@@ -70,17 +80,10 @@ class CardBoard:
         """Show or update a card; the newest state wins. Never waits."""
         known = self._cards.get(card.run_id)
         if known is None:
-            known = _Card(
-                self._begin(card),
-                self._tasks,
-                pauses=self._pauses,
-                done=lambda: self._forget(card.run_id),
-            )
+            done = partial(self._cards.pop, card.run_id, None)
+            known = _Card(self._begin(card), self._tasks, pauses=self._pauses, done=done)
             self._cards[card.run_id] = known
         known.show(card, begun)
-
-    def _forget(self, run_id: str) -> None:
-        self._cards.pop(run_id, None)
 
 
 class _Card:
@@ -88,11 +91,11 @@ class _Card:
 
     def __init__(
         self,
-        drawing: CardMessage,
+        drawing: CardMessage[Any],
         tasks: Tasks,
         *,
         pauses: tuple[float, ...],
-        done: Callable[[], None],
+        done: Callable[[], object],
     ) -> None:
         self._drawing = drawing
         self._pauses = pauses
@@ -102,7 +105,8 @@ class _Card:
 
     def show(self, card: RunCard, begun: OnBegun) -> None:
         """Show this state, unless a newer state replaces it or the card was refused permanently."""
-        self._drawing.expect(card, begun)
+        self._drawing.final = card.status.final
+        self._drawing.message.begun = begun
         if not self._refused:
             self._paced.put(card)
         elif card.status.final:
@@ -110,10 +114,17 @@ class _Card:
 
     async def _send(self, card: RunCard) -> None:
         try:
-            if card.status.final:
-                await self._draw_for_good(card)
-            else:
-                await self._drawing.draw(card)
+            for pause in self._pauses if card.status.final else ():
+                try:
+                    await self._drawing.draw(card)
+                except DeliveryError as error:
+                    if error.permanent:
+                        raise
+                    log.info("The last state of a run card is tried again: %s", error)
+                else:
+                    return
+                await asyncio.sleep(pause)
+            await self._drawing.draw(card)
         except DeliveryError as error:
             # A permanent refusal would repeat, and platforms count refused requests.
             self._refused = error.permanent
@@ -121,19 +132,6 @@ class _Card:
         finally:
             if card.status.final:
                 self._done()
-
-    async def _draw_for_good(self, card: RunCard) -> None:
-        for pause in self._pauses:
-            try:
-                await self._drawing.draw(card)
-            except DeliveryError as error:
-                if error.permanent:
-                    raise
-                log.info("The last state of a run card is tried again: %s", error)
-            else:
-                return
-            await asyncio.sleep(pause)
-        await self._drawing.draw(card)
 
 
 def _failed(error: Exception) -> None:

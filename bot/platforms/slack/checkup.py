@@ -164,7 +164,7 @@ def _refused(settings: SlackSettings, error: Exception) -> str:
     """
     problem = problem_of(error)
     if isinstance(problem, RefusedError):
-        return problem.code
+        return str(problem.code)
     raise _unreachable(settings, error) from error
 
 

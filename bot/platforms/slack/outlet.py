@@ -1,43 +1,37 @@
 """Sends messages on Slack: in their place, or else as direct messages."""
 
-import asyncio
 import logging
 import time
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 
 import aiohttp
 
-from bot.conversations.access import around, can_read, is_private
 from bot.errors import DeliveryError
 from bot.platforms.base import (
     Announcement,
     Confirmation,
-    Delivered,
     OnBegun,
-    RunCard,
     Settlement,
     not_kept,
 )
 from bot.platforms.messages import PastMessage
-from bot.platforms.messaging.acknowledgements import Acknowledgements
 from bot.platforms.messaging.cards import LAST_PAUSES, CardBoard
+from bot.platforms.messaging.outlet import MessagingOutlet, RefusedError, Route, Say
 from bot.platforms.messaging.splitting import MessageParts
 from bot.platforms.messaging.texts import KEPT, decision
 from bot.platforms.slack import blocks, texts
 from bot.platforms.slack.abilities import Abilities
 from bot.platforms.slack.answers import Answers, Recipient
 from bot.platforms.slack.budget import WorkspaceBudgets
-from bot.platforms.slack.cards import Card
 from bot.platforms.slack.clients import Clients
 from bot.platforms.slack.history import History
+from bot.platforms.slack.live import GROW_SECONDS, ReplyOptions, SlackCard, SlackReply
 from bot.platforms.slack.names import Names
 from bot.platforms.slack.people import SlackUser
-from bot.platforms.slack.problems import RefusedError
-from bot.platforms.slack.replies import GROW_SECONDS, Means, SlackReply
 from bot.platforms.slack.sending import PAUSES, Draft, Sender, made_harmless
 from bot.platforms.slack.settings import SlackSettings
 from bot.platforms.slack.status import REFRESH_SECONDS, Status
@@ -47,7 +41,6 @@ from bot.values import Identity, Json, Place
 
 log = logging.getLogger(__name__)
 
-HEARD_SECONDS = 10.0
 #: Most questions in the cache of messages that have to be shown as answered.
 QUESTIONS_KEPT = 1_000
 ABOVE = "Please answer the question above."
@@ -86,23 +79,7 @@ class Shown:
     mrkdwn: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Route:
-    """A route to a user.
-
-    Attributes:
-        place: The place to which a message is sent.
-        head: The text before the message: a mention of the user, or the reason for this route.
-    """
-
-    place: Place
-    head: str = ""
-
-
-_Say = Callable[[_Route], Awaitable[tuple[str, ...]]]
-
-
-class SlackOutlet:
+class SlackOutlet(MessagingOutlet):
     """Slack's outlet. It needs only tokens: no events and no data from events.
 
     Args:
@@ -143,44 +120,39 @@ class SlackOutlet:
         self._questions: OrderedDict[str, Shown | None] = OrderedDict()
         self._names = Names(self.sender)
         self._history = History(clients, self.sender, self._names, settings.api_url)
-        self._seen, abilities = Acknowledgements(), Abilities()
+        abilities = Abilities()
         self._status = Status(self.sender, abilities, tasks, refresh_seconds=tempo.refresh_seconds)
-        self._board = CardBoard(
-            lambda card: Card(self.sender, self.budgets, card, seconds=seconds),
-            tasks,
-            pauses=tempo.last_pauses,
-        )
-        self._means = Means(
-            sender=self.sender,
+        self._tasks = tasks
+        self._reply_options = ReplyOptions(
             status=self._status,
             abilities=abilities,
             budgets=self.budgets,
-            tasks=tasks,
             edit_seconds=seconds,
             grow_seconds=tempo.grow_seconds,
         )
+        board = CardBoard(
+            lambda card: SlackCard(self.sender, self.budgets, card, seconds=seconds),
+            tasks,
+            pauses=tempo.last_pauses,
+        )
+        super().__init__(board, NOWHERE)
 
     # -- acknowledgements and status -------------------------------------------------------------
 
-    async def acknowledge(self, place: Place) -> None:
-        """Show at once that the message was received. Never raises."""
-        try:
-            async with asyncio.timeout(HEARD_SECONDS):
-                await self._seen.put(place, partial(self._look, place))
-        except (DeliveryError, TimeoutError) as error:
-            log.info("It was not shown that a message was heard: %s", error)
+    async def _show_receipt(self, place: Place) -> None:
+        async def show() -> bool:
+            if await self._status.heard(place) or not place.message:
+                return False
+            await self.sender.react(place, texts.HEARD)
+            return True
 
-    async def _look(self, place: Place) -> bool:
-        if await self._status.heard(place) or not place.message:
-            return False
-        await self.sender.react(place, texts.HEARD)
-        return True
+        await self._receipts.put(place, show)
 
     async def answered(self, place: Place) -> None:
         """Remove the sign of `acknowledge` from a message that is answered. Never raises."""
         hide = partial(self.sender.react, place, texts.HEARD, away=True)
         reacts = bool(place.message) and not self._status.works(place)
-        await self._seen.take(place, hide, unknown=reacts)
+        await self._receipts.take(place, hide, unknown=reacts)
 
     async def clear_open(self, places: Iterable[Place]) -> None:
         """Clear the status that a crashed process left in threads. Call this at the start."""
@@ -225,51 +197,33 @@ class SlackOutlet:
         begun: OnBegun = not_kept,
     ) -> SlackReply:
         """Begin a reply, or continue the reply with the given message id."""
-        return SlackReply(self._means, place, owner, message_id=message_id, begun=begun)
-
-    def show_card(self, card: RunCard, *, begun: OnBegun = not_kept) -> None:
-        """Show or update a run card; the newest state wins, at Slack's rate. Never waits."""
-        self._board.show(card, begun)
+        return SlackReply(
+            self.sender,
+            self._tasks,
+            self._reply_options,
+            place,
+            owner,
+            message_id=message_id,
+            begun=begun,
+        )
 
     # -- announcements, questions and notices ----------------------------------------------------
 
-    async def announce(self, announcement: Announcement) -> Delivered:
-        """Send an announcement to its place, else to its owner directly; ping only the owner.
-
-        If both fail permanently, a notice without the content is posted in the channel of the
-        thread.
-
-        Raises:
-            DeliveryError: The announcement could not be delivered.
-        """
+    async def _announcement(self, announcement: Announcement) -> Say:
         markdown = await made_harmless(announcement.text.strip())
         parts = parts_of(markdown, name="result.md")
         title, tail = texts.title_of(announcement), texts.tail_of(announcement)
+        below = blocks.resume_button(announcement)
 
-        async def say(route: _Route) -> tuple[str, ...]:
+        async def say(route: Route) -> tuple[str, ...]:
             head = " ".join(part for part in (route.head, title) if part)
-            below = blocks.resume_button(announcement)
             return await self._say(route.place, parts, head=head, tail=tail, below=below)
 
-        try:
-            return Delivered(await self._reach(announcement.place, announcement.owner, say))
-        except RefusedError:
-            raise
-        except DeliveryError as error:
-            if error.permanent:
-                await self._hint(announcement)
-            raise
+        return say
 
-    async def _hint(self, announcement: Announcement) -> None:
-        """Notify the owner, in the thread's channel, of a stored announcement. Never raises."""
-        place, owner = announcement.place, announcement.owner
-        if not place.thread or is_private(place) or not can_read(around(place), place):
-            return
-        try:
-            text = f"{texts.mention(owner.account)} {KEPT}".strip()
-            await self.sender.post(around(place), Draft(markdown=text))
-        except DeliveryError as error:
-            log.info("The channel of %s is not told: %s", announcement.key, error)
+    async def _post_notice(self, channel: Place, owner: Identity, key: str) -> None:
+        text = f"{texts.mention(owner.account)} {KEPT}".strip()
+        await self.sender.post(channel, Draft(markdown=text))
 
     async def ask(self, confirmation: Confirmation) -> str:
         """Ask the owner a question, or reuse the message that shows the question already.
@@ -285,10 +239,15 @@ class SlackOutlet:
             seconds = confirmation.expires_in_seconds
             self._status.asked(confirmation.place, confirmation.id, seconds)
             return confirmation.message_id
+        asked = await super().ask(confirmation)
+        shown = self._questions.get(confirmation.id)
+        return asked if shown and shown.place == confirmation.place else ""
+
+    async def _question(self, confirmation: Confirmation) -> Say:
         question = await made_harmless(confirmation.text.strip(), links=False)
         tail = texts.question_tail(confirmation, int(self._now() + confirmation.expires_in_seconds))
 
-        async def say(route: _Route) -> tuple[str, ...]:
+        async def say(route: Route) -> tuple[str, ...]:
             text = "\n".join(part for part in (route.head, question or texts.EMPTY) if part)
             before: tuple[str, ...] = ()
             if len(text) > texts.MOST_IN_SECTION:
@@ -304,9 +263,7 @@ class SlackOutlet:
             self._status.asked(route.place, confirmation.id, confirmation.expires_in_seconds)
             return (*before, asked)
 
-        *_, asked = await self._reach(confirmation.place, confirmation.owner, say)
-        shown = self._questions.get(confirmation.id)
-        return asked if shown and shown.place == confirmation.place else ""
+        return say
 
     async def settle(self, question: Confirmation, settlement: Settlement) -> None:
         """Show the outcome of a closed question; skip a question without a known message."""
@@ -365,28 +322,18 @@ class SlackOutlet:
             ids += [await self.sender.post_next(place, draft)]
         return tuple(ids)
 
-    async def _reach(self, place: Place, owner: Identity, say: _Say) -> tuple[str, ...]:
-        """Send a message to its place, or else to the owner directly; never to more readers.
+    async def _usual_route(self, place: Place, owner: Identity) -> Route | None:
+        return Route(place=place, head=texts.mention(owner.account))
 
-        Raises:
-            DeliveryError: The message cannot be sent now; permanent if no route is possible.
-        """
-        try:
-            return await say(_Route(place=place, head=texts.mention(owner.account)))
-        except RefusedError as error:
-            log.info("Slack does not take it there: %s", error)
-            if not error.place_gone:
-                raise
-            gone = error
-        try:
-            direct = await self.sender.direct(place.workspace, owner.account)
-            if direct.channel != place.channel:
-                return await say(_Route(place=direct, head=texts.ELSEWHERE))
-            if place.thread and gone.thread_gone:
-                return await say(_Route(place=direct, head=texts.NO_THREAD))
-        except RefusedError as error:
-            gone = error
-        raise DeliveryError(f"{NOWHERE} {gone}", permanent=True) from gone
+    async def _direct_route(
+        self, place: Place, owner: Identity, refused: RefusedError | None
+    ) -> Route | None:
+        direct = await self.sender.direct(place.workspace, owner.account)
+        if direct.channel != place.channel:
+            return Route(place=direct, head=texts.ELSEWHERE)
+        if place.thread and refused and refused.thread_gone:
+            return Route(place=direct, head=texts.NO_THREAD)
+        return None
 
 
 def _framed(markdown: str, *, head: str, tail: str, below: tuple[Json, ...] = ()) -> Draft:

@@ -8,6 +8,7 @@ import aiohttp
 from slack_sdk.errors import SlackApiError
 
 from bot.errors import DeliveryError
+from bot.platforms.messaging import outlet
 
 log = logging.getLogger(__name__)
 
@@ -103,16 +104,8 @@ _HALFWAY = frozenset({"fatal_error", "internal_error", "request_timeout"})
 _LIMITED = frozenset({"ratelimited", "rate_limited", "message_limit_exceeded"})
 
 
-class RefusedError(DeliveryError):
-    """Raised when Slack refuses a request permanently; a retry cannot help.
-
-    Attributes:
-        code: Slack's code of the error.
-    """
-
-    def __init__(self, text: str, code: str = "") -> None:
-        super().__init__(text, permanent=True)
-        self.code = code
+class RefusedError(outlet.RefusedError):
+    """Raised when Slack refuses a request permanently; a retry cannot help."""
 
     @property
     def thread_gone(self) -> bool:

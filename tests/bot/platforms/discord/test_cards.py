@@ -7,8 +7,9 @@ from dataclasses import replace
 import pytest
 
 from bot.platforms.base import RunCard
-from bot.platforms.discord.cards import CardBoard
+from bot.platforms.discord.outlet import DiscordOutlet
 from bot.platforms.discord.texts import YELLOW
+from bot.platforms.messaging.cards import CardBoard
 from bot.values import RunStatus
 from tests.bot.platforms.discord.hostile import corpus
 from tests.bot.platforms.discord.speaking import (
@@ -54,9 +55,10 @@ def board(room: Stand, time: Time) -> CardBoard:
 
 
 def board_of(room: Stand, time: Time, *, seconds: float = 0.0) -> CardBoard:
-    return CardBoard(
-        room.sender, room.threads, room.tasks, seconds=seconds, pauses=(0.0, 0.0), now=time
-    )
+    tempo = replace(AT_ONCE, edit_seconds=seconds)
+    return DiscordOutlet(
+        room.client, room.client.settings, room.tasks, tempo=tempo, now=time
+    )._board
 
 
 class Begun:

@@ -8,9 +8,10 @@ import pytest
 
 from bot.errors import DeliveryError
 from bot.platforms.discord.buttons import LogButton, Row
-from bot.platforms.discord.problems import TOO_MANY_EDITS, RefusedError
+from bot.platforms.discord.problems import TOO_MANY_EDITS
 from bot.platforms.discord.sending import Draft, Sender, made_harmless, nonce_of
 from bot.platforms.discord.texts import IN_FILE
+from bot.platforms.messaging.outlet import RefusedError
 from bot.platforms.messaging.splitting import MessageParts
 from tests.bot.platforms.discord.speaking import MESSAGE, MESSAGES, RUN, THREADS, Stand, stand
 

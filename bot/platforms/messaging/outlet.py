@@ -1,0 +1,190 @@
+"""Sends messages to their place, or else to the user directly, never to more readers."""
+
+import asyncio
+import logging
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from bot.conversations.access import around, can_read, is_private
+from bot.errors import DeliveryError
+from bot.platforms.base import (
+    Announcement,
+    Confirmation,
+    Delivered,
+    OnBegun,
+    RunCard,
+    not_kept,
+)
+from bot.platforms.messaging.acknowledgements import Acknowledgements
+from bot.platforms.messaging.cards import CardBoard
+from bot.values import Identity, Place
+
+log = logging.getLogger(__name__)
+
+#: Timeout for the sign that a message was received, in seconds.
+RECEIPT_SECONDS = 10.0
+
+
+class RefusedError(DeliveryError):
+    """Raised when a platform refuses a request permanently; a retry cannot help.
+
+    Attributes:
+        code: The platform's code of the error.
+    """
+
+    def __init__(self, text: str, code: str | int = "") -> None:
+        super().__init__(text, permanent=True)
+        self.code = code
+
+    @property
+    def thread_gone(self) -> bool:
+        """True if the thread is unavailable but its channel may accept the message."""
+        return False
+
+    @property
+    def place_gone(self) -> bool:
+        """True if another place could accept the message."""
+        return True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Route:
+    """A delivery route to a user.
+
+    Attributes:
+        place: The thread, channel or direct message.
+        head: The prefix of the message: a mention of the user, or the reason for this route.
+        ping: The account to ping; empty for none.
+        reply_to: The message to reply to; empty for none.
+    """
+
+    place: Place
+    head: str = ""
+    ping: str = ""
+    reply_to: str = ""
+
+    @property
+    def channel(self) -> str:
+        """The thread or else the channel of the route."""
+        return self.place.thread or self.place.channel
+
+
+#: Sends one text over a route and returns the ids of its messages.
+Say = Callable[[Route], Awaitable[tuple[str, ...]]]
+
+
+class MessagingOutlet(ABC):
+    """The shared part of the outlets of chat platforms; implements most of `Outlet`.
+
+    Args:
+        board: Shows the run cards.
+        nowhere: The error if neither the place nor the user can be reached.
+    """
+
+    def __init__(self, board: CardBoard, nowhere: str) -> None:
+        self._receipts = Acknowledgements()
+        self._board = board
+        self._nowhere = nowhere
+
+    async def acknowledge(self, place: Place) -> None:
+        """Show at once that the message was received. Never raises."""
+        try:
+            async with asyncio.timeout(RECEIPT_SECONDS):
+                await self._show_receipt(place)
+        except (DeliveryError, TimeoutError) as error:
+            log.info("It was not shown that a message was received: %s", error)
+
+    def show_card(self, card: RunCard, *, begun: OnBegun = not_kept) -> None:
+        """Show or update a run card; the newest state wins, at the platform's rate. Never waits."""
+        self._board.show(card, begun)
+
+    async def announce(self, announcement: Announcement) -> Delivered:
+        """Send an announcement to its place, or else to its owner; ping only the owner.
+
+        If the platform refuses both, the parent channel of a public thread gets a notice without
+        the content.
+
+        Raises:
+            DeliveryError: The announcement was not delivered.
+        """
+        place, owner = announcement.place, announcement.owner
+        say = await self._announcement(announcement)
+        try:
+            return Delivered(await self._reach(place, owner, say))
+        except RefusedError:
+            raise
+        except DeliveryError as error:
+            readable = place.thread and not is_private(place) and can_read(around(place), place)
+            if error.permanent and readable:
+                try:
+                    await self._post_notice(around(place), owner, f"kept {announcement.key}")
+                except DeliveryError as failed:
+                    log.info("The channel of %s got no notice: %s", announcement.key, failed)
+            raise
+
+    async def ask(self, confirmation: Confirmation) -> str:
+        """Ask the owner a question, unless a message shows it already.
+
+        Returns:
+            The id of the message.
+
+        Raises:
+            DeliveryError: The question was not delivered; the answer is then no.
+        """
+        if confirmation.message_id:
+            return confirmation.message_id
+        say = await self._question(confirmation)
+        return (await self._reach(confirmation.place, confirmation.owner, say))[-1]
+
+    async def _reach(self, place: Place, owner: Identity, say: Say) -> tuple[str, ...]:
+        """Send something to its place, or else to the user directly.
+
+        Raises:
+            DeliveryError: The delivery failed for now; if permanent, no route is left.
+        """
+        refused = None
+        try:
+            if (route := await self._usual_route(place, owner)) is not None:
+                return await say(route)
+        except RefusedError as error:
+            log.info("A message is refused in its place: %s", error)
+            if not error.place_gone:
+                raise
+            refused = error
+        try:
+            if (route := await self._direct_route(place, owner, refused)) is not None:
+                return await say(route)
+        except RefusedError as error:
+            refused = error
+        raise DeliveryError(f"{self._nowhere} {refused}", permanent=True) from refused
+
+    @abstractmethod
+    async def _show_receipt(self, place: Place) -> None:
+        """Show that a message was received.
+
+        Raises:
+            DeliveryError: The sign was not shown.
+        """
+
+    @abstractmethod
+    async def _announcement(self, announcement: Announcement) -> Say:
+        """Return the function that sends an announcement."""
+
+    @abstractmethod
+    async def _question(self, confirmation: Confirmation) -> Say:
+        """Return the function that sends a question; the last id is that of its buttons."""
+
+    @abstractmethod
+    async def _post_notice(self, channel: Place, owner: Identity, key: str) -> None:
+        """Notify the owner in a channel that a result is stored, with this idempotency key."""
+
+    @abstractmethod
+    async def _usual_route(self, place: Place, owner: Identity) -> Route | None:
+        """Return the route to a place; `None` for a user without a place."""
+
+    @abstractmethod
+    async def _direct_route(
+        self, place: Place, owner: Identity, refused: RefusedError | None
+    ) -> Route | None:
+        """Return the route to the user alone; `None` if it is the refused one."""
