@@ -6,6 +6,7 @@ although tokens are left. Without it, the request that takes the last token retu
 """
 
 import asyncio
+import time
 from collections.abc import Callable
 from contextlib import suppress
 
@@ -18,10 +19,6 @@ MOST_BUCKETS = 256
 UNUSED_SECONDS = 300.0
 
 
-def _loop_time() -> float:
-    return asyncio.get_running_loop().time()
-
-
 class Bucket:
     """Rate limit of the requests for one route and channel within a time window.
 
@@ -32,7 +29,9 @@ class Bucket:
         now: A monotonic clock, in seconds.
     """
 
-    def __init__(self, longest_seconds: float, *, now: Callable[[], float] = _loop_time) -> None:
+    def __init__(
+        self, longest_seconds: float, *, now: Callable[[], float] = time.monotonic
+    ) -> None:
         self.limit = self.remaining = 1
         self._longest = longest_seconds
         self._now = now
@@ -48,7 +47,14 @@ class Bucket:
         try:
             async with asyncio.timeout(self._longest), self._queue:
                 while not self._take():
-                    await self._wait()
+                    left = None if self._ends is None else self._ends - self._now()
+                    if left is not None and left > self._longest:
+                        raise discord.RateLimited(left)
+                    # Until a request in flight or the window ends.
+                    self._changed.clear()
+                    with suppress(TimeoutError):
+                        async with asyncio.timeout(left):
+                            await self._changed.wait()
         except TimeoutError:
             raise discord.RateLimited(self._longest) from None
 
@@ -66,20 +72,6 @@ class Bucket:
         self.remaining -= 1
         self._outgoing += 1
         return True
-
-    async def _wait(self) -> None:
-        """Wait until a request in flight or the window ends.
-
-        Raises:
-            discord.RateLimited: The window ends too late.
-        """
-        left = None if self._ends is None else self._ends - self._now()
-        if left is not None and left > self._longest:
-            raise discord.RateLimited(left)
-        self._changed.clear()
-        with suppress(TimeoutError):
-            async with asyncio.timeout(left):
-                await self._changed.wait()
 
     def update(self, response: aiohttp.ClientResponse, *, use_clock: bool = False) -> None:
         """Update the window from the headers of a response."""
@@ -114,6 +106,24 @@ class _Reopening(asyncio.Event):
         asyncio.get_running_loop().call_later(self._seconds, self.set)
 
 
+class _Buckets(dict[str, Bucket]):
+    """The buckets by their key, created on first use; unused ones are dropped.
+
+    The library adds a second key for a bucket once Discord has sent the hash of its route.
+    """
+
+    def __init__(self, longest_seconds: float) -> None:
+        super().__init__()
+        self._longest = longest_seconds
+
+    def __missing__(self, key: str) -> Bucket:
+        if len(self) >= MOST_BUCKETS:
+            for unused in [name for name, each in self.items() if each.is_inactive()]:
+                del self[unused]
+        self[key] = Bucket(self._longest)
+        return self[key]
+
+
 def use_buckets(http: HTTPClient, longest_seconds: float) -> None:
     """Replace the buckets of a logged-in client with ours.
 
@@ -121,17 +131,7 @@ def use_buckets(http: HTTPClient, longest_seconds: float) -> None:
         http: The client's HTTP client.
         longest_seconds: The longest wait for a bucket and for the global rate limit.
     """
-    buckets: dict[str, Bucket] = {}
-
-    def bucket_of(key: str) -> Bucket:
-        if key not in buckets:
-            if len(buckets) >= MOST_BUCKETS:
-                for unused in [name for name, each in buckets.items() if each.is_inactive()]:
-                    del buckets[unused]
-            buckets[key] = Bucket(longest_seconds)
-        return buckets[key]
-
-    # The library adds a second key for a bucket once Discord has sent the hash of its route.
+    buckets = _Buckets(longest_seconds)
     http._buckets = buckets  # type: ignore[assignment]  # noqa: SLF001
-    http.get_ratelimit = bucket_of  # type: ignore[method-assign, assignment]
+    http.get_ratelimit = buckets.__getitem__  # type: ignore[method-assign, assignment]
     http._global_over = _Reopening(longest_seconds + 1.0)  # noqa: SLF001

@@ -1,7 +1,7 @@
 """Discord checks of `doctor`, with instructions for fixing each problem."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import suppress
 
 import aiohttp
@@ -30,7 +30,8 @@ async def look(
             async for check in _checks(client):
                 found.append(check)  # noqa: PERF401 - checks found before a failure must remain
     except TimeoutError:
-        found.append(fails(_no_answer(settings, patience_seconds)))
+        text = f"{settings.api_url} did not answer within {patience_seconds:g} s. {_NO_ANSWER}"
+        found.append(fails(text))
     except (ConfigError, PlatformUnreachableError) as error:
         found.append(fails(str(error)))
     except (discord.HTTPException, aiohttp.ClientError, OSError) as error:
@@ -38,72 +39,19 @@ async def look(
     return found
 
 
-def _no_answer(settings: DiscordSettings, seconds: float) -> str:
-    return (
-        f"{settings.api_url} did not answer within {seconds:g} s. Check this computer's "
-        "connection to the internet, and `discord.api_url`."
-    )
+_NO_ANSWER = "Check this computer's connection to the internet, and `discord.api_url`."
 
 
 async def _checks(client: RetinueClient) -> AsyncIterator[Check]:
     application = client.application
     assert application is not None
     yield works(f"the token is {client.user}'s, of “{application.name}”.")
-    yield _content(client, application)
+    if client.hears_content:
+        yield works("Message Content Intent is on: in threads it hears without a mention.")
+    else:
+        yield is_off(portal.without_content(application.id))
     for check in _settings_of(application):
         yield check
-    yield _servers(application)
-    async for check in _missing_servers(client):
-        yield check
-    async for check in _commands(client):
-        yield check
-
-
-def _content(client: RetinueClient, application: discord.AppInfo) -> Check:
-    if client.hears_content:
-        text = "Message Content Intent is on: in threads it hears without a mention."
-        return works(text)
-    return is_off(portal.without_content(application.id))
-
-
-def _settings_of(application: discord.AppInfo) -> list[Check]:
-    found = []
-    if application.interactions_endpoint_url:
-        found.append(
-            fails(
-                "buttons and slash commands do not arrive: they are sent to "
-                f"{application.interactions_endpoint_url}. Open "
-                f"{portal.page(application.id, 'information')}, empty Interactions Endpoint URL, "
-                "and press Save Changes.",
-            )
-        )
-    if application.bot_require_code_grant:
-        found.append(
-            fails(
-                "nobody can add the bot to a server. Open "
-                f"{portal.page(application.id, 'bot')}, switch off Requires OAuth2 Code Grant, and "
-                "press Save Changes.",
-            )
-        )
-    if application.bot_public:
-        text = (
-            "everyone may add the bot to their servers; `discord.guilds` keeps it to yours. To "
-            f"forbid it, open {portal.page(application.id, 'bot')} and switch off Public Bot."
-        )
-    else:
-        text = "the bot is private: only you can add it to servers."
-    return [*found, works(text)]
-
-
-def _servers(application: discord.AppInfo) -> Check:
-    count, invite = application.approximate_guild_count, portal.invite_url(application.id)
-    if not count:
-        return is_off(f"it is in no server yet. Add it with {invite}")
-    servers = "1 server" if count == 1 else f"{count} servers"
-    return works(f"it is in {servers}; add it to another with {invite}")
-
-
-async def _missing_servers(client: RetinueClient) -> AsyncIterator[Check]:
     for guild_id in client.settings.guilds[:SERVERS_LOOKED_AT]:
         try:
             await client.fetch_guild(int(guild_id), with_counts=False)
@@ -112,6 +60,37 @@ async def _missing_servers(client: RetinueClient) -> AsyncIterator[Check]:
                 f"`discord.guilds` names {guild_id}, where it is not. Add it there, or take "
                 "the id out.",
             )
+    async for check in _commands(client):
+        yield check
+
+
+def _settings_of(application: discord.AppInfo) -> Iterator[Check]:
+    page = portal.page(application.id, "bot")
+    if application.interactions_endpoint_url:
+        yield fails(
+            "buttons and slash commands do not arrive: they are sent to "
+            f"{application.interactions_endpoint_url}. Open "
+            f"{portal.page(application.id, 'information')}, empty Interactions Endpoint URL, "
+            "and press Save Changes.",
+        )
+    if application.bot_require_code_grant:
+        yield fails(
+            f"nobody can add the bot to a server. Open {page}, switch off Requires OAuth2 Code "
+            "Grant, and press Save Changes.",
+        )
+    if application.bot_public:
+        yield works(
+            "everyone may add the bot to their servers; `discord.guilds` keeps it to yours. To "
+            f"forbid it, open {page} and switch off Public Bot."
+        )
+    else:
+        yield works("the bot is private: only you can add it to servers.")
+    count, invite = application.approximate_guild_count, portal.invite_url(application.id)
+    if count:
+        servers = "1 server" if count == 1 else f"{count} servers"
+        yield works(f"it is in {servers}; add it to another with {invite}")
+    else:
+        yield is_off(f"it is in no server yet. Add it with {invite}")
 
 
 async def _commands(client: RetinueClient) -> AsyncIterator[Check]:
@@ -122,7 +101,7 @@ async def _commands(client: RetinueClient) -> AsyncIterator[Check]:
     commands.register(client)
     for guild_id in client.settings.guilds[:SERVERS_LOOKED_AT] if where == "guilds" else ("",):
         place = f" in the server {guild_id}" if guild_id else ""
-        with suppress(discord.NotFound, discord.Forbidden):  # reported by `_missing_servers`
+        with suppress(discord.NotFound, discord.Forbidden):  # reported by `_checks`
             yield await _registered(client, guild_id, f"slash commands{place}:")
 
 

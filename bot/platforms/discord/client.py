@@ -2,8 +2,9 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, MutableMapping
 from contextlib import asynccontextmanager, contextmanager, suppress
+from functools import partial
 from typing import Any
 
 import aiohttp
@@ -19,7 +20,6 @@ from bot.platforms.base import InboundHandler
 from bot.platforms.discord import portal
 from bot.platforms.discord.breaker import Breaker
 from bot.platforms.discord.buckets import use_buckets
-from bot.platforms.discord.parsers import skip_malformed
 from bot.platforms.discord.people import DiscordAccessPolicy
 from bot.platforms.discord.settings import DiscordSettings
 
@@ -69,7 +69,7 @@ class RetinueClient(discord.Client):
         self.settings = settings
         self.breaker = Breaker()
         self.reception = DiscordAccessPolicy(settings)
-        self._wanted = _intents()
+        self._wanted = discord.Intents(guilds=True, guild_messages=True, dm_messages=True)
         self.new_session: Callable[[], None] = lambda: None
         self._listening = False
         self._connected = self._broken = False
@@ -83,7 +83,7 @@ class RetinueClient(discord.Client):
             http_trace=self.breaker.trace(),
             **options,
         )
-        skip_malformed(self._connection.parsers)
+        _skip_malformed(self._connection.parsers)
         self.tree: app_commands.CommandTree[RetinueClient] = app_commands.CommandTree(
             self,
             allowed_contexts=app_commands.AppCommandContext(
@@ -125,8 +125,9 @@ class RetinueClient(discord.Client):
                 "`discord.token` and `discord.api_url`."
             ) from error
         except (OSError, aiohttp.ClientError, TimeoutError) as error:
+            reason = str(error) or type(error).__name__
             raise PlatformUnreachableError(
-                f"Discord cannot be reached at {self.settings.api_url} ({_named(error)})."
+                f"Discord cannot be reached at {self.settings.api_url} ({reason})."
             ) from error
         use_buckets(self.http, LONGEST_RATE_LIMIT_SECONDS)
         flags = self.application.flags if self.application else discord.ApplicationFlags()
@@ -146,33 +147,34 @@ class RetinueClient(discord.Client):
         self._listening = True
         if not self.hears_content:
             log.warning(portal.without_content(self._application_id))
+        wait = self.reconnect_seconds
         try:
-            await self._stay_connected()
+            while not self.is_closed():
+                began = self.loop.time()
+                try:
+                    await self.connect()
+                except discord.PrivilegedIntentsRequired as error:
+                    if not self.hears_content:
+                        text = portal.closed_for_good(4014, self._application_id)
+                        raise ConfigError(text) from error
+                    self._wanted.message_content = False
+                    log.warning(portal.without_content(self._application_id))
+                except Exception as error:
+                    if isinstance(error, discord.ConnectionClosed) and error.code in portal.FATAL:
+                        text = portal.closed_for_good(error.code, self._application_id)
+                        raise ConfigError(text) from error
+                    self._report_broken(error)
+                    await self._hang_up()
+                    if self.loop.time() - began > STABLE_SECONDS:
+                        wait = self.reconnect_seconds
+                    await asyncio.sleep(wait)
+                    wait = min(LONGEST_RECONNECT_SECONDS, wait * 2)
+                # Reset queues and events: those of the lost connection still have content.
+                await self.__aenter__()
         finally:
             self.inbound = None
             self._listening = False
             await self._hang_up()
-
-    async def _stay_connected(self) -> None:
-        wait = self.reconnect_seconds
-        while not self.is_closed():
-            began = self.loop.time()
-            try:
-                await self.connect()
-            except discord.PrivilegedIntentsRequired as error:
-                self._do_without_content(error)
-            except Exception as error:
-                if isinstance(error, discord.ConnectionClosed) and error.code in portal.FATAL:
-                    text = portal.closed_for_good(error.code, self._application_id)
-                    raise ConfigError(text) from error
-                self._report_broken(error)
-                await self._hang_up()
-                if self.loop.time() - began > STABLE_SECONDS:
-                    wait = self.reconnect_seconds
-                await asyncio.sleep(wait)
-                wait = min(LONGEST_RECONNECT_SECONDS, wait * 2)
-            # Reset queues and events: the content of the old ones belongs to the lost connection.
-            await self.__aenter__()
 
     def _report_broken(self, error: Exception) -> None:
         """Log an error that ended the library's gateway loop, once until the next connection."""
@@ -183,17 +185,6 @@ class RetinueClient(discord.Client):
         if self._connected or not self._broken:
             self._connected, self._broken = False, True
             log.warning("The connection to Discord broke; trying again.", exc_info=error)
-
-    def _do_without_content(self, error: discord.PrivilegedIntentsRequired) -> None:
-        """Continue without the message-content intent.
-
-        Raises:
-            ConfigError: Discord has refused the remaining intents too.
-        """
-        if not self.hears_content:
-            raise ConfigError(portal.closed_for_good(4014, self._application_id)) from error
-        self._wanted.message_content = False
-        log.warning(portal.without_content(self._application_id))
 
     async def close(self) -> None:
         """Close the client; while listening, close only the gateway connection.
@@ -281,15 +272,6 @@ async def open_client(settings: DiscordSettings) -> AsyncIterator[RetinueClient]
             yield client
 
 
-def _intents() -> discord.Intents:
-    return discord.Intents(guilds=True, guild_messages=True, dm_messages=True)
-
-
-def _named(error: BaseException) -> str:
-    """Return the text of an error, or its class name if the text is empty."""
-    return str(error) or type(error).__name__
-
-
 # -- process-wide state of the library -------------------------------------------------------------
 
 #: The addresses in use other than Discord's own, the newest last.
@@ -333,3 +315,33 @@ def _quieten() -> None:
         library = logging.getLogger(name)
         if not any(isinstance(kept, _Brief) for kept in library.filters):
             library.addFilter(_Brief("connect"))
+
+
+# -- malformed events ------------------------------------------------------------------------------
+
+Parser = Callable[[Any], None]
+
+#: Events that a session needs: if one is malformed, a new session starts.
+ESSENTIAL = frozenset({"READY"})
+
+
+def _skip_malformed(parsers: MutableMapping[str, Parser]) -> None:
+    """Replace discord.py's parsers, by event name, with parsers that skip malformed events.
+
+    In discord.py, an error of a parser ends the whole gateway loop.
+    """
+    logged: set[tuple[str, type[Exception]]] = set()
+    for name, parse in parsers.items():
+        if name not in ESSENTIAL:
+            parsers[name] = partial(_parse, name, parse, logged)
+
+
+def _parse(name: str, parse: Parser, logged: set[tuple[str, type[Exception]]], data: Any) -> None:
+    try:
+        parse(data)
+    except Exception as error:  # noqa: BLE001 - any error means a malformed event
+        kind = (name, type(error))
+        level = logging.DEBUG if kind in logged else logging.WARNING
+        logged.add(kind)
+        # The error's text may quote users' messages.
+        log.log(level, "Skipped a malformed Discord event %s (%s)", name, type(error).__name__)

@@ -65,37 +65,31 @@ TOKEN_REFUSED = (
 )
 
 
-#: Close codes after which the gateway accepts no further connection with this configuration.
-FATAL = frozenset({4004, 4010, 4011, 4012, 4013, 4014})
+#: Reasons and fixes by the close code of the gateway, after which it accepts no further connection
+#: with this configuration.
+_REFUSED_INTENTS = (
+    "Discord refuses what this bot wants to receive (its intents). Open {page}, switch on Message "
+    "Content Intent, press Save Changes, and start the bot again."
+)
+_CLOSED = {
+    4004: TOKEN_REFUSED,
+    4010: "Discord does not know one of these shards: `discord.shard_ids` must be counted from 0 "
+    "and be below `discord.shard_count`.",
+    4011: "The bot is in too many servers for one connection: set `discord.shard_count` (one shard "
+    "for every 1,000 servers is usual).",
+    4012: "Discord no longer speaks the version of its protocol that this bot uses: install a "
+    "newer bot.",
+    4013: _REFUSED_INTENTS,
+    4014: _REFUSED_INTENTS,
+}
+_UNKNOWN_CODE = (
+    "Discord closed the connection with the code {code} and wants no other. Its meaning stands in "
+    "Discord's documentation under “Gateway Close Event Codes”."
+)
+FATAL = frozenset(_CLOSED)
 
 
 def closed_for_good(code: int, application_id: int | str) -> str:
     """Return the reason for a fatal close code of the gateway, and the fix."""
-    match code:
-        case 4004:
-            return TOKEN_REFUSED
-        case 4010:
-            return (
-                "Discord does not know one of these shards: `discord.shard_ids` must be counted "
-                "from 0 and be below `discord.shard_count`."
-            )
-        case 4011:
-            return (
-                "The bot is in too many servers for one connection: set `discord.shard_count` (one "
-                "shard for every 1,000 servers is usual)."
-            )
-        case 4012:
-            return (
-                "Discord no longer speaks the version of its protocol that this bot uses: install "
-                "a newer bot."
-            )
-        case 4013 | 4014:
-            return (
-                "Discord refuses what this bot wants to hear (its intents). Open "
-                f"{page(application_id, 'bot')}, switch on Message Content Intent, press Save "
-                "Changes, and start the bot again."
-            )
-    return (
-        f"Discord closed the connection with the code {code} and wants no other. Its meaning "
-        "stands in Discord's documentation under “Gateway Close Event Codes”."
-    )
+    text = _CLOSED.get(code, _UNKNOWN_CODE)
+    return text.format(code=code, page=page(application_id, "bot"))

@@ -79,10 +79,13 @@ class Threads:
         return made
 
     async def _make(self, place: Place) -> bool | DeliveryError:
+        messages = self._client.cached_messages
+        found = discord.utils.find(lambda each: str(each.id) == place.message, messages)
+        name = thread_name(found.content if found else "")
         usable = True
         try:
             async with asyncio.timeout(self._open_seconds):
-                await self._sender.begin_thread(place.channel, place.message, self._name(place))
+                await self._sender.begin_thread(place.channel, place.message, name)
         except RefusedError as error:
             usable = error.code in MAY_BE_THERE
             if not usable:
@@ -113,8 +116,3 @@ class Threads:
                 place.message,
             )
         return there
-
-    def _name(self, place: Place) -> str:
-        messages = self._client.cached_messages
-        found = discord.utils.find(lambda each: str(each.id) == place.message, messages)
-        return thread_name(found.content if found else "")

@@ -315,7 +315,7 @@ async def test_intents_that_are_refused_altogether_end_it(fake: FakeDiscord) -> 
     async with open_client(settings_for(fake)) as client, listening(fake, client) as task:
         fake.gateway.drop(4014)
 
-        with pytest.raises(ConfigError, match="refuses what this bot wants to hear"):
+        with pytest.raises(ConfigError, match="refuses what this bot wants to receive"):
             await asyncio.wait_for(task, 5)
 
 
