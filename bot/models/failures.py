@@ -78,85 +78,63 @@ class Failure:
         return error
 
     def _error(self) -> ModelError:
-        if self._spent:
+        status, kind, text = self.status, self.kind.lower().replace("_", ""), self.text.lower()
+        too_long = status == 413 or any(each in f"{self.kind} {text}".lower() for each in _TOO_LONG)
+        # The text alone is not enough: errors about rate limits mention the billing page too.
+        if (
+            status == 402
+            or any(word in self.kind for word in _SPENT_KINDS)
+            or (status == 400 and "credit balance" in text)
+        ):
             return ModelRefusedError(
                 f"{self.provider} refuses because the account's credit or spend limit is used up. "
                 "Ask an admin to raise it."
             )
-        if self._about_images:
+        # Many servers of text-only models report just an invalid request.
+        about_images = status in _REFUSALS or ("image" in text and status in _REFUSALS_OF_SOME)
+        if self.images and not too_long and about_images:
             return ImagesRefusedError(
                 f"{self.provider} did not accept what you sent: {self.model} may not read images, "
                 "or an image is broken or more than 8,000 pixels wide or high. Send it smaller as "
                 "PNG or JPEG, or choose another model with `!model NAME`."
             )
-        if self._busy:
-            return self._unavailable()
-        if self._too_long:
+        busy = status in _BUSY or status >= 500
+        if status == 200:
+            busy = not kind or any(word in kind for word in _BUSY_KINDS)
+        if busy:
+            error = resting(self.provider, self.retry_after_seconds)
+            error.throttled = status in _THROTTLED or any(word in kind for word in _THROTTLED_KINDS)
+            return error
+        if too_long:
             return ContextTooLongError(
                 f"This conversation no longer fits {self.model}. Start a new one with `!new`."
             )
-        return self._final()
-
-    @property
-    def _spent(self) -> bool:
-        # The text alone is not enough: errors about rate limits mention the billing page too.
-        return (
-            self.status == 402
-            or any(word in self.kind for word in _SPENT_KINDS)
-            or (self.status == 400 and "credit balance" in self.text.lower())
-        )
-
-    @property
-    def _busy(self) -> bool:
-        if self.status == 200:
-            kind = self.kind.lower().replace("_", "")
-            return not kind or any(word in kind for word in _BUSY_KINDS)
-        return self.status in _BUSY or self.status >= 500
-
-    @property
-    def _too_long(self) -> bool:
-        said = f"{self.kind} {self.text}".lower()
-        return self.status == 413 or any(phrase in said for phrase in _TOO_LONG)
-
-    @property
-    def _about_images(self) -> bool:
-        # Many servers of text-only models report just an invalid request.
-        if not self.images or self._too_long:
-            return False
-        named = "image" in self.text.lower()
-        return self.status in _REFUSALS or (named and self.status in _REFUSALS_OF_SOME)
-
-    def _unavailable(self) -> ModelUnavailableError:
-        wait = self.retry_after_seconds
-        kind = self.kind.lower().replace("_", "")
-        return ModelUnavailableError(
-            f"{self.provider} is busy at the moment. Try again {_when(wait)}.",
-            retry_after_seconds=wait,
-            throttled=self.status in _THROTTLED or any(word in kind for word in _THROTTLED_KINDS),
-        )
-
-    def _final(self) -> ModelError:
-        if self.status in {401, 403}:
+        if status in {401, 403}:
             return ModelRefusedError(
                 f"{self.provider} does not accept the bot's key. "
                 f"An admin must check `{self.setting}.api_key` in the configuration."
             )
-        if self.status == 404:
+        if status == 404:
             return ModelRefusedError(
                 f"There is no model {self.model} at {self.provider}. "
                 f"An admin must check the model names under `{self.setting}` in the configuration."
             )
         return ModelError(
-            f"{self.provider} did not accept the request (status {self.status}). "
+            f"{self.provider} did not accept the request (status {status}). "
             "An admin finds the reason in the log."
         )
 
 
-def resting(provider: str, seconds: float) -> ModelUnavailableError:
-    """Return the error for a provider whose requested pause is not over."""
+def resting(provider: str, seconds: float | None) -> ModelUnavailableError:
+    """Return the error for a provider that is busy, or whose requested pause is not over."""
+    when = "in a minute"
+    if seconds is not None and seconds <= 120:
+        when = f"in {counted(max(1, math.ceil(seconds)), 'second')}"
+    elif seconds is not None:
+        minutes = math.ceil(seconds / 60)
+        when = f"in {minutes} minutes" if minutes < 100 else f"in {math.ceil(minutes / 60)} hours"
     return ModelUnavailableError(
-        f"{provider} is busy at the moment. Try again {_when(seconds)}.",
-        retry_after_seconds=seconds,
+        f"{provider} is busy at the moment. Try again {when}.", retry_after_seconds=seconds
     )
 
 
@@ -171,15 +149,6 @@ def _noted(error: ModelUnavailableError, note: str) -> ModelUnavailableError:
     """Add a note for the log to the error and return the error."""
     error.add_note(note[:LONGEST_NOTE])
     return error
-
-
-def _when(seconds: float | None) -> str:
-    if seconds is None:
-        return "in a minute"
-    if seconds <= 120:
-        return f"in {counted(max(1, math.ceil(seconds)), 'second')}"
-    minutes = math.ceil(seconds / 60)
-    return f"in {minutes} minutes" if minutes < 100 else f"in {math.ceil(minutes / 60)} hours"
 
 
 def unreachable(provider: str, cause: object) -> ModelUnavailableError:
@@ -218,12 +187,19 @@ def nested(provider: str) -> ModelError:
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
     """Return the wait in seconds that the response headers request, at most a day."""
+    given = headers.get("retry-after")
     seconds = _number(headers.get("retry-after-ms"), 1000)
     if seconds is None:
-        seconds = _number(headers.get("retry-after"), 1)
+        seconds = _number(given, 1)
     if seconds is None:
-        seconds = _until(headers.get("retry-after"))
-    return None if seconds is None else min(max(seconds, 0.0), LONGEST_WAIT_SECONDS)
+        try:
+            moment = parsedate_to_datetime(given or "")
+        except ValueError:
+            return None
+        if moment.tzinfo is None:
+            moment = moment.replace(tzinfo=UTC)
+        seconds = (moment - utc_now()).total_seconds()
+    return min(max(seconds, 0.0), LONGEST_WAIT_SECONDS)
 
 
 def _number(value: str | None, divisor: float) -> float | None:
@@ -232,13 +208,3 @@ def _number(value: str | None, divisor: float) -> float | None:
     except ValueError:
         return None
     return None if math.isnan(seconds) else seconds
-
-
-def _until(value: str | None) -> float | None:
-    try:
-        moment = parsedate_to_datetime(value or "")
-    except ValueError:
-        return None
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=UTC)
-    return (moment - utc_now()).total_seconds()

@@ -30,7 +30,7 @@ LOST = "the run has ended, or another process has it"
 
 
 @dataclass(slots=True)
-class AnswerWaits:
+class AnswerWaiter:
     """Shows questions for one attempt at a run, and waits for their answers.
 
     While it waits, the run holds no slot, and the clocks are paused: its own, and those of
@@ -78,7 +78,7 @@ class AnswerWaits:
         asked = stored or question
         if asked.is_open:
             async with self._waits(status):
-                asked = await self._heard(asked)
+                asked = await self._wait_for_answer(asked)
         self.events.publish(QuestionSettled(question_id=asked.id))
         return asked
 
@@ -144,7 +144,11 @@ class AnswerWaits:
         A cancelled wait takes no slot back: the run ends, or is left to another process.
         """
         with self._pauses():
-            await self._give_back(status)
+            async with self.database.admission() as tx:
+                if not await waiting.wait(tx, self.run.id, self.run.attempt, status, self.now()):
+                    raise FencedError(LOST)
+            self._publish(RunStatus.RUNNING, status)
+            await self.endings.promote()
             yield
             await self._come_back(status)
 
@@ -153,13 +157,6 @@ class AnswerWaits:
         if self._left_waiting is not None:
             with self._pauses():
                 await self._come_back(self._left_waiting)
-
-    async def _give_back(self, status: RunStatus) -> None:
-        async with self.database.admission() as tx:
-            if not await waiting.wait(tx, self.run.id, self.run.attempt, status, self.now()):
-                raise FencedError(LOST)
-        self._tell(RunStatus.RUNNING, status)
-        await self.endings.promote()
 
     async def _come_back(self, status: RunStatus) -> None:
         async with self.database.admission() as tx:
@@ -177,9 +174,9 @@ class AnswerWaits:
             looks += 1
             await self._pause(looks)
         self._left_waiting = None
-        self._tell(status, RunStatus.RUNNING)
+        self._publish(status, RunStatus.RUNNING)
 
-    async def _heard(self, asked: RunQuestion) -> RunQuestion:
+    async def _wait_for_answer(self, asked: RunQuestion) -> RunQuestion:
         """Show the question, and wait until it is answered or has expired."""
         looks, shown = 0, False
         while True:
@@ -206,6 +203,6 @@ class AnswerWaits:
                     raise FencedError(LOST)
         await self.active.wait(POLL_SECONDS)
 
-    def _tell(self, old: RunStatus, new: RunStatus) -> None:
+    def _publish(self, old: RunStatus, new: RunStatus) -> None:
         known = {"run_id": self.run.id, "user_id": self.run.user_id}
         self.events.publish(RunStatusChanged(old=old, new=new, **known))

@@ -12,7 +12,7 @@ from bot.agent.toolbox import may_have_run
 from bot.errors import FencedError, ToolError
 from bot.events import QuestionSettled
 from bot.run_texts import counted
-from bot.subagents.answer_waits import LOST, AnswerWaits
+from bot.subagents.answer_waits import LOST, AnswerWaiter
 from bot.subagents.shown_calls import fingerprint, question_id, spelled
 from bot.values import RunStatus, short
 from db import run_questions, runs
@@ -23,7 +23,7 @@ from skills.base import Effects, Tool, ToolContext
 #: Time to answer. Afterwards a permission is denied, and a question is answered by assumption.
 ANSWER_WITHIN = timedelta(minutes=10)
 #: After this many unanswered questions the run asks for no further permission.
-MOST_UNHEARD = 2
+MOST_UNANSWERED = 2
 #: Longest question in characters. Longer ones do not fit on every platform: the call is refused.
 MOST_SHOWN = 24_000
 TOO_LONG = (
@@ -41,11 +41,11 @@ REFUSED = {
     "called. Find another way, or go on without it.",
     "withdrawn": "{tool} was not called: the run is being ended.",
     "unasked": "{tool} was not called, and the user was not asked: they left "
-    f"{MOST_UNHEARD} questions unanswered. Find another way, or go on without it.",
+    f"{MOST_UNANSWERED} questions unanswered. Find another way, or go on without it.",
 }
 
 
-class OwnerQuestions(AnswerWaits):
+class OwnerQuestions(AnswerWaiter):
     """Asks for one attempt at a run: the `Gate` of its tools, and the handler of `ask_user`."""
 
     # -- for permissions ---------------------------------------------------------------------------
@@ -60,28 +60,30 @@ class OwnerQuestions(AnswerWaits):
             FencedError: Another process has taken the run over, or it has ended.
             LeftError: The database is unreachable: the run is left to be resumed.
         """
-        questions = {each.context.call_id: self._permit_question(each) for each in asked}
+        asks = f"{self._who()} asks: may it use "
+        questions = {
+            each.context.call_id: self._question(
+                each.context.call_id,
+                kind="permit",
+                tool=each.tool.name,
+                fingerprint=fingerprint(each.tool.name, each.call.arguments),
+                text=f"{asks}{spelled(each.tool.name, each.call.arguments)}?\n"
+                f"It takes your yes, since {each.reason}.",
+            )
+            for each in asked
+        }
         shown = [each for each in questions.values() if len(each.text) <= MOST_SHOWN]
         async with self._one_at_a_time():
             answered: dict[str, RunQuestion] = {}
-            for group in _together(shown):
+            # One question covers all calls, unless its text would be too long.
+            together = sum(len(each.text) for each in shown) <= MOST_SHOWN
+            for group in [shown] if shown and together else [[each] for each in shown]:
                 answered |= await self._permissions(group)
             await self._regain_slot()
         return [
             _refusal(each.tool.name, question, answered.get(question.id))
             for each, question in zip(asked, questions.values(), strict=True)
         ]
-
-    def _permit_question(self, asked: AskedCall) -> RunQuestion:
-        shown = spelled(asked.tool.name, asked.call.arguments)
-        return self._question(
-            asked.context.call_id,
-            kind="permit",
-            tool=asked.tool.name,
-            fingerprint=fingerprint(asked.tool.name, asked.call.arguments),
-            text=f"{self._who()} asks: may it use {shown}?\nIt takes your yes, since "
-            f"{asked.reason}.",
-        )
 
     async def _permissions(self, questions: Sequence[RunQuestion]) -> dict[str, RunQuestion]:
         """Return each question with its answer, which an earlier attempt may have stored."""
@@ -101,11 +103,16 @@ class OwnerQuestions(AnswerWaits):
                     decided[known.id] = known if yes else _like(known, leader)
                     self.events.publish(QuestionSettled(question_id=leader.id))
                 elif await run_questions.permitted(tx, self.run.id, question.tool):
-                    decided[question.id] = await self._permit_again(tx, question)
+                    # The owner has permitted the tool for the whole run.
+                    now, by = self.now(), self.run.user_id
+                    await run_questions.put(tx, question, self.run.place, now)
+                    await run_questions.answer(tx, question.id, status="yes", by=by, now=now)
+                    self.events.publish(QuestionSettled(question_id=question.id))
+                    decided[question.id] = replace(question, status="yes")
                 else:
                     new.append(question)
-            unheard = await run_questions.count(tx, self.run.id, status="expired")
-            if unheard >= MOST_UNHEARD:
+            unanswered = await run_questions.count(tx, self.run.id, status="expired")
+            if unanswered >= MOST_UNANSWERED:
                 decided |= {each.id: replace(each, status="unasked") for each in new}
                 new = []
             if new:
@@ -114,14 +121,6 @@ class OwnerQuestions(AnswerWaits):
         for leader_id, members in groups.items():
             decided |= await self._decided(leader_id, members)
         return decided
-
-    async def _permit_again(self, tx: Transaction, question: RunQuestion) -> RunQuestion:
-        """Store a yes for a tool that the owner has permitted for the whole run."""
-        now, by = self.now(), self.run.user_id
-        await run_questions.put(tx, question, self.run.place, now)
-        await run_questions.answer(tx, question.id, status="yes", by=by, now=now)
-        self.events.publish(QuestionSettled(question_id=question.id))
-        return replace(question, status="yes")
 
     async def _put(self, tx: Transaction, group: Sequence[RunQuestion]) -> None:
         """Store the questions about some calls; the first one is shown, with the text of all."""
@@ -191,7 +190,13 @@ class OwnerQuestions(AnswerWaits):
             call_id, kind="input", text=f"{self._who()} asks:\n{text}", options=offered
         )
         async with self._one_at_a_time():
-            await self._check_number(call_id)
+            most = self.most_questions
+            async with self.database.snapshot() as tx:
+                known = await run_questions.get(tx, self._id(call_id))
+                number = await run_questions.count(tx, self.run.id, "input")
+            if known is None and number >= most:
+                so_far = counted(number, "question")
+                raise ToolError(f"You have asked {so_far}, and a run may ask {most}. {ASSUME}")
             answered = await self._answered(asked, RunStatus.WAITING_INPUT)
             await self._regain_slot()
         # An answer that the main agent passed on may hold private material: have the inbox check.
@@ -205,15 +210,6 @@ class OwnerQuestions(AnswerWaits):
                 return f"The user could not be asked: {answered.answer} {ASSUME}"
             case _:
                 return f"No answer came within 10 minutes. {ASSUME}"
-
-    async def _check_number(self, call_id: str) -> None:
-        most = self.most_questions
-        async with self.database.snapshot() as tx:
-            known = await run_questions.get(tx, self._id(call_id))
-            asked = await run_questions.count(tx, self.run.id, "input")
-        if known is None and asked >= most:
-            so_far = counted(asked, "question")
-            raise ToolError(f"You have asked {so_far}, and a run may ask {most}. {ASSUME}")
 
     # -- asking ------------------------------------------------------------------------------------
 
@@ -240,13 +236,6 @@ class OwnerQuestions(AnswerWaits):
 def _like(question: RunQuestion, answered: RunQuestion) -> RunQuestion:
     """Return a question with the answer to the question that was shown for it."""
     return replace(question, status=answered.status, answer=answered.answer)
-
-
-def _together(questions: Sequence[RunQuestion]) -> list[list[RunQuestion]]:
-    """Group the questions that are shown as one: all of them, unless the text would be too long."""
-    if sum(len(each.text) for each in questions) <= MOST_SHOWN:
-        return [list(questions)] if questions else []
-    return [[each] for each in questions]
 
 
 def _text_of(who: str, questions: Sequence[RunQuestion]) -> str:

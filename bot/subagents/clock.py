@@ -51,15 +51,11 @@ class WorkClock:
             yield
         finally:
             self._holders -= 1
-            if self._holders == 0:
-                self._go_on()
-
-    def _go_on(self) -> None:
-        if self._stopped_at is not None:
-            self._began += self._monotonic() - self._stopped_at
-            self._stopped_at = None
-        if self._limit is not None:
-            self._limit.reschedule(asyncio.get_running_loop().time() + self.hard_left())
+            if self._holders == 0 and self._stopped_at is not None:
+                self._began += self._monotonic() - self._stopped_at
+                self._stopped_at = None
+                if self._limit is not None:
+                    self._limit.reschedule(asyncio.get_running_loop().time() + self.hard_left())
 
     @property
     def stands_still(self) -> bool:

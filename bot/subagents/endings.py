@@ -55,14 +55,17 @@ class Endings:
         Returns:
             The ended run, or `None` if it had ended before.
         """
-        stopper = await self._stopper(run, outcome)
+        stopper = None
+        if outcome.status is RunStatus.CANCELLED:
+            async with self._database.snapshot() as tx:
+                stopper = await users.stopper_of(tx, run.id)
         if stopper is not None and not outcome.error:
             outcome = replace(outcome, error=wording.STOPPED_BY_ADMIN)
         text = stored(outcome.text)
-        told = wording.for_caller(run, text, outcome.summary)
+        report = wording.for_caller(run, text, outcome.summary)
         if outcome.status is RunStatus.COMPLETED and (why := wording.reason(run, outcome)):
-            told = f"{why}\n\n{told}"
-        wrapped = await wrap(run, outcome.status, told or outcome.error)
+            report = f"{why}\n\n{report}"
+        wrapped = await wrap(run, outcome.status, report or outcome.error)
         async with self._database.admission() as tx:
             over = await runs.finish(
                 tx, run.id, self._values(run, outcome, text), attempt=attempt, now=self._now()
@@ -70,31 +73,36 @@ class Endings:
             if over is None:
                 return None
             withdrawn = await run_questions.withdraw(tx, over.id, self._now())
-            due = woken = False
-            if over.mode == "async":
-                due, woken = await self._announce(tx, over, wrapped)
+            due, woken = await self._announce(tx, over, wrapped)
             # A card from before a restart, which this process has not updated yet.
             owner = await users.get(tx, over.user_id) if over.card_message_id else None
             promoted = await self._promote(tx)
         if owner is not None:
             self._cards.track(replace(over, status=run.status), owner.identity)
-        self._tell(run.status, over, stopped_by=wording.shown_name(stopper))
-        self._let_in(promoted)
-        for question_id in withdrawn:
-            self._events.publish(QuestionSettled(question_id=question_id))
-        if due:
-            self._events.publish(AnnouncementDue(key=over.id))
-        if woken:
-            self._events.publish(
-                TurnWaiting(conversation_id=over.conversation_id, platform=over.place.platform)
+        publish = self._events.publish
+        known = {"run_id": over.id, "user_id": over.user_id}
+        publish(RunStatusChanged(**known, old=run.status, new=over.status))
+        publish(
+            ended(
+                over.status,
+                **known,
+                tokens=over.weighted_tokens,
+                tool_calls=over.tool_call_count,
+                duration_seconds=over.seconds_used,
+                error=over.error or "",
+                stopped_by=wording.shown_name(stopper),
+                degraded=over.degraded,
             )
+        )
+        self._publish_admitted(promoted)
+        for question_id in withdrawn:
+            publish(QuestionSettled(question_id=question_id))
+        if due:
+            publish(AnnouncementDue(key=over.id))
+        if woken:
+            place = over.place
+            publish(TurnWaiting(conversation_id=over.conversation_id, platform=place.platform))
         return over
-
-    async def _stopper(self, run: Run, outcome: Outcome) -> users.User | None:
-        if outcome.status is not RunStatus.CANCELLED:
-            return None
-        async with self._database.snapshot() as tx:
-            return await users.stopper_of(tx, run.id)
 
     def _values(self, run: Run, outcome: Outcome, text: str) -> dict[str, object]:
         values: dict[str, object] = {
@@ -118,11 +126,13 @@ class Endings:
         return values | {name: value for name, value in measured.items() if value is not None}
 
     async def _announce(self, tx: Transaction, run: Run, wrapped: str) -> tuple[bool, bool]:
-        """Put the announcement into the outbox.
+        """Put the announcement of a background run into the outbox.
 
         Returns:
             Two flags: the announcement is due now; a turn was added to summarise held results.
         """
+        if run.mode != "async":
+            return False, False
         unread = len(await run_messages.unread(tx, run.id))
         message_id = ""
         if run.conversation_id and await conversations.hold(tx, run.conversation_id):
@@ -153,11 +163,7 @@ class Endings:
             return not held, False
         if not held and not await outbox.any_held(tx, run.id):
             return True, False
-        await self._add_summary(tx, run, message_id)
-        return not held, True
-
-    async def _add_summary(self, tx: Transaction, run: Run, message_id: str) -> None:
-        """Add a turn of the main agent that summarises the held announcements."""
+        # A turn of the main agent summarises the held announcements.
         user = await users.get(tx, run.user_id)
         if user is None:
             raise LookupError(f"run {run.id} belongs to nobody")
@@ -170,6 +176,7 @@ class Endings:
             now=self._now(),
             kind="summary",
         )
+        return not held, True
 
     async def _promote(self, tx: Transaction) -> Sequence[Run]:
         return await admission.promote(
@@ -183,9 +190,9 @@ class Endings:
         """Admit queued runs to free slots, for instance after a change of the caps or a crash."""
         async with self._database.admission() as tx:
             promoted = await self._promote(tx)
-        self._let_in(promoted)
+        self._publish_admitted(promoted)
 
-    def _let_in(self, promoted: Sequence[Run]) -> None:
+    def _publish_admitted(self, promoted: Sequence[Run]) -> None:
         for run in promoted:
             if run.status is RunStatus.RUNNING:
                 continue  # the run was waiting for its owner, and its worker polls the status
@@ -194,23 +201,6 @@ class Endings:
                 RunStatusChanged(old=RunStatus.QUEUED, new=RunStatus.ACCEPTED, **known)
             )
             self._events.publish(admitted(run))
-
-    def _tell(self, old: RunStatus, run: Run, *, stopped_by: str) -> None:
-        publish = self._events.publish
-        publish(RunStatusChanged(run_id=run.id, user_id=run.user_id, old=old, new=run.status))
-        publish(
-            ended(
-                run.status,
-                run_id=run.id,
-                user_id=run.user_id,
-                tokens=run.weighted_tokens,
-                tool_calls=run.tool_call_count,
-                duration_seconds=run.seconds_used,
-                error=run.error or "",
-                stopped_by=stopped_by,
-                degraded=run.degraded,
-            )
-        )
 
 
 def admitted(run: Run) -> RunAdmitted:

@@ -196,11 +196,17 @@ def _moved(card: RunCard, event: RunEvent) -> RunCard:
         case RunProgress(part="text" | "waiting"):
             return replace(card, line=event.content, elapsed_seconds=event.elapsed_seconds)
         case RunProgress():
-            steps = _steps(card.steps, event)
+            steps = card.steps
+            if event.part == "tool":
+                steps = (*steps, CardStep(event.tool, StepState.RUNNING, event.call))
+            elif event.part in {"tool_end", "error"}:
+                state = StepState.FAILED if event.part == "error" else StepState.DONE
+                steps = tuple(_over(s, state) if s.call == event.call else s for s in steps)
+            running = [step.tool for step in steps if step.state is StepState.RUNNING]
             return replace(
                 card,
-                steps=steps,
-                tool=_at_work(steps),
+                steps=steps[-STEPS_SHOWN:],
+                tool=running[-1] if running else "",
                 tool_calls=event.tool_calls,
                 tokens=event.tokens,
                 elapsed_seconds=event.elapsed_seconds,
@@ -228,22 +234,5 @@ def _lasting(line: str) -> str:
     return "" if line.startswith(WAITING) else line
 
 
-def _steps(steps: tuple[CardStep, ...], event: RunProgress) -> tuple[CardStep, ...]:
-    """Return the newest tool calls, updated by an event."""
-    match event.part:
-        case "tool":
-            return (*steps, CardStep(event.tool, StepState.RUNNING, event.call))[-STEPS_SHOWN:]
-        case "tool_end" | "error":
-            state = StepState.FAILED if event.part == "error" else StepState.DONE
-            return tuple(_over(step, state) if step.call == event.call else step for step in steps)
-        case _:
-            return steps
-
-
 def _over(step: CardStep, state: StepState) -> CardStep:
     return replace(step, state=state) if step.state is StepState.RUNNING else step
-
-
-def _at_work(steps: Sequence[CardStep]) -> str:
-    """Return the tool of the latest call that has no result yet; empty for none."""
-    return next((s.tool for s in reversed(steps) if s.state is StepState.RUNNING), "")

@@ -81,9 +81,9 @@ class Records:
         async with self.database.snapshot() as tx:
             found = await _matching(tx, typed, caller) if typed else []
         if not found:
+            scope = "" if own_scope(caller).read_in is None else " that was started here"
             raise NotFoundError(
-                f"You have no run “{one_line(typed, 60)}”{_scope(caller)}. "
-                "/subagents list shows yours."
+                f"You have no run “{one_line(typed, 60)}”{scope}. /subagents list shows yours."
             )
         if len(found) > 1:
             states = [status_text(run.status, degraded=run.degraded).words for run in found]
@@ -177,7 +177,11 @@ class Records:
             lines.append(f"continues: the run {short(before_id)}, whose log has what it did")
         for document in transcript:
             lines += _lines(document)
-        lines += _report(run)
+        if summary := summary_in(run.metadata):
+            # The caller received a summary instead of the full report.
+            lines += [f"shortened to: {one_line(summary, LINE)}", "the whole report:"]
+            report = (run.result or "").splitlines()
+            lines += [one_line(line, REPORT_LINE) for line in report if line.strip()]
         if run.status.final:
             lines.append(ending_line(run))
         pages = max(1, -(-len(lines) // per_page))
@@ -193,23 +197,6 @@ async def _matching(tx: Transaction, typed: str, caller: Caller) -> list[Run]:
     if not found and scope != own and typed.lower() != "last":
         found = await runs.find(tx, typed, user_id=scope.owner, read_in=scope.read_in)
     return found
-
-
-def _scope(caller: Caller) -> str:
-    return "" if own_scope(caller).read_in is None else " that was started here"
-
-
-def _report(run: Run) -> list[str]:
-    """Return the lines of the full report, if the caller received a summary instead."""
-    summary = summary_in(run.metadata)
-    if not summary:
-        return []
-    report = [line for line in (run.result or "").splitlines() if line.strip()]
-    return [
-        f"shortened to: {one_line(summary, LINE)}",
-        "the whole report:",
-        *(one_line(line, REPORT_LINE) for line in report),
-    ]
 
 
 def ending_line(run: Run) -> str:

@@ -140,7 +140,10 @@ async def _results(
     tx: Transaction, run: Run, progress: Progress, calls: Sequence[ToolCall]
 ) -> tuple[ToolResult, ...]:
     """Return results for the calls of a run's last answer: stored ones, or a note on each call."""
-    kept = await _last_results(tx, run)
+    # The results that the run had received when it ended and that its model never read.
+    last = [from_json(document) for document in (await runs.transcript(tx, run.id))[-1:]]
+    unread = [each for m in last if isinstance(m, ToolResults) for each in m.results]
+    kept = {result.call_id: result for result in unread}
     results = []
     for index, call in enumerate(calls):
         result = progress.stored_result(progress.steps, index) or kept.get(call.id)
@@ -151,17 +154,6 @@ async def _results(
             result = ToolResult(call.id, text.format(tool=call.name), failed=True)
         results.append(result)
     return tuple(results)
-
-
-async def _last_results(tx: Transaction, run: Run) -> dict[str, ToolResult]:
-    """Return the results that a run had received when it ended and that its model never read."""
-    last = [from_json(document) for document in (await runs.transcript(tx, run.id))[-1:]]
-    return {
-        result.call_id: result
-        for message in last
-        if isinstance(message, ToolResults)
-        for result in message.results
-    }
 
 
 def _line(run: Run) -> str:

@@ -58,14 +58,6 @@ class Settling:
         await outlet.settle(shown, settlement_of(question, by.identity if by else None))
 
 
-def choices_of(question: RunQuestion) -> tuple[Choice, ...]:
-    """Return the choices for the answer to a question (pure)."""
-    if question.kind == "permit":
-        return PERMIT
-    options = (Choice(str(n), option) for n, option in enumerate(question.options, 1))
-    return (*options, SKIP)
-
-
 def confirmation_of(
     question: RunQuestion, owner: Identity, place: Place, *, expires_in_seconds: float = 0.0
 ) -> Confirmation:
@@ -76,7 +68,9 @@ def confirmation_of(
         place=place,
         text=question.text,
         expires_in_seconds=max(0.0, expires_in_seconds),
-        choices=choices_of(question),
+        choices=PERMIT
+        if question.kind == "permit"
+        else (*(Choice(str(n), option) for n, option in enumerate(question.options, 1)), SKIP),
         open_ended=question.kind == "input",
         message_id=question.message_id,
     )

@@ -28,17 +28,14 @@ class ShownCards:
             return
 
         def begun(message_id: str) -> None:
-            self.tasks.start(self._keep(card.run_id, message_id), name="keep a card's id")
+            async def keep() -> None:
+                async with self.database.transaction() as tx:
+                    await cards.keep(tx, card.run_id, message_id)
+
+            self.tasks.start(patiently(keep, seconds=inf), name="keep a card's id")
 
         try:
             outlet.show_card(card, begun=begun)
         except Exception:
             # A failure to show a card must not stop its run.
             log.exception("The card of run %s could not be shown", card.run_id)
-
-    async def _keep(self, run_id: str, message_id: str) -> None:
-        async def keep() -> None:
-            async with self.database.transaction() as tx:
-                await cards.keep(tx, run_id, message_id)
-
-        await patiently(keep, seconds=inf)

@@ -8,7 +8,7 @@ import pytest
 from bot.agent.messages import ToolResult
 from bot.agent.toolbox import Toolbox
 from bot.errors import FencedError
-from bot.subagents.asking import MOST_UNHEARD
+from bot.subagents.asking import MOST_UNANSWERED
 from bot.values import Identity, RunStatus
 from db import run_questions
 from db.runs import Run
@@ -115,7 +115,7 @@ async def test_after_two_questions_that_nobody_answered_nobody_is_asked_any_more
 ) -> None:
     run = await asked.run(alice)
     asking = asked.asking(run, alice)
-    for number in range(MOST_UNHEARD):
+    for number in range(MOST_UNANSWERED):
         await asked.put(asking, run, f"1.{number}")
     clock.advance(3600)
     await asked.answers.expire()
@@ -123,7 +123,7 @@ async def test_after_two_questions_that_nobody_answered_nobody_is_asked_any_more
     told = await asked.permit(asking, run, alice, "1.5")
 
     assert told.startswith("mail was not called, and the user was not asked")
-    assert f"left {MOST_UNHEARD} questions unanswered" in told
+    assert f"left {MOST_UNANSWERED} questions unanswered" in told
     assert asked.outlet.questions == []
     assert (await asked.stored.read_run(run.id)).status is RunStatus.RUNNING
 
