@@ -20,7 +20,9 @@ from bot.config import Config
 from bot.conversations.announcements import Announcements
 from bot.conversations.answers import Answers
 from bot.conversations.approvals import Approvals
-from bot.conversations.commands import Commands
+from bot.conversations.command_lines import CommandTable
+from bot.conversations.command_table import COMMANDS
+from bot.conversations.commands import CommandRunner
 from bot.conversations.durable_commands import DurableCommands
 from bot.conversations.gaps import Gaps
 from bot.conversations.inbound import TurnQueue
@@ -268,29 +270,25 @@ async def open_bot(
                 at_once=settings.max_concurrent_global + MAY_WAIT,
             )
         )
+        parts = registry.parts
         commands = DurableCommands(
-            Commands(
+            CommandRunner(
+                table=CommandTable(
+                    (*COMMANDS.commands, *(each for part in parts for each in part.commands))
+                ),
                 database=database,
                 manager=manager,
                 records=records,
                 agents=agents,
                 models=models,
-                now=now,
-                for_admins={
-                    name: command
-                    for parts in registry.parts
-                    for name, command in parts.commands.items()
-                },
+                turns=active_turns,
                 undo=Undo(
                     database=database,
-                    restorers={
-                        restorer.kind: restorer
-                        for parts in registry.parts
-                        for restorer in parts.restorers
-                    },
-                    stores=[parts.changes for parts in registry.parts if parts.changes],
+                    restorers={each.kind: each for part in parts for each in part.restorers},
+                    stores=[part.changes for part in parts if part.changes],
                     now=now,
                 ),
+                now=now,
             ),
             database,
             tasks,

@@ -1,8 +1,8 @@
 """The declaration of a skill: its module holds `SKILL = SkillDeclaration(…)`."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from bot.changes import ChangeStore
@@ -71,7 +71,7 @@ class SkillParts:
         periodic: Work that is done again and again; each call returns soon.
         unavailable: Returns the unreachable services of the skill.
         run_guide: Returns text for the prompts of runs.
-        commands: Chat commands for admins, by name.
+        commands: Commands of users, which join the built-in ones in help, menus and parsing.
     """
 
     skills: tuple[Skill, ...] = ()
@@ -81,7 +81,7 @@ class SkillParts:
     periodic: tuple[Callable[[], Awaitable[None]], ...] = ()
     unavailable: Unavailable | None = None
     run_guide: RunGuide | None = None
-    commands: Mapping[str, "ChatCommand"] = field(default_factory=dict)
+    commands: tuple["ChatCommand", ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

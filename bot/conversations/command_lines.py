@@ -1,228 +1,242 @@
-"""Parses the commands that users type, and lists them for help (pure)."""
+"""Describes commands: their words, arguments and texts; reads typed lines as commands (pure)."""
 
 import re
+from collections.abc import Callable, Mapping
+from dataclasses import KW_ONLY, dataclass
+from enum import StrEnum
+from typing import Generic, TypeVar
 
 from bot.agent.sanitizer import one_line
 from bot.errors import BadRequestError
-from bot.subagents.requests import RunRequest
-from db.runs import Run
+from bot.values import RunStatus
 
-_HELP = """\
-**Runs** (an id is its first letters, a label, `#n`, or `last`)
-- `/subagents list` – your runs (`list all`: everyone's, for admins)
-- `/subagents info ID` – status, tokens, timing, result
-- `/subagents read ID` – its whole result, also one that could not be delivered
-- `/subagents log ID [page]` – what it said and did, step by step
-- `/subagents send ID MESSAGE` – tell it something
-- `/subagents stop ID` – stop it; `stop all` stops all of yours
-- `/subagents spawn [--agent A] [--label L] [--model M] [--budget N] [--minutes N] TASK`
-- `/subagents resume ID` – go on with one that failed, was stopped or reached a limit
-- `/subagents usage` – what you have used of what you may use
-- `/subagents agents` – who can do the work: tools and limits
-- `/subagents retry ID`, `/subagents dismiss ID` – a result that could not be delivered
-
-**Chat**
-- `{new}` – start afresh; runs go on
-- `{model}` – what answers here; `{model NAME}` lets another answer, `{model default}` the usual one
-- `{stop}` – stop the answer that is being written
-- `{undo}` – what can be taken back: files, notes, memories, schedules
-- `{undo list NAME}` – find what can be taken back by its name
-- `{undo last}`, `{undo ID}` – take it back
-- `{help}` – this"""
+_OPTION = re.compile(r"--(\w[\w-]*)(?:=|\s+)(\"[^\"]*\"|'[^']*'|(?!--)\S+)\s*")
 _SLACK_HELP = """
 
 Slack has no slash commands in threads: type `!` instead of `/` there, such as `!subagents list`."""
 
-USAGE = {
-    "stop": "/subagents stop ID (or `all`, or `last`)",
-    "log": "/subagents log ID [page]",
-    "info": "/subagents info ID",
-    "send": "/subagents send ID MESSAGE",
-    "spawn": "/subagents spawn [--agent A] [--label L] [--model M] [--budget N] [--minutes N] TASK",
-    "resume": "/subagents resume ID (of a run that failed, was stopped or reached a limit)",
-    "read": "/subagents read ID",
-    "retry": "/subagents retry ID",
-    "dismiss": "/subagents dismiss ID",
+
+class CommandGroup(StrEnum):
+    """The slash command that a command belongs to."""
+
+    RUNS = "subagents"
+    CHAT = "retinue"
+
+
+#: The description of each group, for menus.
+GROUPS = {
+    CommandGroup.RUNS: "Your runs: work that subagents do for you",
+    CommandGroup.CHAT: "Our conversation in this place",
 }
-
-_OPTION = re.compile(r"--(\w[\w-]*)(?:=|\s+)(\"[^\"]*\"|'[^']*'|(?!--)\S+)\s*")
-
-#: The actions of `/subagents`.
-ACTIONS = (
-    *("list", "stop", "log", "info", "read", "send"),
-    *("spawn", "resume", "usage", "agents", "retry", "dismiss"),
-)
-#: The commands beside `/subagents`.
-NAMES = ("new", "model", "stop", "undo", "help")
-#: Most words after an action for a line without `/` or `!` to count as a command: a longer line is
-#: a sentence about subagents.
-_WORDS_AFTER = {
-    **dict.fromkeys(("list", "ls", "usage", "agents", "help"), 1),
-    **dict.fromkeys(("stop", "kill", "log", "info", "read", "resume", "retry", "dismiss"), 2),
-    **dict.fromkeys(("send", "spawn"), 10_000),
-}
+#: The words that begin a line with a command of a group.
+_FIRST_WORDS = {**{str(each): each for each in CommandGroup}, "subagent": CommandGroup.RUNS}
+#: The commands without a further word.
+_DEFAULTS = {CommandGroup.RUNS: "list", CommandGroup.CHAT: "help"}
 
 
-def command_in(text: str) -> str:
-    """Return the command in a message as `/name words`; empty for any other message.
+class ArgumentKind(StrEnum):
+    """The values that an argument takes."""
 
-    `!subagents list` and `subagents list` mean `/subagents list`, since not every platform
-    transmits a slash everywhere; `/retinue new` means `/new`.
+    #: One of the user's runs: the first letters of its id, its label, `#n` or `last`.
+    RUN = "run"
+    WORDS = "words"
+    #: Free text: everything up to the end of the message.
+    TEXT = "text"
+    NUMBER = "number"
+    #: The label of the argument, or nothing.
+    FLAG = "flag"
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """An argument of a command.
+
+    Attributes:
+        label: Stands for the value in help, such as `ID`; the word itself for a flag.
+        option: Whether it is typed as `--name value` before all other arguments.
+        listed: Whether help and slash commands show it.
+        least: The smallest number, or the fewest characters.
+        most: The largest number, or the most characters; 0 for no limit.
+        choices: Values that completion offers besides runs, each with its description.
     """
-    line = text.strip()
-    if re.match(r"!\w", line) and _first(line[1:]) in {"subagents", "subagent", "retinue", *NAMES}:
-        line = "/" + line[1:]
-    elif _is_bare(line):
-        line = "/" + line
-    if not line.startswith("/"):
-        return ""
-    if _first(line[1:]) != "retinue":
+
+    name: str
+    label: str
+    description: str
+    kind: ArgumentKind = ArgumentKind.WORDS
+    _: KW_ONLY
+    required: bool = True
+    option: bool = False
+    listed: bool = True
+    least: int = 0
+    most: int = 0
+    choices: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def usage(self) -> str:
+        """The argument as help shows it."""
+        text = f"--{self.name} {self.label}" if self.option else self.label
+        return text if self.required else f"[{text}]"
+
+
+@dataclass(frozen=True, slots=True)
+class CommandSpec:
+    """A command as users see it; help, menus, completion and parsing are made from it.
+
+    Attributes:
+        groups: The groups that have the command; help lists it in the first.
+        description: For help, completion and slash commands, at most 100 characters.
+        aliases: Further names.
+        forms: Typed forms with a description of each, for help; empty for the usage alone.
+        admin: Whether only admins have it. Discord would offer it to everyone, so that it is not a
+            slash command there.
+        public: Whether everyone in the place may read the answer, since it names no runs.
+        changes: Returns True if the command with these words does more than show something.
+        opens: Whether it needs a conversation when it changes something.
+        threaded: Whether a change concerns the conversation of one thread; slash commands of Slack
+            do not work in threads.
+        fits: Returns True if the command makes sense for a run of this status, whose result is
+            undelivered or not: menus offer these runs.
+        without_runs: The answer to a user without such a run.
+        button: The style of its button on run cards: `danger`, `primary` or `secondary`; empty for
+            no button.
+    """
+
+    groups: tuple[CommandGroup, ...]
+    name: str
+    description: str
+    arguments: tuple[Argument, ...] = ()
+    _: KW_ONLY
+    aliases: tuple[str, ...] = ()
+    forms: tuple[tuple[str, str], ...] = ()
+    admin: bool = False
+    public: bool = False
+    changes: Callable[[str], bool] = lambda _: False
+    opens: bool = False
+    threaded: bool = False
+    fits: Callable[[RunStatus, bool], bool] = lambda *_: True
+    without_runs: str = "You have no runs."
+    button: str = ""
+
+    @property
+    def listed(self) -> list[Argument]:
+        """The arguments that help and slash commands show."""
+        return [each for each in self.arguments if each.listed]
+
+    @property
+    def run(self) -> Argument | None:
+        """The argument that names a run; `None` for a command without one."""
+        return next((each for each in self.arguments if each.kind is ArgumentKind.RUN), None)
+
+    @property
+    def text(self) -> Argument | None:
+        """The argument that takes free text; `None` for a command without one."""
+        return next((each for each in self.arguments if each.kind is ArgumentKind.TEXT), None)
+
+    @property
+    def usage(self) -> str:
+        """The name and the arguments."""
+        return " ".join([self.name, *(each.usage for each in self.listed)])
+
+    @property
+    def most_words(self) -> int:
+        """Most words after the name in a line without `/` or `!`: a longer line is a sentence."""
+        return 10_000 if self.text else 2 if self.run else 1
+
+    def takes(self, words: str) -> bool:
+        """Return True if the words can be arguments of the command."""
+        return not words or any(
+            each.kind is not ArgumentKind.FLAG or words.lower() == each.label
+            for each in self.arguments
+        )
+
+    def parse(self, words: str) -> dict[str, str]:
+        """Return the arguments in the words after the name.
+
+        Raises:
+            BadRequestError: An argument is missing, unknown or malformed; the text has the usage.
+        """
+        found, rest = self._split(words)
+        usage = f"Usage: /{self.groups[0]} {self.usage}"
+        options = {each.name for each in self.arguments if each.option}
+        unknown = sorted(set(found) - {each.name for each in self.arguments})
+        if options and (unknown or re.match(r"--(?!\s)", rest)):
+            name = unknown[0] if unknown else re.split(r"[\s=]", rest[2:], maxsplit=1)[0].lower()
+            wrong = "needs a value" if name in options else "is unknown"
+            raise BadRequestError(f"--{one_line(name, 30)} {wrong}. {usage}")
+        for each in self.arguments:
+            value = found.get(each.name, "")
+            if each.required and not value:
+                if each is self.run and not words:
+                    raise BadRequestError(f"Which run? {usage}. /subagents list shows yours.")
+                raise BadRequestError(usage)
+            malformed = not value.isdecimal() or len(value) > 9
+            if value and malformed and each.kind is ArgumentKind.NUMBER:
+                raise BadRequestError(
+                    f"--{each.name} takes a whole number, such as --{each.name} 5."
+                )
+        return found
+
+    def _split(self, words: str) -> tuple[dict[str, str], str]:
+        """Return the arguments, unchecked, and the text after the options."""
+        found: dict[str, str] = {}
+        after = rest = words.strip()
+        positional = [each for each in self.arguments if not each.option]
+        if len(positional) < len(self.arguments):
+            while match := _OPTION.match(rest):
+                found[match[1].lower()] = match[2].strip("\"'")
+                rest = rest[match.end() :]
+            after, rest = rest, re.sub(r"\A--\s+", "", rest)
+        match positional:
+            case [Argument(kind=ArgumentKind.FLAG, label=label)]:
+                values = [label * (rest.lower() == label)]
+            case [_, Argument(kind=ArgumentKind.NUMBER)]:
+                head, _, last = rest.rpartition(" ")
+                values = [head, last[:6]] if head and last.isdecimal() else [rest]
+            case [_, _]:
+                values = [*handle_and_rest(rest)]
+            case _:
+                values = [rest]
+        found.update((each.name, value) for each, value in zip(positional, values, strict=False))
+        return found, after
+
+    def leaves_quote_open(self, words: str) -> bool:
+        """Return True if a quotation begins before the free text and never ends."""
+        text = self._split(words)[0].get(self.text.name, "") if self.text else ""
+        head = words.strip().removesuffix(text)
+        return head.count('"') % 2 == words.count('"') % 2 == 1
+
+    def line(self, values: Mapping[str, str]) -> str:
+        """Return the line with these arguments, which `parse` reads back; empty ones are omitted.
+
+        The first word after the group is the name of the command.
+        """
+        parts = [f"/{self.groups[0]}", self.name]
+        ends_options = any(each.option for each in self.arguments)
+        for each in self.arguments:
+            value = values.get(each.name, "")
+            if ends_options and not each.option:
+                parts.append("--")
+                ends_options = False
+            if not value:
+                continue
+            if each.option:
+                parts.append(f"--{each.name} {_quoted(value)}")
+            elif each.kind is ArgumentKind.FLAG:
+                parts.append(each.label)
+            elif each.kind is ArgumentKind.TEXT:
+                parts.append(value)
+            else:
+                parts.append(_quoted(value) if self.text else " ".join(value.split()))
+        return " ".join(parts)
+
+
+def _quoted(text: str) -> str:
+    """Return the text as one argument, quoted unless it is a single plain word."""
+    line = " ".join(text.split())
+    if line and not set(line) & set(" \"'") and not line.startswith("-"):
         return line
-    rest = line[len("/retinue") :].strip() or "help"
-    of_runs = _first(rest) in _WORDS_AFTER and rest.lower() not in NAMES
-    return f"/subagents {rest}" if of_runs else f"/{rest}"
-
-
-def typed(words: str, platform: str) -> str:
-    """Return a command other than `/subagents` in the form that users of a platform type.
-
-    Slash commands of Slack do not work in threads, but a command that changes a conversation may
-    concern a thread. Discord sends only registered commands, and commands for admins are not
-    registered, since Discord would offer them to everyone.
-    """
-    if platform == "terminal":
-        return f"/{words}"
-    if platform == "discord" and _first(words) not in NAMES:
-        return f"!retinue {words}"
-    of_a_thread = words == "new" or words.startswith("model ")
-    return f"!{words}" if platform == "slack" and of_a_thread else f"/retinue {words}"
-
-
-def help_text(platform: str) -> str:
-    """Return the commands as users of a platform type them, Markdown."""
-    text = re.sub(r"\{([^}]+)\}", lambda found: typed(found[1], platform), _HELP)
-    return text + _SLACK_HELP * (platform == "slack")
-
-
-def greeting(platform: str) -> str:
-    """Return the answer to a message that only mentions the bot, Markdown."""
-    if platform == "slack":
-        runs, commands = "!subagents list", "!help"
-    else:
-        runs, commands = "/subagents list", typed("help", platform)
-    return (
-        "Hello! I answer questions, work with your files, and hand longer work to subagents that "
-        "report back here. Tell me what to do, such as “Research the history of tea in the "
-        f"background”. `{runs}` shows your runs, `{commands}` all commands."
-    )
-
-
-def _first(line: str) -> str:
-    return line.split(maxsplit=1)[0].lower() if line.strip() else ""
-
-
-def _is_bare(line: str) -> bool:
-    words = line.split()
-    if not words or words[0].lower() not in {"subagents", "subagent"}:
-        return False
-    return len(words) == 1 or len(words) - 2 <= _WORDS_AFTER.get(words[1].lower(), -1)
-
-
-def belongs_to_a_conversation(command: str) -> bool:
-    """Return True if a command needs a conversation.
-
-    The result of a spawned run is stored there, and so is the choice of a model.
-    """
-    match command.lower().removeprefix("/").split():
-        case ["subagents" | "subagent", "spawn", *_] | ["model", _, *_]:
-            return True
-        case _:
-            return False
-
-
-def changes_something(command: str) -> bool:
-    """Return True if a command does more than show something."""
-    words = command.lower().split()
-    match [word.removeprefix("/") for word in words[:1]] + words[1:2]:
-        case ["subagents" | "subagent", action]:
-            return action in {"stop", "kill", "send", "spawn", "resume", "retry", "dismiss"}
-        case ["new", *_] | ["model", _]:
-            return True
-        case ["mcp", action]:
-            return action == "approve"
-        case ["undo", action]:
-            return action != "list"
-    return False
-
-
-def can_be_taken(action: str, run: Run, *, undelivered: bool) -> bool:
-    """Return True if an action of `/subagents` makes sense for a run, to offer it in a menu.
-
-    Args:
-        action: The action, such as `stop`; an unknown action fits every run.
-        run: The run.
-        undelivered: Whether its result could not be delivered.
-    """
-    match action:
-        case "stop" | "send":
-            return not run.status.final
-        case "read":
-            return run.status.final
-        case "resume":
-            return run.status.resumable
-        case "retry" | "dismiss":
-            return undelivered
-    return True
-
-
-def named(command: str, platform: str) -> str:
-    """Return the name of a command without its arguments, which others need not read."""
-    words = command.split()
-    if words[0].lower() in {"/subagents", "/subagent"}:
-        return one_line(" ".join(words[:2]), 40)
-    return one_line(typed(words[0].removeprefix("/"), platform), 40)
-
-
-def parse_spawn(words: str) -> RunRequest:
-    """Return the request in `[--option value …] [--] task`.
-
-    Raises:
-        BadRequestError: An option is unknown or has a bad value; the text shows a correct form.
-    """
-    options: dict[str, str] = {}
-    rest = words
-    while match := _OPTION.match(rest):
-        options[match[1].lower()] = match[2].strip("\"'")
-        rest = rest[match.end() :]
-    ended = re.match(r"--\s+", rest)
-    if ended:
-        rest = rest[ended.end() :]
-    known = {"agent", "label", "model", "provider", "budget", "minutes", "steps", "announce"}
-    unknown = sorted(set(options) - known)
-    if unknown or (rest.startswith("--") and not ended):
-        name = unknown[0] if unknown else re.split(r"[\s=]", rest[2:], maxsplit=1)[0].lower()
-        wrong = "needs a value" if name in known else "is unknown"
-        raise BadRequestError(f"--{one_line(name, 30)} {wrong}. Usage: {USAGE['spawn']}")
-    return RunRequest(
-        task=rest,
-        agent=options.get("agent", ""),
-        label=options.get("label", ""),
-        model=options.get("model"),
-        provider=options.get("provider"),
-        token_budget=_number(options, "budget"),
-        timeout_minutes=_number(options, "minutes"),
-        max_turns=_number(options, "steps"),
-        announce=options.get("announce"),
-    )
-
-
-def _number(options: dict[str, str], name: str) -> int | None:
-    given = options.get(name)
-    if given is None:
-        return None
-    if not given.isdecimal() or len(given) > 9:
-        raise BadRequestError(f"--{name} takes a whole number, such as --{name} 5.")
-    return int(given)
+    return f'"{line}"' if '"' not in line else "'{}'".format(line.replace("'", "’"))
 
 
 def handle_and_rest(words: str) -> tuple[str, str]:
@@ -235,11 +249,146 @@ def handle_and_rest(words: str) -> tuple[str, str]:
     return handle, rest.strip()
 
 
-def needs(words: str, action: str) -> None:
-    """Check that a handle follows an action.
+Spec_co = TypeVar("Spec_co", bound=CommandSpec, covariant=True)
 
-    Raises:
-        BadRequestError: The handle is missing; the text shows the usage of the command.
+
+@dataclass(frozen=True, slots=True)
+class TypedCommand(Generic[Spec_co]):
+    """A command that was typed.
+
+    Attributes:
+        name: The name as typed.
+        words: The words after the name.
+        command: The command of that name; `None` if it does not exist.
     """
-    if not words:
-        raise BadRequestError(f"Which run? Usage: {USAGE[action]}. /subagents list shows yours.")
+
+    group: CommandGroup
+    name: str
+    words: str
+    command: Spec_co | None
+
+    @property
+    def changes(self) -> bool:
+        """True if the command does more than show something."""
+        return self.command is not None and self.command.changes(self.words)
+
+
+@dataclass(frozen=True, slots=True)
+class CommandTable(Generic[Spec_co]):
+    """All commands of a bot."""
+
+    commands: tuple[Spec_co, ...]
+
+    def of(self, group: CommandGroup) -> list[Spec_co]:
+        """Return the commands of a group."""
+        return [each for each in self.commands if group in each.groups]
+
+    def get(self, group: CommandGroup, name: str) -> Spec_co | None:
+        """Return a command by its name or another name; `None` if it does not exist."""
+        found = (each for each in self.of(group) if name.lower() in (each.name, *each.aliases))
+        return next(found, None)
+
+    def find(self, text: str) -> TypedCommand[Spec_co] | None:
+        """Return the command in a message; `None` for any other message.
+
+        `!subagents list` and `subagents list` mean `/subagents list`, since not every platform
+        transmits a slash everywhere; `/retinue new` means `/new`.
+        """
+        line = text.strip()
+        sign = line[:1] if line.startswith(("/", "!")) else ""
+        first, rest = _parted(line.removeprefix(sign))
+        group = _FIRST_WORDS.get(first.lower())
+        if sign == "!" and (
+            line[1:2].isspace() or not (group or self.get(CommandGroup.CHAT, first))
+        ):
+            return None
+        if not sign and not (group is CommandGroup.RUNS and self._is_short(rest)):
+            return None
+        if group is None:
+            return self._of_chat(first, rest, CommandGroup.CHAT)
+        name, words = _parted(rest or _DEFAULTS[group])
+        if group is CommandGroup.RUNS:
+            return TypedCommand(group, name, words, self.get(group, name))
+        return self._of_chat(name, words, CommandGroup.RUNS)
+
+    def _is_short(self, rest: str) -> bool:
+        """Return True if the text after `subagents` is a command and not a sentence about them."""
+        name, words = _parted(rest or "list")
+        command = self.get(CommandGroup.RUNS, name)
+        return command is not None and len(words.split()) <= command.most_words
+
+    def _of_chat(self, name: str, words: str, other: CommandGroup) -> TypedCommand[Spec_co]:
+        """Return a command of the conversation, or of runs: `/stop` and `/stop ID` differ.
+
+        Args:
+            name: The name.
+            words: The words after it.
+            other: Where to look if the conversation has no such command.
+        """
+        command = self.get(CommandGroup.CHAT, name)
+        of_runs = None
+        if command is None:
+            of_runs = self.get(other, name)
+        elif not command.takes(words):
+            of_runs = self.get(CommandGroup.RUNS, name)
+        if of_runs is not None and of_runs is not command:
+            return TypedCommand(CommandGroup.RUNS, name, words, of_runs)
+        return TypedCommand(CommandGroup.CHAT, name, words, command)
+
+    def typed(self, words: str, platform: str) -> str:
+        """Return a command of the conversation in the form that users of a platform type.
+
+        A command that concerns a thread has another form on Slack, whose slash commands do not
+        work in threads. Discord sends only registered commands.
+        """
+        name, rest = _parted(words)
+        command = self.get(CommandGroup.CHAT, name)
+        if platform == "terminal":
+            return f"/{words}"
+        if platform == "discord" and (command is None or command.admin):
+            return f"!retinue {words}"
+        if platform == "slack" and command and command.threaded and command.changes(rest):
+            return f"!{words}"
+        return f"/retinue {words}"
+
+    def named(self, typed: TypedCommand[CommandSpec], platform: str) -> str:
+        """Return the name of a typed command without its words, which others need not read."""
+        if typed.group is CommandGroup.RUNS:
+            return one_line(f"/subagents {typed.name}", 40)
+        return one_line(self.typed(typed.name, platform), 40)
+
+    def help(self, platform: str, *, admin: bool = False) -> str:
+        """Return the commands as users of a platform type them, Markdown."""
+        lines = ["**Runs** (an id is its first letters, a label, `#n`, or `last`)"]
+        lines += self._help_lines(CommandGroup.RUNS, platform, admin=False)
+        lines += ["", "**Chat**", *self._help_lines(CommandGroup.CHAT, platform, admin=False)]
+        text = "\n".join(lines) + _SLACK_HELP * (platform == "slack")
+        more = self._help_lines(CommandGroup.CHAT, platform, admin=True) if admin else []
+        return "\n".join([text, "", "**For admins**", *more]) if more else text
+
+    def _help_lines(self, group: CommandGroup, platform: str, *, admin: bool) -> list[str]:
+        lines = []
+        for each in self.commands:
+            if each.groups[0] is not group or each.admin is not admin:
+                continue
+            for words, text in each.forms or ((each.usage, each.description),):
+                runs = group is CommandGroup.RUNS
+                form = f"/subagents {words}" if runs else self.typed(words, platform)
+                lines.append(f"- `{form}` – {text[:1].lower()}{text[1:]}")
+        return lines
+
+    def greeting(self, platform: str) -> str:
+        """Return the answer to a message that only mentions the bot, Markdown."""
+        sign = "!" if platform == "slack" else "/"
+        commands = "!help" if platform == "slack" else self.typed("help", platform)
+        return (
+            "Hello! I answer questions, work with your files, and hand longer work to subagents "
+            "that report back here. Tell me what to do, such as “Research the history of tea in "
+            f"the background”. `{sign}subagents list` shows your runs, `{commands}` all commands."
+        )
+
+
+def _parted(line: str) -> tuple[str, str]:
+    """Return the first word of a line and the text after it; empty texts for none."""
+    first, *rest = line.split(maxsplit=1) or [""]
+    return first, rest[0] if rest else ""

@@ -8,8 +8,7 @@ from math import inf
 
 from bot.conversations import inbound
 from bot.conversations.access import is_private
-from bot.conversations.command_lines import belongs_to_a_conversation, changes_something, named
-from bot.conversations.commands import Commands
+from bot.conversations.commands import CommandRunner
 from bot.conversations.inbound import EventKey
 from bot.errors import DatabaseUnreachableError
 from bot.platforms.base import CommandReply, Incoming
@@ -44,7 +43,7 @@ class DurableCommands:
         tell: Sends a short text to one user in a place.
     """
 
-    commands: Commands
+    runner: CommandRunner
     database: Database
     tasks: Tasks
     worker_id: str
@@ -55,13 +54,15 @@ class DurableCommands:
     async def carry_out(self, incoming: Incoming, text: str, role: Role) -> CommandReply | None:
         """Store a command and carry it out; return `None` if it was delivered before."""
         command_id = new_sortable_id()
+        typed = self.runner.table.find(text)
+        opens = typed and typed.command and typed.command.opens and typed.changes
 
         async def put(tx: Transaction) -> StoredCommand:
             await users.ensure_user(tx, incoming.user, incoming.user_name, self.now())
             here = (tx, incoming.user, incoming.place)
             conversation_id = (
                 await conversations.find_or_open(*here, self.now())
-                if belongs_to_a_conversation(text)
+                if opens
                 else await conversations.find(*here)
             )
             command = StoredCommand(
@@ -97,14 +98,16 @@ class DurableCommands:
             self.tasks.start(self._again(command), name=f"command {command.id} once more")
 
     async def _again(self, command: StoredCommand) -> None:
-        shown = named(command.text, command.place.platform)
+        typed = self.runner.table.find(command.text)
+        assert typed is not None, "Only commands are stored."
+        shown = self.runner.table.named(typed, command.place.platform)
         log.info("The command %s (%s) was left by a process that ended", command.id, shown)
         try:
             if command.applied:
                 text = APPLIED.format(command=shown)
             elif command.attempt > MAX_ATTEMPTS:
                 text = GIVEN_UP.format(command=shown)
-            elif not changes_something(command.text):
+            elif not typed.changes:
                 # Its answer may be private, and it could only be sent to the place.
                 text = UNANSWERED.format(command=shown)
             else:
@@ -120,7 +123,7 @@ class DurableCommands:
     async def _carried_out(self, command: StoredCommand) -> CommandReply:
         over = True
         try:
-            return await self.commands.run(
+            return await self.runner.run(
                 command.text,
                 Caller(
                     user=command.user,

@@ -15,7 +15,7 @@ from bot.agent.journal import only_step
 from bot.agent.plain import plain, quotes
 from bot.conversations import quoting
 from bot.conversations.access import AccessSettings, is_blocked, role_of
-from bot.conversations.command_lines import greeting
+from bot.conversations.command_table import COMMANDS
 from bot.conversations.files import AttachmentSettings, not_read_yet, take
 from bot.conversations.notices import Notices
 from bot.engine import Engine
@@ -163,7 +163,8 @@ class TurnQueue:
                 now=now,
             )
             if kind == "greeting":
-                await steps.begin_with(tx, turn_id, only_step(greeting(place.platform)), now)
+                greeting = COMMANDS.greeting(place.platform)
+                await steps.begin_with(tx, turn_id, only_step(greeting), now)
             if incoming.said_at is not None:
                 await turns.keep_said_at(tx, turn_id, incoming.said_at)
             if incoming.files:

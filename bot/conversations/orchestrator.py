@@ -6,10 +6,11 @@ from datetime import timedelta
 
 from bot.conversations.access import AccessSettings, is_blocked
 from bot.conversations.answers import Answers
-from bot.conversations.command_lines import can_be_taken, command_in
+from bot.conversations.command_lines import CommandGroup, CommandTable
+from bot.conversations.commands import ChatCommand
 from bot.conversations.durable_commands import DurableCommands
 from bot.conversations.gaps import Gaps, quote
-from bot.conversations.inbound import EventKey, TurnQueue, authorise, normalise, store
+from bot.conversations.inbound import TurnQueue, authorise, normalise
 from bot.errors import NotAllowedError
 from bot.platforms.base import CommandReply, Incoming, Overview
 from bot.platforms.messages import Missed
@@ -18,7 +19,7 @@ from bot.subagents.active import ActiveRuns
 from bot.subagents.requests import Caller
 from bot.values import Clock, Identity, Place, Role
 from db import conversations, outbox, runs, turns
-from db.database import Database, Transaction
+from db.database import Database
 
 MAX_MESSAGE = 50_000
 #: Longest time for which a platform may still show that an answer is in progress.
@@ -51,6 +52,11 @@ class Orchestrator:
     listen_for: timedelta
     now: Clock
 
+    @property
+    def command_table(self) -> CommandTable[ChatCommand]:
+        """All commands."""
+        return self.commands.runner.table
+
     async def receive(self, incoming: Incoming) -> CommandReply | None:
         """Receive a user's input: a message begins a turn, a command is answered at once."""
         incoming = normalise(incoming)
@@ -79,37 +85,10 @@ class Orchestrator:
         if not (text or incoming.files or incoming.quoted):
             greets = incoming.only_mention
             return await self.queue.put(incoming, role, kind="greeting") if greets else None
-        if command := command_in(text):
-            if command.lower() in {"/stop", "/stop turn"}:
-                return await self.stop_turn(
-                    incoming.user, incoming.place, event_id=incoming.event_id
-                )
-            return await self.commands.carry_out(incoming, command, role)
+        if self.command_table.find(text) is not None:
+            return await self.commands.carry_out(incoming, text, role)
         answered = await self.answers.in_words(incoming, role, text)
         return await self.queue.put(incoming, role) if answered is None else answered
-
-    async def stop_turn(
-        self, user: Identity, place: Place, *, event_id: str = ""
-    ) -> CommandReply | None:
-        """Stop this user's turn that is in progress in this place or in a thread of it."""
-        try:
-            authorise(user, self.access)
-        except NotAllowedError as error:
-            return _refused(error)
-
-        async def request(tx: Transaction) -> str:
-            active = await turns.active_of(tx, user.key, place)
-            asked = active and await turns.request_stop(tx, active.id, self.now())
-            return active.id if active and asked else ""
-
-        event = EventKey(place.platform, event_id) if event_id else None
-        turn_id = await store(self.database, event, request, self.now)
-        if turn_id is None:
-            return None
-        if not turn_id:
-            return CommandReply(text="Nothing is being answered. `/subagents stop ID` stops a run.")
-        self.turns.stop(turn_id)
-        return CommandReply(text="Stopped. Background runs go on; `/subagents stop all` ends them.")
 
     async def answer(
         self, user: Identity, confirmation_id: str, *, choice: str, admin: bool = False
@@ -158,7 +137,7 @@ class Orchestrator:
         authorise(user, self.access)
         place = Place(user.platform)
         caller = Caller(user=user, role=Role.USER, place=place, typed=True)
-        return await self.commands.commands.overview(caller)
+        return await self.commands.runner.overview(caller)
 
     async def run_choices(
         self, user: Identity, typed: str, *, action: str = ""
@@ -174,11 +153,12 @@ class Orchestrator:
             else:
                 found = await runs.newest(tx, user.key, limit=MOST_FOUND)
             kept = await outbox.blocked(tx, user.key, limit=MOST_FOUND)
+        command = self.command_table.get(CommandGroup.RUNS, action)
         undelivered = {item.run_id for item in kept}
         return [
             (run.id, f"{run.label} ({status_text(run.status, degraded=run.degraded).words})")
             for run in found
-            if can_be_taken(action, run, undelivered=run.id in undelivered)
+            if command is None or command.fits(run.status, run.id in undelivered)
         ][:MOST_CHOICES]
 
 

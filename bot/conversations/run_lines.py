@@ -1,15 +1,19 @@
-"""Formats runs and their limits for the answers to commands, as Markdown (pure)."""
+"""Formats runs, agents and limits for the answers to commands, as Markdown (pure)."""
 
 from datetime import datetime
 
 from bot.agent.sanitizer import one_line
+from bot.catalog.agents import Agents
 from bot.run_texts import counted, status_text
-from bot.subagents.limits import spoken
+from bot.subagents.limits import SubagentSettings, spoken
 from bot.subagents.records import RunDetails
 from bot.subagents.requests import Spawned
 from bot.subagents.usage import UsageReport
 from bot.values import short
 from db.runs import Run
+
+#: Most tools of an agent that are listed.
+MOST_TOOLS = 20
 
 
 def run_line(run: Run, now: datetime) -> str:
@@ -107,3 +111,29 @@ def usage_text(report: UsageReport) -> str:
             + counted(report.people, "person", "people")
         )
     return "**Your usage**\n" + "\n".join(lines)
+
+
+def agents_text(agents: Agents, settings: SubagentSettings) -> str:
+    """Return all agents with their tools and limits, Markdown."""
+    found = sorted(agents.by_name.values(), key=lambda agent: agent.name)
+    lines = [f"**Agents** ({len(found)})"]
+    waited = spoken(settings.sync_timeout_seconds)
+    for agent in found:
+        tools = "all that runs may have" if agent.tools is None else _tools(agent.tools) or "none"
+        if agent.disallowed:
+            tools += f", but not {_tools(agent.disallowed)}"
+        minutes = agent.timeout_minutes or settings.default_timeout_minutes
+        tokens = agent.token_budget or settings.default_token_budget
+        lines += [
+            f"- **{one_line(agent.name, 60)}**: {one_line(agent.description, 300)}",
+            f"  - Tools: {tools}",
+            f"  - Limits: {counted(agent.max_steps, 'step')}, "
+            f"{spoken(min(minutes, settings.max_timeout_minutes) * 60)} ({waited} when an answer "
+            f"waits for it), {min(tokens, settings.max_token_budget):,} tokens",
+        ]
+    return "\n".join([*lines, "", "`/subagents spawn --agent NAME TASK` starts one."])
+
+
+def _tools(names: tuple[str, ...]) -> str:
+    more = f" and {len(names) - MOST_TOOLS} more" if len(names) > MOST_TOOLS else ""
+    return ", ".join(f"`{one_line(name, 60)}`" for name in names[:MOST_TOOLS]) + more

@@ -6,6 +6,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Protocol
 
+from bot.conversations.command_lines import CommandSpec, CommandTable
 from bot.platforms.messages import Attachment, Missed, PastMessage, Quoted
 from bot.values import Identity, Place, RunStatus, StepState, Stopper
 
@@ -336,6 +337,11 @@ class Overview:
 class InboundHandler(Protocol):
     """The handler that an `Intake` calls; implemented by the orchestrator."""
 
+    @property
+    def command_table(self) -> CommandTable[CommandSpec]:
+        """All commands, from which menus, completion and slash commands are made."""
+        ...
+
     async def receive(self, incoming: Incoming) -> CommandReply | None:
         """Handle a message, which is stored on return, or a command, which is answered at once."""
         ...
@@ -354,16 +360,6 @@ class InboundHandler(Protocol):
 
     async def idle_places(self, platform: str) -> list[Place]:
         """Return the places with a recent turn that ended and without a turn that waits or runs."""
-        ...
-
-    async def stop_turn(
-        self, user: Identity, place: Place, *, event_id: str = ""
-    ) -> CommandReply | None:
-        """Stop the running turn of this user in this place.
-
-        A place without a thread includes all of its threads. An event that was handled before
-        stops nothing and returns `None`.
-        """
         ...
 
     async def answer(

@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 
 from bot.agent.sanitizer import one_line
-from bot.conversations.command_lines import typed
+from bot.conversations.command_lines import Argument, CommandGroup
+from bot.conversations.commands import ChatCommand, CommandCall
 from bot.errors import BadRequestError
 from bot.platforms.base import CommandReply
-from bot.subagents.requests import Caller
 from db.mcp_pins import Pin
 from skills.mcp import review
 from skills.mcp.servers import McpServer, McpServers
@@ -23,44 +23,52 @@ class McpCommands:
 
     servers: McpServers
 
-    @staticmethod
-    def help(platform: str) -> str:
-        """Return the commands as admins on a platform type them, Markdown."""
-        return (
-            f"- `{typed('mcp', platform)}` – MCP servers, and what waits for your approval\n"
-            f"- `{typed(APPROVE, platform)}` – let changed or new tools be used"
+    @property
+    def command(self) -> ChatCommand:
+        """The command `/retinue mcp`."""
+        return ChatCommand(
+            (CommandGroup.CHAT,),
+            "mcp",
+            "MCP servers, and what waits for your approval",
+            (Argument("words", APPROVE.removeprefix("mcp "), "What to do", required=False),),
+            handler=self.run,
+            forms=(
+                ("mcp", "MCP servers, and what waits for your approval"),
+                (APPROVE, "let changed or new tools be used"),
+            ),
+            admin=True,
+            changes=lambda words: words.lower().split()[:1] == ["approve"],
         )
 
-    async def run(self, words: str, caller: Caller) -> CommandReply:
-        """Carry out the words after `/mcp`.
+    async def run(self, call: CommandCall) -> CommandReply:
+        """List the servers and what waits, or approve tools.
 
         Raises:
             BadRequestError: The command cannot be carried out; the text shows a correct form.
         """
-        action, *rest = words.split() or ["list"]
+        action, *rest = call.get("words").split() or ["list"]
         match action.lower(), rest:
             case "list", []:
-                return await self._list(caller.place.platform)
+                return await self._list(call)
             case "approve", [server, *tools]:
-                return await self._approve(server, tools, caller)
-        platform = caller.place.platform
-        raise BadRequestError(f"Usage: {typed('mcp', platform)}, or {typed(APPROVE, platform)}")
+                return await self._approve(server, tools, call)
+        raise BadRequestError(f"Usage: {call.typed('mcp')}, or {call.typed(APPROVE)}")
 
-    async def _list(self, platform: str) -> CommandReply:
+    async def _list(self, call: CommandCall) -> CommandReply:
         lines = ["**MCP servers**"]
         waiting: list[Pin] = []
         for name, server in self.servers.servers.items():
             lines.append(_line(server))
             waiting += await self.servers.pins.waiting(name)
         for pin in waiting[:MOST_SHOWN]:
-            command = typed(f"mcp approve {pin.server} {review.handle(pin)}", platform)
+            command = call.typed(f"mcp approve {pin.server} {review.handle(pin)}")
             lines += ["", f"**{_code(pin.tool)}** of {pin.server}: {review.described(pin)}"]
             lines += ["```diff", _shown(pin), "```", f"To approve it: {_code(command)}"]
         if len(waiting) > MOST_SHOWN:
             lines += ["", f"{len(waiting) - MOST_SHOWN} more wait: `python -m bot mcp list`."]
         return CommandReply(text="\n".join(lines))
 
-    async def _approve(self, name: str, tools: list[str], caller: Caller) -> CommandReply:
+    async def _approve(self, name: str, tools: list[str], call: CommandCall) -> CommandReply:
         if name not in self.servers.servers:
             there = ", ".join(self.servers.servers)
             raise BadRequestError(
@@ -68,7 +76,7 @@ class McpCommands:
             )
         pins = review.chosen(name, await self.servers.pins.waiting(name), tools)
         done = await self.servers.approve(
-            name, by=caller.user.key, shown=pins, command_id=caller.command_id
+            name, by=call.caller.user.key, shown=pins, command_id=call.caller.command_id
         )
         lines = [f"Approved, and used from now on: {_code(tool)} of {name}." for tool in done]
         late = [pin.tool for pin in pins if pin.tool not in done]

@@ -68,7 +68,7 @@ async def _open(stack: AsyncExitStack, services: BotServices) -> SkillParts:
     return SkillParts(
         skills=tuple(build(servers)),
         unavailable=unavailable,
-        commands={"mcp": McpCommands(servers)},
+        commands=(McpCommands(servers).command,) if servers.servers else (),
     )
 
 

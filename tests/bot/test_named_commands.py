@@ -4,16 +4,18 @@ import ast
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import cast
 
 import pytest
 import yaml
-from discord import app_commands
 
-from bot.conversations.command_lines import ACTIONS, NAMES, command_in, help_text, named, typed
-from bot.platforms.discord.commands import Retinue, Subagents
-from bot.platforms.terminal.completion import ACTIONS as COMPLETED
-from bot.platforms.terminal.completion import COMMANDS
+from bot.conversations.command_lines import CommandGroup, CommandTable
+from bot.conversations.command_table import COMMANDS
+from bot.conversations.commands import ChatCommand
+from bot.platforms.discord.registration import payload
+from bot.platforms.terminal.completion import OWN
 from skills.mcp.commands import McpCommands
+from skills.mcp.servers import McpServers
 
 ROOT = Path(__file__).parents[2]
 PLATFORMS = ("discord", "slack", "terminal")
@@ -47,8 +49,11 @@ def literals(path: Path) -> Iterator[str]:
 
 
 def slash_commands_of_discord() -> set[str]:
-    groups: list[app_commands.Group] = [Subagents(), Retinue()]
-    return {f"/{group.name} {each.name}" for group in groups for each in group.commands}
+    return {
+        f"/{group['name']} {each['name']}"
+        for group in payload(COMMANDS)
+        for each in group["options"]
+    }
 
 
 def slash_commands_of_slack() -> set[str]:
@@ -56,25 +61,25 @@ def slash_commands_of_slack() -> set[str]:
     return {each["command"] for each in manifest["features"]["slash_commands"]}
 
 
+TABLE: CommandTable[ChatCommand] = CommandTable(
+    (*COMMANDS.commands, McpCommands(cast(McpServers, None)).command)
+)
 DISCORD, SLACK = slash_commands_of_discord(), slash_commands_of_slack()
 
 
 def exists(sign: str, word: str, platform: str) -> bool:
-    """Whether a user of a platform can send a command; `word` is what stands behind it."""
-    if sign.startswith("!"):
-        name = command_in(f"{sign} {word}".strip()).split()
-        return bool(name) and name[0][1:] in {"subagents", "subagent", "mcp", *NAMES}
-    if platform == "discord":
-        return any(each.startswith(f"{sign} {word}") for each in DISCORD)
-    if platform == "slack":
-        return sign in SLACK and known(sign, word) and word != "new"
-    return sign in {*COMMANDS, "/exit", "/mcp"} or known(sign, word)
+    """Return True if a user of a platform can send a command; `word` is the word after it."""
+    typed = f"{sign} {word}".strip()
+    if platform == "discord" and sign.startswith("/"):
+        return any(each.startswith(typed) for each in DISCORD)
+    if platform == "slack" and sign.startswith("/"):
+        return sign in SLACK and is_known(typed) and word != "new"
+    return is_known(typed) or (platform == "terminal" and sign in {*OWN, "/exit"})
 
 
-def known(sign: str, word: str) -> bool:
-    """Whether the commands behind `/subagents` or `/retinue` have this word."""
-    words = {"/subagents": ACTIONS, "/retinue": (*NAMES, "mcp")}.get(sign, ())
-    return bool(words) and (not word or word in words)
+def is_known(typed: str) -> bool:
+    found = TABLE.find(typed)
+    return found is not None and found.command is not None
 
 
 def unknown_in(text: str, platform: str) -> list[str]:
@@ -112,7 +117,7 @@ def test_every_command_that_the_code_names_exists_where_it_is_read() -> None:
 
 @pytest.mark.parametrize("platform", [*PLATFORMS, "fake"])
 def test_the_help_names_only_commands_of_its_platform(platform: str) -> None:
-    text = help_text(platform) + McpCommands.help(platform)
+    text = TABLE.help(platform, admin=True)
 
     assert not unknown_in(text, platform)
     assert "{" not in text
@@ -121,9 +126,12 @@ def test_the_help_names_only_commands_of_its_platform(platform: str) -> None:
 @pytest.mark.parametrize("platform", PLATFORMS)
 @pytest.mark.parametrize("words", ["new", "model NAME", "stop", "undo last", "help", "mcp"])
 def test_a_command_is_carried_out_as_it_is_named(words: str, platform: str) -> None:
-    assert command_in(typed(words, platform)) == f"/{words}"
-    assert not unknown_in(f"`{typed(words, platform)}`", platform)
-    assert not unknown_in(f"`{named(f'/{words}', platform)}`", platform)
+    typed = TABLE.find(TABLE.typed(words, platform))
+
+    assert typed is not None
+    assert (typed.group, f"{typed.name} {typed.words}".strip()) == (CommandGroup.CHAT, words)
+    assert not unknown_in(f"`{TABLE.typed(words, platform)}`", platform)
+    assert not unknown_in(f"`{TABLE.named(typed, platform)}`", platform)
 
 
 def test_agents_and_pages_name_only_commands_that_exist() -> None:
@@ -145,9 +153,3 @@ def test_agents_and_pages_name_only_commands_that_exist() -> None:
     }
 
     assert not sorted(wrong)
-
-
-def test_the_terminal_offers_only_what_there_is() -> None:
-    assert set(COMPLETED) <= set(ACTIONS)
-    own = {"/subagents", "/quit", "/as", "/yes", "/all", "/no"}
-    assert set(COMMANDS) == own | {f"/{name}" for name in NAMES}

@@ -4,12 +4,15 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
+from bot.conversations.command_lines import CommandSpec, CommandTable
+from bot.conversations.command_table import COMMANDS
 from bot.errors import BotError, DatabaseUnreachableError
 from bot.platforms.base import CommandReply, Incoming, Overview
 from bot.platforms.messages import Missed
 from bot.values import Identity, Place
 from tests.fakes.patience import PATIENCE_SECONDS
 
+STOPS = ("/stop", "/retinue stop")
 AWAY = "My memory cannot be reached at the moment."
 
 
@@ -43,7 +46,7 @@ class FakeInboundHandler:
     """
 
     def __init__(self, *, patience: float = PATIENCE_SECONDS) -> None:
-        self.commands: dict[str, CommandReply] = {}
+        self.commands = dict.fromkeys(STOPS, CommandReply(text="Stopped."))
         self.on_message: Callable[[Incoming], Awaitable[None]] | None = None
         self.runs: dict[Identity, list[tuple[str, str]]] = {}
         self.overviews: dict[Identity, Overview] = {}
@@ -54,7 +57,7 @@ class FakeInboundHandler:
         self.failure: BotError | Exception | None = None
         self.chosen_for: list[str] = []
         self.heard: list[Incoming] = []
-        self.stopped: list[tuple[Identity, Place]] = []
+        self.command_table: CommandTable[CommandSpec] = COMMANDS
         self.answered: list[Answered] = []
         self._patience = patience
         self._changed = asyncio.Event()
@@ -87,15 +90,6 @@ class FakeInboundHandler:
         """Return what the test has."""
         return [place for place in self.idle if place.platform == platform]
 
-    async def stop_turn(
-        self, user: Identity, place: Place, *, event_id: str = ""
-    ) -> CommandReply | None:
-        """Remember who stopped what."""
-        self.stopped.append((user, place))
-        self._changed.set()
-        self._fail_if_told()
-        return CommandReply(text="Stopped.")
-
     async def answer(
         self, user: Identity, confirmation_id: str, *, choice: str, admin: bool = False
     ) -> CommandReply:
@@ -122,6 +116,11 @@ class FakeInboundHandler:
     async def overview(self, user: Identity) -> Overview:
         """Return what the test has for this person."""
         return self.overviews.get(user, Overview(active=(), ended=(), usage="", agents=()))
+
+    @property
+    def stopped(self) -> list[tuple[Identity, Place]]:
+        """Who stopped an answer, and where."""
+        return [(each.user, each.place) for each in self.heard if each.text in STOPS]
 
     def texts(self) -> list[str]:
         """Return the texts heard, in order."""

@@ -7,6 +7,8 @@ from typing import Any, Self
 
 import discord
 
+from bot.conversations.command_lines import CommandGroup
+from bot.conversations.command_table import COMMANDS
 from bot.platforms.base import CommandReply
 from bot.platforms.discord.client import RetinueClient
 from bot.platforms.discord.interactions import (
@@ -15,11 +17,12 @@ from bot.platforms.discord.interactions import (
     attend,
     carry_out,
 )
-from bot.values import short
+from bot.values import RunStatus, short
 
 log = logging.getLogger(__name__)
 
 _RUN = r"(?P<run>[0-9a-f-]{4,36})"
+_NAMES = "|".join(each.name for each in COMMANDS.commands if each.button)
 _SEND = re.compile(rf"run:send:{_RUN}")
 _NEXT_PAGE = re.compile(rf"/subagents log {_RUN} (?P<page>\d{{1,6}})")
 
@@ -32,112 +35,59 @@ Clicked = discord.Interaction[Any]
 
 
 def register(client: RetinueClient) -> None:
-    """Register the handlers of button clicks and forms, for messages of any process."""
-
-    async def on_interaction(interaction: Asked) -> None:
-        await take_form(interaction)
-
-    client.add_dynamic_items(StopButton, ResumeButton, LogButton, SendButton)
-    client.event(on_interaction)
+    """Register the handler of button clicks, for messages of any process."""
+    client.add_dynamic_items(RunButton)
 
 
-class StopButton(DynamicButton, template=rf"run:stop:{_RUN}"):
-    """Stops a run."""
+class RunButton(DynamicButton, template=rf"run:(?P<name>{_NAMES}):{_RUN}(:(?P<page>\d{{1,6}}))?"):
+    """Carries out a command about a run; asks for the text if the command has one.
 
-    def __init__(self, run_id: str) -> None:
-        super().__init__(
-            Button(label="Stop", style=discord.ButtonStyle.danger, custom_id=f"run:stop:{run_id}")
-        )
-        self.run_id = run_id
+    Args:
+        name: The name of the command.
+        run_id: The run.
+        page: A further page of the answer; empty for the first one.
+    """
 
-    @classmethod
-    async def from_custom_id(
-        cls, interaction: Clicked, item: discord.ui.Item[Any], match: re.Match[str], /
-    ) -> Self:
-        """Return the button that was clicked."""
-        return cls(match["run"])
-
-    async def callback(self, interaction: Clicked) -> None:
-        """Stop the run if the core allows it for this user."""
-        await carry_out(interaction, f"/subagents stop {self.run_id}")
-
-
-class ResumeButton(DynamicButton, template=rf"run:resume:{_RUN}"):
-    """Resumes a run that did not complete."""
-
-    def __init__(self, run_id: str) -> None:
+    def __init__(self, name: str, run_id: str, page: str = "") -> None:
+        command = COMMANDS.get(CommandGroup.RUNS, name)
+        assert command is not None, "Only commands have buttons."
         super().__init__(
             Button(
-                label="Resume",
-                style=discord.ButtonStyle.primary,
-                custom_id=f"run:resume:{run_id}",
+                label="More" if page else name.capitalize(),
+                style=discord.ButtonStyle["secondary" if page else command.button],
+                custom_id=":".join(each for each in ("run", name, run_id, page) if each),
             )
         )
-        self.run_id = run_id
+        self._command, self._run_id, self._page = command, run_id, page
 
     @classmethod
     async def from_custom_id(
         cls, interaction: Clicked, item: discord.ui.Item[Any], match: re.Match[str], /
     ) -> Self:
         """Return the button that was clicked."""
-        return cls(match["run"])
+        return cls(match["name"], match["run"], match["page"] or "")
 
     async def callback(self, interaction: Clicked) -> None:
-        """Resume the run if the core allows it for this user."""
-        await carry_out(interaction, f"/subagents resume {self.run_id}")
-
-
-class LogButton(DynamicButton, template=rf"run:log:{_RUN}:(?P<page>\d{{1,6}})"):
-    """Shows the first or a later page of a run's log."""
-
-    def __init__(self, run_id: str, page: int = 1) -> None:
-        super().__init__(
-            Button(
-                label="Log" if page == 1 else "More",
-                style=discord.ButtonStyle.secondary,
-                custom_id=f"run:log:{run_id}:{page}",
-            )
-        )
-        self.run_id, self.page = run_id, page
-
-    @classmethod
-    async def from_custom_id(
-        cls, interaction: Clicked, item: discord.ui.Item[Any], match: re.Match[str], /
-    ) -> Self:
-        """Return the button that was clicked."""
-        return cls(match["run"], int(match["page"]))
-
-    async def callback(self, interaction: Clicked) -> None:
-        """Show the page with a button for the next page."""
-        text = f"/subagents log {self.run_id} {self.page}"
-        await carry_out(interaction, text, below=lambda reply: more_below(reply, self.run_id))
-
-
-class SendButton(DynamicButton, template=_SEND):
-    """Opens a form for a message to a run."""
-
-    def __init__(self, run_id: str) -> None:
-        super().__init__(
-            Button(
-                label="Send", style=discord.ButtonStyle.secondary, custom_id=f"run:send:{run_id}"
-            )
-        )
-        self.run_id = run_id
-
-    @classmethod
-    async def from_custom_id(
-        cls, interaction: Clicked, item: discord.ui.Item[Any], match: re.Match[str], /
-    ) -> Self:
-        """Return the button that was clicked."""
-        return cls(match["run"])
-
-    async def callback(self, interaction: Clicked) -> None:
-        """Open the form; permission to send is checked when the form is submitted."""
+        """Carry out the command if the core allows it; a form is checked when it is submitted."""
+        run = self._run_id
+        if self._command.text is None:
+            line = self._command.line({"run": run, "page": self._page})
+            await carry_out(interaction, line, below=lambda reply: more_below(reply, run))
+            return
 
         async def handle(visit: Visit) -> None:
-            await visit.interaction.response.send_modal(SendForm(self.run_id))
+            await visit.interaction.response.send_modal(SendForm(run))
 
         await attend(interaction, handle)
+
+
+def run_buttons(run_id: str, status: RunStatus) -> list[RunButton]:
+    """Return the buttons of the commands that make sense for a run."""
+    return [
+        RunButton(each.name, run_id)
+        for each in COMMANDS.commands
+        if each.button and each.fits(status, False)  # noqa: FBT003 - the result may be delivered
+    ]
 
 
 class Unkept:
@@ -188,14 +138,11 @@ def more_below(reply: CommandReply, run: str) -> Row | None:
     if match is None:
         return None
     whole = re.fullmatch(_RUN, run) is not None and run.startswith(match["run"])
-    return Row(LogButton(run if whole else match["run"], int(match["page"])))
+    return Row(RunButton("log", run if whole else match["run"], match["page"]))
 
 
-async def take_form(interaction: Asked) -> None:
+async def take_form(interaction: Asked, data: Mapping[str, object]) -> None:
     """Handle a submitted form, also one that an earlier process opened."""
-    if interaction.type is not discord.InteractionType.modal_submit:
-        return
-    data: Mapping[str, object] = dict(interaction.data or {})
     match = _SEND.fullmatch(str(data.get("custom_id", "")))
     if match is None:
         log.info("Nobody knows the form of interaction %s", interaction.id)

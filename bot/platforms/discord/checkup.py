@@ -8,10 +8,12 @@ import aiohttp
 import discord
 
 from bot.checks import Check, fails, is_off, works
+from bot.conversations.command_lines import CommandGroup
+from bot.conversations.command_table import COMMANDS
 from bot.errors import ConfigError, PlatformUnreachableError
-from bot.platforms.discord import commands, portal
+from bot.platforms.discord import portal
 from bot.platforms.discord.client import RetinueClient, open_client
-from bot.platforms.discord.registration import comparable
+from bot.platforms.discord.registration import comparable, payload
 from bot.platforms.discord.settings import DiscordSettings
 from bot.values import Json
 
@@ -98,7 +100,6 @@ async def _commands(client: RetinueClient) -> AsyncIterator[Check]:
     if where == "off":
         yield is_off("slash commands: another process registers them.")
         return
-    commands.register(client)
     for guild_id in client.settings.guilds[:SERVERS_LOOKED_AT] if where == "guilds" else ("",):
         place = f" in the server {guild_id}" if guild_id else ""
         with suppress(discord.NotFound, discord.Forbidden):  # reported by `_checks`
@@ -111,11 +112,20 @@ async def _registered(client: RetinueClient, guild_id: str, what: str) -> Check:
         found = await client.http.get_guild_commands(application, int(guild_id))
     else:
         found = await client.http.get_global_commands(application)
-    wanted = [command.to_dict(client.tree) for command in client.tree.get_commands()]
+    wanted = payload(COMMANDS)
     names = sorted(command["name"] for command in wanted)
-    there: list[Json] = [dict(command) for command in found if command["name"] in names]
+    there: list[Json] = [
+        _without_others(dict(command)) for command in found if command["name"] in names
+    ]
     listed = ", ".join(f"/{name}" for name in names)
     if comparable(there, guild=bool(guild_id)) == comparable(wanted, guild=bool(guild_id)):
         return works(f"{what} {listed} are registered.")
     state = "are those of another version" if there else "are not registered yet"
     return is_off(f"{what} {listed} {state}; `serve` registers them.")
+
+
+def _without_others(registered: Json) -> Json:
+    """Return a registered slash command without the commands of skills."""
+    known = {each.name for each in COMMANDS.of(CommandGroup(registered["name"]))}
+    options = [each for each in registered.get("options") or () if each["name"] in known]
+    return {**registered, "options": options}

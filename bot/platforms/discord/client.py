@@ -10,7 +10,6 @@ from typing import Any
 import aiohttp
 import discord
 import yarl
-from discord import app_commands
 from discord.gateway import DiscordWebSocket
 from discord.http import Route
 
@@ -46,7 +45,7 @@ _LATER = frozenset({408, 425, 429})
 class RetinueClient(discord.Client):
     """A bot account on Discord: sends after the login, receives events while it listens.
 
-    Intake, commands and buttons register their handlers here (`client.event`, `client.tree`,
+    Intake, commands and buttons register their handlers here (`client.event`,
     `client.add_dynamic_items`) before the client listens. `open_client` opens and closes the
     client.
 
@@ -55,7 +54,6 @@ class RetinueClient(discord.Client):
         settings: The settings under `discord:`.
         breaker: Blocks requests while Discord refuses too many.
         reception: The access policy for messages, commands and clicks.
-        tree: The slash commands, which users may also install for their own account.
         new_session: Called when Discord starts a new session instead of resuming one.
         hears_content: Whether Discord sends the text of messages that do not mention the bot.
         reconnect_seconds: The first wait before a new session after an error of the library.
@@ -84,13 +82,6 @@ class RetinueClient(discord.Client):
             **options,
         )
         _skip_malformed(self._connection.parsers)
-        self.tree: app_commands.CommandTree[RetinueClient] = app_commands.CommandTree(
-            self,
-            allowed_contexts=app_commands.AppCommandContext(
-                guild=True, dm_channel=True, private_channel=True
-            ),
-            allowed_installs=app_commands.AppInstallationType(guild=True, user=True),
-        )
 
     @property
     def hears_content(self) -> bool:

@@ -102,7 +102,8 @@ class DiscordIntake:
             ConfigError: Discord refuses the connection; the text gives the reason and the fix.
         """
         self._client.event(self.on_message)
-        beside = [self._tasks.start(registration.sync(self._client), name="register commands")]
+        syncing = registration.sync(self._client, inbound.command_table)
+        beside = [self._tasks.start(syncing, name="register commands")]
         if self._catch_up is not None:
             catch_up = self._catch_up(inbound)
             self._client.new_session = catch_up.missed

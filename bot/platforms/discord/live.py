@@ -9,7 +9,7 @@ import discord
 
 from bot.errors import DeliveryError
 from bot.platforms.base import OnBegun, RunCard
-from bot.platforms.discord.buttons import LogButton, ResumeButton, SendButton, StopButton, Unkept
+from bot.platforms.discord.buttons import Unkept, run_buttons
 from bot.platforms.discord.problems import ARCHIVED, TOO_MANY_EDITS
 from bot.platforms.discord.sending import Draft, Sender, made_harmless
 from bot.platforms.discord.texts import (
@@ -125,13 +125,8 @@ class CardView(Unkept, discord.ui.LayoutView):
     def __init__(self, card: RunCard, text: str) -> None:
         super().__init__(timeout=None)
         row: discord.ui.ActionRow[CardView] = discord.ui.ActionRow()
-        if not card.status.final:
-            row.add_item(StopButton(card.run_id))
-        if card.status.resumable:
-            row.add_item(ResumeButton(card.run_id))
-        row.add_item(LogButton(card.run_id))
-        if not card.status.final:
-            row.add_item(SendButton(card.run_id))
+        for button in run_buttons(card.run_id, card.status):
+            row.add_item(button)
         shown: discord.ui.TextDisplay[CardView] = discord.ui.TextDisplay(text)
         colour = colour_of(card.status, degraded=card.degraded)
         self.add_item(discord.ui.Container(shown, row, accent_colour=colour))

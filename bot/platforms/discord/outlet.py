@@ -23,7 +23,7 @@ from bot.platforms.base import (
     not_kept,
 )
 from bot.platforms.discord import texts
-from bot.platforms.discord.buttons import ResumeButton, Row
+from bot.platforms.discord.buttons import Row, RunButton
 from bot.platforms.discord.history import History
 from bot.platforms.discord.live import (
     TYPING_AT_MOST_SECONDS,
@@ -172,7 +172,8 @@ class DiscordOutlet(MessagingOutlet):
 
     async def _announcement(self, announcement: Announcement) -> Say:
         markdown = await _aside(texts.announcement_text, announcement, announcement.text)
-        view = Row(ResumeButton(announcement.resumable)) if announcement.resumable else None
+        resumable = announcement.resumable
+        view = Row(RunButton("resume", resumable)) if resumable else None
 
         async def say(route: Route) -> tuple[str, ...]:
             tail = texts.announcement_tail(announcement, shared=bool(route.ping))

@@ -5,6 +5,14 @@ from collections.abc import Mapping, Sequence
 
 import discord
 
+from bot.conversations.command_lines import (
+    GROUPS,
+    Argument,
+    ArgumentKind,
+    CommandGroup,
+    CommandSpec,
+    CommandTable,
+)
 from bot.platforms.discord import portal
 from bot.platforms.discord.client import RetinueClient
 from bot.platforms.discord.interactions import UNSENT
@@ -18,14 +26,60 @@ _ADDED = frozenset(
 )
 #: Fields that Discord stores only for commands in all servers.
 _GLOBAL_ONLY = frozenset({"contexts", "integration_types"})
+#: The types of options that are not text.
+_TYPES = {
+    ArgumentKind.NUMBER: discord.AppCommandOptionType.integer,
+    ArgumentKind.FLAG: discord.AppCommandOptionType.boolean,
+}
 
 
-async def sync(client: RetinueClient) -> None:
+def payload(table: CommandTable[CommandSpec]) -> list[Json]:
+    """Return the slash commands as Discord registers them, for servers, users and messages."""
+    return [
+        {
+            "type": discord.AppCommandType.chat_input.value,
+            "name": str(group),
+            "description": description,
+            "contexts": [0, 1, 2],
+            "integration_types": [0, 1],
+            "options": [
+                {
+                    "type": discord.AppCommandOptionType.subcommand.value,
+                    "name": each.name,
+                    "description": each.description,
+                    # Discord wants the required options first.
+                    "options": [
+                        _option(argument)
+                        for argument in sorted(each.listed, key=lambda one: not one.required)
+                    ],
+                }
+                for each in table.of(group)
+                if not each.admin
+            ],
+        }
+        for group, description in GROUPS.items()
+    ]
+
+
+def _option(argument: Argument) -> Json:
+    limit = "value" if argument.kind is ArgumentKind.NUMBER else "length"
+    return {
+        "type": _TYPES.get(argument.kind, discord.AppCommandOptionType.string).value,
+        "name": argument.name,
+        "description": argument.description,
+        "required": argument.required,
+        "autocomplete": argument.kind is ArgumentKind.RUN,
+        **({f"min_{limit}": argument.least} if argument.least else {}),
+        **({f"max_{limit}": argument.most} if argument.most else {}),
+    }
+
+
+async def sync(client: RetinueClient, table: CommandTable[CommandSpec]) -> None:
     """Register the commands in the configured scope and remove them elsewhere. Never raises."""
     settings = client.settings
     if settings.commands == "off":
         return
-    ours = [command.to_dict(client.tree) for command in client.tree.get_commands()]
+    ours = payload(table)
     everywhere = settings.commands == "global"
     for guild in settings.guilds:
         await _try(client, guild, [] if everywhere else ours)
@@ -67,8 +121,7 @@ async def _arrange(client: RetinueClient, guild: str, wanted: list[Json]) -> boo
             else await client.http.get_global_commands(application)
         )
     ]
-    names = {command.name for command in client.tree.get_commands()}
-    others = [command for command in registered if command["name"] not in names]
+    others = [command for command in registered if command["name"] not in {*CommandGroup}]
     target = others + wanted
     if comparable(target, guild=bool(guild)) == comparable(registered, guild=bool(guild)):
         return False

@@ -6,6 +6,8 @@ import logging
 import re
 from collections.abc import Awaitable, Callable, Mapping
 
+from bot.conversations.command_lines import CommandGroup
+from bot.conversations.command_table import COMMANDS
 from bot.errors import DeliveryError
 from bot.platforms.base import CommandReply
 from bot.platforms.messaging.texts import decision
@@ -17,10 +19,6 @@ from bot.values import Json
 
 log = logging.getLogger(__name__)
 
-#: The actions that a menu of runs may offer.
-ON_A_RUN = ("stop", "resume", "log", "info", "read", "send", "retry", "dismiss")
-#: The commands that the button for a next page may contain.
-_READING = ("/subagents log ", "/subagents list ", "/subagents info ")
 OLD = "This form is from an older version of me. Type `/subagents send` and choose the run again."
 _CHOICE, _QUESTION = re.compile(rf"{blocks.ASK}[a-z0-9]{{1,8}}"), re.compile(r"[\w-]{1,80}")
 CLOSED = "Slack did not open the form. Type `/subagents send {run}` and your message instead."
@@ -105,11 +103,15 @@ def _remembered(view: Json) -> Mapping[str, str]:
     return {name: value for name, value in kept.items() if isinstance(value, str)}
 
 
-async def _on_run(visit: Visit, body: Json, action: str, run: str) -> None:
-    if action == "send":
-        await open_send_form(visit, body, run)
+async def _on_run(visit: Visit, body: Json, name: str, run: str) -> None:
+    """Apply a command to a run, after asking for the text of a command that has one."""
+    command = visit.receiver.inbound.command_table.get(CommandGroup.RUNS, name)
+    if command is None or command.run is None:
         return
-    await _carry_out(visit, body, f"/subagents {action} {run}")
+    if command.text is not None:
+        await open_send_form(visit, body, run)
+    else:
+        await _carry_out(visit, body, command.line({"run": run}))
 
 
 async def _carry_out(visit: Visit, body: Json, command: str) -> None:
@@ -133,34 +135,19 @@ async def _carry_out(visit: Visit, body: Json, command: str) -> None:
     await home.show(visit.receiver, visit.person)
 
 
-async def _stop(visit: Visit, body: Json, action: Json) -> None:
-    await _on_run(visit, body, "stop", str(action.get("value")))
-
-
-async def _resume(visit: Visit, body: Json, action: Json) -> None:
-    await _on_run(visit, body, "resume", str(action.get("value")))
-
-
-async def _log(visit: Visit, body: Json, action: Json) -> None:
-    await _on_run(visit, body, "log", str(action.get("value")))
-
-
-async def _send(visit: Visit, body: Json, action: Json) -> None:
-    await _on_run(visit, body, "send", str(action.get("value")))
-
-
 async def _more(visit: Visit, body: Json, action: Json) -> None:
+    """Show the next page, if the button contains a command that only shows something."""
     command = str(action.get("value"))
-    if command.startswith(_READING):
+    typed = visit.receiver.inbound.command_table.find(command)
+    reads = typed and typed.command and typed.command.run and not typed.changes
+    if reads and command.startswith("/"):
         await _carry_out(visit, body, command)
 
 
 async def _choose(visit: Visit, body: Json, action: Json) -> None:
     """Apply the action of a menu to the chosen run; the id of the block names the action."""
-    command = str(action.get("block_id")).removeprefix("/subagents ")
-    run = str((action.get("selected_option") or {}).get("value"))
-    if command in ON_A_RUN:
-        await _on_run(visit, body, command, run)
+    name = str(action.get("block_id")).removeprefix("/subagents ")
+    await _on_run(visit, body, name, str((action.get("selected_option") or {}).get("value")))
 
 
 async def _answer(visit: Visit, body: Json, action: Json) -> None:
@@ -175,11 +162,7 @@ async def _answer(visit: Visit, body: Json, action: Json) -> None:
         await receiver.outlet.question_answered(
             question, visit.place, outcome, shown=_question(visit, body)
         )
-    await _tell(visit, reply)
-
-
-async def _tell(visit: Visit, reply: CommandReply) -> None:
-    await visit.receiver.outlet.answers.give(visit.recipient, reply)
+    await receiver.outlet.answers.give(visit.recipient, reply)
 
 
 def _question(visit: Visit, body: Json) -> Shown | None:
@@ -196,21 +179,21 @@ def _question(visit: Visit, body: Json) -> Shown | None:
     return Shown(place=visit.place, message_id=str(message["ts"]), mrkdwn=mrkdwn)
 
 
+async def _click_run(visit: Visit, body: Json, action: Json) -> None:
+    name = str(action.get("action_id")).removeprefix(blocks.RUN)
+    await _on_run(visit, body, name, str(action.get("value")))
+
+
 def _handler_of(action: Json) -> "_Clicked | None":
     """Return the handler of a click; `None` if no message of ours has such a button."""
     action_id = str(action.get("action_id"))
-    if not action_id.startswith(blocks.ASK):
-        return _HANDLERS.get(action_id)
-    known = _CHOICE.fullmatch(action_id) and _QUESTION.fullmatch(str(action.get("value") or ""))
-    return _answer if known else None
+    if action_id.startswith(blocks.ASK):
+        known = _CHOICE.fullmatch(action_id) and _QUESTION.fullmatch(str(action.get("value") or ""))
+        return _answer if known else None
+    name = action_id.removeprefix(blocks.RUN)
+    if name != action_id and any(each.button and each.name == name for each in COMMANDS.commands):
+        return _click_run
+    return {blocks.MORE: _more, blocks.CHOICE: _choose}.get(action_id)
 
 
 _Clicked = Callable[[Visit, Json, Json], Awaitable[None]]
-_HANDLERS: Mapping[str, _Clicked] = {
-    blocks.STOP: _stop,
-    blocks.RESUME: _resume,
-    blocks.LOG: _log,
-    blocks.SEND: _send,
-    blocks.MORE: _more,
-    blocks.CHOICE: _choose,
-}

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterable, Iterator, Sequence
 
+from bot.conversations.command_table import COMMANDS
 from bot.platforms.base import (
     Announcement,
     Choice,
@@ -17,7 +18,8 @@ from bot.platforms.messaging.texts import MOST_TO_PICK
 from bot.platforms.slack import texts
 from bot.values import Json, short
 
-STOP, LOG, SEND, RESUME = "run:stop", "run:log", "run:send", "run:resume"
+#: Prefix of the action ids of the buttons about a run; the name of the command follows.
+RUN = "run:"
 #: Prefix of the action ids of a question's buttons; the key of the choice follows.
 ASK = "ask:"
 MORE, CHOICE = "more", "run:choice"
@@ -99,7 +101,7 @@ def resume_button(announcement: Announcement) -> tuple[Json, ...]:
     if not announcement.resumable:
         return ()
     owner = announcement.owner.account
-    button = _button("Resume", RESUME, announcement.resumable, owner=owner)
+    button = _run_button("resume", announcement.resumable, owner=owner)
     return ({"type": "actions", "elements": [button]},)
 
 
@@ -114,14 +116,18 @@ def card_blocks(card: RunCard, text: str) -> tuple[Json, ...]:
 
 
 def _run_buttons(card: RunCard, *, owner: str) -> Json:
-    buttons = [_button("Log", LOG, card.run_id, owner=owner)]
-    if card.status.resumable:
-        buttons = [_button("Resume", RESUME, card.run_id, owner=owner), *buttons]
-    if not card.status.final:
-        stop = _button("Stop", STOP, card.run_id, owner=owner, style="danger")
-        stop["confirm"] = _sure()
-        buttons = [stop, *buttons, _button("Send", SEND, card.run_id, owner=owner)]
+    """Return the buttons of the commands that make sense for a run."""
+    buttons = []
+    for each in COMMANDS.commands:
+        if each.button and each.fits(card.status, False):  # noqa: FBT003 - it may be delivered
+            danger = "danger" * (each.button == "danger")
+            button = _run_button(each.name, card.run_id, owner=owner, style=danger)
+            buttons.append(button | ({"confirm": _sure()} if danger else {}))
     return {"type": "actions", "elements": buttons}
+
+
+def _run_button(name: str, run_id: str, *, owner: str, style: str = "") -> Json:
+    return _button(name.capitalize(), RUN + name, run_id, owner=owner, style=style)
 
 
 def _sure() -> Json:

@@ -4,12 +4,11 @@ import logging
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
-from bot.platforms.base import CommandReply
 from bot.platforms.slack import home
 from bot.platforms.slack.answers import Recipient
 from bot.platforms.slack.intake import Listener
 from bot.platforms.slack.people import SlackUser, speaker_of
-from bot.platforms.slack.visits import SlackReceiver
+from bot.platforms.slack.visits import SlackReceiver, Visit
 from bot.values import Json
 
 log = logging.getLogger(__name__)
@@ -74,11 +73,15 @@ class Events:
             return
         # A later repeated delivery must not stop the next answer.
         event_id = f"event:{body.get('event_id')}"
-        asked = self._receiver.inbound.stop_turn(person.identity, place, event_id=event_id)
-        reply: CommandReply | None = await self._receiver.outcome(asked, "Slack's Stop")
-        if reply is not None:
-            recipient = Recipient(place=place, account=person.account)
-            await self._receiver.outlet.answers.give(recipient, reply)
+        recipient = Recipient(place=place, account=person.account)
+        visit = Visit(
+            receiver=self._receiver,
+            event_id=event_id,
+            person=person,
+            place=place,
+            recipient=recipient,
+        )
+        await visit.carry_out("/retinue stop")
 
     async def _uninstall(self, body: Json) -> None:
         """Delete the installation of a workspace that removed the bot or revoked its token."""

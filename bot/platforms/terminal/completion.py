@@ -1,44 +1,25 @@
-"""Completes the user's input at the terminal: commands, actions, run ids and question ids."""
+"""Completes the user's input at the terminal: commands, runs and questions."""
 
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator, Iterable, Mapping
 
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 
 from bot.agent.sanitizer import one_line
+from bot.conversations.command_lines import GROUPS, ArgumentKind, CommandGroup, CommandSpec
 from bot.platforms.base import InboundHandler
 from bot.platforms.terminal.room import Room
 from bot.platforms.terminal.texts import number_of
 from bot.values import short
 
-COMMANDS = {
-    "/subagents": "your runs: list, stop, resume, log, info, send, spawn, usage, agents",
-    "/new": "begin a new conversation",
-    "/model": "what answers here; a name lets another answer",
-    "/stop": "stop the answer under way",
-    "/undo": "what can be taken back; last, or an id, takes it back",
-    "/help": "what you can do here",
+#: The commands of the terminal itself.
+OWN = {
     "/yes": "answer a question with yes",
     "/all": "allow what a run asks for, until it ends",
     "/no": "answer a question with no",
     "/as": "be another person at this terminal",
     "/quit": "leave; runs are resumed at the next start",
 }
-
-ACTIONS = {
-    "list": "your runs",
-    "stop": "end a run, or all",
-    "resume": "go on with a run that did not complete",
-    "log": "what a run did",
-    "info": "state and numbers of a run",
-    "send": "say something to a run",
-    "spawn": "start a run",
-    "usage": "your limits and what is used",
-    "agents": "who can do the work, with what, within which limits",
-}
-
-#: The actions that take the id of a run.
-ABOUT_A_RUN = frozenset({"stop", "resume", "log", "info", "send"})
 
 
 class CommandCompleter(Completer):
@@ -60,37 +41,40 @@ class CommandCompleter(Completer):
         if not line.startswith("/"):
             return
         *before, typed = line.split(" ")
-        for word, meaning in await self._choices(before, typed):
+        for word, meaning in (await self._choices(before, typed)).items():
             yield Completion(word, start_position=-len(typed), display_meta=meaning)
 
-    async def _choices(self, before: list[str], typed: str) -> list[tuple[str, str]]:
+    async def _choices(self, before: list[str], typed: str) -> Mapping[str, str]:
+        table = self._inbound.command_table
+        runs = f"/{CommandGroup.RUNS}"
         match before:
             case []:
-                return _fitting(COMMANDS, typed)
-            case ["/undo"]:
-                return _fitting({"last": "the last change"}, typed)
-            case ["/subagents"]:
-                return _fitting(ACTIONS, typed)
-            case ["/subagents", action] if action in ABOUT_A_RUN:
-                return await self._runs(typed, action)
+                chat = table.of(CommandGroup.CHAT)
+                words = {runs: GROUPS[CommandGroup.RUNS]}
+                words |= {f"/{each.name}": each.description for each in chat}
+                return _fitting(words | OWN, typed)
             case [("/yes" | "/all" | "/no") as word]:
-                return _fitting(self._questions(word.removeprefix("/")), typed)
-            case _:
-                return []
+                user = self._room.present
+                asked = self._room.questions_of(user, word.removeprefix("/")) if user else []
+                return _fitting({number_of(item): one_line(item.text) for item in asked}, typed)
+            case [only] if only == runs:
+                of_runs = table.of(CommandGroup.RUNS)
+                return _fitting({each.name: each.description for each in of_runs}, typed)
+            case [_] | [_, _]:
+                found = table.find(" ".join(before))
+                if found and found.command and not found.words and found.command.arguments:
+                    return await self._values(found.command, typed)
+        return {}
 
-    async def _runs(self, typed: str, action: str) -> list[tuple[str, str]]:
-        if self._room.present is None:
-            return []
-        runs = await self._inbound.run_choices(self._room.present, typed, action=action)
-        choices = [(short(run_id), one_line(label)) for run_id, label in runs]
-        every = _fitting({"all": "all your runs"}, typed) if action == "stop" else []
-        return choices + every
-
-    def _questions(self, word: str) -> dict[str, str]:
-        user = self._room.present
-        asked = self._room.questions_of(user, word) if user else []
-        return {number_of(item): one_line(item.text) for item in asked}
+    async def _values(self, command: CommandSpec, typed: str) -> Mapping[str, str]:
+        """Return the values of the first argument of a command."""
+        argument = command.arguments[0]
+        found = {}
+        if argument.kind is ArgumentKind.RUN and self._room.present is not None:
+            runs = await self._inbound.run_choices(self._room.present, typed, action=command.name)
+            found = {short(run_id): one_line(label) for run_id, label in runs}
+        return found | _fitting(dict(argument.choices), typed)
 
 
-def _fitting(words: dict[str, str], typed: str) -> list[tuple[str, str]]:
-    return [(word, meaning) for word, meaning in words.items() if word.startswith(typed)]
+def _fitting(words: Mapping[str, str], typed: str) -> dict[str, str]:
+    return {word: meaning for word, meaning in words.items() if word.startswith(typed)}

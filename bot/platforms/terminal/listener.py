@@ -135,7 +135,7 @@ class Listener:
         return reply
 
     async def _stop(self) -> CommandReply | None:
-        reply = await self._inbound.stop_turn(self._user, place_of(self._user))
+        reply = await self._hear("/stop")
         self._room.forget(place_of(self._user))
         return reply
 

@@ -5,12 +5,10 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
 
-from bot.catalog.agents import AgentDefinition
 from bot.conversations.access import AccessSettings
 from bot.conversations.answers import Answers
 from bot.conversations.approvals import Approvals
 from bot.conversations.catch_up_settings import CatchUpSettings
-from bot.conversations.commands import Commands
 from bot.conversations.durable_commands import DurableCommands
 from bot.conversations.files import AttachmentSettings, FileSettings
 from bot.conversations.gaps import Gaps
@@ -24,10 +22,9 @@ from bot.subagents.active import ActiveRuns
 from bot.tasks import Tasks
 from bot.values import Identity, Place, new_run_id
 from db.database import DatabaseSettings
-from tests.fakes.agents import FakeAgents
 from tests.fakes.clock import FakeClock
+from tests.fakes.commands import command_runner
 from tests.fakes.engine import FakeEngine
-from tests.fakes.models import FakeModels
 from tests.fakes.office import FakeOffice, limits
 from tests.fakes.outlet import FakeOutlet, Told
 from tests.fakes.stored import room
@@ -48,17 +45,15 @@ class Process:
 
     def __post_init__(self) -> None:
         office = self.office = FakeOffice(self.database, limits(), self.clock)
-        general = AgentDefinition(name="general", description="Does anything.", prompt="Do it.")
-        agents = FakeAgents({"general": general})
         notices = Notices({self.outlet.platform: self.outlet}, self.tasks)
+        # Turns are started here and worked on nowhere.
+        turns = ActiveRuns()
         self.orchestrator = Orchestrator(
             database=self.database,
             access=AccessSettings(),
             commands=DurableCommands(
                 database=self.database,
-                commands=Commands(
-                    self.database, office.manager, office.records, agents, FakeModels(), self.clock
-                ),
+                runner=command_runner(office, turns=turns),
                 tasks=self.tasks,
                 worker_id=new_run_id(),
                 tell=notices.notify,
@@ -78,8 +73,7 @@ class Process:
                 attachments=AttachmentSettings(FileSettings(), DiskReserve()),
                 now=self.clock,
             ),
-            # Turns are started here and worked on nowhere.
-            turns=ActiveRuns(),
+            turns=turns,
             gaps=Gaps(self.database, CatchUpSettings(), self.clock),
             listen_for=timedelta(hours=24),
             now=self.clock,

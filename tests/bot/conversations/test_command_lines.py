@@ -1,48 +1,48 @@
-"""What counts as a command, the words after `/subagents spawn`, and what `usage` says."""
+"""How typed lines are read as commands with arguments."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.conversations.command_lines import belongs_to_a_conversation, command_in, parse_spawn
-from bot.conversations.run_lines import usage_text
+from bot.conversations.command_lines import CommandGroup
+from bot.conversations.command_table import COMMANDS
 from bot.errors import BadRequestError
-from bot.subagents.limits import SubagentSettings
-from bot.subagents.requests import RunRequest
-from bot.subagents.usage import UsageReport
+
+
+def parsed(words: str) -> dict[str, str]:
+    """Return the arguments of `/subagents spawn`, without the empty ones."""
+    spawn = COMMANDS.get(CommandGroup.RUNS, "spawn")
+    assert spawn is not None
+    return {name: value for name, value in spawn.parse(words).items() if value}
 
 
 def test_words_without_options_are_the_task() -> None:
-    assert parse_spawn("Count the sheep -- all of them") == RunRequest(
-        task="Count the sheep -- all of them"
-    )
+    assert parsed("Count the sheep -- all of them") == {"task": "Count the sheep -- all of them"}
 
 
 def test_options_stand_before_the_task() -> None:
-    request = parse_spawn(
+    assert parsed(
         "--agent explore --label 'black sheep' --model=small --provider openai --budget 9000 "
         '--minutes 3 --steps 7 --announce "silent" Count --all of them'
-    )
-
-    assert request == RunRequest(
-        task="Count --all of them",
-        agent="explore",
-        label="black sheep",
-        model="small",
-        provider="openai",
-        token_budget=9000,
-        timeout_minutes=3,
-        max_turns=7,
-        announce="silent",
-    )
+    ) == {
+        "task": "Count --all of them",
+        "agent": "explore",
+        "label": "black sheep",
+        "model": "small",
+        "provider": "openai",
+        "budget": "9000",
+        "minutes": "3",
+        "steps": "7",
+        "announce": "silent",
+    }
 
 
 def test_a_task_keeps_its_lines() -> None:
-    assert parse_spawn("--label x\nOne.\n  Two.").task == "One.\n  Two."
+    assert parsed("--label x\nOne.\n  Two.")["task"] == "One.\n  Two."
 
 
 def test_an_option_is_known_however_it_is_written() -> None:
-    assert parse_spawn("--LABEL x Count.").label == "x"
+    assert parsed("--LABEL x Count.")["label"] == "x"
 
 
 @pytest.mark.parametrize(
@@ -58,11 +58,12 @@ def test_an_option_is_known_however_it_is_written() -> None:
         ("--minutes 2.5 Count.", "--minutes takes a whole number"),
         ("--steps -3 Count.", "--steps takes a whole number"),
         ("--steps 9999999999 Count.", "--steps takes a whole number"),
+        ("", "Usage: /subagents spawn [--agent A]"),
     ],
 )
 def test_what_cannot_be_meant_is_refused_with_what_can(words: str, said: str) -> None:
     with pytest.raises(BadRequestError) as raised:
-        parse_spawn(words)
+        parsed(words)
 
     assert str(raised.value).startswith(said)
 
@@ -91,13 +92,13 @@ pieces = st.sampled_from(
 @given(st.lists(pieces | st.text(max_size=3), max_size=12).map("".join))
 def test_whatever_is_typed_is_a_request_or_refused_in_a_sentence(words: str) -> None:
     try:
-        request = parse_spawn(words)
+        task = parsed(words)["task"]
     except BadRequestError as error:
         text = str(error)
     else:
         text = ""
-        assert words.endswith(request.task)
-        assert not request.task.startswith("--") or "-- " in words
+        assert words.rstrip().endswith(task)
+        assert not task.startswith("--") or "-- " in words
     assert len(text) < 300
 
 
@@ -106,37 +107,65 @@ values = st.text("abcÄé123 -=", min_size=1, max_size=20)
 
 @given(label=values, budget=st.integers(0, 10**9 - 1), task=st.text("abc -\n", min_size=1))
 def test_what_is_quoted_arrives_as_it_is(label: str, budget: int, task: str) -> None:
-    request = parse_spawn(f'--label "{label}" --budget {budget} x{task}')
+    found = parsed(f'--label "{label}" --budget {budget} x{task}')
 
-    assert (request.label, request.token_budget, request.task) == (label, budget, f"x{task}")
-
-
-def report(people: int | None = None) -> UsageReport:
-    return UsageReport(
-        settings=SubagentSettings(),
-        started=4,
-        running=2,
-        queued=1,
-        running_global=7,
-        tokens_today=123_456,
-        runs_today=9,
-        people=people,
-    )
+    assert found == {"label": label, "budget": str(budget), "task": f"x{task}".rstrip()}
 
 
-def test_usage_tells_what_is_used_of_what_there_is() -> None:
-    text = usage_text(report())
-
-    assert "Runs started in the last 1 h: 4 of 10" in text
-    assert "Running: 2 of 3" in text
-    assert "Waiting: 1 of 5" in text
-    assert "Last 24 hours: 9 runs, 123,456 tokens" in text
-    assert "One run: 50,000 tokens (at most 200,000), 5 min (at most 10)" in text
-    assert "Everyone" not in text
+def test_two_dashes_end_the_options() -> None:
+    assert parsed("--agent explore -- --label is what I want explained") == {
+        "agent": "explore",
+        "task": "--label is what I want explained",
+    }
 
 
-def test_only_an_admins_usage_tells_of_everyone() -> None:
-    assert "Everyone: 7 of 10 slots taken, 12 people" in usage_text(report(people=12))
+@pytest.mark.parametrize(
+    ("name", "words", "arguments"),
+    [
+        ("list", "", {}),
+        ("list", "ALL", {"everyone": "all"}),
+        ("list", "something", {}),
+        ("stop", "my barn owls", {"run": "my barn owls"}),
+        ("log", "my 2 3", {"run": "my 2", "page": "3"}),
+        ("log", "my run", {"run": "my run"}),
+        ("log", "7", {"run": "7"}),
+        ("log", "x 99999999", {"run": "x", "page": "999999"}),
+        ("send", '"my run" use euros', {"run": "my run", "message": "use euros"}),
+        ("usage", "whatever", {}),
+    ],
+)
+def test_each_command_reads_its_own_arguments(
+    name: str, words: str, arguments: dict[str, str]
+) -> None:
+    command = COMMANDS.get(CommandGroup.RUNS, name)
+
+    assert command is not None
+    assert {key: value for key, value in command.parse(words).items() if value} == arguments
+
+
+@pytest.mark.parametrize(
+    ("name", "words", "said"),
+    [
+        ("stop", "", "Which run? Usage: /subagents stop ID. /subagents list shows yours."),
+        ("log", "", "Which run? Usage: /subagents log ID [page]. /subagents list shows yours."),
+        ("send", "1a2b", "Usage: /subagents send ID MESSAGE"),
+    ],
+)
+def test_a_missing_argument_is_asked_for_with_the_usage(name: str, words: str, said: str) -> None:
+    command = COMMANDS.get(CommandGroup.RUNS, name)
+
+    assert command is not None
+    with pytest.raises(BadRequestError) as raised:
+        command.parse(words)
+    assert str(raised.value) == said
+
+
+def read(text: str) -> str:
+    """Return the command in a text in one form: `/subagents name words` or `/name words`."""
+    found = COMMANDS.find(text)
+    assert found is not None
+    group = "subagents " if found.group is CommandGroup.RUNS else ""
+    return f"/{group}{found.name} {found.words}".rstrip()
 
 
 @pytest.mark.parametrize(
@@ -146,8 +175,8 @@ def test_only_an_admins_usage_tells_of_everyone() -> None:
         ("  /Help me ", "/Help me"),
         ("!subagents stop 1a2b", "/subagents stop 1a2b"),
         ("!new", "/new"),
-        ("subagents", "/subagents"),
-        ("Subagents list all", "/Subagents list all"),
+        ("subagents", "/subagents list"),
+        ("Subagents list all", "/subagents list all"),
         ("subagents send 1a2b look at the barn too", "/subagents send 1a2b look at the barn too"),
         ("subagents spawn Count the sheep", "/subagents spawn Count the sheep"),
         ("/retinue", "/help"),
@@ -155,8 +184,12 @@ def test_only_an_admins_usage_tells_of_everyone() -> None:
         ("/retinue new", "/new"),
         ("/retinue stop", "/stop"),
         ("/retinue stop last", "/subagents stop last"),
+        ("/stop last", "/subagents stop last"),
+        ("/stop", "/stop"),
+        ("/stop turn", "/stop turn"),
+        ("/retinue nonsense", "/nonsense"),
         ("!retinue model small", "/model small"),
-        ("/retinue usage", "/subagents usage"),
+        ("/retinue usage", "/usage"),
         ("/retinue undo", "/undo"),
         ("!retinue undo last", "/undo last"),
         ("!undo 3fa9c1", "/undo 3fa9c1"),
@@ -168,7 +201,7 @@ def test_only_an_admins_usage_tells_of_everyone() -> None:
 def test_a_command_may_be_typed_with_a_slash_an_exclamation_mark_or_nothing(
     typed: str, command: str
 ) -> None:
-    assert command_in(typed) == command
+    assert read(typed) == command
 
 
 @pytest.mark.parametrize(
@@ -186,23 +219,36 @@ def test_a_command_may_be_typed_with_a_slash_an_exclamation_mark_or_nothing(
     ],
 )
 def test_talk_is_no_command(typed: str) -> None:
-    assert command_in(typed) == ""
+    assert COMMANDS.find(typed) is None
 
 
 @given(st.text())
-def test_whatever_is_typed_a_command_begins_with_a_slash(typed: str) -> None:
-    assert command_in(typed) == "" or command_in(typed).startswith("/")
+def test_whatever_begins_with_a_slash_is_a_command(typed: str) -> None:
+    assert COMMANDS.find(f"/{typed}") is not None
 
 
-def test_a_run_and_a_choice_of_a_model_belong_to_a_conversation() -> None:
-    assert belongs_to_a_conversation("/Subagents  SPAWN Count")
-    assert belongs_to_a_conversation("/subagent spawn Count")
-    assert belongs_to_a_conversation("/model small")
-    assert not belongs_to_a_conversation("/model")
-    assert not belongs_to_a_conversation("/subagents list")
+@pytest.mark.parametrize(
+    ("typed", "opens", "changes"),
+    [
+        ("/Subagents  SPAWN Count", True, True),
+        ("/subagent spawn Count", True, True),
+        ("/model small", True, True),
+        ("/model", False, False),
+        ("/subagents list", False, False),
+        ("/subagents kill last", False, True),
+        ("/subagents info last", False, False),
+        ("/new", False, True),
+        ("/stop", False, True),
+        ("/undo", False, False),
+        ("/undo list sheep", False, False),
+        ("/undo last", False, True),
+    ],
+)
+def test_only_a_command_that_changes_something_may_need_a_conversation(
+    typed: str, *, opens: bool, changes: bool
+) -> None:
+    found = COMMANDS.find(typed)
 
-
-def test_two_dashes_end_the_options() -> None:
-    request = parse_spawn("--agent explore -- --label is what I want explained")
-
-    assert request == RunRequest(agent="explore", task="--label is what I want explained")
+    assert found is not None
+    assert found.command is not None
+    assert (found.command.opens and found.changes, found.changes) == (opens, changes)

@@ -5,17 +5,15 @@ from collections.abc import AsyncIterator
 import pytest
 from sqlalchemy import select
 
-from bot.catalog.agents import AgentDefinition
-from bot.conversations.commands import Commands
+from bot.conversations.commands import CommandRunner
 from bot.subagents.requests import Caller
 from bot.values import Identity, Role, short
 from db import outbox
 from db.database import Database, DatabaseSettings
 from db.outbox import NewItem
 from db.tables import audit
-from tests.fakes.agents import FakeAgents
 from tests.fakes.clock import FakeClock
-from tests.fakes.models import FakeModels
+from tests.fakes.commands import command_runner
 from tests.fakes.office import FakeOffice, caller, limits, model_of
 from tests.fakes.stored import Stored, room
 from tests.fakes.watched_database import WatchedDatabase
@@ -34,11 +32,8 @@ def stored(database: Database, clock: FakeClock) -> Stored:
 
 
 @pytest.fixture
-def commands(database: Database, clock: FakeClock) -> Commands:
-    office = FakeOffice(database, limits(), clock)
-    general = AgentDefinition(name="general", description="Does anything.", prompt="Do it.")
-    agents = FakeAgents({"general": general})
-    return Commands(database, office.manager, office.records, agents, FakeModels(), clock)
+def commands(database: Database, clock: FakeClock) -> CommandRunner:
+    return command_runner(FakeOffice(database, limits(), clock))
 
 
 async def audited(database: Database) -> list[tuple[str, str, str]]:
@@ -79,7 +74,7 @@ async def late_reply(stored: Stored, user: Identity, key: str) -> None:
 )
 @pytest.mark.parametrize("several", [False, True])
 async def test_an_answer_that_may_name_runs_is_private(
-    commands: Commands, stored: Stored, alice: Identity, typed: str, *, several: bool
+    commands: CommandRunner, stored: Stored, alice: Identity, typed: str, *, several: bool
 ) -> None:
     for _ in range(1 + several):
         await stored.run(alice, label="sheep")
@@ -91,7 +86,7 @@ async def test_an_answer_that_may_name_runs_is_private(
     "typed", ["/help", "/new", "/model", "/subagents agents", "/subagents spawn Count"]
 )
 async def test_an_answer_without_anything_of_a_users_runs_is_for_everyone(
-    commands: Commands, stored: Stored, alice: Identity, typed: str
+    commands: CommandRunner, stored: Stored, alice: Identity, typed: str
 ) -> None:
     await stored.person(alice)
 
@@ -99,7 +94,7 @@ async def test_an_answer_without_anything_of_a_users_runs_is_for_everyone(
 
 
 async def test_what_could_not_be_delivered_is_listed_and_read_whole(
-    commands: Commands, stored: Stored, clock: FakeClock, alice: Identity, bob: Identity
+    commands: CommandRunner, stored: Stored, clock: FakeClock, alice: Identity, bob: Identity
 ) -> None:
     report = "".join(f"{number} sheep\n" for number in range(500))
     run = await stored.run(
@@ -126,7 +121,7 @@ async def test_what_could_not_be_delivered_is_listed_and_read_whole(
 
 
 async def test_a_result_that_arrived_is_read_again_and_one_of_a_run_at_work_is_not_there_yet(
-    commands: Commands, stored: Stored, clock: FakeClock, alice: Identity
+    commands: CommandRunner, stored: Stored, clock: FakeClock, alice: Identity
 ) -> None:
     await stored.run(alice, label="over", status="completed", completed_at=clock(), result="Ten.")
     await stored.run(alice, label="going", status="running")
@@ -136,7 +131,7 @@ async def test_a_result_that_arrived_is_read_again_and_one_of_a_run_at_work_is_n
 
 
 async def test_a_late_reply_is_retried_and_dismissed_by_the_end_of_its_key(
-    commands: Commands, stored: Stored, alice: Identity, bob: Identity
+    commands: CommandRunner, stored: Stored, alice: Identity, bob: Identity
 ) -> None:
     key = "0123456789abcdef0123456789abcdef"
     await late_reply(stored, alice, key)
@@ -149,7 +144,12 @@ async def test_a_late_reply_is_retried_and_dismissed_by_the_end_of_its_key(
 
 @pytest.mark.parametrize(("action", "status"), [("retry", "pending"), ("dismiss", "dismissed")])
 async def test_an_admin_decides_on_the_undelivered_result_of_another_and_it_is_noted_once(
-    commands: Commands, stored: Stored, alice: Identity, bob: Identity, action: str, status: str
+    commands: CommandRunner,
+    stored: Stored,
+    alice: Identity,
+    bob: Identity,
+    action: str,
+    status: str,
 ) -> None:
     key = await stored.item(alice, status="blocked")
 
@@ -163,7 +163,7 @@ async def test_an_admin_decides_on_the_undelivered_result_of_another_and_it_is_n
 
 
 async def test_everyones_runs_are_listed_for_a_command_of_an_admin_only(
-    commands: Commands, stored: Stored, alice: Identity, bob: Identity
+    commands: CommandRunner, stored: Stored, alice: Identity, bob: Identity
 ) -> None:
     run = await stored.run(alice, label="secret")
     refusals: list[Caller] = [caller(bob), model_of(bob, role=Role.ADMIN)]

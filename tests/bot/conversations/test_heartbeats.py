@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import text
 
 from bot.conversations.announcements import Announcements
-from bot.conversations.commands import Commands
+from bot.conversations.commands import CommandRunner
 from bot.conversations.durable_commands import DurableCommands
 from bot.conversations.upkeep import Heartbeat, Upkeep
 from bot.errors import DatabaseUnreachableError
@@ -50,7 +50,7 @@ def upkeep(database: Database, name: str, *, now: Clock, monotonic: Callable[[],
         "endings": FakeOffice(database, settings, now).endings,
         "settings": settings,
         "typed": DurableCommands(
-            cast(Commands, None), database, Tasks(), name, lambda *_: None, now
+            cast(CommandRunner, None), database, Tasks(), name, lambda *_: None, now
         ),
         "now": now,
         "further": (),

@@ -386,7 +386,7 @@ async def test_the_same_event_stops_one_answer_and_not_the_next(
     process: Process, stored: Stored, alice: Identity
 ) -> None:
     async def stop() -> CommandReply | None:
-        return await process.orchestrator.stop_turn(alice, room(alice), event_id="event:1")
+        return await process.orchestrator.receive(message(alice, "/stop", event_id="event:1"))
 
     await process.orchestrator.receive(message(alice, "Talk"))
     first = await stop()
@@ -404,7 +404,7 @@ async def test_who_is_shut_out_stops_nothing_and_sees_nothing_at_one_glance(
     access = AccessSettings(blocked=(spelled(alice),))
     shut = replace(process.orchestrator, access=access)
 
-    reply = await shut.stop_turn(alice, room(alice))
+    reply = await shut.receive(message(alice, "/stop"))
     with pytest.raises(NotAllowedError):
         await shut.overview(alice)
 

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from bot.changes import handle, new_id
-from bot.conversations.command_lines import command_in, help_text
-from bot.conversations.commands import Commands
+from bot.conversations.command_table import COMMANDS
 from bot.conversations.undo import MOST_SHOWN, Undo
 from bot.platforms.base import CommandReply
 from bot.values import Identity, Place, Role
@@ -25,10 +24,9 @@ from skills.files.settings import WorkspaceSettings
 from skills.files.undoing import FileChanges
 from skills.files.workspaces import Workspaces
 from skills.schedules import skill as scheduler
-from tests.fakes.agents import FakeAgents
 from tests.fakes.calls import Caller
 from tests.fakes.clock import FakeClock
-from tests.fakes.models import FakeModels
+from tests.fakes.commands import command_runner
 from tests.fakes.office import FakeOffice, caller, limits
 from tests.fakes.planned import Plans
 from tests.fakes.rows import meet, store_run
@@ -60,11 +58,10 @@ class Desk:
             stores=[FileChanges(self.workspaces, self.clock)],
             now=self.clock,
         )
-        parts = (office.manager, office.records, FakeAgents({}), FakeModels(), self.clock)
-        self.commands = Commands(self.database, *parts, undo=undo)
+        self.commands = command_runner(office, undo=undo)
 
     async def type(self, user: Identity, text: str) -> CommandReply:
-        return await self.commands.run(command_in(text), caller(user))
+        return await self.commands.run(text, caller(user))
 
     def caller(self, skill: Skill, user: Identity, run_id: str | None = None) -> Caller:
         return Caller(skill, user, self.clock, run_id)
@@ -227,7 +224,7 @@ async def test_nobody_sees_or_takes_back_what_is_another_user_s(
 
 
 async def test_the_help_names_the_command() -> None:
-    assert "`/retinue undo`" in help_text("fake")
+    assert "`/retinue undo`" in COMMANDS.help("fake")
 
 
 async def test_a_command_that_is_carried_out_again_after_a_crash_takes_back_one_change(

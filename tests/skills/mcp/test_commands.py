@@ -6,8 +6,6 @@ from collections.abc import AsyncIterator
 import pytest
 from sqlalchemy import select
 
-from bot.conversations.command_lines import command_in
-from bot.conversations.commands import Commands
 from bot.platforms.base import CommandReply
 from bot.tasks import Tasks
 from bot.values import Identity, Role
@@ -18,9 +16,8 @@ from skills.mcp.pins import Pins
 from skills.mcp.servers import McpServers
 from skills.mcp.settings import McpSettings
 from skills.mcp.tools import Offer, offers
-from tests.fakes.agents import FakeAgents
 from tests.fakes.clock import FakeClock
-from tests.fakes.models import FakeModels
+from tests.fakes.commands import command_runner
 from tests.fakes.office import FakeOffice, caller, limits
 
 SETTINGS = McpSettings.model_validate(
@@ -43,13 +40,12 @@ class Desk:
         office = FakeOffice(database, limits(), clock)
         self.pins = Pins(database, clock)
         servers = McpServers(SETTINGS, self.pins, tasks=tasks, environ=dict(os.environ))
-        parts = (office.manager, office.records, FakeAgents({}), FakeModels(), clock)
-        self.with_servers = Commands(database, *parts, for_admins={"mcp": McpCommands(servers)})
-        self.without = Commands(database, *parts)
+        self.with_servers = command_runner(office, McpCommands(servers).command)
+        self.without = command_runner(office)
 
     async def type(self, text: str, role: Role = Role.ADMIN) -> CommandReply:
         user = Identity("fake", "", "root")
-        return await self.with_servers.run(command_in(text), caller(user, role=role))
+        return await self.with_servers.run(text, caller(user, role=role))
 
 
 @pytest.fixture

@@ -9,14 +9,7 @@ import discord
 import pytest
 
 from bot.platforms.base import YES, CommandReply
-from bot.platforms.discord.buttons import (
-    LogButton,
-    ResumeButton,
-    Row,
-    SendButton,
-    StopButton,
-    more_below,
-)
+from bot.platforms.discord.buttons import Row, RunButton, more_below
 from bot.platforms.discord.questions import AnswerButton
 from bot.platforms.messaging.intake import NOT_YOU
 from tests.bot.platforms.discord.hearing import (
@@ -52,10 +45,10 @@ async def here(fake: FakeDiscord, caplog: pytest.LogCaptureFixture) -> AsyncIter
 @pytest.mark.parametrize(
     ("button", "label", "text"),
     [
-        (StopButton(RUN), "Stop", f"/subagents stop {RUN}"),
-        (ResumeButton(RUN), "Resume", f"/subagents resume {RUN}"),
-        (LogButton(RUN), "Log", f"/subagents log {RUN} 1"),
-        (LogButton(RUN, 3), "More", f"/subagents log {RUN} 3"),
+        (RunButton("stop", RUN), "Stop", f"/subagents stop {RUN}"),
+        (RunButton("resume", RUN), "Resume", f"/subagents resume {RUN}"),
+        (RunButton("log", RUN), "Log", f"/subagents log {RUN}"),
+        (RunButton("log", RUN, "3"), "More", f"/subagents log {RUN} 3"),
     ],
 )
 @pytest.mark.parametrize("put", [show, None])
@@ -74,7 +67,7 @@ async def test_a_click_is_heard_as_a_command_and_answered_for_the_one_alone(
 
 
 async def test_two_people_click_and_each_gets_an_own_answer(here: Town) -> None:
-    message = await show(here, "A run", StopButton(RUN))
+    message = await show(here, "A run", RunButton("stop", RUN))
     here.answers(f"/subagents stop {RUN}", "Stopping it.")
 
     clicks = [await here.fake.click(person, message, "Stop") for person in (here.alice, here.bob)]
@@ -87,7 +80,7 @@ async def test_two_people_click_and_each_gets_an_own_answer(here: Town) -> None:
 
 async def test_buttons_work_that_a_process_posted_which_is_gone(fake: FakeDiscord) -> None:
     async with town(fake) as before:
-        card = await show(before, "A run", StopButton(RUN), SendButton(RUN))
+        card = await show(before, "A run", RunButton("stop", RUN), RunButton("send", RUN))
     async with town(fake) as after:
         after.answers(f"/subagents stop {RUN}", "Stopping it.")
 
@@ -97,8 +90,8 @@ async def test_buttons_work_that_a_process_posted_which_is_gone(fake: FakeDiscor
 
 
 async def test_below_a_page_of_the_log_is_a_button_for_the_next(here: Town) -> None:
-    message = await show(here, "A run", LogButton(RUN))
-    first, second = f"/subagents log {RUN} 1", f"/subagents log {RUN} 2"
+    message = await show(here, "A run", RunButton("log", RUN))
+    first, second = f"/subagents log {RUN}", f"/subagents log {RUN} 2"
     here.answers(first, CommandReply(text="Page 1 of 2", more="/subagents log 1a2b3c4d 2"))
     here.answers(second, CommandReply(text="Page 2 of 2"))
 
@@ -125,7 +118,7 @@ def test_the_next_page_is_of_the_same_run_also_when_the_reply_has_its_short_id()
 async def test_clicks_pass_the_same_gate_as_messages(fake: FakeDiscord) -> None:
     *_, bob = people(fake)
     async with town(fake, users=(str(bob.id),)) as here:
-        buttons = (StopButton(RUN), SendButton(RUN), AnswerButton(QUESTION, YES))
+        buttons = (RunButton("stop", RUN), RunButton("send", RUN), AnswerButton(QUESTION, YES))
         message = await show(here, "A run", *buttons)
         for label in ("Stop", "Send", "Yes"):
             clicked = await (await fake.click(here.alice, message, label)).done()
@@ -138,7 +131,7 @@ async def test_clicks_pass_the_same_gate_as_messages(fake: FakeDiscord) -> None:
 
 async def test_a_button_in_a_thread_that_is_gone_answers_all_the_same(here: Town) -> None:
     thread = await here.fake.open_thread(here.alice, here.general)
-    message = await here.post(thread, StopButton(RUN))
+    message = await here.post(thread, RunButton("stop", RUN))
     here.answers(f"/subagents stop {RUN}", "Stopping it.")
     go_on = asyncio.Event()
     here.fake.fail("POST", "/interactions/{id}/{token}/callback", hold=go_on)
@@ -154,7 +147,7 @@ async def test_a_button_in_a_thread_that_is_gone_answers_all_the_same(here: Town
 
 
 async def test_send_opens_a_form_and_what_is_written_is_heard(here: Town) -> None:
-    message = await show(here, "A run", SendButton(RUN))
+    message = await show(here, "A run", RunButton("send", RUN))
     here.answers(f"/subagents send {RUN} Use euros.\nNot pounds.", "It will read that.")
 
     clicked = await (await here.fake.click(here.alice, message, "Send")).done()
@@ -170,7 +163,7 @@ async def test_send_opens_a_form_and_what_is_written_is_heard(here: Town) -> Non
 
 async def test_a_form_is_taken_that_a_process_opened_which_is_gone(fake: FakeDiscord) -> None:
     async with town(fake) as before:
-        message = await show(before, "A run", SendButton(RUN))
+        message = await show(before, "A run", RunButton("send", RUN))
         clicked = await (await fake.click(before.alice, message, "Send")).done()
     async with town(fake) as after:
         after.answers(f"/subagents send {RUN} hello", "It will read that.")
@@ -183,7 +176,7 @@ async def test_a_form_is_taken_that_a_process_opened_which_is_gone(fake: FakeDis
 async def test_a_form_passes_the_same_gate_as_messages(fake: FakeDiscord) -> None:
     *_, bob = people(fake)
     async with town(fake, users=(str(bob.id),)) as here:
-        message = await show(here, "A run", SendButton(RUN))
+        message = await show(here, "A run", RunButton("send", RUN))
         clicked = await (await fake.click(here.bob, message, "Send")).done()
 
         sent = await (await fake.submit(here.alice, clicked.modal, "hello")).done()
@@ -195,7 +188,7 @@ async def test_a_form_passes_the_same_gate_as_messages(fake: FakeDiscord) -> Non
 async def test_a_form_that_nobody_knows_is_passed_over(
     here: Town, caplog: pytest.LogCaptureFixture
 ) -> None:
-    message = await show(here, "A run", SendButton(RUN))
+    message = await show(here, "A run", RunButton("send", RUN))
     clicked = await (await here.fake.click(here.alice, message, "Send")).done()
     assert clicked.modal is not None
     clicked.modal.payload["custom_id"] = "something:else"
@@ -210,10 +203,10 @@ async def test_a_form_that_nobody_knows_is_passed_over(
 
 
 async def test_the_library_keeps_no_view_so_none_can_take_a_button_away(here: Town) -> None:
-    older = await here.post(here.general, StopButton(RUN))
-    message = await here.post(here.general, StopButton(RUN), LogButton(RUN))
+    older = await here.post(here.general, RunButton("stop", RUN))
+    message = await here.post(here.general, RunButton("stop", RUN), RunButton("log", RUN))
     there = here.client.get_partial_messageable(here.general.id).get_partial_message(message.id)
-    row = Row(StopButton(RUN), LogButton(RUN))
+    row = Row(RunButton("stop", RUN), RunButton("log", RUN))
     await there.edit(view=row)
     row.remove_item(row.children[0])
     await there.edit(view=row)

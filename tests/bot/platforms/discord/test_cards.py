@@ -105,7 +105,7 @@ async def test_a_card_shows_the_run_and_its_buttons(room: Stand, board: CardBoar
     assert message.buttons() == ["Stop", "Log", "Send"]
     assert [message.button(name)["custom_id"] for name in message.buttons()] == [
         f"run:stop:{RUN}",
-        f"run:log:{RUN}:1",
+        f"run:log:{RUN}",
         f"run:send:{RUN}",
     ]
     assert message.pings == set()

@@ -7,10 +7,10 @@ import pytest
 from pydantic import SecretStr
 
 from bot.checks import Check
+from bot.conversations.command_table import COMMANDS
 from bot.platforms.discord import registration
 from bot.platforms.discord.checkup import look
 from bot.platforms.discord.client import open_client
-from bot.platforms.discord.commands import register
 from bot.platforms.discord.portal import PERMISSION_INTEGER
 from bot.platforms.discord.settings import DiscordSettings
 from tests.fakes.discord.server import FakeDiscord
@@ -44,8 +44,7 @@ async def test_a_bot_that_is_set_up_is_found_good_in_all(fake: FakeDiscord) -> N
     guild = fake.add_guild("Farm")
     settings = settings_for(fake, guilds=[guild.id])
     async with open_client(settings) as client:
-        register(client)
-        await registration.sync(client)
+        await registration.sync(client, COMMANDS)
 
     found = await look(settings)
 
@@ -116,8 +115,7 @@ async def test_a_server_that_is_configured_and_where_it_is_not_is_bad(fake: Fake
 async def test_commands_of_another_version_are_told_apart(fake: FakeDiscord) -> None:
     settings = settings_for(fake)
     async with open_client(settings) as client:
-        register(client)
-        await registration.sync(client)
+        await registration.sync(client, COMMANDS)
     fake.commands[0]["description"] = "As it was before"
 
     found = await look(settings)

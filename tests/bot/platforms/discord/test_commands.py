@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.conversations.command_lines import handle_and_rest, parse_spawn
+from bot.conversations.command_lines import CommandGroup, CommandSpec
+from bot.conversations.command_table import COMMANDS
 from bot.errors import BotError
 from bot.platforms.base import CommandReply
-from bot.platforms.discord.commands import CHANGED, _quoted, spawn_line
+from bot.platforms.discord.commands import CHANGED
 from bot.values import Identity
 from tests.bot.platforms.discord.hearing import CONTENT_ALLOWED, RUN, Town, people, town, who
 from tests.fakes.discord.server import FakeDiscord
@@ -39,7 +40,7 @@ async def here(fake: FakeDiscord, caplog: pytest.LogCaptureFixture) -> AsyncIter
         ("subagents list", {"everyone": True}, "/subagents list all"),
         ("subagents list", {"everyone": False}, "/subagents list"),
         ("subagents stop", {"run": "all"}, "/subagents stop all"),
-        ("subagents log", {"run": RUN}, f"/subagents log {RUN} 1"),
+        ("subagents log", {"run": RUN}, f"/subagents log {RUN}"),
         ("subagents log", {"run": "my 2", "page": 3}, "/subagents log my 2 3"),
         ("subagents info", {"run": "#3"}, "/subagents info #3"),
         (
@@ -95,7 +96,7 @@ async def test_a_command_is_heard_as_it_is_typed_and_answered_for_the_asker_alon
 
 async def test_a_page_of_a_log_has_a_button_for_the_next(here: Town) -> None:
     more = "/subagents log 1a2b3c4d 2"
-    here.answers(f"/subagents log {RUN} 1", CommandReply(text="Page 1 of 2", more=more))
+    here.answers(f"/subagents log {RUN}", CommandReply(text="Page 1 of 2", more=more))
     here.answers(f"/subagents log {RUN} 2", "Page 2 of 2")
 
     asked = await (await here.fake.slash(here.alice, here.general, "subagents log", run=RUN)).done()
@@ -108,26 +109,35 @@ words = st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Cs"]), m
 names = words.map(lambda text: " ".join(text.split())).filter(bool)
 
 
+def command(name: str) -> CommandSpec:
+    found = COMMANDS.get(CommandGroup.RUNS, name)
+    assert found is not None
+    return found
+
+
 @given(task=words.filter(str.strip), label=names, agent=names)
 def test_what_was_picked_is_what_the_core_reads(task: str, label: str, agent: str) -> None:
-    line = spawn_line(task, {"agent": agent, "label": label, "budget": "5", "model": ""})
+    line = command("spawn").line({"task": task, "agent": agent, "label": label, "budget": "5"})
 
-    request = parse_spawn(line.removeprefix("/subagents spawn").strip())
+    request = command("spawn").parse(line.removeprefix("/subagents spawn").strip())
 
     def bare(text: str) -> str:
         # The core takes quotation marks off both ends of a value, its own included.
         return text.replace("'", "’").strip('"’')
 
-    assert request.task.strip() == task.strip()
-    assert (bare(request.label), bare(request.agent)) == (bare(label), bare(agent))
-    assert (request.token_budget, request.model) == (5, None)
+    assert request["task"].strip() == task.strip()
+    assert (bare(request["label"]), bare(request["agent"])) == (bare(label), bare(agent))
+    assert (request["budget"], request.get("model")) == ("5", None)
 
 
 @given(run=names)
 def test_a_label_with_blanks_is_still_one_handle(run: str) -> None:
-    handle, rest = handle_and_rest(f"{_quoted(run)} hello there")
+    line = command("send").line({"run": run, "message": "hello there"})
 
-    assert (handle.replace("'", "’"), rest) == (run.replace("'", "’"), "hello there")
+    sent = command("send").parse(line.removeprefix("/subagents send"))
+
+    assert sent["run"].replace("'", "’") == run.replace("'", "’")
+    assert sent["message"] == "hello there"
 
 
 # --- completion -----------------------------------------------------------------------------------

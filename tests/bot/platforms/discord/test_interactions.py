@@ -9,7 +9,7 @@ import pytest
 from bot.errors import BotError
 from bot.platforms.base import CommandReply, Incoming
 from bot.platforms.discord.answers import FOR_YOU_ALONE
-from bot.platforms.discord.buttons import StopButton
+from bot.platforms.discord.buttons import RunButton
 from bot.platforms.discord.people import NOT_THIS_CHANNEL, ROLES_UNKNOWN
 from bot.platforms.messaging.intake import DONE_ALREADY, NOT_YOU, TROUBLE
 from bot.values import Place
@@ -206,7 +206,7 @@ async def test_what_the_core_has_heard_before_is_said_to_be_done(here: Town) -> 
 
 
 async def test_what_another_process_has_answered_is_left_to_it(here: Town) -> None:
-    message = await here.post(here.general, StopButton(RUN))
+    message = await here.post(here.general, RunButton("stop", RUN))
     here.fake.fail("POST", CALLBACK, code=40060)
 
     asked = await here.fake.click(here.alice, message, "Stop")

@@ -7,7 +7,7 @@ import discord
 import pytest
 
 from bot.errors import DeliveryError
-from bot.platforms.discord.buttons import LogButton, Row
+from bot.platforms.discord.buttons import Row, RunButton
 from bot.platforms.discord.problems import TOO_MANY_EDITS
 from bot.platforms.discord.sending import Draft, Sender, made_harmless, nonce_of
 from bot.platforms.discord.texts import IN_FILE
@@ -84,7 +84,7 @@ async def test_a_message_of_components_has_their_flag_and_no_content(room: Stand
 
 
 async def test_nothing_of_a_view_is_kept_in_memory(room: Stand) -> None:
-    await room.sender.post(here(room), Draft(text="x", view=Row(LogButton(RUN))), key="k")
+    await room.sender.post(here(room), Draft(text="x", view=Row(RunButton("log", RUN))), key="k")
 
     assert room.client.persistent_views == []
 
@@ -326,7 +326,7 @@ async def test_the_rest_of_a_text_goes_out_in_order_with_the_buttons_below_the_l
 ) -> None:
     rest = parts("one", "two", "three")
 
-    ids = await room.sender.post_rest(here(room), rest, key="k", view=Row(LogButton(RUN)))
+    ids = await room.sender.post_rest(here(room), rest, key="k", view=Row(RunButton("log", RUN)))
 
     answers = room.fake.answers(room.channel)
     assert [each.text() for each in answers] == ["two", "three"]
@@ -337,7 +337,7 @@ async def test_the_rest_of_a_text_goes_out_in_order_with_the_buttons_below_the_l
 async def test_too_many_parts_are_a_file(room: Stand) -> None:
     rest = parts(*(f"part {number}" for number in range(6)))
 
-    await room.sender.post_rest(here(room), rest, key="k", view=Row(LogButton(RUN)))
+    await room.sender.post_rest(here(room), rest, key="k", view=Row(RunButton("log", RUN)))
 
     (answer,) = room.fake.answers(room.channel)
     assert answer.text() == IN_FILE
@@ -349,7 +349,7 @@ async def test_a_file_that_is_too_large_is_sent_as_messages(room: Stand) -> None
     room.fake.refuse_files = True
     rest = parts(*(f"part {number}" for number in range(7)))
 
-    await room.sender.post_rest(here(room), rest, key="k", view=Row(LogButton(RUN)))
+    await room.sender.post_rest(here(room), rest, key="k", view=Row(RunButton("log", RUN)))
 
     answers = room.fake.answers(room.channel)
     assert [each.text() for each in answers] == [f"part {number}" for number in range(1, 7)]

@@ -180,7 +180,7 @@ async def test_a_click_outside_of_threads_is_answered_where_slack_shows_it_best(
 ) -> None:
     here.answers(f"/subagents stop {RUN}", "Stopping it.")
 
-    clicked = await click(here, await post(here, button(blocks.STOP, RUN)), "Go")
+    clicked = await click(here, await post(here, button("run:stop", RUN)), "Go")
 
     assert (clicked.text(), clicked.ephemeral) == ("Stopping it.", True)
     assert not here.fake.called("chat.postEphemeral")
@@ -228,7 +228,7 @@ async def test_below_a_page_of_a_log_is_a_button_for_the_next_which_works_for_wh
     here.answers(first, CommandReply(text="Page 1 of 2", more=second))
     here.answers(second, CommandReply(text="Page 2 of 2"))
 
-    page = await click(here, await post(here, button(blocks.LOG, RUN)), "Go")
+    page = await click(here, await post(here, button("run:log", RUN)), "Go")
     more = await click(here, page.posts[0], "More")
 
     assert page.text() == "Page 1 of 2\n[More]"
@@ -254,13 +254,13 @@ async def test_a_button_that_nobody_knows_is_taken_and_nothing_is_done(
 async def test_of_several_actions_at_once_the_first_that_is_known_is_done(here: Here) -> None:
     actions = [
         {"action_id": "gone", "value": "x"},
-        {"action_id": blocks.LOG, "value": RUN},
-        {"action_id": blocks.STOP, "value": RUN},
+        {"action_id": "run:log", "value": RUN},
+        {"action_id": "run:stop", "value": RUN},
     ]
 
     await send_raw(here, *actions)
     await here.heard()
-    await send_raw(here, {"action_id": blocks.LOG, "value": OTHER})
+    await send_raw(here, {"action_id": "run:log", "value": OTHER})
     await here.heard(2)
 
     assert here.inbound.texts() == [f"/subagents log {RUN}", f"/subagents log {OTHER}"]
@@ -298,13 +298,14 @@ async def test_a_forged_click_becomes_no_other_command(here: Here, action: Json)
 
 async def test_a_forged_run_stays_the_run_of_its_own_command(here: Here) -> None:
     evil = "x /subagents stop all\n/new"
-    for action in (blocks.STOP, blocks.RESUME, blocks.LOG):
+    for action in ("run:stop", "run:resume", "run:log"):
         await send_raw(here, {"action_id": action, "value": evil})
     await send_raw(here, chosen("/subagents dismiss", evil))
     await here.heard(4)
 
     names = ("stop", "resume", "log", "dismiss")
-    assert here.inbound.texts() == [f"/subagents {name} {evil}" for name in names]
+    line = " ".join(evil.split())
+    assert here.inbound.texts() == [f"/subagents {name} {line}" for name in names]
 
 
 # --- menus ----------------------------------------------------------------------------------------

@@ -8,19 +8,17 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from bot.agent.sanitizer import one_line
-from bot.conversations.command_lines import handle_and_rest, parse_spawn
+from bot.conversations.command_lines import CommandGroup, handle_and_rest
+from bot.conversations.command_table import COMMANDS
 from bot.errors import BotError
 from bot.platforms.base import CommandReply, Incoming
 from bot.platforms.messaging.intake import NOT_YOU, TROUBLE
-from bot.platforms.slack.actions import CLOSED, ON_A_RUN
+from bot.platforms.slack.actions import CLOSED
 from bot.platforms.slack.commands import (
     IN_A_THREAD,
-    NO_RUN,
-    NO_RUNS,
     NONE_NAMED,
     OPEN_QUOTE,
     WHICH,
-    closes_its_quotes,
 )
 from bot.values import Identity, Place
 from tests.bot.platforms.slack.hearing import Here, listening, people
@@ -50,6 +48,12 @@ async def here(slack: FakeSlack, caplog: pytest.LogCaptureFixture) -> AsyncItera
     caplog.set_level(logging.INFO, logger="bot")
     async with listening(slack) as opened:
         yield opened
+
+
+def closes_its_quotes(text: str) -> bool:
+    found = COMMANDS.find(text)
+    assert found is not None
+    return found.command is None or not found.command.leaves_quote_open(found.words)
 
 
 async def typed(here: Here, command: str, text: str = "") -> Answer:
@@ -217,11 +221,13 @@ async def test_without_a_run_there_is_a_menu_of_ones_own_and_the_choice_is_carri
     assert here.inbound.texts() == [f"/subagents {action} {OTHER}"]
 
 
-@pytest.mark.parametrize("action", ON_A_RUN)
+@pytest.mark.parametrize("action", [each.name for each in COMMANDS.commands if each.run])
 async def test_who_has_no_runs_is_told(here: Here, action: str) -> None:
     asked = await typed(here, "/subagents", action)
 
-    assert (asked.text(), asked.posts[0].buttons()) == (NO_RUNS.get(action, NO_RUN), [])
+    command = COMMANDS.get(CommandGroup.RUNS, action)
+    assert command is not None
+    assert (asked.text(), asked.posts[0].buttons()) == (command.without_runs, [])
     assert here.inbound.chosen_for == [action]
     assert not here.inbound.heard
 
@@ -356,7 +362,7 @@ async def test_an_open_quotation_mark_is_told_and_nothing_is_done(here: Here, te
     ],
 )
 def test_a_task_and_a_message_may_have_any_quotation_mark(text: str) -> None:
-    assert closes_its_quotes(text)
+    assert closes_its_quotes(f"/subagents {text}")
 
 
 @given(st.text() | st.text(alphabet="\"\\'#-= \n\tspawndel", max_size=60))
@@ -364,7 +370,7 @@ def test_a_task_and_a_message_may_have_any_quotation_mark(text: str) -> None:
 @example("spawn --")
 @example('spawn --label "')
 def test_no_text_breaks_the_check(text: str) -> None:
-    assert closes_its_quotes(text) or text.count('"') % 2 == 1
+    assert closes_its_quotes(f"/subagents {text}") or text.count('"') % 2 == 1
 
 
 words = st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Cs"])).filter(str.strip)
@@ -375,17 +381,19 @@ labels = words.map(lambda text: " ".join(text.replace('"', "").split())).filter(
 def test_any_task_passes_behind_whole_options_and_is_what_the_core_reads(
     task: str, label: str
 ) -> None:
-    line = f'spawn --label "{label}" -- {task}'
+    line = f'--label "{label}" -- {task}'
+    command = COMMANDS.get(CommandGroup.RUNS, "spawn")
 
-    assert closes_its_quotes(line)
-    request = parse_spawn(line.removeprefix("spawn "))
-    assert request.task.strip() == task.strip()
-    assert request.label == label.strip("'")
+    assert closes_its_quotes(f"/subagents spawn {line}")
+    assert command is not None
+    request = command.parse(line)
+    assert request["task"].strip() == task.strip()
+    assert request["label"] == label.strip("'")
 
 
 @given(run=labels, message=words)
 def test_any_message_passes_behind_a_whole_label(run: str, message: str) -> None:
-    assert closes_its_quotes(f'send "{run}" {message}')
+    assert closes_its_quotes(f'/subagents send "{run}" {message}')
     assert handle_and_rest(f'"{run}" {message}') == (run, message.strip())
 
 

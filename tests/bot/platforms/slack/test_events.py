@@ -8,10 +8,10 @@ from contextlib import asynccontextmanager
 import pytest
 
 from bot.errors import BotError, DeliveryError
-from bot.platforms.base import CommandReply
+from bot.platforms.base import CommandReply, Incoming
 from bot.platforms.messaging.intake import TROUBLE
 from bot.platforms.slack.clients import OneClient, open_session
-from bot.values import Identity, Json, Place
+from bot.values import Json, Place
 from tests.bot.platforms.slack.hearing import (
     Counter,
     Here,
@@ -170,11 +170,9 @@ async def test_a_slow_stop_is_acknowledged_in_time(slack: FakeSlack) -> None:
     go_on = asyncio.Event()
 
     class Slow(FakeInboundHandler):
-        async def stop_turn(
-            self, user: Identity, place: Place, *, event_id: str = ""
-        ) -> CommandReply | None:
+        async def receive(self, incoming: Incoming) -> CommandReply | None:
             await go_on.wait()
-            return await super().stop_turn(user, place, event_id=event_id)
+            return await super().receive(incoming)
 
     async with told(slack, Removals(), Slow()) as at:
         asked = await slack.say(at.alice, at.general, "count sheep")

@@ -15,7 +15,7 @@ from bot.platforms.slack import blocks, web
 from bot.platforms.slack.clients import Clients, Installed, open_session
 from bot.platforms.slack.events import Events
 from bot.platforms.slack.hearing import BoltHandlers
-from bot.values import Identity, Json, Place
+from bot.values import Identity, Json
 from tests.bot.platforms.slack.hearing import (
     Counter,
     connected,
@@ -55,12 +55,6 @@ class Hanging(FakeInboundHandler):
     ) -> CommandReply:
         await self.go_on.wait()
         return await super().answer(user, confirmation_id, choice=choice, admin=admin)
-
-    async def stop_turn(
-        self, user: Identity, place: Place, *, event_id: str = ""
-    ) -> CommandReply | None:
-        await self.go_on.wait()
-        return await super().stop_turn(user, place, event_id=event_id)
 
 
 class Moody(Clients):
@@ -199,7 +193,7 @@ async def test_a_core_that_hangs_keeps_slack_waiting_for_nothing(
     async with hearing(way, slack, inbound) as at:
         said = await slack.say(at.alice, at.general, "hello", mention=True)
         clicks = [
-            {"action_id": blocks.STOP, "value": RUN},
+            {"action_id": "run:stop", "value": RUN},
             {"action_id": "ask:yes", "value": "question"},
         ]
         for click in clicks:
@@ -324,7 +318,7 @@ async def test_a_click_over_which_we_stumble_is_told_to_whoever_clicked(
     slack: FakeSlack, way: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with hearing(way, slack) as at:
-        click = interaction(at, "block_actions", actions=[{"action_id": blocks.STOP}], container=7)
+        click = interaction(at, "block_actions", actions=[{"action_id": "run:stop"}], container=7)
 
         with unacknowledged(slack, way):
             attempt = await slack.deliveries.send(click)

@@ -13,7 +13,6 @@ from pydantic import SecretStr
 from bot.errors import BotError, ConfigError, PlatformUnreachableError
 from bot.platforms.base import CommandReply, Incoming
 from bot.platforms.messages import Missed
-from bot.platforms.slack.blocks import STOP
 from bot.platforms.slack.outlet import Tempo
 from bot.platforms.slack.platform import Slack, open_slack
 from bot.platforms.slack.settings import SlackSettings
@@ -273,7 +272,7 @@ async def test_a_token_of_one_workspace_names_it_whatever_else_a_payload_names(
         "user": guest.brief(),
         "team": other.to_json(),
         "trigger_id": "1",
-        "actions": [{"action_id": STOP, "value": "1a2b"}],
+        "actions": [{"action_id": "run:stop", "value": "1a2b"}],
     }
     async with listening(slack) as here:
         await slack.deliveries.send(Delivery("interactive", "block_actions", payload))

@@ -4,6 +4,8 @@ import pytest
 from prompt_toolkit.completion import CompleteEvent
 from prompt_toolkit.document import Document
 
+from bot.conversations.command_lines import CommandGroup
+from bot.conversations.command_table import COMMANDS
 from bot.platforms.terminal.completion import CommandCompleter
 from bot.platforms.terminal.room import Room
 from bot.platforms.terminal.texts import number_of
@@ -42,7 +44,7 @@ async def offered(
 async def test_commands_are_offered_from_the_first_slash(inbound: FakeInboundHandler) -> None:
     everything = set(await offered(inbound, "/"))
 
-    commands = {"/subagents", "/new", "/model", "/stop", "/undo", "/help"}
+    commands = {"/subagents", *(f"/{each.name}" for each in COMMANDS.of(CommandGroup.CHAT))}
     assert everything == commands | {"/quit", "/as", "/yes", "/all", "/no"}
     assert list(await offered(inbound, "/su")) == ["/subagents"]
     assert await offered(inbound, "hello /su") == {}
@@ -50,7 +52,7 @@ async def test_commands_are_offered_from_the_first_slash(inbound: FakeInboundHan
 
 async def test_everything_about_runs_is_offered(inbound: FakeInboundHandler) -> None:
     assert list(await offered(inbound, "/subagents ")) == (
-        ["list", "stop", "resume", "log", "info", "send", "spawn", "usage", "agents"]
+        [each.name for each in COMMANDS.of(CommandGroup.RUNS)]
     )
 
 

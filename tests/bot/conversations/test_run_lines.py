@@ -1,8 +1,9 @@
-"""What people read of the agents (feature P5)."""
+"""What users read of the agents (feature P5) and of their usage."""
 
 from bot.catalog.agents import AgentDefinition
-from bot.conversations.agent_lines import MOST_TOOLS, agents_text
+from bot.conversations.run_lines import MOST_TOOLS, agents_text, usage_text
 from bot.subagents.limits import SubagentSettings
+from bot.subagents.usage import UsageReport
 from tests.fakes.agents import FakeAgents
 
 
@@ -57,3 +58,31 @@ def test_long_lists_and_descriptions_are_cut() -> None:
 
     assert found[2].endswith("`tool19` and 5 more")
     assert len(found[1]) < 400
+
+
+def report(people: int | None = None) -> UsageReport:
+    return UsageReport(
+        settings=SubagentSettings(),
+        started=4,
+        running=2,
+        queued=1,
+        running_global=7,
+        tokens_today=123_456,
+        runs_today=9,
+        people=people,
+    )
+
+
+def test_usage_tells_what_is_used_of_what_there_is() -> None:
+    text = usage_text(report())
+
+    assert "Runs started in the last 1 h: 4 of 10" in text
+    assert "Running: 2 of 3" in text
+    assert "Waiting: 1 of 5" in text
+    assert "Last 24 hours: 9 runs, 123,456 tokens" in text
+    assert "One run: 50,000 tokens (at most 200,000), 5 min (at most 10)" in text
+    assert "Everyone" not in text
+
+
+def test_only_an_admins_usage_tells_of_everyone() -> None:
+    assert "Everyone: 7 of 10 slots taken, 12 people" in usage_text(report(people=12))

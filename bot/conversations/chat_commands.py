@@ -1,0 +1,65 @@
+"""Handles the commands about the conversation."""
+
+from bot.catalog.agents import described
+from bot.conversations.access import has_admin_powers
+from bot.conversations.commands import CommandCall
+from bot.platforms.base import CommandReply
+from db import commands as stored
+from db import conversations, turns
+
+
+async def new(call: CommandCall) -> CommandReply:
+    """Close the conversation, so that the next message begins a new one."""
+    bot, caller = call.bot, call.caller
+    async with bot.database.transaction() as tx:
+        await stored.apply(tx, caller.command_id, bot.now())
+        found = await conversations.find(tx, caller.user, caller.place)
+        if found is not None:
+            await conversations.close(tx, found, bot.now())
+    return CommandReply(text="A new conversation. Runs that are going on will report here.")
+
+
+async def model(call: CommandCall) -> CommandReply:
+    """Show the models, or choose one for the conversation."""
+    bot, caller, name = call.bot, call.caller, call.get("name")
+    if not name:
+        async with bot.database.snapshot() as tx:
+            earlier = await conversations.model_of(tx, caller.conversation_id)
+        chosen = bot.models.kept(earlier)
+        lines = [
+            f"- `{each}`" + " ← answers here" * (each == chosen) for each in bot.models.names()
+        ]
+        switch = f"`{call.typed('model NAME')}` switches."
+        return CommandReply(text="\n".join(["**Models**", *lines, "", switch]))
+    default = name.lower() in {"default", "reset"}
+    chosen = bot.models.named("" if default else name)
+    async with bot.database.transaction() as tx:
+        await stored.apply(tx, caller.command_id, bot.now())
+        await conversations.choose_model(tx, caller.conversation_id, "" if default else chosen)
+    return CommandReply(text=f"From now on `{chosen}` answers here. Runs keep their own model.")
+
+
+async def stop(call: CommandCall) -> CommandReply:
+    """Stop this user's turn that is in progress in this place or in a thread of it."""
+    bot, caller = call.bot, call.caller
+    async with bot.database.transaction() as tx:
+        await stored.apply(tx, caller.command_id, bot.now())
+        active = await turns.active_of(tx, caller.user.key, caller.place)
+        stopped = active is not None and await turns.request_stop(tx, active.id, bot.now())
+    if active is None or not stopped:
+        return CommandReply(text="Nothing is being answered. `/subagents stop ID` stops a run.")
+    bot.turns.stop(active.id)
+    return CommandReply(text="Stopped. Background runs go on; `/subagents stop all` ends them.")
+
+
+async def undo(call: CommandCall) -> CommandReply:
+    """List the user's changes, or take one back."""
+    return await call.bot.undo.run(call.get("change"), call.caller)
+
+
+async def help_(call: CommandCall) -> CommandReply:
+    """Show the commands and the agents."""
+    bot, platform = call.bot, call.caller.place.platform
+    commands = bot.table.help(platform, admin=has_admin_powers(call.caller))
+    agents = "\n".join(f"- {line}" for line in described(bot.agents))
+    return CommandReply(text=f"{commands}\n\n**Agents**\n{agents}")

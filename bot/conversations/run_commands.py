@@ -1,0 +1,191 @@
+"""Handles the commands about runs."""
+
+from bot.agent.sanitizer import one_line
+from bot.conversations.commands import CommandCall
+from bot.conversations.run_lines import (
+    agents_text,
+    info_text,
+    named,
+    run_line,
+    spawned_text,
+    usage_text,
+)
+from bot.platforms.base import CommandReply
+from bot.run_texts import status_text
+from bot.subagents.requests import RunRequest
+from bot.subagents.wording import report, title
+from bot.values import short
+from db import commands as stored
+from db import outbox
+
+NOT_WAITING = "That result is not waiting to be delivered."
+
+
+# -- watching ------------------------------------------------------------------------------------
+
+
+async def list_runs(call: CommandCall) -> CommandReply:
+    """List the user's runs and undelivered results, or everyone's runs for an admin."""
+    bot, caller = call.bot, call.caller
+    active, ended = await bot.records.list(caller, everyone=bool(call.get("everyone")))
+    async with bot.database.snapshot() as tx:
+        undelivered = await outbox.blocked(tx, caller.user.key, limit=8)
+    if not active and not ended and not undelivered:
+        return CommandReply(
+            text="No runs are going on. Ask me for something that takes a while, or type "
+            "`/subagents spawn TASK`."
+        )
+    lines = [f"**Active runs** ({len(active)})", *(run_line(run, bot.now()) for run in active)]
+    if ended:
+        lines += ["", "**Recently finished**", *(run_line(run, bot.now()) for run in ended)]
+    if undelivered:
+        lines += ["", "**Could not be delivered** – `/subagents read ID`, `retry` or `dismiss`"]
+        lines += [f"- `{item.handle}` {one_line(item.title, 120)}" for item in undelivered]
+    return CommandReply(text="\n".join(lines))
+
+
+async def info(call: CommandCall) -> CommandReply:
+    """Show the status and the numbers of a run."""
+    return CommandReply(text=info_text(await call.bot.records.info(call.get("run"), call.caller)))
+
+
+async def log(call: CommandCall) -> CommandReply:
+    """Show a page of a run's log."""
+    page = int(call.get("page") or 1)
+    found = await call.bot.records.log(call.get("run"), call.caller, page=page)
+    run = found.run
+    head = f"Log of **{run.label}** (`{short(run.id)}`), page {found.page} of {found.pages}"
+    body = "\n".join(f"- {line}" for line in found.lines)
+    more = f"/subagents log {short(run.id)} {found.page + 1}" * (found.page < found.pages)
+    return CommandReply(text=f"{head}\n{body}", more=more)
+
+
+async def usage(call: CommandCall) -> CommandReply:
+    """Show the user's usage and limits."""
+    return CommandReply(text=usage_text(await call.bot.manager.usage(call.caller)))
+
+
+async def agents(call: CommandCall) -> CommandReply:
+    """Show the agents with their tools and limits."""
+    return CommandReply(text=agents_text(call.bot.agents, call.bot.manager.settings))
+
+
+# -- steering ------------------------------------------------------------------------------------
+
+
+async def stop(call: CommandCall) -> CommandReply:
+    """Stop a run, or all runs of the user."""
+    stopped = await call.bot.manager.stop(call.get("run"), call.caller)
+    if not stopped:
+        return CommandReply(text="Nothing to stop: it is over already.")
+    names = ", ".join(f"“{run.label}” (`{short(run.id)}`)" for run in stopped)
+    began = any(
+        run.started_at is not None and run.announce != "silent" and run.mode == "async"
+        for run in stopped
+    )
+    return CommandReply(text=f"Stopping {names}.{' What it has so far follows.' * began}")
+
+
+async def send(call: CommandCall) -> CommandReply:
+    """Send a message to a run."""
+    text = await call.bot.manager.send(call.get("run"), call.get("message"), call.caller)
+    return CommandReply(text=text)
+
+
+async def spawn(call: CommandCall) -> CommandReply:
+    """Start a run."""
+    number = {
+        name: int(call.get(name)) if call.get(name) else None
+        for name in ("budget", "minutes", "steps")
+    }
+    request = RunRequest(
+        task=call.get("task"),
+        agent=call.get("agent"),
+        label=call.get("label"),
+        model=call.get("model") or None,
+        provider=call.get("provider") or None,
+        token_budget=number["budget"],
+        timeout_minutes=number["minutes"],
+        max_turns=number["steps"],
+        announce=call.get("announce") or None,
+    )
+    spawned = await call.bot.manager.spawn(request, call.caller)
+    run = spawned.run
+    text = f"✅ Started “{run.label}” ({named(run)})."
+    follows = "" if run.announce == "silent" else " The result will be announced here."
+    return CommandReply(text=spawned_text(spawned, text, follows))
+
+
+async def resume(call: CommandCall) -> CommandReply:
+    """Resume a run that did not complete, as a new run."""
+    spawned = await call.bot.manager.resume(call.get("run"), call.caller)
+    run = spawned.run
+    if not spawned.new:
+        text = f"“{run.label}” was resumed before, as {named(run)}: "
+        text += f"{status_text(run.status, degraded=run.degraded).words}."
+        if run.status.resumable:
+            text += f" `/subagents resume {short(run.id)}` resumes that run."
+        return CommandReply(text=text)
+    text = f"✅ Resumed “{run.label}” as a new run ({named(run)})."
+    follows = " Its result will be announced where the first run was started."
+    return CommandReply(text=spawned_text(spawned, text, follows))
+
+
+# -- results -------------------------------------------------------------------------------------
+
+
+async def read(call: CommandCall) -> CommandReply:
+    """Show the whole result of a run, or a reply that could not be delivered."""
+    reply = await _late_reply(call)
+    if reply is not None:
+        return CommandReply(text=f"**{one_line(reply.title, 200)}**\n\n{reply.text}")
+    run = await call.bot.records.find(call.get("run"), call.caller, action="read")
+    if not run.status.final:
+        return CommandReply(text="That run is not over: there is no result yet.", failed=True)
+    return CommandReply(text=f"**{title(run)}**\n\n{report(run)}")
+
+
+async def retry(call: CommandCall) -> CommandReply:
+    """Deliver a result again that could not be delivered."""
+    return await _deliver(call, again=True)
+
+
+async def dismiss(call: CommandCall) -> CommandReply:
+    """Dismiss a result that could not be delivered."""
+    return await _deliver(call, again=False)
+
+
+async def _deliver(call: CommandCall, *, again: bool) -> CommandReply:
+    """Retry or dismiss the delivery of a late reply or of the result of a run.
+
+    Raises:
+        NotFoundError: The handle means neither a reply nor a run in reach.
+        AmbiguousError: It means several runs.
+    """
+    bot, caller = call.bot, call.caller
+    reply = await _late_reply(call)
+    if reply is not None:
+        key, owner, name = reply.key, reply.user.key, f"“{one_line(reply.title, 120)}”"
+    else:
+        action = "retry" if again else "dismiss"
+        run = await bot.records.find(call.get("run"), caller, action=action)
+        key, owner, name = run.id, run.user_id, f"the result of “{run.label}”"
+    async with bot.database.transaction() as tx:
+        await stored.apply(tx, caller.command_id, bot.now())
+        if again:
+            done = await outbox.retry_blocked(tx, key, owner, bot.now())
+        else:
+            done = await outbox.dismiss(tx, key, owner)
+    if not done:
+        return CommandReply(text=NOT_WAITING, failed=True)
+    if again:
+        return CommandReply(text=f"Trying again to deliver {name}.")
+    return CommandReply(text=f"Dismissed {name}. `/subagents read` shows the result of a run.")
+
+
+async def _late_reply(call: CommandCall) -> outbox.Item | None:
+    """Return the undelivered reply that the handle means; `None` if it means no reply."""
+    handle = call.get("run").strip("` ").lower()
+    async with call.bot.database.snapshot() as tx:
+        found = await outbox.blocked(tx, call.caller.user.key, limit=100)
+    return next((item for item in found if not item.run_id and item.handle == handle), None)

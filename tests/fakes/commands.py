@@ -1,0 +1,32 @@
+"""The commands of a bot without an engine and models."""
+
+from bot.catalog.agents import AgentDefinition
+from bot.conversations.command_lines import CommandTable
+from bot.conversations.command_table import COMMANDS
+from bot.conversations.commands import ChatCommand, CommandRunner
+from bot.conversations.undo import Undo
+from bot.subagents.active import ActiveRuns
+from tests.fakes.agents import FakeAgents
+from tests.fakes.models import FakeModels
+from tests.fakes.office import FakeOffice
+
+
+def command_runner(
+    office: FakeOffice,
+    *more: ChatCommand,
+    undo: Undo | None = None,
+    turns: ActiveRuns | None = None,
+) -> CommandRunner:
+    """Return the runner of the built-in commands, and of more."""
+    general = AgentDefinition(name="general", description="Does anything.", prompt="Do it.")
+    return CommandRunner(
+        table=CommandTable((*COMMANDS.commands, *more)),
+        database=office.database,
+        manager=office.manager,
+        records=office.records,
+        agents=FakeAgents({"general": general}),
+        models=FakeModels(),
+        turns=turns or ActiveRuns(),
+        undo=undo or Undo(office.database, {}, [], office.now),
+        now=office.now,
+    )
