@@ -222,7 +222,7 @@ BOUNDARIES = {
     "skills.calendar.reading": "an event that strangers wrote",
     "bot.conversations.announcements": "a delivery",
     "bot.conversations.files": "the fetching of a file",
-    "bot.conversations.shown": "a reply",
+    "bot.conversations.turn_reply": "a reply",
     "bot.conversations.turns": "a turn",
     "bot.conversations.upkeep": "a regular duty",
     "bot.console": "a command",

@@ -3,7 +3,6 @@
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
@@ -19,14 +18,9 @@ from bot.agent.sanitizer import one_line
 from bot.agent.settings import AgentSettings
 from bot.agent.toolbox import Approved, Toolbox
 from bot.conversations.gaps import quote
-from bot.conversations.shown import SEND_SECONDS, STOPPED, Fate, Outages, Shown
 from bot.conversations.turn_context import Beginning, TurnContext
-from bot.errors import (
-    BotError,
-    DatabaseUnreachableError,
-    FencedError,
-    LeftError,
-)
+from bot.conversations.turn_reply import STOPPED, DeliveryStatus, OutageNotices, TurnReply
+from bot.errors import BotError, DatabaseUnreachableError, FencedError, LeftError
 from bot.events import AnnouncementDue, EventBus, TurnWaiting
 from bot.logs import bound
 from bot.models.base import Model
@@ -40,7 +34,7 @@ from bot.subagents.runner import MAX_CRASHES, OUR_FAULT
 from bot.tasks import Tasks
 from bot.values import Clock, Place, RunStatus
 from db import conversations, outbox, turns
-from db.database import Database, Transaction, is_connection_trouble, patiently
+from db.database import Database, is_connection_trouble, patiently
 from db.steps import StepWriter
 from db.turns import Turn
 from skills.base import Reach, Tool, ToolContext
@@ -77,82 +71,76 @@ class Turns:
     restarts: Restarts
     worker_id: str
     now: Clock
-    outages: Outages = field(default_factory=Outages)
+    outages: OutageNotices = field(default_factory=OutageNotices)
 
     async def work(self, turn_id: str) -> None:
         """Make one attempt at a turn, until it is answered or cannot continue in this process."""
         try:
-            turn = await self._begin(turn_id)
-            if turn is None:
-                return
-            with bound(turn=turn.id, user=turn.user.key, conversation=turn.conversation_id):
-                await self._work(turn)
+            turn, waits = None, True
+            while waits:
+                begin = partial(
+                    turns.begin, turn_id=turn_id, worker_id=self.worker_id, now=self.now()
+                )
+                async with self.database.transaction() as tx:
+                    turn = await begin(tx, first=True)
+                    waits = turn is None and await self.restarts.must_wait(tx, turn_id)
+                    if turn is None and not waits:
+                        turn = await begin(tx)
+                if waits:
+                    await self.restarts.wait(turn_id)
+            if turn is not None:
+                with bound(turn=turn.id, user=turn.user.key, conversation=turn.conversation_id):
+                    await self._run(turn)
         finally:
             self.restarts.passed(turn_id)
 
-    async def _begin(self, turn_id: str) -> Turn | None:
-        begin = partial(turns.begin, turn_id=turn_id, worker_id=self.worker_id, now=self.now())
-        async with self.database.transaction() as tx:
-            turn = await begin(tx, first=True)
-            waits = turn is None and await self.restarts.must_wait(tx, turn_id)
-            if turn is None and not waits:
-                turn = await begin(tx)
-        if not waits:
-            return turn
-        await self.restarts.wait(turn_id)
-        return await self._begin(turn_id)
-
-    async def _work(self, turn: Turn) -> None:
+    async def _run(self, turn: Turn) -> None:
         active = self.active.enter(turn.id)
-        progress = Progress()
-        shown = Shown(None, progress)
+        reply = TurnReply(Progress())
         try:
-            shown.reply = self._open_reply(turn)
-            shown.quote = await self._quote(turn)
-            result = await self._attempt(turn, progress, shown)
+            reply.stream = self._open_stream(turn)
+            if turn.kind == "message" and self.is_old(turn.said_at or turn.created_at):
+                async with self.database.snapshot() as tx:
+                    reply.quote = quote(await conversations.text_of(tx, turn.message_id))
+            result = await self._attempt(turn, reply)
         except FencedError:
             log.warning("Turn %s has been taken over by another process", turn.id)
-            await self._abandon(shown)
+            await reply.abandon()
             return
         except (LeftError, DatabaseUnreachableError) as outage:
-            shown.grow(f"⏸ {outage}")
-            await self._abandon(shown)
+            reply.update(f"⏸ {outage}")
+            await reply.abandon()
             raise
         except asyncio.CancelledError:
             if active.reason is not CancelReason.STOPPED:
-                await self._shielded(self._leave(turn, shown))
+                await self._shielded(self._release(turn, reply))
                 raise
-            await self._shielded(self._stopped(turn, shown))
-            return
+            result = None
         finally:
             self.active.leave(turn.id, active)
-        await self._shielded(self._conclude(turn, shown, result))
+        await self._shielded(self._conclude(turn, reply, result))
 
-    async def _quote(self, turn: Turn) -> str:
-        """Return the quote that precedes the answer to an old message; empty for a recent one."""
-        if turn.kind != "message" or not self.is_old(turn.said_at or turn.created_at):
-            return ""
-        async with self.database.snapshot() as tx:
-            return quote(await conversations.text_of(tx, turn.message_id))
-
-    def _open_reply(self, turn: Turn) -> ReplyStream | None:
+    def _open_stream(self, turn: Turn) -> ReplyStream | None:
+        """Return the reply on the platform, the id of which is stored as soon as it exists."""
         outlet = self.outlets.get(turn.place.platform)
         if outlet is None or turn.kind == "summary":
             return None
 
-        def begun(message_id: str) -> None:
-            self.tasks.start(self._keep_reply(turn, message_id), name="keep a reply's id")
-
-        return outlet.open_reply(turn.place, turn.user, turn.reply_message_id, begun=begun)
-
-    async def _keep_reply(self, turn: Turn, message_id: str) -> None:
-        async def keep() -> None:
+        async def store(message_id: str) -> None:
             async with self.database.transaction() as tx:
                 await turns.keep_reply(tx, turn.id, message_id)
 
-        await patiently(keep, seconds=inf)
+        def begun(message_id: str) -> None:
+            storing = patiently(partial(store, message_id), seconds=inf)
+            self.tasks.start(storing, name="store the id of a reply")
 
-    async def _attempt(self, turn: Turn, progress: Progress, shown: Shown) -> AgentResult:
+        return outlet.open_reply(turn.place, turn.user, turn.reply_message_id, begun=begun)
+
+    async def _attempt(self, turn: Turn, reply: TurnReply) -> AgentResult:
+        """Let the agent work for as long as a turn may take, and return its result.
+
+        An error after which the turn is resumed, by this or another process, is raised.
+        """
         if turn.crashes >= MAX_CRASHES:
             earlier = Progress()
             earlier.begin([], await self._journal(turn).load())
@@ -165,29 +153,20 @@ class Turns:
         try:
             async with asyncio.timeout(clock.hard_left()) as limit:
                 clock.cuts_off(limit)
-                return await self._agent_work(turn, clock, progress, shown)
-        except Exception as error:  # noqa: BLE001 - logged where it is no known kind
-            return self._went_wrong(turn, progress, error, late=limit.expired())
-
-    def _went_wrong(
-        self, turn: Turn, progress: Progress, error: Exception, *, late: bool
-    ) -> AgentResult:
-        """Return the failed result; raise an error after which the turn is resumed."""
-        said = progress.partial_text()
-        if late and isinstance(error, TimeoutError):
-            return AgentResult(status=RunStatus.TIMEOUT, text="", said=said)
-        if isinstance(error, FencedError | LeftError) or is_connection_trouble(error):
-            raise error
-        if isinstance(error, BotError):
+                return await self._ask_agent(turn, clock, reply)
+        except Exception as error:
+            said = reply.progress.partial_text()
+            if isinstance(error, TimeoutError) and limit.expired():
+                return AgentResult(status=RunStatus.TIMEOUT, text="", said=said)
+            if isinstance(error, FencedError | LeftError) or is_connection_trouble(error):
+                raise
             reason = str(error)
-        else:
-            log.error("Turn %s failed", turn.id, exc_info=error)
-            reason = OUR_FAULT
-        return AgentResult(status=RunStatus.FAILED, text="", said=said, error=reason)
+            if not isinstance(error, BotError):
+                log.exception("Turn %s failed", turn.id)
+                reason = OUR_FAULT
+            return AgentResult(status=RunStatus.FAILED, text="", said=said, error=reason)
 
-    async def _agent_work(
-        self, turn: Turn, clock: WorkClock, progress: Progress, shown: Shown
-    ) -> AgentResult:
+    async def _ask_agent(self, turn: Turn, clock: WorkClock, reply: TurnReply) -> AgentResult:
         settings = self.settings
         model, name = self.main(turn.model)
         config = AgentConfig(
@@ -200,12 +179,16 @@ class Turns:
             tool_result_characters=settings.tool_result_characters,
             person=opaque(turn.user.key),
         )
-        confirmed = turn.kind == "confirmed"
         beginning = await self.context.begin(turn)  # first: it waits for MCP servers after a start
-        if turn.kind != "summary":
-            shown.away = self.outages.untold(turn.conversation_id, beginning.away)
+        tools = self.tools()
+        if turn.kind == "summary":
+            # No user began it, so it only reads in its place.
+            tools = tuple(tool for tool in tools if tool.reach is Reach.READS_HERE)
+        else:
+            reply.away = self.outages.new(turn.conversation_id, beginning.away)
+        confirmed = turn.kind == "confirmed"
         toolbox = Toolbox(
-            _tools_of(turn, self.tools()),
+            tools,
             is_subagent=False,
             tasks=self.tasks,
             timeout_seconds=self.tool_timeout_seconds,
@@ -213,14 +196,14 @@ class Turns:
             permissions=self.permissions,
             approved=Approved(1, again=turn.attempt > 1) if confirmed else None,
         )
-        around = self._around(turn, clock, beginning)
-        agent = BaseAgent(config, model, toolbox, around, progress=progress)
+        around = self._agent_context(turn, clock, beginning)
+        agent = BaseAgent(config, model, toolbox, around, progress=reply.progress)
         messages = beginning.messages
         return await agent.run(
-            messages, history=len(messages) - 1, on_text=shown.grow if shown.reply else None
+            messages, history=len(messages) - 1, on_text=reply.update if reply.stream else None
         )
 
-    def _around(self, turn: Turn, clock: WorkClock, beginning: Beginning) -> AgentContext:
+    def _agent_context(self, turn: Turn, clock: WorkClock, beginning: Beginning) -> AgentContext:
         return AgentContext(
             journal=self._journal(turn),
             meter=Unlimited(),
@@ -255,141 +238,109 @@ class Turns:
             begun=turn.kind in {"confirmed", "greeting"},
         )
 
-    # -- how it ends -----------------------------------------------------------------------------
+    # -- the end ---------------------------------------------------------------------------------
 
-    async def _stopped(self, turn: Turn, shown: Shown) -> None:
-        """End a turn that its user stopped, with the text so far."""
+    async def _conclude(self, turn: Turn, reply: TurnReply, result: AgentResult | None) -> None:
+        """End a turn with its result; `None` for a turn that its user stopped."""
+        if result is None:
+            status = "stopped"
+            said = plain(reply.text or reply.progress.partial_text(), limit=None)
+            text = f"{said}\n\n{STOPPED}".strip()
+        else:
+            status = "failed" if result.status is RunStatus.FAILED else "done"
+            said = plain(result.said or result.text, limit=None)
+            text = reply.whole(said, result)
         if turn.kind == "summary":
-            await self._release(turn, shown, None)
-            return
-        so_far = plain(shown.text or shown.progress.partial_text(), limit=None)
-        await self._finish(turn, shown, f"{so_far}\n\n{STOPPED}".strip(), status="stopped")
+            completed = result is not None and result.status is RunStatus.COMPLETED
+            due = await self._end_summary(turn, reply, said if completed and said else None)
+        else:
+            refused = result is not None and result.refused
+            due = await self._end(turn, reply, text, status=status, refused=refused)
+        for key in due:
+            self.events.publish(AnnouncementDue(key=key))
+        # In any case: a first try may have been committed although the connection failed.
+        self.events.publish(
+            TurnWaiting(conversation_id=turn.conversation_id, platform=turn.place.platform)
+        )
+        if result is not None:
+            self.outages.notified(turn.conversation_id, reply.away)
 
-    async def _conclude(self, turn: Turn, shown: Shown, result: AgentResult) -> None:
-        said = plain(result.said or result.text, limit=None)
-        if turn.kind == "summary":
-            worded = said if result.status is RunStatus.COMPLETED and said else None
-            await self._release(turn, shown, worded)
-            return
-        status = "failed" if result.status is RunStatus.FAILED else "done"
-        text = shown.whole(said, result)
-        await self._finish(turn, shown, text, status=status, refused=result.refused)
-        self.outages.told(turn.conversation_id, shown.away)
-
-    async def _finish(
-        self, turn: Turn, shown: Shown, text: str, *, status: str, refused: bool = False
-    ) -> None:
+    async def _end(
+        self, turn: Turn, reply: TurnReply, text: str, *, status: str, refused: bool
+    ) -> list[str]:
         """Send the reply, then store it and free the conversation in one transaction.
 
         The reply is sent first: if the process dies in between, the next attempt finds all steps
         stored, asks no model, and sends the reply again under the same message.
+
+        Returns:
+            The key of the announcement that delivers the reply if it did not arrive.
         """
-        arrived = await shown.say(text, failed=status == "failed")
+        delivery = await reply.finish(text, failed=status == "failed")
         self.answered(turn.place)
 
-        async def write() -> bool:
+        async def write() -> list[str]:
+            now, cost = self.now(), reply.cost(turn.tokens)
             async with self.database.transaction() as tx:
-                if not await self._ended(tx, turn, shown, status):
-                    return False
-                foreign = shown.progress.foreign
-                await self._keep(tx, turn, text, foreign=foreign, arrived=arrived, refused=refused)
-                return True
+                if not await turns.end(tx, turn, status=status, now=now, cost=cost):
+                    return []
+                await conversations.say(
+                    tx,
+                    turn.conversation_id,
+                    # Messages that a model refused must not be sent to it again.
+                    role="reset" if refused else "assistant",
+                    text="" if refused else text,
+                    now=now,
+                    turn_id=turn.id,
+                    # A reply to foreign content may quote it.
+                    foreign=reply.progress.foreign,
+                )
+                if delivery is DeliveryStatus.DELIVERED:
+                    return []
+                asked = one_line(await conversations.text_of(tx, turn.message_id), 60)
+                item = outbox.NewItem(
+                    key=turn.id,
+                    user_id=turn.user.key,
+                    place=turn.place,
+                    run_id=None,
+                    title=f"↩ To “{asked}”" if asked else "↩ To what you sent",
+                    text=text,
+                    maybe_repeated=delivery is DeliveryStatus.UNKNOWN,
+                )
+                await outbox.put(tx, item, now)
+                return [turn.id]
 
-        ended = await patiently(write)
-        if ended and arrived is not Fate.ARRIVED:
-            self.events.publish(AnnouncementDue(key=turn.id))
-        # In any case: a first try may have been committed although the connection failed.
-        self._publish_waiting(turn)
+        return await patiently(write)
 
-    async def _keep(
-        self,
-        tx: Transaction,
-        turn: Turn,
-        text: str,
-        *,
-        foreign: bool,
-        arrived: Fate,
-        refused: bool,
-    ) -> None:
-        now = self.now()
-        # Messages that a model refused must not be sent to it again.
-        role, kept = ("reset", "") if refused else ("assistant", text)
-        await conversations.say(
-            tx,
-            turn.conversation_id,
-            role=role,
-            text=kept,
-            now=now,
-            turn_id=turn.id,
-            # A reply to foreign content may quote it.
-            foreign=foreign,
-        )
-        if arrived is not Fate.ARRIVED:
-            asked = one_line(await conversations.text_of(tx, turn.message_id), 60)
-            item = outbox.NewItem(
-                key=turn.id,
-                user_id=turn.user.key,
-                place=turn.place,
-                run_id=None,
-                title=f"↩ To “{asked}”" if asked else "↩ To what you sent",
-                text=text,
-                maybe_repeated=arrived is Fate.UNKNOWN,
-            )
-            await outbox.put(tx, item, now)
-
-    async def _ended(self, tx: Transaction, turn: Turn, shown: Shown, status: str) -> bool:
-        cost = shown.cost(turn.tokens)
-        return await turns.end(tx, turn, status=status, now=self.now(), cost=cost)
-
-    async def _release(self, turn: Turn, shown: Shown, text: str | None) -> None:
+    async def _end_summary(self, turn: Turn, reply: TurnReply, text: str | None) -> list[str]:
         """Release the held announcements, with the main agent's text if it wrote any."""
         status = "failed" if text is None else "done"
 
         async def write() -> list[str]:
+            now, cost = self.now(), reply.cost(turn.tokens)
             async with self.database.transaction() as tx:
-                if not await self._ended(tx, turn, shown, status):
+                if not await turns.end(tx, turn, status=status, now=now, cost=cost):
                     return []
-                keys = await outbox.release_held(tx, turn.message_id, text, self.now())
+                keys = await outbox.release_held(tx, turn.message_id, text, now)
                 if text is not None and keys:
                     await conversations.say(
                         tx,
                         turn.conversation_id,
                         role="assistant",
                         text=text,
-                        now=self.now(),
+                        now=now,
                         turn_id=turn.id,
                         foreign=True,
                     )
                 return keys
 
-        for key in await patiently(write):
-            self.events.publish(AnnouncementDue(key=key))
-        self._publish_waiting(turn)
+        return await patiently(write)
 
-    def _publish_waiting(self, turn: Turn) -> None:
-        """Let the next turn of the conversation begin."""
-        self.events.publish(
-            TurnWaiting(conversation_id=turn.conversation_id, platform=turn.place.platform)
-        )
-
-    async def _leave(self, turn: Turn, shown: Shown) -> None:
+    async def _release(self, turn: Turn, reply: TurnReply) -> None:
         """Release the turn to another process, since this process drains."""
-        await self._abandon(shown)
+        await reply.abandon()
         async with self.database.transaction() as tx:
-            await turns.release(tx, turn.id, turn.attempt, cost=shown.cost(turn.tokens))
-
-    async def _abandon(self, shown: Shown) -> None:
-        if shown.reply is not None:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(SEND_SECONDS):
-                    await shown.reply.abandon()
+            await turns.release(tx, turn.id, turn.attempt, cost=reply.cost(turn.tokens))
 
     async def _shielded(self, work: Coroutine[None, None, None]) -> None:
         await asyncio.shield(self.tasks.start(work, name="end of a turn"))
-
-
-def _tools_of(turn: Turn, tools: tuple[Tool, ...]) -> tuple[Tool, ...]:
-    """Return the tools of a turn; a summary, begun by no user, only reads in its place."""
-    if turn.kind != "summary":
-        return tools
-    return tuple(tool for tool in tools if tool.reach is Reach.READS_HERE)

@@ -1,8 +1,9 @@
-"""Shows the reply of a turn, while it streams and when it is final."""
+"""Sends the reply of a turn, while it streams and when it is final."""
 
 import asyncio
 import logging
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -27,40 +28,43 @@ AWAY = "⚠️ Not reachable now: {}. {} tools were missing."
 THOUGHT = "💭"
 
 
-class Fate(StrEnum):
+class DeliveryStatus(StrEnum):
     """The outcome of sending a reply."""
 
-    ARRIVED = "arrived"
+    DELIVERED = "delivered"
     FAILED = "failed"
     UNKNOWN = "unknown"
 
 
 @dataclass(slots=True)
-class Outages:
+class OutageNotices:
     """Stores the conversations notified of an unreachable MCP server, until it is back."""
 
-    _told: set[tuple[str, str]] = field(default_factory=set)
+    _notified: set[tuple[str, str]] = field(default_factory=set)
 
-    def untold(self, conversation_id: str, away: Sequence[str]) -> tuple[str, ...]:
+    def new(self, conversation_id: str, away: Sequence[str]) -> tuple[str, ...]:
         """Return the unreachable servers of which a conversation was not notified."""
-        self._told = {each for each in self._told if each[1] in away}
-        return tuple(name for name in away if (conversation_id, name) not in self._told)
+        self._notified = {each for each in self._notified if each[1] in away}
+        return tuple(name for name in away if (conversation_id, name) not in self._notified)
 
-    def told(self, conversation_id: str, away: Sequence[str]) -> None:
+    def notified(self, conversation_id: str, away: Sequence[str]) -> None:
         """Record that a conversation was notified."""
-        self._told |= {(conversation_id, name) for name in away}
+        self._notified |= {(conversation_id, name) for name in away}
 
 
 @dataclass(slots=True)
-class Shown:
-    """Shows the finished steps of a turn and the one that is streaming.
+class TurnReply:
+    """Sends the finished steps of a turn and the step that is streaming.
 
     Attributes:
+        stream: The reply on the platform; `None` if it cannot be sent from here.
+        text: The newest text that was shown.
+        quote: The quote that precedes the answer to an old message.
         away: The MCP servers that the answer names as not reachable.
     """
 
-    reply: ReplyStream | None
     progress: Progress
+    stream: ReplyStream | None = None
     text: str = ""
     quote: str = ""
     away: tuple[str, ...] = ()
@@ -85,28 +89,35 @@ class Shown:
             parts.append(AWAY.format(", ".join(self.away), their))
         return "\n\n".join(part for part in parts if part)
 
-    def grow(self, text: str) -> None:
+    def update(self, text: str) -> None:
         """Show the text so far of the step that is streaming."""
         whole = f"{self.progress.partial_text()}\n\n{text}".strip()
-        if self.reply is not None:
-            self.reply.update(self.quote + whole)
+        if self.stream is not None:
+            self.stream.update(self.quote + whole)
         if not text.startswith((THOUGHT, WAITING)):
             self.text = whole
 
-    async def say(self, text: str, *, failed: bool = False) -> Fate:
-        """Show the final text; return the outcome."""
-        if self.reply is None:
-            return Fate.FAILED
+    async def finish(self, text: str, *, failed: bool = False) -> DeliveryStatus:
+        """Send the final text; return the outcome."""
+        if self.stream is None:
+            return DeliveryStatus.FAILED
         try:
             async with asyncio.timeout(SEND_SECONDS):
-                await self.reply.finish(self.quote + text, failed=failed)
+                await self.stream.finish(self.quote + text, failed=failed)
         except TimeoutError:
-            log.warning("The platform did not say whether it took a reply")
-            return Fate.UNKNOWN
+            log.warning("The platform did not confirm a reply in time")
+            return DeliveryStatus.UNKNOWN
         except DeliveryError as error:
             log.info("A reply goes to the outbox: %s", error)
-            return Fate.UNKNOWN if error.fate_unknown else Fate.FAILED
+            return DeliveryStatus.UNKNOWN if error.fate_unknown else DeliveryStatus.FAILED
         except Exception:
-            log.exception("A reply could not be given")
-            return Fate.UNKNOWN
-        return Fate.ARRIVED
+            log.exception("A reply could not be sent")
+            return DeliveryStatus.UNKNOWN
+        return DeliveryStatus.DELIVERED
+
+    async def abandon(self) -> None:
+        """Leave the reply as it is, since this or another process resumes the turn."""
+        if self.stream is not None:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(SEND_SECONDS):
+                    await self.stream.abandon()
