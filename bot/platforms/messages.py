@@ -60,6 +60,7 @@ class PastMessage:
         by_bot: The author is a bot, an app or the platform itself.
         own: The author is this bot.
         addressed: The message is a direct message to the bot, or mentions or answers the bot.
+        only_mention: The message mentions the bot and contains nothing else.
     """
 
     event_id: str
@@ -71,6 +72,7 @@ class PastMessage:
     by_bot: bool = False
     own: bool = False
     addressed: bool = False
+    only_mention: bool = False
     files: tuple[Attachment, ...] = ()
     quoted: tuple[Quoted, ...] = ()
     reply_to: str = ""

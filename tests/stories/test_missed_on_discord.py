@@ -111,3 +111,20 @@ async def test_what_was_said_in_between_reaches_the_model_as_foreign_content(
     assert ": Check the farm every day" in context
     assert words.strip() == "do that"
     assert "every day" not in second.rpartition("</situation>")[2]
+
+
+async def test_a_bare_mention_while_the_bot_was_away_is_greeted_once(database_url: str) -> None:
+    async with new_server() as server:
+        async with on_discord(database_url, server, echo) as it:
+            asked = await it.discord.say(server.alice, server.channel, "zero", mention=True)
+            await it.reads(await it.thread_of(asked), "Answer to zero")
+        bare = await server.discord.say(server.bob, server.channel, "", mention=True)
+        async with on_discord(database_url, server, echo) as it:
+            thread = await it.thread_of(bare)
+            await it.reads(thread, "Hello!")
+        async with on_discord(database_url, server, echo) as it:
+            await it.discord.say(server.bob, thread, "one", mention=True)
+            await it.reads(thread, "Answer to one")
+
+            greetings = [each for each in it.said(thread) if "Hello!" in each.text()]
+    assert len(greetings) == 1

@@ -65,3 +65,19 @@ async def test_what_was_said_in_between_reaches_the_model_as_foreign_content(way
     assert ": Check the farm every day" in context
     assert words.strip() == "do that"
     assert "every day" not in second.rpartition("</situation>")[2]
+
+
+async def test_a_bare_mention_while_the_bot_was_away_is_greeted_once(way: Way) -> None:
+    async with new_office() as office:
+        async with on_slack(way, office, echo) as it:
+            asked = await office.slack.say(office.alice, office.channel, "zero", mention=True)
+            await it.reads(asked, "Answer to zero")
+        bare = await office.slack.say(office.bob, office.channel, "", mention=True)
+        async with on_slack(way, office, echo) as it:
+            await it.reads(bare, "Hello!")
+        async with on_slack(way, office, echo) as it:
+            await office.slack.say(office.bob, office.channel, "one", thread=bare, mention=True)
+            await it.reads(bare, "Answer to one")
+
+            greetings = [each for each in it.said(bare) if "Hello!" in each.readable()]
+    assert len(greetings) == 1

@@ -47,17 +47,19 @@ class History:
         me = self._client.user
         route = Place(place.platform, place.workspace, place.channel, place.thread, str(message.id))
         direct = not place.workspace
+        text = text_of(message, me)
         return PastMessage(
             event_id=message_key("", place.thread or place.channel, str(message.id)),
             place=route,
             author=identity_of(message.author.id),
             author_name=message.author.display_name,
-            text=text_of(message, me),
+            text=text,
             sent_at=message.created_at,
             by_bot=not is_from_user(message),
             own=me is not None and message.author.id == me.id,
             addressed=direct or (me is not None and is_addressed(message, me.id)),
+            only_mention=bool(message.content.strip()) and not text,
             files=attached(files_of(message), self._api_url),
-            quoted=quoted_in(message, me.id) if me else (),
+            quoted=quoted_in(message, me.id, whole=not text) if me else (),
             reply_to=reply_to_of(message),
         )

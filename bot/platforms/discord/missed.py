@@ -72,7 +72,7 @@ class DiscordCatchUp:
         """
         reception, place = self._client.reception, message.place
         key = ("message", int(place.message))
-        if not (message.text or message.files or message.quoted):
+        if not (message.text or message.files or message.quoted or message.only_mention):
             return False
         if not reception.first(key):
             return True
@@ -96,6 +96,7 @@ class DiscordCatchUp:
             admin=reception.is_admin(person),
             reply_to=message.reply_to,
             said_at=message.sent_at,
+            only_mention=message.only_mention,
         )
         try:
             reply = await self._inbound.receive(incoming)

@@ -90,16 +90,21 @@ class History:
         by_bot = own or not speech.is_from_user(message)
         author = author_of(message, place.workspace, installed.enterprise)
         direct = place.channel.startswith("D")
+        spoken, mentions = (
+            speech.spoken(text, installed.user),
+            speech.mentions(text, installed.user),
+        )
         return PastMessage(
             event_id=message_key(place.workspace, place.channel, ts),
             place=author.place(place.channel, thread, ts),
             author=author.identity,
             author_name="" if by_bot else await self._names.of(author),
-            text=speech.spoken(text, installed.user),
+            text=spoken,
             sent_at=datetime.fromtimestamp(float(ts), UTC),
             by_bot=by_bot,
             own=own,
-            addressed=direct or speech.mentions(text, installed.user) or speech.is_for_us(text),
+            addressed=direct or mentions or speech.is_for_us(text),
+            only_mention=mentions and not spoken,
             files=self._attachments.of(message.get("files") or (), place.workspace),
             quoted=speech.quoted_in(message, installed.user),
         )

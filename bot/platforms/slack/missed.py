@@ -52,7 +52,7 @@ class SlackCatchUp:
         """
         receiver, place = self._receiver, message.place
         key = (message.event_id, True)
-        if not (message.text or message.files or message.quoted):
+        if not (message.text or message.files or message.quoted or message.only_mention):
             return False
         if not receiver.reception.first(key):
             return True
@@ -75,6 +75,7 @@ class SlackCatchUp:
             files=message.files,
             quoted=message.quoted,
             said_at=message.sent_at,
+            only_mention=message.only_mention,
         )
         try:
             reply = await receiver.inbound.receive(incoming)
