@@ -24,20 +24,14 @@ def brief(schema: Json) -> Json:
     bounds. A recursive schema is returned unchanged.
     """
     definitions: Json = schema.get("$defs", {})
-    if _in_a_circle(definitions):
-        return schema
-    found = _brief(schema, definitions)
-    found.setdefault("properties", {})
-    return found
-
-
-def _in_a_circle(definitions: Json) -> bool:
     refers = {name: set(_REFERENCE.findall(json.dumps(each))) for name, each in definitions.items()}
     try:
         TopologicalSorter(refers).prepare()
     except CycleError:
-        return True
-    return False
+        return schema
+    found = _brief(schema, definitions)
+    found.setdefault("properties", {})
+    return found
 
 
 def _brief(schema: Json, definitions: Json) -> Json:

@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from bot.agent.messages import (
     Answer,
     Message,
-    ToolResult,
     ToolResults,
     UserMessage,
     estimate_tokens,
@@ -148,14 +147,13 @@ def situation(
     ):
         if runs:
             lines.append(f"{title}:")
-            lines += [_line(run) for run in runs]
+            lines += [
+                f"- {run.run_id[:8]} “{run.label}” ({run.agent}, {run.status}): {run.task}"
+                + (f" — {run.detail}" if run.detail else "")
+                for run in runs
+            ]
     body = "\n".join(lines)
     return f"<situation>\n{body}\n</situation>\n"
-
-
-def _line(run: RunLine) -> str:
-    detail = f" — {run.detail}" if run.detail else ""
-    return f"- {run.run_id[:8]} “{run.label}” ({run.agent}, {run.status}): {run.task}{detail}"
 
 
 def fit(messages: Sequence[Message], *, tokens: int, result_characters: int) -> tuple[Message, ...]:
@@ -167,7 +165,13 @@ def fit(messages: Sequence[Message], *, tokens: int, result_characters: int) -> 
     shown = [shorten(message, result_characters) for message in messages]
     if estimate_tokens(shown) <= tokens:
         return tuple(shown)
-    head, *units = _units(shown) or [[]]
+    units: list[list[Message]] = []
+    for message in shown:
+        if isinstance(message, ToolResults) and units:
+            units[-1].append(message)
+        else:
+            units.append([message])
+    head, *units = units or [[]]
     room = tokens - estimate_tokens(head)
     kept: list[Message] = []
     while units and (not kept or estimate_tokens(units[-1]) <= room):
@@ -182,50 +186,38 @@ def fit(messages: Sequence[Message], *, tokens: int, result_characters: int) -> 
     return (*head, UserMessage(f"[{left_out} earlier messages are left out here]"), *kept)
 
 
-def _units(messages: Sequence[Message]) -> list[list[Message]]:
-    """Return the messages in groups that must stay together."""
-    units: list[list[Message]] = []
-    for message in messages:
-        if isinstance(message, ToolResults) and units:
-            units[-1].append(message)
-        else:
-            units.append([message])
-    return units
-
-
 def shorten(message: Message, characters: int) -> Message:
     """Return the message with each tool result cut to `characters`, and the cut marked."""
     if not isinstance(message, ToolResults):
         return message
     if all(len(result.text) <= characters for result in message.results):
         return message
-    return replace(message, results=tuple(_cut(result, characters) for result in message.results))
-
-
-def _cut(result: ToolResult, characters: int) -> ToolResult:
-    text = result.text
-    if len(text) <= characters:
-        return result
     head, tail = characters * 3 // 4, characters // 4
-    marker = CUT.format(left=len(text) - head - tail, all=len(text))
-    return replace(result, text=f"{text[:head]}{marker}\n{text[len(text) - tail :]}")
+    results = []
+    for result in message.results:
+        text = result.text
+        if len(text) > characters:
+            marker = CUT.format(left=len(text) - head - tail, all=len(text))
+            text = f"{text[:head]}{marker}\n{text[len(text) - tail :]}"
+        results.append(replace(result, text=text))
+    return replace(message, results=tuple(results))
 
 
 def without_earlier_images(messages: Sequence[Message]) -> tuple[Message, ...]:
     """Return the messages without the images from before the last reply."""
-    replies = [at for at, message in enumerate(messages) if _is_reply(message)]
+    replies = [
+        at
+        for at, message in enumerate(messages)
+        if isinstance(message, Answer) and not message.calls
+    ]
     last = replies[-1] if replies else 0
-    return (*map(_without_images, messages[:last]), *messages[last:])
-
-
-def _is_reply(message: Message) -> bool:
-    return isinstance(message, Answer) and not message.calls
-
-
-def _without_images(message: Message) -> Message:
-    if not isinstance(message, UserMessage) or not message.images:
-        return message
-    return UserMessage(f"{message.text}\n{NOT_SHOWN}".strip())
+    earlier = (
+        UserMessage(f"{message.text}\n{NOT_SHOWN}".strip())
+        if isinstance(message, UserMessage) and message.images
+        else message
+        for message in messages[:last]
+    )
+    return (*earlier, *messages[last:])
 
 
 def has_calls(message: Message) -> bool:

@@ -47,8 +47,19 @@ def arguments_in(given: object) -> Json | None:
         document = json.loads(given) if isinstance(given, str) else given
     except (ValueError, RecursionError):
         return None
-    if not isinstance(document, dict) or not _usable(document):
+    if not isinstance(document, dict) or too_deep(document):
         return None
+    left: list[object] = [document]
+    while left:
+        match left.pop():
+            case bool():
+                continue
+            case int() as number if abs(number) >= MOST_NUMBER:
+                return None
+            case float() as number if not isfinite(number):
+                return None
+            case value:
+                left += _items(value)
     found: Json = encodable(document)
     return found
 
@@ -70,23 +81,6 @@ def too_deep(document: object) -> bool:
         layer = [item for value in layer for item in _items(value)]
         if not layer:
             return False
-    return True
-
-
-def _usable(document: Json) -> bool:
-    if too_deep(document):
-        return False
-    left: list[object] = [document]
-    while left:
-        match left.pop():
-            case bool():
-                continue
-            case int() as number if abs(number) >= MOST_NUMBER:
-                return False
-            case float() as number if not isfinite(number):
-                return False
-            case value:
-                left += _items(value)
     return True
 
 

@@ -76,7 +76,18 @@ class StoredJournal:
 
 def entries_of(rows: Sequence[tuple[int, str, Json]]) -> list[Entry]:
     """Return the entries in rows of the steps table, in order."""
-    return [_entry(kind, body) for _, kind, body in rows]
+    entries: list[Entry] = []
+    for _, kind, body in rows:
+        if kind == "result":
+            entries.append(ResultEntry(body["step"], body["index"], ToolResult.read(body)))
+            continue
+        answer = from_json(body["answer"])
+        if not isinstance(answer, Answer):
+            raise TypeError(f"No answer: {body!r}")
+        received = from_json(body["received"]) if body["received"] else None
+        limit = RunStatus(body["limit"]) if body["limit"] else None
+        entries.append(AnswerEntry(received, answer, limit, tuple(body["read"])))
+    return entries
 
 
 def first_step(calls: Sequence[ToolCall]) -> Json:
@@ -98,14 +109,3 @@ def _body(entry: Entry) -> Json:
             "read": list(entry.read),
         }
     return {"step": entry.step, "index": entry.index, **entry.result.document}
-
-
-def _entry(kind: str, body: Json) -> Entry:
-    if kind == "result":
-        return ResultEntry(body["step"], body["index"], ToolResult.read(body))
-    answer = from_json(body["answer"])
-    if not isinstance(answer, Answer):
-        raise TypeError(f"No answer: {body!r}")
-    received = from_json(body["received"]) if body["received"] else None
-    limit = RunStatus(body["limit"]) if body["limit"] else None
-    return AnswerEntry(received, answer, limit, tuple(body["read"]))

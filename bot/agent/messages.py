@@ -270,16 +270,15 @@ def estimate_tokens(value: str | Sequence[Message] | Any) -> int:
     """
     if isinstance(value, str):
         return len(value) // 3 + 1
-    return sum(_length(message) for message in value) // 3 + 1
-
-
-def _length(message: Message) -> int:
-    match message:
-        case UserMessage(text, images):
-            return len(text) + 12 + 3 * IMAGE_TOKENS * len(images)
-        case ToolResults(results, note):
-            return sum(len(result.text) + 60 for result in results) + len(note)
-        case Answer():
-            if message.native is not None:
-                return len(str(message.native))
-            return len(message.text) + sum(len(str(c.arguments)) + 60 for c in message.calls)
+    length = 0
+    for message in value:
+        match message:
+            case UserMessage(text, images):
+                length += len(text) + 12 + 3 * IMAGE_TOKENS * len(images)
+            case ToolResults(results, note):
+                length += sum(len(result.text) + 60 for result in results) + len(note)
+            case Answer(native=list(native)):
+                length += len(str(native))
+            case Answer(text, calls):
+                length += len(text) + sum(len(str(call.arguments)) + 60 for call in calls)
+    return length // 3 + 1

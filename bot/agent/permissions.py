@@ -5,7 +5,7 @@ one list the last matching rule counts. Of several lists (the configuration's, t
 agent's own) the strictest decision counts, so an agent never gets more rights than its caller.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from fnmatch import fnmatchcase
@@ -132,20 +132,19 @@ class Permissions:
             subjects: The subjects of the call; an empty text stands for no particular subject.
             harmless: Whether the call changes nothing; it is then allowed unless a rule matches.
         """
-        verdicts = [self._decide(tool, subject, harmless=harmless) for subject in subjects]
-        return _strictest(verdicts)
-
-    def _decide(self, tool: str, subject: str, *, harmless: bool) -> Verdict:
-        on = f"{tool} on {_quoted(subject)}" if subject else tool
-        first = self.configured.find(tool, subject)
-        verdicts = [
-            Verdict(rule.decision, f"the rule {_quoted(str(rule))} is about {on}")
-            for rule in (first, *(rules.find(tool, subject) for rules in self.further))
-            if rule is not None
-        ]
-        if first is None and not harmless:
-            verdicts.append(Verdict(self.default, f"{on} changes something"))
-        return _strictest(verdicts)
+        verdicts: list[Verdict] = []
+        for subject in subjects:
+            on = f"{tool} on {_quoted(subject)}" if subject else tool
+            first = self.configured.find(tool, subject)
+            verdicts += [
+                Verdict(rule.decision, f"the rule {_quoted(str(rule))} is about {on}")
+                for rule in (first, *(rules.find(tool, subject) for rules in self.further))
+                if rule is not None
+            ]
+            if first is None and not harmless:
+                verdicts.append(Verdict(self.default, f"{on} changes something"))
+        strictest = max(verdicts, key=lambda each: _STRICTNESS[each.decision], default=_ALLOWED)
+        return _ALLOWED if strictest.decision is Decision.ALLOW else strictest
 
 
 def _quoted(text: str) -> str:
@@ -156,11 +155,6 @@ def _quoted(text: str) -> str:
 def _fits(text: str, pattern: str) -> bool:
     """Return True if a text matches a pattern in which only `*` and `?` are special."""
     return fnmatchcase(text, pattern.replace("[", "[[]"))
-
-
-def _strictest(verdicts: Iterable[Verdict]) -> Verdict:
-    strictest = max(verdicts, key=lambda each: _STRICTNESS[each.decision], default=_ALLOWED)
-    return _ALLOWED if strictest.decision is Decision.ALLOW else strictest
 
 
 #: The permissions without any rules.
@@ -181,14 +175,8 @@ def read_rules(given: object) -> PermissionRules:
         raise BadRequestError(
             'permissions must be lines such as `file_write: ask` or `"shell:git *": allow`'
         )
-    rules = tuple(_rules(pair for part in sections for pair in part.items()))
-    if len(rules) > MOST_RULES:
-        raise BadRequestError(f"there may be {MOST_RULES} permissions, and there are {len(rules)}")
-    return PermissionRules(rules)
-
-
-def _rules(pairs: Iterable[tuple[object, object]]) -> Iterable[PermissionRule]:
-    for key, value in pairs:
+    rules: list[PermissionRule] = []
+    for key, value in (pair for part in sections for pair in part.items()):
         tool, colon, subject = str(key).partition(":")
         if not tool.strip() or (colon and not subject.strip()) or len(str(key)) > MOST_PATTERN:
             raise BadRequestError(
@@ -199,7 +187,10 @@ def _rules(pairs: Iterable[tuple[object, object]]) -> Iterable[PermissionRule]:
             raise BadRequestError(
                 f"the permission {one_line(str(key), 60)!r} must be allow, ask or deny"
             )
-        yield PermissionRule(tool.strip(), subject.strip() or "*", Decision(str(value)))
+        rules.append(PermissionRule(tool.strip(), subject.strip() or "*", Decision(str(value))))
+    if len(rules) > MOST_RULES:
+        raise BadRequestError(f"there may be {MOST_RULES} permissions, and there are {len(rules)}")
+    return PermissionRules(tuple(rules))
 
 
 class PermissionSettings(Settings):

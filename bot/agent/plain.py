@@ -75,7 +75,11 @@ def plain(text: str, *, limit: int | None = LIMIT) -> str:
 
 def clean(text: str) -> str:
     """Return `text` without invisible content, as `plain` does, but uncut."""
-    text = _LINE_ENDS.sub("\n", _encodable(text).replace("\0", "\ufffd"))
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    text = _LINE_ENDS.sub("\n", text.replace("\0", "\ufffd"))
     text = _CONTROLS.sub("", text)
     if text.isascii():
         return text
@@ -100,14 +104,6 @@ def cut(text: str, limit: int, *, more: bool = False) -> str:
     mark = CUT_MARK if limit >= 4 * len(CUT_MARK) else "…"
     # Clean again, since the cut may have split an emoji.
     return clean(text[: limit - len(mark)]).rstrip() + mark
-
-
-def _encodable(text: str) -> str:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    return text
 
 
 def _without_piles(match: re.Match[str]) -> str:

@@ -272,6 +272,8 @@ class Progress:
     def result(self) -> AgentResult:
         """Return the result of the work, once `halt` is set."""
         halt = self.halt or Halt(RunStatus.FAILED, "The work was not finished.")
+        received = (entry.received for entry in self.entries if isinstance(entry, AnswerEntry))
+        results = [each for one in received if isinstance(one, ToolResults) for each in one.results]
         return AgentResult(
             status=halt.status,
             text=self.text(),
@@ -284,16 +286,11 @@ class Progress:
             fallback=self.answers[-1].fallback if self.answers else "",
             transcript=self.transcript(),
             refused=halt.refused,
-            degraded=halt.status is RunStatus.COMPLETED and self._no_call_succeeded(),
+            # All calls, of which there were some, were refused or failed.
+            degraded=halt.status is RunStatus.COMPLETED
+            and bool(results)
+            and all(result.failed for result in results),
         )
-
-    def _no_call_succeeded(self) -> bool:
-        """Return True if the steps made calls, and all calls were refused or failed."""
-        received = [entry.received for entry in self.entries if isinstance(entry, AnswerEntry)]
-        results = [
-            result for each in received if isinstance(each, ToolResults) for result in each.results
-        ]
-        return bool(results) and all(result.failed for result in results)
 
     def transcript(self) -> tuple[Json, ...]:
         """Return every message after the start, in order.
@@ -338,15 +335,11 @@ def waiting(reason: str, seconds: float) -> str:
 
 
 def _warns(message: Message | None) -> bool:
+    """Return True if a message for the model holds the warning before a limit."""
+    text = ""
+    if isinstance(message, ToolResults):
+        text = message.note
+    elif isinstance(message, UserMessage):
+        text = message.text
     # A user's message follows a line of ours, so it looks like a warning only on purpose.
-    return any(part.startswith(WARNING) for part in _note_of(message).split("\n\n"))
-
-
-def _note_of(message: Message | None) -> str:
-    match message:
-        case ToolResults(note=note):
-            return note
-        case UserMessage(text):
-            return text
-        case _:
-            return ""
+    return any(part.startswith(WARNING) for part in text.split("\n\n"))

@@ -8,7 +8,6 @@ the reader as the last step before sending. All functions take time in proportio
 import html
 import re
 import threading
-from collections.abc import Iterator
 from itertools import islice
 
 from bleach.sanitizer import Cleaner
@@ -180,15 +179,13 @@ def _bleached(escaped: str) -> str:
     cleaner: Cleaner | None = getattr(_mine, "cleaner", None)
     if cleaner is None:
         cleaner = _mine.cleaner = Cleaner(tags=frozenset(), attributes={}, strip=False)
-    return "".join(cleaner.clean(piece) for piece in _pieces(escaped))
-
-
-def _pieces(escaped: str) -> Iterator[str]:
+    cleaned: list[str] = []
     start = 0
     while start < len(escaped):
         end = start + _PIECE
         entity = escaped.rfind("&", end - 4, end)
         if entity > start and ";" not in escaped[entity:end]:
             end = entity
-        yield escaped[start:end]
+        cleaned.append(cleaner.clean(escaped[start:end]))
         start = end
+    return "".join(cleaned)

@@ -23,7 +23,14 @@ def check_schema(given: object) -> Json:
     if not isinstance(properties, Mapping) or not 1 <= len(properties) <= MOST_FIELDS:
         raise BadRequestError(f"must have `properties`, from 1 to {MOST_FIELDS}")
     for name, field in properties.items():
-        _check_field(str(name), field)
+        if not str(name).isidentifier():
+            shown = one_line(str(name), 40)
+            raise BadRequestError(f"has a property {shown!r}, which is no simple name")
+        if not isinstance(field, Mapping) or field.get("type") not in _TYPES:
+            raise BadRequestError(
+                f"must say of the property {str(name)!r} that its `type` is one of "
+                f"{', '.join(sorted(_TYPES))}"
+            )
     required = given.get("required", [])
     if not isinstance(required, list) or not set(map(str, required)) <= set(properties):
         raise BadRequestError("names in `required` what is not in `properties`")
@@ -32,16 +39,6 @@ def check_schema(given: object) -> Json:
     except (TypeError, ValueError):
         raise BadRequestError("must be plain JSON") from None
     return {**given, "type": "object", "additionalProperties": False}
-
-
-def _check_field(name: str, field: object) -> None:
-    if not name.isidentifier():
-        raise BadRequestError(f"has a property {one_line(name, 40)!r}, which is no simple name")
-    if not isinstance(field, Mapping) or field.get("type") not in _TYPES:
-        raise BadRequestError(
-            f"must say of the property {name!r} that its `type` is one of "
-            f"{', '.join(sorted(_TYPES))}"
-        )
 
 
 def check_arguments(name: str, schema: Json, given: Json) -> None:

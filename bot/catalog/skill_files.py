@@ -2,7 +2,6 @@
 
 import os
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bot.agent.plain import clean
@@ -71,7 +70,12 @@ def read_file(skill: AgentSkill, path: str, opener: Opener) -> str:
     """
     try:
         parts = parts_of(path)
-        content = _content(skill, parts, opener)
+        with (
+            opened_folder(skill.folder) as folder,
+            opened_file(opener, folder, parts) as (file, _),
+            os.fdopen(file, "rb", closefd=False) as stream,
+        ):
+            content = stream.read(MOST_BYTES + 1)
     except (ToolError, OSError):
         # A list of the files helps a model more than the exact reason.
         raise ToolError(
@@ -90,12 +94,3 @@ def read_file(skill: AgentSkill, path: str, opener: Opener) -> str:
             f"{shown(path)} is no text ({spoken(len(content))} of other data). Go on without it."
         )
     return clean(text)
-
-
-def _content(skill: AgentSkill, parts: Sequence[str], opener: Opener) -> bytes:
-    with (
-        opened_folder(skill.folder) as folder,
-        opened_file(opener, folder, parts) as (file, _),
-        os.fdopen(file, "rb", closefd=False) as stream,
-    ):
-        return stream.read(MOST_BYTES + 1)
