@@ -22,7 +22,7 @@ from skills.files.recording import (
     OWN_FILES,
     UNDONE,
     ChangeRecorder,
-    StoredChange,
+    StoredSize,
     drop,
     measured,
 )
@@ -141,7 +141,7 @@ class FormerVersions:
         with self._opened() as store:
             old = [found for found in self._names(store) if time_of(found[1]) < moment]
             for workspace, name in old:
-                drop(self._opener, store, StoredChange(name, workspace))
+                drop(self._opener, store, StoredSize(name, workspace))
         return len(old)
 
     def forget_workspace(self, workspace: str) -> None:
@@ -149,7 +149,7 @@ class FormerVersions:
         with self._opened() as store:
             for found, name in self._names(store):
                 if found == workspace:
-                    drop(self._opener, store, StoredChange(name, workspace))
+                    drop(self._opener, store, StoredSize(name, workspace))
 
     @contextmanager
     def _opened(self) -> Iterator[int]:
@@ -169,9 +169,9 @@ class FormerVersions:
                 found += [(workspace, name) for name in _names(folder)]
         return found
 
-    def _taken(self, store: int) -> list[StoredChange]:
+    def _taken(self, store: int) -> list[StoredSize]:
         """Return the space that each change takes, oldest first."""
-        found = [StoredChange(name, workspace) for workspace, name in self._names(store)]
+        found = [StoredSize(name, workspace) for workspace, name in self._names(store)]
         for change in found:
             # A caller of `fits` holds no lock, so the change may be dropped meanwhile.
             with (

@@ -34,7 +34,7 @@ class TooLargeToStoreError(Exception):
 
 
 @dataclass(slots=True)
-class StoredChange:
+class StoredSize:
     """The space that a change takes in the store."""
 
     id: str
@@ -62,7 +62,7 @@ class ChangeRecorder:
         self,
         opener: Opener,
         store: int,
-        others: Sequence[StoredChange],
+        others: Sequence[StoredSize],
         *,
         workspace: str,
         cause: Cause,
@@ -77,7 +77,7 @@ class ChangeRecorder:
         self._most = most
         self._drops = drops
         newest = max((other.id for other in others), default="")
-        self._mine = StoredChange(new_id(now, after=newest), workspace)
+        self._mine = StoredSize(new_id(now, after=newest), workspace)
         self._droppable = [other for other in others if other.id != spared]
         self._size = sum(other.size for other in others)
         self._count = sum(other.count for other in others)
@@ -276,7 +276,7 @@ def most_room(parts: Sequence[str], state: os.stat_result) -> int:
     return size + _LINE_BYTES + _ESCAPED_BYTES * (path + target)
 
 
-def drop(opener: Opener, store: int, change: StoredChange) -> None:
+def drop(opener: Opener, store: int, change: StoredSize) -> None:
     """Delete a change from the store."""
     with opened(opener, store, (change.workspace,)) as folder:
         # Without this file the rest is no valid change, should the process end here.

@@ -136,24 +136,21 @@ class Cgroups:
                     self.files.write(folder / name, str(limit))
             yield folder
         finally:
-            await self._end(folder)
+            with suppress(OSError):
+                self.files.write(folder / "cgroup.kill", "1")
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_END_SECONDS):
+                    events = folder / "cgroup.events"
+                    while _field(self.files.read(events), "populated") != "0":  # noqa: ASYNC110
+                        await asyncio.sleep(_LOOK_SECONDS)
+            with suppress(OSError):
+                self.files.remove(folder)
 
     def killed_for_memory(self, folder: Path) -> bool:
         """Return True if the kernel killed processes of a group because of its memory limit."""
         with suppress(OSError):
             return _field(self.files.read(folder / "memory.events"), "oom_kill") != "0"
         return False
-
-    async def _end(self, folder: Path) -> None:
-        with suppress(OSError):
-            self.files.write(folder / "cgroup.kill", "1")
-        with suppress(TimeoutError):
-            async with asyncio.timeout(_END_SECONDS):
-                events = folder / "cgroup.events"
-                while _field(self.files.read(events), "populated") != "0":  # noqa: ASYNC110
-                    await asyncio.sleep(_LOOK_SECONDS)
-        with suppress(OSError):
-            self.files.remove(folder)
 
     def _give_controllers(self) -> None:
         """Move the processes of our group to a child, then enable controllers for its children."""
@@ -184,7 +181,15 @@ def _usable_group(files: Files) -> Path:
     if folder.name == _MAIN:
         folder = folder.parent  # an earlier start in this group has moved this process
     if _has_controllers(files, folder):
-        if path != "/" and (others := _others(files, folder)):
+        # Processes that are neither this one nor its children.
+        others = set(files.read(folder / "cgroup.procs").split()) if path != "/" else set()
+        own = str(os.getpid())
+        for process in others.copy():
+            with suppress(FileNotFoundError, ProcessLookupError):
+                status = files.read(Path("/proc", process, "status"))
+                if own in {process, _field(status, "PPid:")}:
+                    others.discard(process)
+        if others:
             raise CgroupsUnavailableError(
                 f"{len(others)} other programs are in the bot's cgroup: start it as a service of "
                 "its own"
@@ -199,18 +204,6 @@ def _usable_group(files: Files) -> Path:
 def _has_controllers(files: Files, folder: Path) -> bool:
     available = files.read(folder / "cgroup.controllers").split()
     return all(name in available for name in _CONTROLLERS)
-
-
-def _others(files: Files, folder: Path) -> set[str]:
-    """Return the ids of processes in a group that are neither this one nor its children."""
-    found = set(files.read(folder / "cgroup.procs").split())
-    own = str(os.getpid())
-    for process in found.copy():
-        with suppress(FileNotFoundError, ProcessLookupError):
-            status = files.read(Path("/proc", process, "status"))
-            if own in {process, _field(status, "PPid:")}:
-                found.discard(process)
-    return found
 
 
 def _own_group(files: Files) -> tuple[str, Path]:

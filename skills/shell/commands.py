@@ -3,7 +3,7 @@
 from skills.base import ToolContext
 from skills.files.workspaces import Workspaces
 from skills.shell.settings import ShellSettings
-from skills.shell.shell import Ended, Sandbox
+from skills.shell.shell import CommandResult, Sandbox
 
 
 class Commands:
@@ -22,7 +22,7 @@ class Commands:
         """The limits of a command."""
         return self._sandbox.settings
 
-    async def run(self, context: ToolContext, command: str, *, seconds: float) -> Ended:
+    async def run(self, context: ToolContext, command: str, *, seconds: float) -> CommandResult:
         """Run a command and wait for its end.
 
         Raises:

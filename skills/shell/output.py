@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Output:
+class CommandOutput:
     """The stored part of an output.
 
     Attributes:
@@ -19,7 +19,7 @@ class Output:
     missing: int = 0
 
 
-class Kept:
+class OutputBuffer:
     """Receives output in pieces, and stores at most `limit` bytes of it.
 
     Attributes:
@@ -47,14 +47,14 @@ class Kept:
             self._in_tail -= len(self._tail.popleft())
 
     @property
-    def output(self) -> Output:
+    def output(self) -> CommandOutput:
         """The output stored so far."""
         rest = b"".join(self._tail)
         tail = rest[-self._half :] if self._half else b""
         missing = self.total - len(self._head) - len(tail)
         if not missing:
-            return Output(_text(bytes(self._head) + tail))
-        return Output(_text(bytes(self._head)), _text(tail), missing)
+            return CommandOutput(_text(bytes(self._head) + tail))
+        return CommandOutput(_text(bytes(self._head)), _text(tail), missing)
 
 
 def _text(data: bytes) -> str:

@@ -247,9 +247,7 @@ def options(
         *_ISOLATION,
         *("--uid", str(ACCOUNT), "--gid", str(ACCOUNT), "--hostname", "sandbox"),
         *(part for pair in _ENVIRONMENT.items() for part in ("--setenv", *pair)),
-        *_files(descriptors),
-        *_system(host, descriptors),
-        *_devices(settings),
+        *_shown_paths(host, settings, descriptors),
         *(*workspace, "--remount-ro", "/", "--chdir", WORKSPACE),
         *("--seccomp", str(descriptors.filter)),
         *("--info-fd", str(descriptors.information)),
@@ -257,7 +255,13 @@ def options(
     return b"".join(part.encode() + b"\0" for part in given)
 
 
-def _system(host: Host, descriptors: Descriptors) -> Iterator[str]:
+def _shown_paths(host: Host, settings: ShellSettings, descriptors: Descriptors) -> Iterator[str]:
+    """Yield the options for everything that the command sees besides its workspace."""
+    for folder in ("/etc", "/run"):
+        yield from ("--perms", "0755", "--dir", folder)
+    for path in FILES:
+        yield from ("--perms", "0644", "--file", str(descriptors.files[path]), path)
+    yield from ("--perms", "0644", "--file", str(descriptors.command), COMMAND)
     yield from ("--ro-bind", "/usr", "/usr")
     for link, target in host.links:
         yield from ("--symlink", target, link)
@@ -269,9 +273,6 @@ def _system(host: Host, descriptors: Descriptors) -> Iterator[str]:
     yield from ("--proc", "/proc")
     for path in COVERED:
         yield from ("--perms", "0444", "--ro-bind-data", str(descriptors.files[path]), path)
-
-
-def _devices(settings: ShellSettings) -> Iterator[str]:
     yield from ("--dev", "/dev")
     # No counter includes shared memory mapped from /dev/zero; /dev/full gives the same zeros.
     yield from ("--dev-bind", "/dev/full", "/dev/zero")
@@ -280,11 +281,3 @@ def _devices(settings: ShellSettings) -> Iterator[str]:
         yield from ("--perms", "1777", "--size", size, "--tmpfs", folder)
     # /dev is a tmpfs without a size, too.
     yield from ("--remount-ro", "/dev")
-
-
-def _files(descriptors: Descriptors) -> Iterator[str]:
-    for folder in ("/etc", "/run"):
-        yield from ("--perms", "0755", "--dir", folder)
-    for path in FILES:
-        yield from ("--perms", "0644", "--file", str(descriptors.files[path]), path)
-    yield from ("--perms", "0644", "--file", str(descriptors.command), COMMAND)

@@ -150,30 +150,26 @@ def program(machine: str) -> bytes:
         KeyError: The system calls of this machine are not known here.
     """
     architecture = ARCHITECTURES[machine]
-    return b"".join(struct.pack("=HBBI", *one) for one in _instructions(architecture))
-
-
-def _instructions(architecture: Architecture) -> Iterator[Instruction]:
-    # Numbers mean other calls in another instruction set: `int 0x80` uses one.
-    yield (_LOAD, 0, 0, _ARCHITECTURE)
-    yield (_JUMP_EQUAL, 1, 0, architecture.audit)
-    yield (_RETURN, 0, 0, _KILL_PROCESS)
-    yield (_LOAD, 0, 0, _NUMBER)
+    instructions = [
+        # Numbers mean other calls in another instruction set: `int 0x80` uses one.
+        (_LOAD, 0, 0, _ARCHITECTURE),
+        (_JUMP_EQUAL, 1, 0, architecture.audit),
+        (_RETURN, 0, 0, _KILL_PROCESS),
+        (_LOAD, 0, 0, _NUMBER),
+    ]
     if architecture.has_x32:
-        yield (_JUMP_AT_LEAST, 0, 1, _X32)
-        yield _error(errno.ENOSYS)
+        instructions += [(_JUMP_AT_LEAST, 0, 1, _X32), _error(errno.ENOSYS)]
     for numbers in REFUSED.values():
         number = numbers[architecture.column]
         if number is not None:
-            yield (_JUMP_EQUAL, 0, 1, number)
-            yield _error(errno.EPERM)
+            instructions += [(_JUMP_EQUAL, 0, 1, number), _error(errno.EPERM)]
     for name, numbers in JUDGED.items():
         number = numbers[architecture.column]
         assert number is not None
         rule = list(_rule(name))
-        yield (_JUMP_EQUAL, 0, len(rule), number)
-        yield from rule
-    yield (_RETURN, 0, 0, _ALLOW)
+        instructions += [(_JUMP_EQUAL, 0, len(rule), number), *rule]
+    instructions.append((_RETURN, 0, 0, _ALLOW))
+    return b"".join(struct.pack("=HBBI", *one) for one in instructions)
 
 
 def _rule(name: str) -> Iterator[Instruction]:
@@ -184,7 +180,10 @@ def _rule(name: str) -> Iterator[Instruction]:
         yield _error(errno.ENOSYS)
         return
     if name == "clone":
-        yield from _unless_any_bit(_argument(0), _CLONE_NEW)
+        yield (_LOAD, 0, 0, _argument(0))
+        yield (_AND, 0, 0, _CLONE_NEW)
+        yield (_JUMP_EQUAL, 1, 0, 0)
+        yield _error(errno.EPERM)
     elif name == "mmap":
         # No counter includes shared memory without a file once it was returned (MADV_DONTNEED).
         yield (_LOAD, 0, 0, _argument(3))
@@ -216,13 +215,6 @@ def _rule(name: str) -> Iterator[Instruction]:
         yield _error(errno.EAFNOSUPPORT)
         return
     yield (_RETURN, 0, 0, _ALLOW)
-
-
-def _unless_any_bit(offset: int, mask: int) -> Iterator[Instruction]:
-    yield (_LOAD, 0, 0, offset)
-    yield (_AND, 0, 0, mask)
-    yield (_JUMP_EQUAL, 1, 0, 0)
-    yield _error(errno.EPERM)
 
 
 def _error(number: int) -> Instruction:

@@ -5,17 +5,17 @@ import re
 import sys
 import tempfile
 from collections.abc import AsyncIterator, Iterator
-from concurrent.futures import Executor, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from itertools import product
 
 from skills.files.settings import WorkspaceSettings
 from skills.files.workspaces import Workspaces
 from skills.shell.cgroups import Cgroups, CgroupsUnavailableError
-from skills.shell.host import Host, SandboxUnavailableError, hosts
+from skills.shell.host import SandboxUnavailableError, hosts
 from skills.shell.recipe import ACCOUNT
-from skills.shell.settings import Room, ShellSettings
-from skills.shell.shell import Ended, NotStartedError, Sandbox, commands_at_once
+from skills.shell.settings import FileLimits, ShellSettings
+from skills.shell.shell import CommandResult, NotStartedError, Sandbox, commands_at_once
 from skills.shell.watchdog import EVERY_SECONDS
 
 log = logging.getLogger(__name__)
@@ -66,7 +66,7 @@ _NAME = re.compile(r"(?:export |declare -x )?(\w+)")
 
 
 @asynccontextmanager
-async def open_sandbox(settings: ShellSettings, room: Room) -> AsyncIterator[Sandbox]:
+async def open_sandbox(settings: ShellSettings, room: FileLimits) -> AsyncIterator[Sandbox]:
     """Open a sandbox that has passed its self-test.
 
     Args:
@@ -80,38 +80,34 @@ async def open_sandbox(settings: ShellSettings, room: Room) -> AsyncIterator[San
         raise SandboxUnavailableError("It is switched off: `shell.enabled` is false.")
     found = hosts(sys.path)
     with ThreadPoolExecutor(commands_at_once(settings), "sandbox") as executor:
-        yield await _first_that_works(found, settings, room, executor)
-
-
-async def _first_that_works(
-    found: list[Host], settings: ShellSettings, room: Room, executor: Executor
-) -> Sandbox:
-    reasons = []
-    choices: list[tuple[Cgroups | None, str]] = [(None, NO_START_IN_GROUP)]
-    try:
-        choices.insert(0, (Cgroups.open(), ""))
-    except CgroupsUnavailableError as error:
-        choices = [(None, str(error))]
-    for (groups, reason), is_overlay, host in product(choices, (True, False), found):
-        sandbox = Sandbox(
-            host,
-            settings,
-            room,
-            executor,
-            is_overlay=is_overlay,
-            groups=groups,
-            no_groups=reason,
-        )
+        choices: list[tuple[Cgroups | None, str]] = [(None, NO_START_IN_GROUP)]
         try:
-            await self_test(sandbox)
-        except SandboxUnavailableError as error:
-            kind = "an overlay" if is_overlay else "a copy"
-            log.debug("%s with %s does not work: %s", host.bwrap, kind, error)
-            reasons.append(error)
+            choices.insert(0, (Cgroups.open(), ""))
+        except CgroupsUnavailableError as error:
+            choices = [(None, str(error))]
+        failure = None
+        for (groups, reason), is_overlay, host in product(choices, (True, False), found):
+            sandbox = Sandbox(
+                host,
+                settings,
+                room,
+                executor,
+                is_overlay=is_overlay,
+                groups=groups,
+                no_groups=reason,
+            )
+            try:
+                await self_test(sandbox)
+                break
+            except SandboxUnavailableError as error:
+                kind = "an overlay" if is_overlay else "a copy"
+                log.debug("%s with %s does not work: %s", host.bwrap, kind, error)
+                # The last variant, a copy, needs least of the system: its failure names the cause.
+                failure = error
         else:
-            return sandbox
-    # The last variant, a copy, needs least of the system, so its failure names the real cause.
-    raise reasons[-1]
+            assert failure is not None, "there is at least one host"
+            raise failure
+        yield sandbox
 
 
 def enforced(sandbox: Sandbox) -> str:
@@ -151,7 +147,7 @@ async def self_test(sandbox: Sandbox) -> None:
         )
 
 
-def problems(ended: Ended, settings: ShellSettings, *, wrote: bool) -> Iterator[str]:
+def problems(ended: CommandResult, settings: ShellSettings, *, wrote: bool) -> Iterator[str]:
     """Yield the defects of a sandbox, from the output of the test script (pure).
 
     Args:
@@ -171,11 +167,6 @@ def problems(ended: Ended, settings: ShellSettings, *, wrote: bool) -> Iterator[
     for line in lines:
         kind, _, value = line.partition(" ")
         facts.setdefault(kind, []).append(value)
-    yield from _rights(facts, settings)
-    yield from _sights(facts)
-
-
-def _rights(facts: dict[str, list[str]], settings: ShellSettings) -> Iterator[str]:
     status = dict(line.split(":", 1) for line in facts.get("status", ()) if ":" in line)
     for name, wanted in _STATUS.items():
         if status.get(name, "").strip() != wanted:
@@ -187,11 +178,12 @@ def _rights(facts: dict[str, list[str]], settings: ShellSettings) -> Iterator[st
         yield "the number of its processes is not limited"
     if "nested" in facts:
         yield "it can make namespaces of its own"
+    yield from _visible(facts)
 
 
-def _sights(facts: dict[str, list[str]]) -> Iterator[str]:
-    if wrote := facts.get("wrote"):
-        yield f"it can write to {', '.join(wrote)}"
+def _visible(facts: dict[str, list[str]]) -> Iterator[str]:
+    if folders := facts.get("wrote"):
+        yield f"it can write to {', '.join(folders)}"
     seen = facts.get("sees", [])
     processes = [path for path in seen if path.startswith("/proc/")]
     if not 1 <= len(processes) <= _MOST_PROCESSES:

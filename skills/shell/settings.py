@@ -11,7 +11,7 @@ MEGABYTE = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class FileLimits:
     """The limits of a user's files, over all their workspaces.
 
     Attributes:

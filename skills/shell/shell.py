@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import signal
 from asyncio.subprocess import PIPE, STDOUT, Process
 from collections.abc import Callable
 from concurrent.futures import Executor
@@ -14,22 +15,19 @@ from bot.tasks import Tasks
 from skills.files.snapshot import MergeResult, Snapshot
 from skills.files.workspace import Workspace
 from skills.shell.cgroups import Cgroups
-from skills.shell.handles import Handed, Inside, held
+from skills.shell.handles import Layer, StartFiles, opened_process
 from skills.shell.host import Host
-from skills.shell.layer import Layer
-from skills.shell.output import Kept, Output
+from skills.shell.output import CommandOutput, OutputBuffer
 from skills.shell.recipe import AROUND_A_COMMAND, LayerLimits, account_of, command_line
-from skills.shell.settings import MEGABYTE, Room, ShellSettings
+from skills.shell.settings import MEGABYTE, FileLimits, ShellSettings
 from skills.shell.slots import FairSlots
-from skills.shell.watchdog import Allowance, Usage, Watchdog
+from skills.shell.watchdog import Allowance, ResourceUsage, Watchdog
 
 #: Timeouts for bubblewrap to start, and to end after it was killed.
 START_SECONDS, END_SECONDS = 10.0, 5.0
 #: Longest wait for a slot, in seconds.
 QUEUE_SECONDS = 120.0
 _PIECE = 65_536
-#: Files that the layer needs for itself.
-_OWN_FILES, _OWN_FILES_OF_OVERLAY = 3, 5
 _GLANCE_SECONDS = 0.003
 #: Environment of the programs around the sandbox; it includes nothing of the bot's own.
 _ENVIRONMENT = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LANG": "C.UTF-8"}
@@ -43,7 +41,7 @@ class NotStartedError(BotError):
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class CommandResult:
     """The result of a command.
 
     Attributes:
@@ -54,7 +52,7 @@ class Ended:
     """
 
     code: int
-    output: Output
+    output: CommandOutput
     reason: str = ""
     files: MergeResult = field(default_factory=MergeResult)
 
@@ -74,20 +72,9 @@ class _Started:
     """A sandbox whose command may not have begun yet."""
 
     process: Process
-    handed: Handed
+    handed: StartFiles
     snapshot: Snapshot
     limits: LayerLimits
-
-    def open_layer(self) -> Layer:
-        """Open the layer, filled as the command expects it; it blocks."""
-        layer = Layer(self.process.pid, self.limits)
-        if not self.limits.is_overlay:
-            try:
-                self.snapshot.copy_into(layer.descriptor)
-            except BaseException:
-                layer.close()
-                raise
-        return layer
 
 
 class Sandbox:
@@ -108,7 +95,7 @@ class Sandbox:
         self,
         host: Host,
         settings: ShellSettings,
-        room: Room,
+        room: FileLimits,
         executor: Executor,
         *,
         is_overlay: bool = True,
@@ -133,7 +120,7 @@ class Sandbox:
         *,
         user: str = "",
         seconds: float | None = None,
-    ) -> Ended:
+    ) -> CommandResult:
         """Run a command and wait for its end. The command is killed when the caller is cancelled.
 
         The command's changes are merged into the workspace at its end, however it ends; while it
@@ -164,27 +151,27 @@ class Sandbox:
                 stop.set()
                 await asyncio.wait({work})
                 raise
-        ended: Ended | BotError = work.result()
+        ended: CommandResult | BotError = work.result()
         if isinstance(ended, BotError):
             raise ended
         return ended
 
     async def _work(
         self, command: str, workspace: Workspace, seconds: float, stop: asyncio.Event
-    ) -> Ended | BotError:
+    ) -> CommandResult | BotError:
         try:
-            account = await self._beside(self._account_for, workspace)
-            snapshot = await self._beside(Snapshot, workspace, account)
+            account = await self._in_thread(self._account_for, workspace)
+            snapshot = await self._in_thread(Snapshot, workspace, account)
             try:
                 return await self._run_on(snapshot, _Command(command, account, seconds, stop))
             finally:
-                await self._beside(snapshot.close)
+                await self._in_thread(snapshot.close)
         except ToolError as error:
             return error
         except OSError as error:
             return NotStartedError(str(error))
 
-    async def _beside(self, work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+    async def _in_thread(self, work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._executor, lambda: work(*args, **kwargs))
 
@@ -195,20 +182,19 @@ class Sandbox:
         with workspace.opened() as folder:
             return account_of(str(path), os.fstat(folder).st_uid)
 
-    def _limits(self, snapshot: Snapshot) -> LayerLimits:
-        return LayerLimits(
+    async def _run_on(
+        self, snapshot: Snapshot, command: _Command
+    ) -> CommandResult | NotStartedError:
+        limits = LayerLimits(
             # The layer counts as memory of the command, which needs some for itself.
             size=min(self._room.size, self.settings.memory_mb * MEGABYTE // 2),
-            # Removing a file takes an inode too: the limit lets a full workspace be cleared.
-            count=max(self._room.count, len(snapshot))
-            + (_OWN_FILES_OF_OVERLAY if self.is_overlay else _OWN_FILES),
+            # Removing a file takes an inode too: the limit lets a full workspace be cleared. The
+            # layer needs some for itself.
+            count=max(self._room.count, len(snapshot)) + (5 if self.is_overlay else 3),
             is_overlay=self.is_overlay,
         )
-
-    async def _run_on(self, snapshot: Snapshot, command: _Command) -> Ended | NotStartedError:
-        limits = self._limits(snapshot)
         async with AsyncExitStack() as stack:
-            handed = stack.enter_context(closing(Handed()))
+            handed = stack.enter_context(closing(StartFiles()))
             handed.fill(self.host, self.settings, command.text, limits)
             group = None
             if self.groups is not None:
@@ -229,7 +215,7 @@ class Sandbox:
             )
             process = await asyncio.create_subprocess_exec(
                 *line,
-                stdin=handed.leash,
+                stdin=handed.start_signal,
                 stdout=PIPE,
                 stderr=STDOUT,
                 env=_ENVIRONMENT,
@@ -238,45 +224,56 @@ class Sandbox:
                 start_new_session=True,
             )
             handed.started()
-            ended = await self._attend(_Started(process, handed, snapshot, limits), command)
-            if self.groups is None or group is None or not isinstance(ended, Ended):
+            ended = await self._supervise(_Started(process, handed, snapshot, limits), command)
+            if self.groups is None or group is None or not isinstance(ended, CommandResult):
                 return ended
             if ended.reason or not self.groups.killed_for_memory(group):
                 return ended
             allowance = Allowance(self.settings, command.seconds)
-            return replace(ended, reason=allowance.passed(Usage(memory=1 << 62)))
+            return replace(ended, reason=allowance.exceeded(ResourceUsage(memory=1 << 62)))
 
-    async def _attend(self, started: _Started, command: _Command) -> Ended | NotStartedError:
-        kept = Kept(self.settings.shown_kb * 1024)
+    async def _supervise(
+        self, started: _Started, command: _Command
+    ) -> CommandResult | NotStartedError:
+        kept = OutputBuffer(self.settings.shown_kb * 1024)
         process = started.process
+
+        async def drain() -> None:
+            assert process.stdout is not None
+            while piece := await process.stdout.read(_PIECE):
+                kept.add(piece)
+
         async with asyncio.TaskGroup() as group:
             # Read to the end: a command whose output is not read would block for ever.
-            draining = group.create_task(_drain(process, kept), name="read a command's output")
+            draining = group.create_task(drain(), name="read a command's output")
             waiting = group.create_task(process.wait(), name="wait for a command")
             try:
-                ended = await self._watched(group, waiting, started, command, kept)
+                ended = await self._run_to_end(group, waiting, started, command, kept)
             finally:
                 # A command that has not begun never begins after this, and its sandbox ends by
                 # itself. Killing bubblewrap before it has reported its first process could leave
                 # that process waiting for ever.
                 started.handed.close()
                 await asyncio.wait({draining, waiting}, timeout=END_SECONDS)
-                _kill(process)
+                with suppress(ProcessLookupError):
+                    process.kill()
                 await asyncio.wait({draining, waiting}, timeout=END_SECONDS)
         if isinstance(ended, NotStartedError):
             return ended
         if ended is None:
-            return NotStartedError(_cause(kept.output))
+            lines = [line.strip() for line in kept.output.head.splitlines() if line.strip()]
+            return NotStartedError(lines[-1] if lines else "it said nothing")
         reason, files = ended
-        return Ended(_code(process), kept.output, reason, files)
+        code = -signal.SIGKILL if process.returncode is None else process.returncode
+        return CommandResult(code if code >= 0 else 128 - code, kept.output, reason, files)
 
-    async def _watched(
+    async def _run_to_end(
         self,
         group: asyncio.TaskGroup,
         waiting: "asyncio.Task[int]",
         started: _Started,
         command: _Command,
-        kept: Kept,
+        kept: OutputBuffer,
     ) -> tuple[str, MergeResult] | NotStartedError | None:
         """Let the command begin, wait for its end, and merge its changes.
 
@@ -284,27 +281,39 @@ class Sandbox:
             The reason why it was ended, with the outcome of its changes; `None` when it has not
             begun.
         """
-        first = await _first_process(started.handed, waiting)
+        first = await _poll(lambda: started.handed.first_process, waiting)
         if first is None:
             return None
-        with held(first) as inside, ExitStack() as stack:
+        with opened_process(first) as inside, ExitStack() as stack:
             try:
-                if not await _came_up(inside, waiting):
+                # The sandbox is complete, and bound to the life of the bot.
+                if not await _poll(lambda: inside.bound, waiting):
                     return None
-                layer = await self._beside(started.open_layer)
+                layer = await self._in_thread(Layer, started.process.pid, started.limits)
                 stack.callback(layer.close)
+                if not self.is_overlay:
+                    await self._in_thread(started.snapshot.copy_into, layer.descriptor)
                 if command.stop.is_set() or not started.handed.begin():
                     return None
                 allowance = Allowance(self.settings, command.seconds)
-                dog = Watchdog(allowance, layer, first, lambda: kept.total, self._executor)
-                reason = await _until_over(group, waiting, dog, command.stop)
+                watchdog = Watchdog(allowance, layer, first, lambda: kept.total, self._executor)
+                watching = group.create_task(watchdog.watch(), name="watch a command")
+                stopping = group.create_task(command.stop.wait(), name="wait for a stop")
+                try:
+                    ends = {waiting, watching, stopping}
+                    await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+                finally:
+                    stopping.cancel()
+                    over = watching.done()
+                    watching.cancel()
+                reason = watching.result() if over else ""
             except OSError as error:
                 return NotStartedError(str(error))
             finally:
                 inside.kill()
                 await inside.gone()
             # No process that could change the layer is left now.
-            return reason, await self._beside(started.snapshot.merge, layer.descriptor)
+            return reason, await self._in_thread(started.snapshot.merge, layer.descriptor)
 
 
 def commands_at_once(settings: ShellSettings) -> int:
@@ -312,17 +321,7 @@ def commands_at_once(settings: ShellSettings) -> int:
     return settings.at_once or 2 * (os.cpu_count() or 1)
 
 
-async def _first_process(handed: Handed, waiting: "asyncio.Task[int]") -> int | None:
-    """Return the pid of the first process inside; `None` when the sandbox ends before it."""
-    return await _seen(lambda: handed.first_process, waiting)
-
-
-async def _came_up(inside: Inside, waiting: "asyncio.Task[int]") -> bool:
-    """Wait until the sandbox is complete and bound to the life of the bot; return True if so."""
-    return bool(await _seen(lambda: inside.bound, waiting))
-
-
-async def _seen(look: Callable[[], R], waiting: "asyncio.Task[int]") -> R | None:
+async def _poll(look: Callable[[], R], waiting: "asyncio.Task[int]") -> R | None:
     """Poll `look` until it returns a value; `None` if the sandbox ends or after `START_SECONDS`."""
     with suppress(TimeoutError):
         async with asyncio.timeout(START_SECONDS):
@@ -332,39 +331,3 @@ async def _seen(look: Callable[[], R], waiting: "asyncio.Task[int]") -> R | None
                 # Bubblewrap reports only its beginning, so no event can replace this poll.
                 await asyncio.sleep(_GLANCE_SECONDS)
     return None
-
-
-async def _until_over(
-    group: asyncio.TaskGroup, waiting: "asyncio.Task[int]", dog: Watchdog, stop: asyncio.Event
-) -> str:
-    """Wait until the command ends or must end; return the reason to end it, or an empty text."""
-    watching = group.create_task(dog.watch(), name="watch a command")
-    stopping = group.create_task(stop.wait(), name="wait for a stop")
-    try:
-        await asyncio.wait({waiting, watching, stopping}, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        stopping.cancel()
-        over = watching.done()
-        watching.cancel()
-    return watching.result() if over else ""
-
-
-def _kill(process: Process) -> None:
-    with suppress(ProcessLookupError):
-        process.kill()
-
-
-async def _drain(process: Process, kept: Kept) -> None:
-    assert process.stdout is not None
-    while piece := await process.stdout.read(_PIECE):
-        kept.add(piece)
-
-
-def _code(process: Process) -> int:
-    code = process.returncode
-    return 137 if code is None else code if code >= 0 else 128 - code
-
-
-def _cause(output: Output) -> str:
-    lines = [line.strip() for line in output.head.splitlines() if line.strip()]
-    return lines[-1] if lines else "it said nothing"

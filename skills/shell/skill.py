@@ -18,14 +18,14 @@ from skills.files.workspaces import Workspaces
 from skills.shell.commands import Commands
 from skills.shell.host import SandboxUnavailableError
 from skills.shell.selftest import open_sandbox
-from skills.shell.settings import Room, ShellSettings
-from skills.shell.shell import QUEUE_SECONDS, Ended, NotStartedError
+from skills.shell.settings import FileLimits, ShellSettings
+from skills.shell.shell import QUEUE_SECONDS, CommandResult, NotStartedError
 from skills.shell.slots import SlotsBusyError
 
 log = logging.getLogger(__name__)
 
 
-class Runner(Protocol):
+class CommandRunner(Protocol):
     """Runs commands in a sandbox: `skills.shell.commands.Commands`."""
 
     @property
@@ -33,7 +33,7 @@ class Runner(Protocol):
         """The limits of a command."""
         ...
 
-    async def run(self, context: ToolContext, command: str, *, seconds: float) -> Ended:
+    async def run(self, context: ToolContext, command: str, *, seconds: float) -> CommandResult:
         """Run a command on the workspace of a call.
 
         Raises:
@@ -59,7 +59,7 @@ GUIDE = """\
 """
 
 
-def build(commands: Runner) -> Skill:
+def build(commands: CommandRunner) -> Skill:
     """Return the skill that runs commands; not offered without a sandbox."""
     settings = commands.settings
     default, most = settings.default_seconds, settings.max_seconds
@@ -105,7 +105,7 @@ def build(commands: Runner) -> Skill:
     )
 
 
-def told(ended: Ended) -> str:
+def told(ended: CommandResult) -> str:
     """Return the result of a command for the model."""
     output = ended.output
     # Escape each part by itself: markup in the beginning must not push out the end.
@@ -122,7 +122,7 @@ def told(ended: Ended) -> str:
     return f"{began}\n\n{text}" if text.strip() else f"{began} It printed nothing."
 
 
-def _about_files(ended: Ended) -> Iterator[str]:
+def _about_files(ended: CommandResult) -> Iterator[str]:
     """Yield sentences about files that differ from the state in which the command left them."""
     files = ended.files
     if files.problem:
@@ -156,7 +156,7 @@ async def _open(stack: AsyncExitStack, services: BotServices) -> SkillParts:
         return SkillParts()
     settings, room = (
         services.config.section(ShellSettings),
-        Room(files.user_bytes, files.user_files),
+        FileLimits(files.user_bytes, files.user_files),
     )
     try:
         sandbox = await stack.enter_async_context(open_sandbox(settings, room))

@@ -41,13 +41,6 @@ class FairSlots:
         Raises:
             SlotsBusyError: No slot became free in that time.
         """
-        await self._acquire(user, seconds)
-        try:
-            yield
-        finally:
-            self._release(user)
-
-    async def _acquire(self, user: str, seconds: float) -> None:
         granted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.setdefault(user, deque()).append(granted)
         self._grant()
@@ -58,27 +51,24 @@ class FairSlots:
             if granted.done() and not granted.cancelled():
                 self._release(user)
             else:
-                self._forget(user, granted)
+                queue = self._waiting.get(user)
+                if queue is not None and granted in queue:
+                    queue.remove(granted)
+                    if not queue:
+                        del self._waiting[user]
             if isinstance(error, TimeoutError):
-                raise SlotsBusyError(self._busy(user, seconds)) from None
+                who = "all command slots are in use"
+                if (most := self._per_user) <= self._held[user]:
+                    who = f"{most} commands of this user are running, as many as one user may have"
+                raise SlotsBusyError(
+                    f"Nothing was run: {who}, and none ended within {seconds:g} seconds. Try again "
+                    "later."
+                ) from None
             raise
-
-    def _busy(self, user: str, seconds: float) -> str:
-        who = (
-            f"{self._per_user} commands of this user are running, as many as one user may have"
-            if self._held[user] >= self._per_user
-            else "all command slots are in use"
-        )
-        return (
-            f"Nothing was run: {who}, and none ended within {seconds:g} seconds. Try again later."
-        )
-
-    def _forget(self, user: str, granted: "asyncio.Future[None]") -> None:
-        queue = self._waiting.get(user)
-        if queue is not None and granted in queue:
-            queue.remove(granted)
-            if not queue:
-                del self._waiting[user]
+        try:
+            yield
+        finally:
+            self._release(user)
 
     def _release(self, user: str) -> None:
         self._free += 1

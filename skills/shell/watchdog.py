@@ -3,15 +3,14 @@
 import asyncio
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
 from concurrent.futures import Executor
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from skills.shell.layer import Layer
+from skills.shell.handles import Layer
 from skills.shell.settings import MEGABYTE, ShellSettings
-from skills.shell.sockets import socket_memory
 
 EVERY_SECONDS = 0.05
 
@@ -23,8 +22,17 @@ _MEMORY = re.compile(rb"^(?:RssAnon|RssShmem|VmPTE):\s+(\d+) kB", re.MULTILINE)
 _AVAILABLE = re.compile(rb"^MemAvailable:\s+(\d+) kB", re.MULTILINE)
 
 
+#: Most bytes that a socket without a queue listed in /proc can hold: the kernel's charge for a
+#: filled buffer of the default size (`net.core.wmem_default`). `skills.shell.seccomp` blocks larger
+#: buffers.
+BYTES_PER_SOCKET = 233_472
+#: The kernel charges whole packets: about twice the bytes that are queued in TCP.
+_TCP_OVERHEAD = 2
+_QUEUES, _INODE = 4, 9
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Usage:
+class ResourceUsage:
     """The resources that a command takes at one moment.
 
     Attributes:
@@ -54,34 +62,28 @@ class Allowance:
     settings: ShellSettings
     seconds: float
 
-    def passed(self, usage: Usage) -> str:
+    def exceeded(self, usage: ResourceUsage) -> str:
         """Return the limit that was exceeded, as a sentence for the agent; empty for none."""
-        return next((text for broken, text in self._rules(usage) if broken), "")
-
-    def _rules(self, usage: Usage) -> Iterator[tuple[bool, str]]:
         mine = self.settings
-        yield (
-            usage.seconds > self.seconds,
-            f"it took longer than {self.seconds:g} s. Do less at a time, or name more "
-            f"timeout_seconds (at most {mine.max_seconds:g}).",
-        )
-        yield (
-            usage.output > mine.output_mb * MEGABYTE,
-            f"it printed more than {mine.output_mb} MB. Let it print less, or write to a file.",
-        )
-        yield (
-            usage.memory > mine.memory_mb * MEGABYTE,
-            f"it took more than {mine.memory_mb} MB of memory, the files that it wrote included. "
-            "Work on smaller pieces.",
-        )
-        yield (
-            usage.available < mine.free_memory_mb * MEGABYTE and usage.memory > INNOCENT_BYTES,
-            "this machine is short of memory. Try again later, or work on smaller pieces.",
-        )
-        yield (
-            usage.temporary > mine.temporary_files,
-            f"it made more than {mine.temporary_files:,} files in /tmp. Make fewer.",
-        )
+        if usage.seconds > self.seconds:
+            return (
+                f"it took longer than {self.seconds:g} s. Do less at a time, or name more "
+                f"timeout_seconds (at most {mine.max_seconds:g})."
+            )
+        if usage.output > mine.output_mb * MEGABYTE:
+            return (
+                f"it printed more than {mine.output_mb} MB. Let it print less, or write to a file."
+            )
+        if usage.memory > mine.memory_mb * MEGABYTE:
+            return (
+                f"it took more than {mine.memory_mb} MB of memory, the files that it wrote "
+                "included. Work on smaller pieces."
+            )
+        if usage.available < mine.free_memory_mb * MEGABYTE and usage.memory > INNOCENT_BYTES:
+            return "this machine is short of memory. Try again later, or work on smaller pieces."
+        if usage.temporary > mine.temporary_files:
+            return f"it made more than {mine.temporary_files:,} files in /tmp. Make fewer."
+        return ""
 
 
 class Watchdog:
@@ -113,54 +115,59 @@ class Watchdog:
         began = loop.time()
         while True:
             seconds = loop.time() - began
-            late = self._allowance.passed(Usage(seconds=seconds, output=self._output()))
+            late = self._allowance.exceeded(ResourceUsage(seconds=seconds, output=self._output()))
             if late:
                 return late
-            usage = await loop.run_in_executor(self._executor, self._look)
-            if passed := self._allowance.passed(usage):
-                return passed
+            usage = await loop.run_in_executor(self._executor, self._usage)
+            if exceeded := self._allowance.exceeded(usage):
+                return exceeded
             await asyncio.sleep(EVERY_SECONDS)
 
-    def _look(self) -> Usage:
-        processes = self._processes()
-        temporary = (self._root / "tmp", self._root / "dev" / "shm") if processes else ()
-        return Usage(
-            memory=self._layer.used
-            + sum(_memory(process) for process in processes)
-            + socket_memory(processes, Path(f"/proc/{self._process}/net")),
-            available=available_memory(),
-            temporary=sum(_files_in(folder) for folder in temporary),
-        )
-
-    def _processes(self) -> list[Path]:
-        """Return all processes of the sandbox, as folders in the sandbox's own /proc."""
-        inner = self._root / "proc"
-        try:
+    def _usage(self) -> ResourceUsage:
+        # All processes of the sandbox, as folders in the sandbox's own /proc.
+        inner, processes = self._root / "proc", []
+        with suppress(FileNotFoundError, ProcessLookupError):
             # Before bubblewrap has changed its root, this is the /proc of the whole machine.
-            if inner.stat().st_dev == Path("/proc").stat().st_dev:
-                return []
-            return [inner / name for name in os.listdir(inner) if name.isdigit()]  # noqa: PTH208
-        except (FileNotFoundError, ProcessLookupError):
-            return []
+            if inner.stat().st_dev != Path("/proc").stat().st_dev:
+                processes = [each for each in inner.iterdir() if each.name.isdigit()]
+        memory = self._layer.used + socket_memory(processes, Path(f"/proc/{self._process}/net"))
+        for process in processes:
+            with suppress(OSError):
+                found = _MEMORY.findall((process / "status").read_bytes())
+                memory += sum(map(int, found)) * 1024
+        temporary = 0
+        for folder in ("tmp", "dev/shm") if processes else ():
+            with suppress(OSError):
+                counts = os.statvfs(self._root / folder)
+                temporary += counts.f_files - counts.f_ffree
+        left = _AVAILABLE.search(Path("/proc/meminfo").read_bytes())
+        assert left is not None, "/proc/meminfo has no MemAvailable"
+        return ResourceUsage(memory=memory, available=int(left[1]) * 1024, temporary=temporary)
 
 
-def available_memory() -> int:
-    """Return the bytes of memory that this machine has left."""
-    found = _AVAILABLE.search(Path("/proc/meminfo").read_bytes())
-    assert found is not None, "/proc/meminfo tells no MemAvailable"
-    return int(found[1]) * 1024
+def socket_memory(processes: Iterable[Path], network: Path) -> int:
+    """Return an upper estimate of the bytes in the buffers of all sockets of a sandbox.
 
+    TCP is counted by its queues, sockets of closed descriptors included; every other socket that
+    some process has open is counted as full.
 
-def _files_in(folder: Path) -> int:
-    with suppress(OSError):
-        found = os.statvfs(folder)
-        return found.f_files - found.f_ffree
-    return 0
-
-
-def _memory(process: Path) -> int:
-    try:
-        status = (process / "status").read_bytes()
-    except OSError:
-        return 0
-    return sum(int(kilobytes) for kilobytes in _MEMORY.findall(status)) * 1024
+    Args:
+        processes: Folders of the processes in a mounted /proc.
+        network: The folder `net` of one of them, which lists the sockets of its network namespace.
+    """
+    queued, counted, opened = 0, {"0"}, set()
+    for table in ("tcp", "tcp6"):
+        with suppress(OSError):
+            for line in (network / table).read_text().splitlines()[1:]:
+                row = line.split()
+                sending, _, receiving = row[_QUEUES].partition(":")
+                queued += int(sending, 16) + int(receiving, 16)
+                counted.add(row[_INODE])
+    for process in processes:
+        with suppress(OSError):
+            for descriptor in (process / "fd").iterdir():
+                with suppress(OSError):
+                    opened.add(str(descriptor.readlink()))
+    others = {target for target in opened if target.startswith("socket:[")}
+    others -= {f"socket:[{inode}]" for inode in counted}
+    return queued * _TCP_OVERHEAD + len(others) * BYTES_PER_SOCKET

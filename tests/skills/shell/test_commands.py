@@ -14,15 +14,15 @@ from skills.files.workspace import Workspace
 from skills.files.workspaces import Workspaces
 from skills.shell.commands import Commands
 from skills.shell.host import Host
-from skills.shell.settings import Room, ShellSettings
-from skills.shell.shell import Ended, Sandbox
+from skills.shell.settings import FileLimits, ShellSettings
+from skills.shell.shell import CommandResult, Sandbox
 from skills.shell.slots import SlotsBusyError
 from tests.fakes.clock import FakeClock
 from tests.skills.files.conftest import context_of
 from tests.skills.shell.test_slots import settle
 
 HOST = Host(bwrap="bwrap", is_root=False, machine="x86_64", around={}, within={}, shell="/bin/sh")
-ROOM = Room(8_000_000, 300)
+ROOM = FileLimits(8_000_000, 300)
 
 
 class Waiting(Sandbox):
@@ -30,7 +30,7 @@ class Waiting(Sandbox):
 
     async def run(
         self, command: str, workspace: Workspace, *, user: str = "", seconds: float | None = None
-    ) -> Ended:
+    ) -> CommandResult:
         async with self._slots.hold(user, seconds=0):
             await asyncio.Event().wait()
         raise AssertionError

@@ -3,22 +3,22 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skills.shell.output import Kept, Output
+from skills.shell.output import CommandOutput, OutputBuffer
 
 
-def kept(limit: int, *pieces: bytes) -> Output:
-    kept = Kept(limit)
+def kept(limit: int, *pieces: bytes) -> CommandOutput:
+    kept = OutputBuffer(limit)
     for piece in pieces:
         kept.add(piece)
     return kept.output
 
 
 def test_what_fits_is_kept_whole() -> None:
-    assert kept(10, b"hello", b"", b"world") == Output("helloworld")
+    assert kept(10, b"hello", b"", b"world") == CommandOutput("helloworld")
 
 
 def test_of_more_the_middle_is_left_out_and_counted() -> None:
-    assert kept(10, b"hello", b"-----", b"world") == Output("hello", "world", 5)
+    assert kept(10, b"hello", b"-----", b"world") == CommandOutput("hello", "world", 5)
 
 
 def test_what_is_no_text_is_marked() -> None:
@@ -36,13 +36,13 @@ def test_beginning_end_and_number_of_missing_bytes_are_always_right(
 
     half = limit // 2
     if len(whole) <= 2 * half:
-        assert output == Output(whole)
+        assert output == CommandOutput(whole)
     else:
-        assert output == Output(whole[:half], whole[-half:], len(whole) - 2 * half)
+        assert output == CommandOutput(whole[:half], whole[-half:], len(whole) - 2 * half)
 
 
 def test_little_is_held_of_an_endless_output() -> None:
-    endless = Kept(1000)
+    endless = OutputBuffer(1000)
     for _ in range(10_000):
         endless.add(b"x" * 100)
 

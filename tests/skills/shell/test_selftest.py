@@ -8,12 +8,12 @@ import pytest
 
 from skills.shell.cgroups import Cgroups, KernelFiles
 from skills.shell.host import AROUND, Host, SandboxUnavailableError, hosts
-from skills.shell.output import Output
+from skills.shell.output import CommandOutput
 from skills.shell.selftest import enforced, explain, open_sandbox, problems
-from skills.shell.settings import Room, ShellSettings
-from skills.shell.shell import Ended, Sandbox
+from skills.shell.settings import FileLimits, ShellSettings
+from skills.shell.shell import CommandResult, Sandbox
 
-ROOM = Room(8_000_000, 300)
+ROOM = FileLimits(8_000_000, 300)
 GOOD = """\
 status CapInh: 0000000000000000
 status CapPrm: 0000000000000000
@@ -40,7 +40,7 @@ done
 
 
 def found(text: str = GOOD, *, code: int = 0, reason: str = "", wrote: bool = True) -> str:
-    ended = Ended(code, Output(text), reason)
+    ended = CommandResult(code, CommandOutput(text), reason)
     return "; ".join(problems(ended, ShellSettings(), wrote=wrote))
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from skills.shell.settings import MEGABYTE, ShellSettings
-from skills.shell.watchdog import Allowance, Usage
+from skills.shell.watchdog import Allowance, ResourceUsage
 
 SETTINGS = ShellSettings(memory_mb=100, output_mb=2, temporary_files=100, free_memory_mb=256)
 
@@ -13,7 +13,7 @@ def allowance() -> Allowance:
 
 
 def test_what_keeps_within_everything_goes_on() -> None:
-    usage = Usage(
+    usage = ResourceUsage(
         seconds=10,
         output=2 * MEGABYTE,
         memory=100 * MEGABYTE,
@@ -21,25 +21,25 @@ def test_what_keeps_within_everything_goes_on() -> None:
         temporary=100,
     )
 
-    assert allowance().passed(usage) == ""
+    assert allowance().exceeded(usage) == ""
 
 
 @pytest.mark.parametrize(
     ("usage", "told"),
     [
-        (Usage(seconds=10.1), "longer than 10 s"),
-        (Usage(output=2 * MEGABYTE + 1), "printed more than 2 MB"),
-        (Usage(memory=100 * MEGABYTE + 1), "more than 100 MB of memory"),
+        (ResourceUsage(seconds=10.1), "longer than 10 s"),
+        (ResourceUsage(output=2 * MEGABYTE + 1), "printed more than 2 MB"),
+        (ResourceUsage(memory=100 * MEGABYTE + 1), "more than 100 MB of memory"),
         (
-            Usage(memory=65 * MEGABYTE, available=255 * MEGABYTE),
+            ResourceUsage(memory=65 * MEGABYTE, available=255 * MEGABYTE),
             "this machine is short of memory",
         ),
-        (Usage(temporary=101), "more than 100 files in /tmp"),
+        (ResourceUsage(temporary=101), "more than 100 files in /tmp"),
     ],
 )
-def test_what_passes_a_limit_is_told_which(usage: Usage, told: str) -> None:
-    assert told in allowance().passed(usage)
+def test_what_passes_a_limit_is_told_which(usage: ResourceUsage, told: str) -> None:
+    assert told in allowance().exceeded(usage)
 
 
 def test_a_small_command_is_not_ended_because_the_machine_is_full() -> None:
-    assert allowance().passed(Usage(memory=MEGABYTE, available=MEGABYTE)) == ""
+    assert allowance().exceeded(ResourceUsage(memory=MEGABYTE, available=MEGABYTE)) == ""

@@ -12,7 +12,7 @@ import pytest
 
 from skills.shell.cgroups import Cgroups
 from skills.shell.host import Host
-from skills.shell.shell import Ended, Sandbox
+from skills.shell.shell import CommandResult, Sandbox
 from tests.skills.shell.real.conftest import ROOM, SMALL, replace_settings, workspace_of
 from tests.skills.shell.real.watching import Dying, begun, living, working_in
 
@@ -46,7 +46,9 @@ def names_in(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
 
-async def ended_soon(sandbox: Sandbox, command: str, folder: Path, seconds: float = 15) -> Ended:
+async def ended_soon(
+    sandbox: Sandbox, command: str, folder: Path, seconds: float = 15
+) -> CommandResult:
     began = time.monotonic()
     ended = await sandbox.run(command, workspace_of(folder), seconds=seconds)
     assert time.monotonic() - began < SOON_SECONDS
@@ -286,11 +288,11 @@ BOT = """\
 import asyncio, sys
 from pathlib import Path
 from skills.shell.selftest import open_sandbox
-from skills.shell.settings import Room, ShellSettings
+from skills.shell.settings import FileLimits, ShellSettings
 from tests.skills.shell.real.conftest import workspace_of
 
 async def main():
-    async with open_sandbox(ShellSettings(), Room(8_000_000, 300)) as sandbox:
+    async with open_sandbox(ShellSettings(), FileLimits(8_000_000, 300)) as sandbox:
         await sandbox.run(sys.argv[1], workspace_of(Path(sys.argv[2])), seconds=40)
 
 asyncio.run(main())

@@ -20,7 +20,7 @@ from skills.files.settings import MAKE_ROOM, WorkspaceSettings
 from skills.shell.host import Host, SandboxUnavailableError
 from skills.shell.recipe import UPPER
 from skills.shell.selftest import open_sandbox
-from skills.shell.settings import MEGABYTE, Room
+from skills.shell.settings import MEGABYTE, FileLimits
 from skills.shell.shell import Sandbox
 from tests.skills.shell.real.conftest import ROOM, SMALL, replace_settings, workspace_of
 from tests.skills.shell.real.watching import PYTHON, begun
@@ -250,7 +250,7 @@ async def test_a_full_workspace_can_be_cleared_by_a_command(sandbox: Sandbox, fo
 
 async def test_what_is_written_counts_as_memory_of_the_command(host: Host, folder: Path) -> None:
     settings = replace_settings(SMALL, memory_mb=64, file_mb=64)
-    room = Room(1_000_000_000, 300)
+    room = FileLimits(1_000_000_000, 300)
     command = (
         "head -c 30M /dev/zero >f; head -c 9M /dev/zero >g; "
         "exec python3 -c 'import signal; x = bytes(b\"x\" * 36_000_000); signal.pause()'"
