@@ -87,11 +87,8 @@ class RequestBudget:
         needed = (1 if urgent else 1 + RESERVED) - self._left
         if needed > 0:
             return max(needed / self._per_second, LEAST_SECONDS)
-        return 0.0 if self._is_first(ticket, urgent=urgent) else LOOK_SECONDS
-
-    def _is_first(self, ticket: _Ticket, *, urgent: bool) -> bool:
-        matters = (other for other in self._waiting if not urgent or other.urgent())
-        return next(matters, ticket) is ticket
+        earlier = (other for other in self._waiting if not urgent or other.urgent())
+        return 0.0 if next(earlier, ticket) is ticket else LOOK_SECONDS
 
 
 class WorkspaceBudgets:
@@ -101,6 +98,11 @@ class WorkspaceBudgets:
         edits: Edits per minute.
         growths: Additions to streams per minute.
         streams: New streams per minute.
+
+    Attributes:
+        edits: The budget for `chat.update`, by workspace.
+        growths: The budget for `chat.appendStream`, by workspace.
+        streams: The budget for `chat.startStream`, and so for `chat.stopStream`, by workspace.
     """
 
     def __init__(
@@ -110,21 +112,9 @@ class WorkspaceBudgets:
         growths: float = GROWTHS_PER_MINUTE,
         streams: float = STREAMS_PER_MINUTE,
     ) -> None:
-        self._edits: dict[str, RequestBudget] = defaultdict(lambda: RequestBudget(edits))
-        self._growths: dict[str, RequestBudget] = defaultdict(lambda: RequestBudget(growths))
-        self._streams: dict[str, RequestBudget] = defaultdict(lambda: RequestBudget(streams))
-
-    def edits(self, workspace: str) -> RequestBudget:
-        """Return the budget for `chat.update`."""
-        return self._edits[workspace]
-
-    def growths(self, workspace: str) -> RequestBudget:
-        """Return the budget for `chat.appendStream`."""
-        return self._growths[workspace]
-
-    def streams(self, workspace: str) -> RequestBudget:
-        """Return the budget for `chat.startStream`, and so for `chat.stopStream`."""
-        return self._streams[workspace]
+        self.edits = defaultdict[str, RequestBudget](lambda: RequestBudget(edits))
+        self.growths = defaultdict[str, RequestBudget](lambda: RequestBudget(growths))
+        self.streams = defaultdict[str, RequestBudget](lambda: RequestBudget(streams))
 
 
 class BudgetedPace(Pace):

@@ -1,11 +1,10 @@
 """Checks the Slack configuration for `doctor`; each failed check names its remedy."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 
 import aiohttp
 from slack_sdk.errors import SlackClientError
-from slack_sdk.web.async_slack_response import AsyncSlackResponse
 
 from bot.checks import Check, fails, is_off, works
 from bot.errors import ConfigError, PlatformUnreachableError
@@ -45,100 +44,20 @@ async def look(
 
 async def _checks(settings: SlackSettings, session: aiohttp.ClientSession) -> AsyncIterator[Check]:
     if settings.many_workspaces:
-        yield await _client(settings, session)
+        yield await _check_app(settings, session)
     else:
-        async for check in _bot(settings, session):
+        async for check in _check_token(settings, session):
             yield check
     if settings.mode == "socket":
-        yield await _connection(settings, session)
-    else:
-        for check in _requests(settings):
-            yield check
-
-
-# --- single-workspace token ---------------------------------------------------------------------
-
-
-async def _bot(settings: SlackSettings, session: aiohttp.ClientSession) -> AsyncIterator[Check]:
-    assert settings.bot_token is not None, "What is not configured is not looked at."
-    token = settings.bot_token.get_secret_value().strip()
-    try:
-        answer = await sockets.app_client(settings, session).auth_test(token=token)
-    except (SlackClientError, aiohttp.ClientError, OSError) as error:
-        code = _refused(settings, error)
-        yield fails(REFUSED.format(code=code))
+        try:
+            await sockets.ask_for_connection(settings, session)
+        except ConfigError as error:
+            yield fails(str(error))
+        except PlatformUnreachableError as error:
+            raise _unreachable(settings, error.__cause__ or error) from error
+        else:
+            yield works("Slack opens connections with the app token (Socket Mode).")
         return
-    me: Json = dict(answer.data) if isinstance(answer.data, dict) else {}
-    org_wide = bool(me.get("is_enterprise_install"))
-    where = f"the {'organisation' if org_wide else 'workspace'} “{me.get('team')}”"
-    yield works(f"the token is {me.get('user')}'s, in {where}.")
-    if not org_wide:
-        for check in _left_out(settings, me):
-            yield check
-    yield _granted(answer)
-
-
-def _left_out(settings: SlackSettings, me: Json) -> Iterator[Check]:
-    """Yield a finding if the bot is installed in a workspace that the settings exclude."""
-    here = {str(me.get(name)) for name in ("team_id", "enterprise_id") if me.get(name)}
-    if settings.workspaces and not here & set(settings.workspaces):
-        yield fails(
-            f"`slack.workspaces` does not name {me.get('team_id')}, where the bot is: it "
-            "answers nobody of that workspace. Add it there, or empty the list.",
-        )
-
-
-def _granted(answer: AsyncSlackResponse) -> Check:
-    headers = {str(name).lower(): str(value) for name, value in answer.headers.items()}
-    if _SCOPES_HEADER not in headers:
-        return is_off("Slack does not say which scopes the bot was granted.")
-    granted = {scope.strip() for scope in headers[_SCOPES_HEADER].split(",")}
-    missing = [f"{need.name} ({need.use})" for need in scopes.SCOPES if need.name not in granted]
-    if not missing:
-        return works("it was granted every scope that it needs.")
-    which = "the scope" if len(missing) == 1 else "the scopes"
-    return fails(
-        f"it lacks {which} {', '.join(missing)}. On the page OAuth & Permissions of "
-        "api.slack.com/apps, under Bot Token Scopes, press Add an OAuth Scope for each, then "
-        "Reinstall at the top of the page.",
-    )
-
-
-# --- app credentials for many workspaces --------------------------------------------------------
-
-
-async def _client(settings: SlackSettings, session: aiohttp.ClientSession) -> Check:
-    assert settings.client_secret is not None, "It has been checked that it is there."
-    try:
-        await sockets.app_client(settings, session).oauth_v2_access(
-            client_id=settings.client_id or "",
-            client_secret=settings.client_secret.get_secret_value().strip(),
-            code=_NO_CODE,
-        )
-    except (SlackClientError, aiohttp.ClientError, OSError) as error:
-        if wrong := _WRONG_CLIENT.get(_refused(settings, error)):
-            text = f"Slack refuses {wrong}: copy it anew {_BASIC_INFORMATION}."
-            return fails(text)
-    return works(
-        "Slack accepts the app's id and secret. Workspaces install the bot from "
-        f"{settings.public_url}{oauth.INSTALL_PATH}, an address that only Slack and browsers try.",
-    )
-
-
-# --- transport ----------------------------------------------------------------------------------
-
-
-async def _connection(settings: SlackSettings, session: aiohttp.ClientSession) -> Check:
-    try:
-        await sockets.ask_for_connection(settings, session)
-    except ConfigError as error:
-        return fails(str(error))
-    except PlatformUnreachableError as error:
-        raise _unreachable(settings, error.__cause__ or error) from error
-    return works("Slack opens connections with the app token (Socket Mode).")
-
-
-def _requests(settings: SlackSettings) -> Iterator[Check]:
     address = settings.public_url or "https://your-address.example"
     yield is_off(
         f"Slack has to reach {settings.host}:{settings.port} as {address}{web.EVENTS_PATH}: "
@@ -150,10 +69,65 @@ def _requests(settings: SlackSettings) -> Iterator[Check]:
     )
 
 
-# --- errors -------------------------------------------------------------------------------------
+async def _check_token(
+    settings: SlackSettings, session: aiohttp.ClientSession
+) -> AsyncIterator[Check]:
+    """Check the token of the one workspace, and its scopes."""
+    assert settings.bot_token is not None, "The check runs where the token is configured."
+    token = settings.bot_token.get_secret_value().strip()
+    try:
+        answer = await sockets.app_client(settings, session).auth_test(token=token)
+    except (SlackClientError, aiohttp.ClientError, OSError) as error:
+        yield fails(REFUSED.format(code=_refused(settings, error)))
+        return
+    me: Json = dict(answer.data) if isinstance(answer.data, dict) else {}
+    org_wide = bool(me.get("is_enterprise_install"))
+    where = f"the {'organisation' if org_wide else 'workspace'} “{me.get('team')}”"
+    yield works(f"the token is {me.get('user')}'s, in {where}.")
+    here = {str(me[name]) for name in ("team_id", "enterprise_id") if me.get(name)}
+    if not org_wide and settings.workspaces and not here & set(settings.workspaces):
+        yield fails(
+            f"`slack.workspaces` does not name {me.get('team_id')}, where the bot is: it "
+            "answers nobody of that workspace. Add it there, or empty the list.",
+        )
+    headers = {str(name).lower(): str(value) for name, value in answer.headers.items()}
+    if _SCOPES_HEADER not in headers:
+        yield is_off("Slack does not say which scopes the bot was granted.")
+        return
+    granted = {scope.strip() for scope in headers[_SCOPES_HEADER].split(",")}
+    missing = [f"{need.name} ({need.use})" for need in scopes.SCOPES if need.name not in granted]
+    if not missing:
+        yield works("it was granted every scope that it needs.")
+        return
+    yield fails(
+        f"it lacks the scope{'' if len(missing) == 1 else 's'} {', '.join(missing)}. On the page "
+        "OAuth & Permissions of api.slack.com/apps, under Bot Token Scopes, press Add an OAuth "
+        "Scope for each, then Reinstall at the top of the page.",
+    )
+
+
+async def _check_app(settings: SlackSettings, session: aiohttp.ClientSession) -> Check:
+    """Check the app's credentials for many workspaces."""
+    assert settings.client_secret is not None, "The settings require it."
+    try:
+        await sockets.app_client(settings, session).oauth_v2_access(
+            client_id=settings.client_id or "",
+            client_secret=settings.client_secret.get_secret_value().strip(),
+            code=_NO_CODE,
+        )
+    except (SlackClientError, aiohttp.ClientError, OSError) as error:
+        if wrong := _WRONG_CLIENT.get(_refused(settings, error)):
+            return fails(
+                f"Slack refuses {wrong}: copy it anew from the page Basic Information of "
+                "api.slack.com/apps."
+            )
+    return works(
+        "Slack accepts the app's id and secret. Workspaces install the bot from "
+        f"{settings.public_url}{oauth.INSTALL_PATH}, an address that only Slack and browsers try.",
+    )
+
 
 _CHECK = "Check this computer's connection to the internet, and `slack.api_url`."
-_BASIC_INFORMATION = "from the page Basic Information of api.slack.com/apps"
 
 
 def _refused(settings: SlackSettings, error: Exception) -> str:

@@ -126,7 +126,7 @@ class SlackCard(CardMessage[Draft]):
         message = SlackMessage(sender, card.place, message_id=card.message_id, begun=not_kept)
 
         def budget() -> RequestBudget | None:
-            return budgets.edits(card.place.workspace) if message.message_id else None
+            return budgets.edits[card.place.workspace] if message.message_id else None
 
         pace = BudgetedPace(Spacing(seconds), budget, urgent=lambda: self.final)
         super().__init__(message, pace)
@@ -228,10 +228,10 @@ class SlackReply(GrowingReply[Draft]):
 
         def growths() -> RequestBudget | None:
             begun = self._stream is not None and self._stream.begun
-            return budgets.growths(workspace) if begun else None
+            return budgets.growths[workspace] if begun else None
 
         def edits() -> RequestBudget | None:
-            return budgets.edits(workspace) if message.message_id else None
+            return budgets.edits[workspace] if message.message_id else None
 
         pace = _Rhythm(
             growing=BudgetedPace(Spacing(options.grow_seconds), growths),
@@ -287,7 +287,7 @@ class SlackReply(GrowingReply[Draft]):
         if stream.begun:
             await self._sender.append_stream(self._place, self._message.message_id, more)
             return
-        if not self._options.budgets.streams(self._place.workspace).take_now():
+        if not self._options.budgets.streams[self._place.workspace].take_now():
             raise DeliveryError("Too many answers begin at once.")
         try:
             message_id = await self._sender.start_stream(self._place, self._owner, more)

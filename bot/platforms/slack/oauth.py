@@ -116,11 +116,15 @@ class InstallFlow(AsyncOAuthFlow):
         Raises:
             InstallRefusedError: The installation is not admitted.
         """
-        refusal = refusal_of(self._slack, installation)
-        if refusal is None:
+        workspace = workspace_of(installation)
+        allowed = set(self._slack.workspaces)
+        if allowed and not allowed & {installation.enterprise_id, installation.team_id}:
+            refusal = pages.NOT_ALLOWED
+        elif installation.bot_token_expires_at is not None:
+            refusal = pages.ROTATES
+        else:
             await super().store_installation(request, installation)
             return
-        workspace = workspace_of(installation)
         log.warning("An installation in Slack was refused (%s): %s", workspace, refusal.title)
         token = installation.bot_token or ""
         client = new_client(token, api_url=self._slack.api_url, session=self._session)
@@ -128,13 +132,15 @@ class InstallFlow(AsyncOAuthFlow):
             await client.auth_revoke()
         except (SlackClientError, aiohttp.ClientError, OSError) as error:
             log.warning("A token that is not wanted could not be revoked: %s", type(error).__name__)
-        raise InstallRefusedError(refusal)
+        raise InstallRefusedError(refusal.filled(workspace=workspace))
 
     async def _succeeded(self, args: AsyncSuccessArgs) -> BoltResponse:
         found = args.installation
-        org_wide = bool(found.is_enterprise_install)
-        name = found.enterprise_name if org_wide else found.team_name
-        page = pages.installed(name or workspace_of(found), org_wide=org_wide)
+        if found.is_enterprise_install:
+            name, page = found.enterprise_name, pages.INSTALLED_FOR_ORGANISATION
+        else:
+            name, page = found.team_name, pages.INSTALLED
+        page = page.filled(name=name or workspace_of(found))
         link = f"https://app.slack.com/client/{workspace_of(found)}"
         over = self.settings.state_utils.build_set_cookie_for_deletion()
         return BoltResponse(
@@ -158,14 +164,3 @@ class InstallFlow(AsyncOAuthFlow):
         return BoltResponse(
             status=status, body=page.html(self._install_url), headers={**pages.HEADERS}
         )
-
-
-def refusal_of(settings: SlackSettings, installation: Installation) -> Page | None:
-    """Return the page with the reason of a refusal; `None` if the installation is admitted."""
-    workspace = workspace_of(installation)
-    ids = {installation.enterprise_id, installation.team_id}
-    if settings.workspaces and not ids & set(settings.workspaces):
-        return pages.not_allowed(workspace)
-    if installation.bot_token_expires_at is not None:
-        return pages.rotates(workspace)
-    return None

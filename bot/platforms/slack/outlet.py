@@ -177,7 +177,7 @@ class SlackOutlet(MessagingOutlet):
         self._keep(confirmation_id, None)
         draft = Draft(blocks=blocks.answered_blocks(shown.mrkdwn, outcome), mrkdwn=shown.mrkdwn)
         try:
-            await self.budgets.edits(shown.place.workspace).turn()
+            await self.budgets.edits[shown.place.workspace].turn()
             await self.sender.edit(shown.place, shown.message_id, draft)
         except DeliveryError as error:
             log.info("A question was answered and still has its buttons: %s", error)

@@ -1,7 +1,8 @@
 """Defines the web pages for the installation of the bot (no SDK)."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
+from typing import Self
 
 #: The pages load no resources and cannot be framed. Their addresses, which contain a code, are sent
 #: to no other site.
@@ -40,6 +41,10 @@ class Page:
     title: str
     text: str
     label: str = "Start again"
+
+    def filled(self, **values: str) -> Self:
+        """Return the page with these values in its text."""
+        return replace(self, text=self.text.format(**values))
 
     def html(self, link: str) -> str:
         """Return the page as an HTML document; `link` is the address of its only link."""
@@ -90,42 +95,28 @@ FAILURES = {
 }
 
 
-def installed(name: str, *, org_wide: bool) -> Page:
-    """Return the page for the end of an installation.
-
-    Args:
-        name: The name of the workspace or the organisation.
-        org_wide: Whether the bot was installed for an organisation.
-    """
-    if org_wide:
-        text = (
-            f"It is installed for the organisation {name}. An administrator of the organisation "
-            "now adds it to workspaces, in Slack's settings of the organisation. People find it "
-            "there under Apps."
-        )
-    else:
-        text = (
-            f"It is in the workspace {name}. Find it in Slack under Apps and write to it, or "
-            "invite it to a channel and mention it there."
-        )
-    return Page("The bot is installed", text, "Open Slack")
-
-
-def not_allowed(workspace: str) -> Page:
-    """Return the page for a workspace, or an organisation, that the settings exclude."""
-    return Page(
-        "The bot is not for this workspace",
-        "The people who run this bot have named the workspaces that may use it, and yours is not "
-        f"among them. Nothing was stored. Ask them to add {workspace} to `slack.workspaces`, or "
-        "start again and choose another workspace.",
-    )
-
-
-def rotates(workspace: str) -> Page:
-    """Return the page for an app whose tokens expire (token rotation)."""
-    return Page(
-        "The bot cannot keep this token",
-        f"Slack gave a token for {workspace} that expires, and nothing was stored. Tell the people "
-        "who run the bot: their app at api.slack.com/apps has token rotation switched on, which "
-        "this bot does not know. It needs an app without.",
-    )
+INSTALLED = Page(
+    "The bot is installed",
+    "It is in the workspace {name}. Find it in Slack under Apps and write to it, or invite it to a "
+    "channel and mention it there.",
+    "Open Slack",
+)
+INSTALLED_FOR_ORGANISATION = Page(
+    "The bot is installed",
+    "It is installed for the organisation {name}. An administrator of the organisation now adds it "
+    "to workspaces, in Slack's settings of the organisation. People find it there under Apps.",
+    "Open Slack",
+)
+NOT_ALLOWED = Page(
+    "The bot is not for this workspace",
+    "The people who run this bot have named the workspaces that may use it, and yours is not among "
+    "them. Nothing was stored. Ask them to add {workspace} to `slack.workspaces`, or start again "
+    "and choose another workspace.",
+)
+#: For an app whose tokens expire (token rotation).
+ROTATES = Page(
+    "The bot cannot keep this token",
+    "Slack gave a token for {workspace} that expires, and nothing was stored. Tell the people who "
+    "run the bot: their app at api.slack.com/apps has token rotation switched on, which this bot "
+    "does not know. It needs an app without.",
+)

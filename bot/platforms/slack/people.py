@@ -47,7 +47,9 @@ def workspaces_of(body: Json) -> Iterator[str]:
     Some fields contain the team of the user, who may belong to another organisation in a shared
     channel. For an organisation's installation, "E….T…" precedes the plain team.
     """
-    authorization = _first(body.get("authorizations"))
+    listed = body.get("authorizations")
+    first = listed[0] if isinstance(listed, list) and listed else None
+    authorization: Json = first if isinstance(first, dict) else {}
     enterprise = _id(body, "enterprise") or str(authorization.get("enterprise_id") or "")
     view, message = _part(body, "view"), _part(body, "message")
     teams = (
@@ -120,10 +122,6 @@ def _id(body: Json, what: str) -> str:
 def _part(body: Json, what: str) -> Json:
     part = body.get(what)
     return part if isinstance(part, dict) else {}
-
-
-def _first(items: object) -> Json:
-    return items[0] if isinstance(items, list) and items and isinstance(items[0], dict) else {}
 
 
 def refusal_of(settings: SlackSettings, person: SlackUser, channel: str) -> AccessRefusal | None:

@@ -15,28 +15,18 @@ HTTP_NEEDS_SIGNATURES = (
     "could pose as Slack. It stands on the page Basic Information of api.slack.com/apps"
 )
 
-_BOT_TOKENS = ("xoxb-", "xoxe.xoxb-")
-_APP_TOKENS = ("xapp-",)
-
 _COMMAND = r"^/[a-z0-9_-]{1,31}$"
 
 
-def _bot_token(token: SecretStr | None) -> SecretStr | None:
-    if _given(token) and not _begins(token, _BOT_TOKENS):
-        raise ValueError(
-            "must begin with xoxb-: it is the Bot User OAuth Token on the page OAuth & Permissions "
-            "of api.slack.com/apps"
-        )
-    return token
+def _token(prefixes: tuple[str, ...], advice: str) -> AfterValidator:
+    """Return a validator of the first characters of a token."""
 
+    def check(token: SecretStr | None) -> SecretStr | None:
+        if token and _given(token) and not token.get_secret_value().strip().startswith(prefixes):
+            raise ValueError(f"must begin with {prefixes[0]}: {advice}")
+        return token
 
-def _app_token(token: SecretStr | None) -> SecretStr | None:
-    if _given(token) and not _begins(token, _APP_TOKENS):
-        raise ValueError(
-            "must begin with xapp-: it is made on the page Basic Information of api.slack.com/apps "
-            "under App-Level Tokens, with the scope connections:write"
-        )
-    return token
+    return AfterValidator(check)
 
 
 def _encryption_key(key: SecretStr | None) -> SecretStr | None:
@@ -58,10 +48,21 @@ def _given(secret: SecretStr | None) -> bool:
     return secret is not None and bool(secret.get_secret_value().strip())
 
 
-def _begins(secret: SecretStr | None, beginnings: tuple[str, ...]) -> bool:
-    return secret is not None and secret.get_secret_value().strip().startswith(beginnings)
-
-
+_BotToken = Annotated[
+    SecretStr | None,
+    _token(
+        ("xoxb-", "xoxe.xoxb-"),
+        "it is the Bot User OAuth Token on the page OAuth & Permissions of api.slack.com/apps",
+    ),
+]
+_AppToken = Annotated[
+    SecretStr | None,
+    _token(
+        ("xapp-",),
+        "it is made on the page Basic Information of api.slack.com/apps under App-Level Tokens, "
+        "with the scope connections:write",
+    ),
+]
 #: A workspace, or an organisation with all of its workspaces.
 Workspace = Annotated[str, StringConstraints(pattern=r"^[TE][A-Z0-9]{2,20}$")]
 #: A channel, or a group conversation.
@@ -75,12 +76,12 @@ Command = Annotated[str, StringConstraints(pattern=_COMMAND)]
 class SlackSettings(Settings):
     """Everything under `slack:`."""
 
-    bot_token: Annotated[SecretStr | None, AfterValidator(_bot_token)] = Field(
+    bot_token: _BotToken = Field(
         None,
         description="The bot's token in its one workspace (xoxb-…), from the page OAuth & "
         "Permissions. Leave it out when people install the bot themselves, with `client_id`.",
     )
-    app_token: Annotated[SecretStr | None, AfterValidator(_app_token)] = Field(
+    app_token: _AppToken = Field(
         None,
         description="Opens the connections of Socket Mode (xapp-…), from the page Basic "
         "Information, under App-Level Tokens.",
@@ -172,12 +173,6 @@ class SlackSettings(Settings):
     def _fits_together(self) -> Self:
         if not self.configured:
             return self
-        self._check_transport()
-        if self.many_workspaces:
-            self._check_installing()
-        return self
-
-    def _check_transport(self) -> None:
         if self.mode == "http" and not _given(self.signing_secret):
             raise ValueError(HTTP_NEEDS_SIGNATURES)
         if self.mode == "socket" and not _given(self.app_token):
@@ -188,6 +183,9 @@ class SlackSettings(Settings):
             )
         if self.command == self.subagents_command:
             raise ValueError("`slack.command` and `slack.subagents_command` must differ")
+        if self.many_workspaces:
+            self._check_installing()
+        return self
 
     def _check_installing(self) -> None:
         if _given(self.bot_token):

@@ -80,15 +80,25 @@ async def connected(
         web_client=app_client(settings, session),
         ping_interval=ping_seconds,
     )
-    _use_addresses_once(handler.client)
+    client = handler.client
+
+    async def request_new_address(*_: object) -> None:
+        # Slack accepts an address once and within half a minute; the SDK would retry a failed
+        # address forever.
+        client.wss_uri = None
+
+    trace = aiohttp.TraceConfig()
+    trace.on_request_start.append(request_new_address)
+    trace.freeze()
+    client.aiohttp_client_session.trace_configs.append(trace)
     once = logs.OncePerChange("failed to")
-    handler.client.logger.addFilter(once)
+    client.logger.addFilter(once)
     try:
         await handler.connect_async()  # type: ignore[no-untyped-call]
-        yield handler.client
+        yield client
     finally:
         await handler.close_async()  # type: ignore[no-untyped-call]
-        handler.client.logger.removeFilter(once)
+        client.logger.removeFilter(once)
 
 
 async def watch(
@@ -109,34 +119,18 @@ async def watch(
     Raises:
         ConfigError: Slack opens no connection any more; the text gives the remedy.
     """
-    said = ""
+    logged = ""
     while True:
         await asyncio.sleep(seconds)
         if await client.is_connected():
-            if said:
+            if logged:
                 log.info("The connection to Slack is back")
-            said = ""
+            logged = ""
             logs.connected_again(client.logger)
             continue
         try:
             await ask_for_connection(settings, session)
         except PlatformUnreachableError as error:
-            if str(error) != said:
-                said = str(error)
+            if str(error) != logged:
+                logged = str(error)
                 log.warning("There is no connection to Slack; it is tried again: %s", error)
-
-
-def _use_addresses_once(client: SocketModeClient) -> None:
-    """Make the client request a new address for each attempt to connect.
-
-    Slack accepts an address once and within half a minute. The SDK would retry a failed address
-    forever.
-    """
-
-    async def used(*_: object) -> None:
-        client.wss_uri = None
-
-    trace = aiohttp.TraceConfig()
-    trace.on_request_start.append(used)
-    trace.freeze()
-    client.aiohttp_client_session.trace_configs.append(trace)

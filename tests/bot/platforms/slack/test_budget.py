@@ -183,9 +183,9 @@ async def test_now_or_never_takes_what_is_left() -> None:
 async def test_every_workspace_has_a_budget_of_its_own() -> None:
     budgets = WorkspaceBudgets()
 
-    assert budgets.edits("T1") is budgets.edits("T1")
-    assert budgets.edits("T1") is not budgets.edits("T2")
-    assert budgets.edits("T1") is not budgets.growths("T1")
+    assert budgets.edits["T1"] is budgets.edits["T1"]
+    assert budgets.edits["T1"] is not budgets.edits["T2"]
+    assert budgets.edits["T1"] is not budgets.growths["T1"]
 
 
 @pytest.mark.parametrize("final", [True, False])

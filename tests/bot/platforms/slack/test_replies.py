@@ -230,7 +230,7 @@ async def test_a_piece_that_slack_is_too_busy_for_follows_later(room: Stand) -> 
 
 
 async def test_when_too_many_begin_at_once_a_reply_is_edited(room: Stand) -> None:
-    while room.outlet.budgets.streams(room.fake.team.id).take_now():
+    while room.outlet.budgets.streams[room.fake.team.id].take_now():
         pass
     reply = room.outlet.open_reply(room.place, room.owner)
     reply.update("The answer is")
