@@ -3,32 +3,36 @@
 import logging
 import re
 from collections import OrderedDict
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 
 import discord
 
-from bot.errors import BotError, DatabaseUnreachableError, DeliveryError
-from bot.platforms.base import CommandReply, InboundHandler, Incoming
+from bot.errors import DeliveryError
+from bot.platforms.base import CommandReply, InboundHandler, Incoming, Outlet, Settlement
 from bot.platforms.discord import answers, registration
 from bot.platforms.discord.answers import Recipient
 from bot.platforms.discord.attachments import attached
 from bot.platforms.discord.client import RetinueClient
-from bot.platforms.discord.interactions import UNSENT, outcome, person_of, spot_of
-from bot.platforms.discord.people import PLATFORM, DiscordLocation, identity_of, place_of
-from bot.platforms.discord.questions import settle_in_words
+from bot.platforms.discord.interactions import UNSENT, person_of, spot_of
+from bot.platforms.discord.people import (
+    PLATFORM,
+    DiscordLocation,
+    DiscordUser,
+    identity_of,
+    place_of,
+)
+from bot.platforms.discord.questions import settle_there
 from bot.platforms.discord.sending import Sender
 from bot.platforms.discord.settings import DiscordSettings
-from bot.platforms.messages import Attachment, Quoted, message_key
+from bot.platforms.messages import Quoted, message_key
 from bot.platforms.messaging.catch_up import CatchUp
 from bot.platforms.messaging.intake import (
-    AGAIN,
-    GIVEN_UP,
-    NO_TEXT,
     STORE_PAUSES,
-    TROUBLE,
-    KeyedQueue,
-    retry_until_stored,
+    AccessRefusal,
+    MessageReceiver,
+    ReceivedMessage,
 )
 from bot.tasks import Tasks
 from bot.values import Place
@@ -39,41 +43,21 @@ log = logging.getLogger(__name__)
 SETTLE_SECONDS = 5.0
 KNOWN_CHANNELS = 1_000
 
-OpensCatchUp = Callable[[InboundHandler], CatchUp]
-
 HIDDEN = (
     "Discord does not show me messages that do not mention me, so I cannot read this. Mention me "
     "in each message, or ask the people who run me to switch on the Message Content Intent."
 )
 
-
-@dataclass(frozen=True, slots=True)
-class Said:
-    """A snapshot of a message on arrival; the library updates its own objects on edits.
-
-    Attributes:
-        addressed: Whether the message is certainly for the bot.
-        hidden: Whether Discord withholds the text.
-    """
-
-    message: discord.Message
-    inbound: InboundHandler
-    addressed: bool
-    hidden: bool
-    text: str
-    files: tuple[Attachment, ...]
-    quoted: tuple[Quoted, ...]
+_LATEST = datetime.max.replace(tzinfo=UTC)
 
 
 class DiscordIntake:
     """Listens to the gateway and passes messages for the bot to the core.
 
-    Later changes have no effect: edits are ignored, and deleted messages are still answered.
-
     Args:
         client: A logged-in client with its commands and buttons registered.
         tasks: Owns the tasks that handle messages.
-        catch_up: Opens the catch-up of missed messages; `None` to skip it.
+        outlet: Reads the missed messages; `None` to skip them.
         pauses: Pauses before the retries of passing a message on, in seconds.
     """
 
@@ -83,17 +67,14 @@ class DiscordIntake:
         self,
         client: RetinueClient,
         tasks: Tasks,
+        outlet: Outlet | None = None,
         *,
-        catch_up: OpensCatchUp | None = None,
         pauses: tuple[float, ...] = STORE_PAUSES,
     ) -> None:
         self._client = client
-        self._sender = Sender(client)
         self._tasks = tasks
-        self._catch_up = catch_up
+        self._outlet = outlet
         self._pauses = pauses
-        self._lines = KeyedQueue(tasks, client.reception)
-        self._fetched: OrderedDict[int, object] = OrderedDict()
 
     async def run(self, inbound: InboundHandler) -> None:
         """Listen until cancelled.
@@ -101,11 +82,12 @@ class DiscordIntake:
         Raises:
             ConfigError: Discord refuses the connection; the text gives the reason and the fix.
         """
-        self._client.event(self.on_message)
+        messages = DiscordReceiver(self._client, inbound, self._tasks, pauses=self._pauses)
+        self._client.event(messages.on_message)
         syncing = registration.sync(self._client, inbound.command_table)
         beside = [self._tasks.start(syncing, name="register commands")]
-        if self._catch_up is not None:
-            catch_up = self._catch_up(inbound)
+        if self._outlet is not None:
+            catch_up = CatchUp(messages, self._outlet, inbound)
             self._client.new_session = catch_up.missed
             beside.append(self._tasks.start(catch_up.run(), name="catch up"))
         try:
@@ -115,154 +97,184 @@ class DiscordIntake:
                 task.cancel()
             await self._client.reception.settle(SETTLE_SECONDS)
 
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReceivedOnDiscord(ReceivedMessage):
+    """A snapshot of a message on arrival; the library updates its own objects on edits.
+
+    Attributes:
+        source: The message; `None` for a message that was fetched after a gap.
+        channel: The channel or thread that holds the message.
+    """
+
+    source: discord.Message | None = None
+    channel: str
+
+
+class DiscordReceiver(MessageReceiver[ReceivedOnDiscord]):
+    """Handles the messages of one gateway connection, and those that it missed.
+
+    Later changes have no effect: edits are ignored, and deleted messages are still answered.
+
+    Args:
+        client: The listening client.
+        inbound: Receives the messages.
+        tasks: Owns the tasks that handle messages.
+        pauses: Pauses before the retries of passing a message on, in seconds.
+
+    Attributes:
+        listener: A name for the shards that this process serves.
+    """
+
+    def __init__(
+        self,
+        client: RetinueClient,
+        inbound: InboundHandler,
+        tasks: Tasks,
+        *,
+        pauses: tuple[float, ...] = STORE_PAUSES,
+    ) -> None:
+        super().__init__(inbound, client.reception, tasks, pauses=pauses)
+        self._client = client
+        self._sender = Sender(client)
+        self._fetched_channels: OrderedDict[int, object] = OrderedDict()
+        shards = ",".join(map(str, client.settings.shard_ids))
+        self.listener = f"discord:{shards}" if shards else "discord"
+
     async def on_message(self, message: discord.Message) -> None:
         """Queue a message that may be for the bot. Never waits, so that the order is preserved."""
-        inbound, me = self._client.inbound, self._client.user
-        if inbound is None or me is None or not is_from_user(message):
+        client, me = self._client, self._client.user
+        if client.inbound is None or me is None or not is_from_user(message):
             return
         addressed = is_addressed(message, me.id)
         if not addressed and not may_go_on(message):
             return
-        if not self._client.reception.first(("message", message.id)):
-            log.info("The message %s was delivered again", message.id)
-            return
-        said = Said(
-            message,
-            inbound,
-            addressed=addressed,
-            hidden=self._is_hidden(message),
-            text=text_of(message, me),
-            files=attached(files_of(message), self._client.settings.api_url),
-            quoted=quoted_in(message, me.id, whole=not text_of(message, me)),
-        )
-        key = (message.author.id, message.channel.id)
-        self._lines.start(key, self._take(said), name=f"message {message.id}")
-
-    async def _take(self, said: Said) -> None:
-        try:
-            if (reply := await self._hand_on(said)) is not None:
-                text = answers.with_more(reply)
-                await self._reply(said.message, text, private=reply.private)
-                if reply.answered:
-                    words = reply.chosen or said.text
-                    await settle_in_words(
-                        self._sender, said.message, asked=reply.answered, said=words
-                    )
-        except Exception:
-            log.exception("The message %s could not be handled", said.message.id)
-            await self._reply(said.message, TROUBLE)
-
-    async def _reply(
-        self, message: discord.Message, text: str, *, private: bool = False, first: bool = False
-    ) -> None:
-        """Reply to a message.
-
-        A notice before the answer has `first` set and thus a key of its own: with the same key,
-        Discord would drop the answer as a repetition.
-        """
-        recipient = Recipient(
-            key=f"waiting {message.id}" if first else f"message {message.id}",
-            account=str(message.author.id),
-            channel=str(message.channel.id),
-            message=str(message.id),
-            shared=not isinstance(message.channel, discord.DMChannel),
-        )
-        try:
-            await answers.answer(self._sender, recipient, text, private=private)
-        except DeliveryError as error:
-            log.warning("The reply to message %s is lost: %s", message.id, error)
-
-    async def _hand_on(self, said: Said) -> CommandReply | None:
-        """Pass a message to the core; retry while the database is unreachable."""
-
-        async def waits(number: int, error: DatabaseUnreachableError) -> None:
-            if number == 0 and said.addressed:
-                await self._reply(said.message, f"{error} {AGAIN}", first=True)
-
-        try:
-            return await retry_until_stored(lambda: self._answer(said), waits, pauses=self._pauses)
-        except DatabaseUnreachableError as error:
-            if said.addressed:
-                return CommandReply(text=GIVEN_UP.format(reason=error), failed=True)
-            # Lets the next catch-up receive the message as a new one.
-            self._client.reception.forget(("message", said.message.id))
-            return None
-
-    async def _answer(self, said: Said) -> CommandReply | None:
-        """Pass a message to the core; return the immediate reply, if any."""
-        message, reception = said.message, self._client.reception
-        person, spot = person_of(message.author), await self._spot_of(message)
-        if refusal := reception.refusal(person, spot):
-            tell = said.addressed and not refusal.silent
-            if tell and reception.may_notify(person.account, spot.thread or spot.channel):
-                return CommandReply(text=refusal.text, failed=True)
-            return None
-        if not said.addressed and not await self._listens(said, spot):
-            return None
-        if said.hidden:
-            first = said.addressed or reception.first(("hidden", spot.thread))
-            return CommandReply(text=HIDDEN, failed=True) if first else None
-        only_mention = bool(message.content.strip()) and not said.hidden
-        if not (said.text or said.files or said.quoted or only_mention):
-            return CommandReply(text=NO_TEXT, failed=True) if said.addressed else None
+        # Discord withholds the text of messages that do not mention the bot.
+        seen = message.guild is None or client.hears_content
+        hidden = not (seen or message.content or me in message.mentions)
+        text, channel = text_of(message, me), str(message.channel.id)
+        guild_id = message.guild.id if message.guild else getattr(message.channel, "guild_id", None)
         incoming = Incoming(
-            event_id=message_key("", str(message.channel.id), str(message.id)),
-            user=identity_of(person.account),
+            event_id=message_key("", channel, str(message.id)),
+            user=identity_of(message.author.id),
             user_name=message.author.display_name,
-            place=self._place_of(message, spot),
-            text=said.text,
-            files=said.files,
-            quoted=said.quoted,
-            only_mention=only_mention and not said.text,
-            admin=reception.is_admin(person),
+            place=Place(PLATFORM, str(guild_id or ""), channel, message=str(message.id)),
+            text=text,
+            files=attached(files_of(message), client.settings.api_url),
+            quoted=quoted_in(message, me.id, whole=not text),
+            only_mention=bool(message.content.strip()) and not hidden and not text,
             reply_to=reply_to_of(message),
         )
-        return await outcome(said.inbound.receive(incoming), f"message {message.id}", patient=True)
+        self.start(
+            ReceivedOnDiscord(
+                incoming=incoming,
+                queue=(message.author.id, message.channel.id),
+                addressed=addressed,
+                hidden=HIDDEN if hidden else "",
+                source=message,
+                channel=channel,
+            )
+        )
 
-    async def _listens(self, said: Said, spot: DiscordLocation) -> bool:
-        if not spot.thread:
-            return False
+    async def connected(self) -> bool:
+        """Return True if the gateway has sent the list of servers and is sending events."""
+        return self._client.receives
+
+    def with_news(self, places: Sequence[Place], since: datetime) -> list[Place]:
+        """Return the places with messages since that time, the latest first."""
+        found = [(newest, place) for place in places if (newest := self._newest(place)) >= since]
+        found.sort(key=lambda each: each[0], reverse=True)
+        return [place for _, place in found]
+
+    def _newest(self, place: Place) -> datetime:
+        """Return the time of the newest message; the maximum for an unknown channel."""
+        channel = self._client.get_channel(int(place.thread or place.channel))
+        if channel is None:
+            return _LATEST
+        newest: int | None = getattr(channel, "last_message_id", None)
+        if newest is None or not isinstance(channel, discord.abc.Messageable):
+            return datetime.min.replace(tzinfo=UTC)
+        return discord.utils.snowflake_time(newest)
+
+    async def _fetched(self, incoming: Incoming) -> ReceivedOnDiscord:
+        place = incoming.place
+        return ReceivedOnDiscord(incoming=incoming, channel=place.thread or place.channel)
+
+    async def _admit(
+        self, message: ReceivedOnDiscord
+    ) -> tuple[ReceivedOnDiscord, AccessRefusal | None]:
+        source, incoming, policy = message.source, message.incoming, self._client.reception
+        place = incoming.place
+        guild_id = int(place.workspace) if place.workspace else None
+        if source is None:
+            channel: object = self._client.get_channel(int(message.channel))
+            person = await self._author(incoming.user.account, guild_id)
+        else:
+            channel, person = source.channel, person_of(source.author)
+            if isinstance(channel, discord.PartialMessageable) and guild_id:
+                channel = await self._fetch(channel)
+        if channel is None:
+            spot = DiscordLocation(
+                guild=place.workspace, channel=place.channel, thread=place.thread
+            )
+        else:
+            spot = spot_of(channel, guild_id)
+        if refusal := policy.refusal(person, spot):
+            return message, refusal
+        if opens_thread(self._client.settings, source.channel if source else channel):
+            # A thread that is opened for a message has the message's id.
+            spot = replace(spot, thread=place.message)
+        incoming = replace(
+            incoming, place=place_of(spot, place.message), admin=policy.is_admin(person)
+        )
+        return replace(message, incoming=incoming), None
+
+    async def _author(self, account: str, guild_id: int | None) -> DiscordUser:
+        """Return the author with their roles, which old messages of Discord do not include."""
+        settings = self._client.settings
+        guild = self._client.get_guild(guild_id) if guild_id else None
+        if guild is None or not (settings.roles or settings.admin_roles):
+            return DiscordUser(account=account)
         try:
-            return await said.inbound.listens(identity_of(said.message.author.id), place_of(spot))
-        except DatabaseUnreachableError:
-            raise
-        except BotError as error:
-            log.warning("Whether message %s is for us is unknown: %s", said.message.id, error)
-            return False
-
-    # -- places ----------------------------------------------------------------------------------
-
-    async def _spot_of(self, message: discord.Message) -> DiscordLocation:
-        guild_id = message.guild.id if message.guild else getattr(message.channel, "guild_id", None)
-        channel: object = message.channel
-        if isinstance(channel, discord.PartialMessageable) and guild_id:
-            channel = await self._fetch(channel)
-        return spot_of(channel, guild_id)
+            return person_of(await guild.fetch_member(int(account)))
+        except UNSENT as error:
+            log.info("The roles of %s are not known: %s", account, error)
+            return DiscordUser(account=account)
 
     async def _fetch(self, channel: discord.PartialMessageable) -> object:
         """Return a channel that the library does not know yet, such as an archived thread."""
-        if channel.id not in self._fetched:
+        if channel.id not in self._fetched_channels:
             try:
-                self._fetched[channel.id] = await self._client.fetch_channel(channel.id)
+                self._fetched_channels[channel.id] = await self._client.fetch_channel(channel.id)
             except UNSENT as error:
                 log.info("The channel %s is unknown: %s", channel.id, error)
                 return channel
-            if len(self._fetched) > KNOWN_CHANNELS:
-                self._fetched.popitem(last=False)
-        return self._fetched[channel.id]
+            if len(self._fetched_channels) > KNOWN_CHANNELS:
+                self._fetched_channels.popitem(last=False)
+        return self._fetched_channels[channel.id]
 
-    def _place_of(self, message: discord.Message, spot: DiscordLocation) -> Place:
-        if opens_thread(self._client.settings, message.channel):
-            # A thread that is opened for a message has the message's id.
-            spot = DiscordLocation(guild=spot.guild, channel=spot.channel, thread=str(message.id))
-        return place_of(spot, str(message.id))
+    async def _answer(
+        self, message: ReceivedOnDiscord, reply: CommandReply, *, first: bool = False
+    ) -> None:
+        place, account = message.incoming.place, message.incoming.user.account
+        # With the key of the answer, Discord would drop the answer as a repetition of the notice.
+        recipient = Recipient(
+            key=f"{'waiting' if first else 'message'} {place.message}",
+            account=account,
+            channel=message.channel,
+            message=place.message,
+            shared=bool(place.workspace),
+        )
+        try:
+            text = answers.with_more(reply)
+            await answers.answer(self._sender, recipient, text, private=reply.private)
+        except DeliveryError as error:
+            log.warning("The reply to message %s is lost: %s", place.message, error)
 
-    # -- content ---------------------------------------------------------------------------------
-
-    def _is_hidden(self, message: discord.Message) -> bool:
-        """Return True if Discord withholds the text, since the bot is not mentioned."""
-        seen = message.guild is None or self._client.hears_content
-        return not (seen or message.content or self._client.user in message.mentions)
+    async def _settle(self, message: ReceivedOnDiscord, reply: CommandReply) -> None:
+        incoming = message.incoming
+        settlement = Settlement(reply.chosen or incoming.text, incoming.user)
+        await settle_there(self._sender, message.channel, reply.answered, settlement)
 
 
 def is_from_user(message: discord.Message) -> bool:
@@ -348,12 +360,12 @@ def files_of(message: discord.Message) -> list[discord.Attachment]:
 
 
 def opens_thread(settings: DiscordSettings, channel: object) -> bool:
-    """Return True if a message in the channel is answered in a thread of its own."""
-    return settings.threads and isinstance(channel, discord.TextChannel) and _lets(channel)
+    """Return True if a message in the channel is answered in a thread of its own.
 
-
-def _lets(channel: discord.TextChannel) -> bool:
-    """Return True if the bot may open threads in the channel or its permissions are unknown."""
+    That needs permissions of the bot, unless they are unknown.
+    """
+    if not settings.threads or not isinstance(channel, discord.TextChannel):
+        return False
     me: discord.Member | None = channel.guild.me
     if me is None:
         return True

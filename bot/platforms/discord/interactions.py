@@ -11,7 +11,7 @@ from typing import Any
 import aiohttp
 import discord
 
-from bot.errors import BotError, DatabaseUnreachableError, DeliveryError
+from bot.errors import DeliveryError
 from bot.platforms.base import CommandReply, InboundHandler, Incoming
 from bot.platforms.discord import answers
 from bot.platforms.discord.answers import Recipient
@@ -19,7 +19,7 @@ from bot.platforms.discord.client import RetinueClient
 from bot.platforms.discord.people import DiscordLocation, DiscordUser, identity_of, place_of
 from bot.platforms.discord.sending import Sender
 from bot.platforms.discord.texts import IN_FILE
-from bot.platforms.messaging.intake import DONE_ALREADY, TROUBLE, AccessRefusal
+from bot.platforms.messaging.intake import DONE_ALREADY, TROUBLE, AccessRefusal, outcome
 from bot.values import Identity, Place
 
 log = logging.getLogger(__name__)
@@ -191,30 +191,6 @@ async def acknowledge(visit: Visit, *, thinking: bool) -> None:
         log.info("The interaction %s was not acknowledged: %s", visit.interaction.id, error)
     except UNSENT as error:
         log.warning("The interaction %s was not acknowledged: %s", visit.interaction.id, error)
-
-
-async def outcome(
-    asked: Awaitable[CommandReply | None], what: str, *, patient: bool = False
-) -> CommandReply | None:
-    """Return the core's reply, or a reply with the error.
-
-    Args:
-        asked: Awaits the core's reply.
-        what: The interaction or message, for the log.
-        patient: Whether the caller retries while the database is unreachable.
-
-    Raises:
-        DatabaseUnreachableError: The database is unreachable and the caller is `patient`.
-    """
-    try:
-        return await asked
-    except BotError as error:
-        if patient and isinstance(error, DatabaseUnreachableError):
-            raise
-        return CommandReply(text=str(error), failed=True, refused=True)
-    except Exception:
-        log.exception("What was asked with %s failed", what)
-        return CommandReply(text=TROUBLE, failed=True, refused=True)
 
 
 async def show(visit: Visit, reply: CommandReply, *, below: Below | None = None) -> None:

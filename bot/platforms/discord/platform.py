@@ -4,14 +4,11 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-from bot.platforms.base import InboundHandler
 from bot.platforms.discord import buttons, commands, questions
 from bot.platforms.discord.client import open_client
 from bot.platforms.discord.intake import DiscordIntake
-from bot.platforms.discord.missed import DiscordCatchUp
 from bot.platforms.discord.outlet import DiscordOutlet
 from bot.platforms.discord.settings import DiscordSettings
-from bot.platforms.messaging.catch_up import CatchUp
 from bot.tasks import Tasks
 
 #: Grace period for the last edits at shutdown.
@@ -41,11 +38,7 @@ async def open_discord(settings: DiscordSettings, *, receives: bool) -> AsyncIte
     async with open_client(settings) as client:
         tasks = Tasks()
         outlet = DiscordOutlet(client, settings, tasks)
-
-        def catch_up(inbound: InboundHandler) -> CatchUp:
-            return CatchUp(DiscordCatchUp(client, inbound), outlet, inbound)
-
-        intake = DiscordIntake(client, tasks, catch_up=catch_up)
+        intake = DiscordIntake(client, tasks, outlet)
         if receives:
             commands.register(client)
             buttons.register(client)

@@ -10,8 +10,7 @@ from bot.errors import DeliveryError
 from bot.platforms.base import Choice, Confirmation, Settlement, Weight
 from bot.platforms.discord.buttons import Button, Clicked, DynamicButton, Row, Unkept
 from bot.platforms.discord.client import RetinueClient
-from bot.platforms.discord.interactions import Visit, attend, heard, outcome, show
-from bot.platforms.discord.people import identity_of
+from bot.platforms.discord.interactions import Visit, attend, heard, show
 from bot.platforms.discord.sending import Draft, Sender
 from bot.platforms.discord.texts import (
     MOST_CHARACTERS,
@@ -20,6 +19,7 @@ from bot.platforms.discord.texts import (
     inline,
     question_tail,
 )
+from bot.platforms.messaging.intake import outcome
 from bot.platforms.messaging.texts import MOST_TO_PICK, decision
 
 log = logging.getLogger(__name__)
@@ -116,21 +116,6 @@ class Settled(Unkept, discord.ui.LayoutView):
                 box.add_item(discord.ui.TextDisplay(text))
                 room -= len(text)
         self.add_item(box.add_item(discord.ui.TextDisplay(note)))
-
-
-async def settle_in_words(
-    sender: Sender, answer: discord.Message, *, asked: str, said: str
-) -> None:
-    """Settle a question that was answered by a message, if it is among the newest messages.
-
-    Args:
-        sender: Reads the messages and edits the question.
-        answer: The message with the answer.
-        asked: The id of the confirmation.
-        said: The text of the answer.
-    """
-    by = identity_of(answer.author.id)
-    await settle_there(sender, str(answer.channel.id), asked, Settlement(said, by))
 
 
 async def settle_there(sender: Sender, channel: str, asked: str, settlement: Settlement) -> bool:

@@ -1,15 +1,21 @@
 """Shared inbound handling: de-duplication, ordering per key, rate-limited refusals."""
 
 import asyncio
+import logging
 import time
+from abc import ABC, abstractmethod
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Coroutine, Hashable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any, TypeVar
+from dataclasses import dataclass, replace
+from typing import Any, Generic, TypeVar
 
-from bot.errors import DatabaseUnreachableError
+from bot.errors import BotError, DatabaseUnreachableError
+from bot.platforms.base import CommandReply, InboundHandler, Incoming
+from bot.platforms.messages import PastMessage
 from bot.tasks import Tasks
+
+log = logging.getLogger(__name__)
 
 Result = TypeVar("Result")
 
@@ -157,3 +163,208 @@ async def retry_until_stored(
             await on_wait(number, error)
         await asyncio.sleep(pause)
     return await store()
+
+
+async def outcome(asked: Awaitable[Result], what: str) -> Result | CommandReply:
+    """Return the result of a call to the core; an error becomes a failed `CommandReply`."""
+    try:
+        return await asked
+    except BotError as error:
+        return CommandReply(text=str(error), failed=True, refused=True)
+    except Exception:
+        log.exception("The call of the core for %s failed", what)
+        return CommandReply(text=TROUBLE, failed=True, refused=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReceivedMessage:
+    """A message that may be for the bot, as its adapter understood it on arrival.
+
+    Attributes:
+        incoming: The message; place and name may be completed once its user is admitted.
+        queue: Messages with the same queue are handled in order.
+        addressed: Whether the message is certainly for the bot.
+        hidden: The notice that the platform withholds the text; empty if it does not.
+    """
+
+    incoming: Incoming
+    queue: Hashable = None
+    addressed: bool = True
+    hidden: str = ""
+
+    @property
+    def key(self) -> tuple[str, bool]:
+        """The de-duplication key, with `addressed` since an edit can add a mention of the bot."""
+        return self.incoming.event_id, self.addressed
+
+
+MessageT = TypeVar("MessageT", bound=ReceivedMessage)
+
+
+class MessageReceiver(ABC, Generic[MessageT]):
+    """Passes messages to the core: once each, in order, with answers and retries.
+
+    Args:
+        inbound: Receives the messages.
+        policy: De-duplicates messages and limits the notices to refused users.
+        tasks: Owns the tasks that handle messages.
+        pauses: Backoff before each further attempt to store a message, in seconds.
+
+    Attributes:
+        stuck: Queues with a message that could not be stored yet; later messages wait behind it.
+    """
+
+    #: Whether the platform delivers a message again that could not be stored.
+    redelivers = False
+
+    def __init__(
+        self,
+        inbound: InboundHandler,
+        policy: Deduplicator,
+        tasks: Tasks,
+        *,
+        pauses: tuple[float, ...] = STORE_PAUSES,
+    ) -> None:
+        self.inbound = inbound
+        self.stuck: set[Hashable] = set()
+        self._policy = policy
+        self._pauses = pauses
+        self._queue = KeyedQueue(tasks, policy)
+
+    def start(self, message: MessageT) -> "asyncio.Task[None] | None":
+        """Handle a message after the earlier ones of its queue; `None` for a repeated delivery."""
+        event_id = message.incoming.event_id
+        if not self._policy.first(message.key):
+            log.info("The %s was delivered again", event_id)
+            return None
+        return self._queue.start(message.queue, self._handle(message), name=event_id)
+
+    async def receive_missed(self, past: PastMessage) -> bool:
+        """Pass a fetched message for the bot to the core, unless it was received already.
+
+        Returns:
+            True if the message has a turn; False for a command, a refused or an empty message.
+
+        Raises:
+            BotError: The message could not be stored.
+        """
+        if not (past.text or past.files or past.quoted or past.only_mention):
+            return False
+        incoming = Incoming(
+            event_id=past.event_id,
+            user=past.author,
+            user_name=past.author_name,
+            place=past.place,
+            text=past.text,
+            files=past.files,
+            quoted=past.quoted,
+            reply_to=past.reply_to,
+            said_at=past.sent_at,
+            only_mention=past.only_mention,
+        )
+        if not self._policy.first((past.event_id, True)):
+            return True
+        try:
+            message = await self._fetched(incoming)
+            if message is None:
+                return False
+            message, refusal = await self._admit(message)
+            if refusal is not None:
+                return False
+            reply = await self.inbound.receive(message.incoming)
+        except BotError:
+            self._policy.forget((past.event_id, True))
+            raise
+        if reply is not None and not reply.refused:
+            await self._answer(message, reply)
+        return reply is None
+
+    async def _handle(self, message: MessageT) -> None:
+        """Pass a message to the core and send its immediate answer, if any."""
+        try:
+            reply = await self._store(message)
+            if reply is not None:
+                await self._answer(message, reply)
+                if reply.answered:
+                    await self._settle(message, reply)
+        except Exception:
+            log.exception("The %s could not be handled", message.incoming.event_id)
+            if message.addressed:
+                await self._answer(message, CommandReply(text=TROUBLE, failed=True))
+
+    async def _store(self, message: MessageT) -> CommandReply | None:
+        """Pass a message to the core, with retries while the database is unreachable."""
+
+        async def on_wait(number: int, error: DatabaseUnreachableError) -> None:
+            self.stuck.add(message.queue)
+            if number == 0 and message.addressed:
+                await self._answer(message, CommandReply(text=f"{error} {AGAIN}"), first=True)
+
+        try:
+            return await retry_until_stored(
+                lambda: self._receive(message), on_wait, pauses=self._pauses
+            )
+        except DatabaseUnreachableError as error:
+            if self.redelivers or not message.addressed:
+                # A later delivery, or the next catch-up, receives the message as a new one.
+                self._policy.forget(message.key)
+            text = GIVEN_UP.format(reason=error)
+            return CommandReply(text=text, failed=True) if message.addressed else None
+        except BotError as error:
+            return CommandReply(text=str(error), failed=True)
+        finally:
+            self.stuck.discard(message.queue)
+
+    async def _receive(self, message: MessageT) -> CommandReply | None:
+        """Admit a message and pass it to the core; return the immediate reply, if any."""
+        message, refusal = await self._admit(message)
+        incoming, addressed = message.incoming, message.addressed
+        place, first = incoming.place, self._policy.first
+        if refusal is not None:
+            tell = addressed and not refusal.silent
+            if tell and self._policy.may_notify(incoming.user.account, place.channel):
+                return CommandReply(text=refusal.text, failed=True)
+            return None
+        if not addressed and not (place.thread and await self._listens(incoming)):
+            return None
+        if message.hidden:
+            notice = CommandReply(text=message.hidden, failed=True)
+            return notice if addressed or first(("hidden", place.thread)) else None
+        if not (incoming.text or incoming.files or incoming.quoted or incoming.only_mention):
+            return CommandReply(text=NO_TEXT, failed=True) if addressed else None
+        return await self.inbound.receive(await self._named(message))
+
+    async def _listens(self, incoming: Incoming) -> bool:
+        try:
+            return await self.inbound.listens(incoming.user, replace(incoming.place, message=""))
+        except DatabaseUnreachableError:
+            raise
+        except BotError as error:
+            log.warning("Whether the %s is for us is unknown: %s", incoming.event_id, error)
+            return False
+
+    async def _named(self, message: MessageT) -> Incoming:
+        """Return a message with the name of its user, if the name has to be looked up."""
+        return message.incoming
+
+    @abstractmethod
+    async def _fetched(self, incoming: Incoming) -> MessageT | None:
+        """Return a message that was fetched after a gap; `None` if its place is gone."""
+
+    @abstractmethod
+    async def _admit(self, message: MessageT) -> tuple[MessageT, AccessRefusal | None]:
+        """Return the completed message, and the refusal if its user is not admitted."""
+
+    @abstractmethod
+    async def _answer(self, message: MessageT, reply: CommandReply, *, first: bool = False) -> None:
+        """Answer the user of a message. Never raises.
+
+        Args:
+            message: The message.
+            reply: The answer.
+            first: Whether the answer is a notice before the answer.
+        """
+
+    @abstractmethod
+    async def _settle(self, message: MessageT, reply: CommandReply) -> None:
+        """Show the answer to a question that a message answered. Never raises."""

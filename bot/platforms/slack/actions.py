@@ -10,6 +10,7 @@ from bot.conversations.command_lines import CommandGroup
 from bot.conversations.command_table import COMMANDS
 from bot.errors import DeliveryError
 from bot.platforms.base import CommandReply
+from bot.platforms.messaging.intake import outcome
 from bot.platforms.messaging.texts import decision
 from bot.platforms.slack import blocks, home
 from bot.platforms.slack.outlet import Shown
@@ -154,13 +155,13 @@ async def _answer(visit: Visit, body: Json, action: Json) -> None:
     key, question = str(action.get("action_id")).removeprefix(blocks.ASK), str(action.get("value"))
     receiver = visit.receiver
     asked = receiver.inbound.answer(visit.person.identity, question, choice=key)
-    reply = await receiver.outcome(asked, f"confirmation {question}")
+    reply = await outcome(asked, f"confirmation {question}")
     assert reply is not None, "Every answer is answered."
     if not reply.refused:
         label = written_out(str((action.get("text") or {}).get("text") or key))
-        outcome = decision(await receiver.names.of(visit.person), label, key)
+        answer = decision(await receiver.names.of(visit.person), label, key)
         await receiver.outlet.question_answered(
-            question, visit.place, outcome, shown=_question(visit, body)
+            question, visit.place, answer, shown=_question(visit, body)
         )
     await receiver.outlet.answers.give(visit.recipient, reply)
 

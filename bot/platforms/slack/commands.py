@@ -3,6 +3,7 @@
 from bot.agent.sanitizer import one_line
 from bot.conversations.command_lines import CommandGroup, CommandSpec, handle_and_rest
 from bot.platforms.base import CommandReply
+from bot.platforms.messaging.intake import outcome
 from bot.platforms.slack import actions, blocks, speech
 from bot.platforms.slack.settings import SlackSettings
 from bot.platforms.slack.visits import SlackReceiver, Visit
@@ -52,7 +53,7 @@ async def _ask_for_rest(visit: Visit, body: Json, command: CommandSpec, named: s
     """
     receiver = visit.receiver
     asked = receiver.inbound.run_choices(visit.person.identity, named, action=command.name)
-    choices = await receiver.outcome(asked, f"/subagents {command.name}")
+    choices = await outcome(asked, f"/subagents {command.name}")
     if isinstance(choices, CommandReply):
         await receiver.outlet.answers.give(visit.recipient, choices)
         return

@@ -9,7 +9,7 @@ from bot.platforms.slack import speech
 from bot.platforms.slack.attachments import Attachments
 from bot.platforms.slack.clients import Clients, Installed
 from bot.platforms.slack.names import Names
-from bot.platforms.slack.people import SlackUser, author_of
+from bot.platforms.slack.people import author_of
 from bot.platforms.slack.sending import Sender
 from bot.values import Json, Place
 
@@ -108,12 +108,3 @@ class History:
             files=self._attachments.of(message.get("files") or (), place.workspace),
             quoted=speech.quoted_in(message, installed.user),
         )
-
-
-def person_of(message: PastMessage, installed: Installed) -> SlackUser:
-    """Return the author of a message, for the access policy."""
-    workspace, home = message.place.workspace, message.author.workspace
-    stranger = home not in {workspace.rpartition(".")[2], installed.enterprise}
-    return SlackUser(
-        account=message.author.account, home=home, workspace=workspace, stranger=stranger
-    )

@@ -4,6 +4,7 @@ import logging
 
 from bot.errors import DeliveryError
 from bot.platforms.base import CommandReply
+from bot.platforms.messaging.intake import outcome
 from bot.platforms.slack import blocks
 from bot.platforms.slack.people import SlackUser
 from bot.platforms.slack.visits import SlackReceiver
@@ -18,7 +19,7 @@ async def show(receiver: SlackReceiver, person: SlackUser) -> None:
     if refusal := receiver.reception.refusal(person, ""):
         view = blocks.notice_at_home(refusal.text)
     else:
-        seen = await receiver.outcome(receiver.inbound.overview(person.identity), "the Home tab")
+        seen = await outcome(receiver.inbound.overview(person.identity), "the Home tab")
         if isinstance(seen, CommandReply):
             view = blocks.notice_at_home(UNKNOWN.format(reason=seen.text))
         else:

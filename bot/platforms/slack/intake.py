@@ -2,19 +2,19 @@
 
 import asyncio
 import logging
-from dataclasses import dataclass
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
 
-from bot.errors import BotError, DatabaseUnreachableError
+from bot.errors import DatabaseUnreachableError, DeliveryError
 from bot.platforms.base import CommandReply, Incoming
 from bot.platforms.messages import message_key
 from bot.platforms.messaging.intake import (
-    AGAIN,
-    GIVEN_UP,
-    NO_TEXT,
     STORE_PAUSES,
-    TROUBLE,
-    KeyedQueue,
-    retry_until_stored,
+    AccessRefusal,
+    MessageReceiver,
+    ReceivedMessage,
 )
 from bot.platforms.messaging.texts import decision
 from bot.platforms.slack import speech
@@ -35,49 +35,19 @@ class NotStoredError(Exception):
     """Raised for a message that is not stored yet, so that Slack delivers it again."""
 
 
+async def always_connected() -> bool:
+    """Return True: over HTTP there is no connection to lose."""
+    return True
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Said:
-    """A received message.
+class ReceivedOnSlack(ReceivedMessage):
+    """A received message and its author."""
 
-    Attributes:
-        event: The event of Slack's payload.
-        addressed: The message is certainly for the bot.
-    """
-
-    event: Json
     person: SlackUser
-    place: Place
-    installed: Installed
-    addressed: bool
-
-    @property
-    def event_id(self) -> str:
-        """The event id, the same for the message event and its mention event."""
-        return message_key(self.place.workspace, self.place.channel, self.place.message)
-
-    @property
-    def key(self) -> tuple[str, bool]:
-        """The de-duplication key, with `addressed` since an edit can add a mention of the bot."""
-        return self.event_id, self.addressed
-
-    @property
-    def text(self) -> str:
-        """The text without Slack's markup and without mentions of the bot at both ends."""
-        return speech.spoken(str(self.event.get("text") or ""), self.installed.user)
-
-    @property
-    def line(self) -> tuple[SlackUser, str]:
-        """The queue of the message: user and channel; commands and one-word answers run alone."""
-        alone = speech.bypasses_queue(self.text)
-        return self.person, self.event_id if alone else self.place.channel
-
-    @property
-    def recipient(self) -> Recipient:
-        """The author, as the recipient of answers."""
-        return Recipient(place=self.place, account=self.person.account)
 
 
-class Listener:
+class Listener(MessageReceiver[ReceivedOnSlack]):
     """Receives messages and passes those for the bot to the core.
 
     Later changes are ignored: the first version of an edited message counts, and a deleted message
@@ -88,7 +58,13 @@ class Listener:
         attachments: Reads the files of messages.
         stored_seconds: Longest wait for the storing of a message before Slack is answered.
         pauses: Backoff before each further attempt to store a message, in seconds.
+
+    Attributes:
+        is_connected: Returns True if events arrive now.
     """
+
+    listener = "slack"
+    redelivers = True
 
     def __init__(
         self,
@@ -98,14 +74,12 @@ class Listener:
         stored_seconds: float = STORED_SECONDS,
         pauses: tuple[float, ...] = STORE_PAUSES,
     ) -> None:
+        super().__init__(receiver.inbound, receiver.reception, receiver.tasks, pauses=pauses)
+        self.is_connected: Callable[[], Coroutine[Any, Any, bool]] = always_connected
         self._receiver = receiver
         self._attachments = attachments
-        self._lines = KeyedQueue(receiver.tasks, receiver.reception)
         self._stored_seconds = stored_seconds
-        self._pauses = pauses
         self._under_way: dict[tuple[str, bool], asyncio.Task[None]] = {}
-        #: Queues with a message that could not be stored yet; all later messages wait behind it.
-        self._stuck: set[tuple[SlackUser, str]] = set()
 
     async def take(self, body: Json) -> None:
         """Handle a message or a mention, if it may be for the bot.
@@ -114,29 +88,22 @@ class Listener:
         continues in the background.
 
         Raises:
-            NotHeardError: The database is unreachable, so Slack should deliver the message again.
+            NotStoredError: The database is unreachable, so Slack should deliver the message again.
             DeliveryError: The workspace of the message cannot be determined now.
         """
-        said = await self._said(body)
-        if said is None:
+        message = await self._received(body)
+        if message is None:
             return
-        task = self._under_way.get(said.key)
+        task = self._under_way.get(message.key) or self.start(message)
         if task is None:
-            if not self._receiver.reception.first(said.key):
-                log.info("The %s was delivered again", said.event_id)
-                return
-            task = self._start(said)
+            return
+        self._under_way[message.key] = task
+        task.add_done_callback(lambda _: self._under_way.pop(message.key, None))
         await asyncio.wait({task}, timeout=self._stored_seconds)
-        if said.line in self._stuck:
-            raise NotStoredError(said.event_id)
+        if message.queue in self.stuck:
+            raise NotStoredError(message.incoming.event_id)
 
-    def _start(self, said: Said) -> asyncio.Task[None]:
-        task = self._lines.start(said.line, self._handle(said), name=said.event_id)
-        self._under_way[said.key] = task
-        task.add_done_callback(lambda _: self._under_way.pop(said.key, None))
-        return task
-
-    async def _said(self, body: Json) -> Said | None:
+    async def _received(self, body: Json) -> ReceivedOnSlack | None:
         """Return the message of a payload; `None` if the message cannot be for the bot."""
         event: Json = body["event"]
         if not speech.is_from_user(event):
@@ -146,106 +113,86 @@ class Listener:
             log.warning("A message came from a workspace where the bot is not")
             return None
         workspace, installed = found
-        text, ts = str(event.get("text") or ""), str(event["ts"])
-        thread = str(event.get("thread_ts") or "")
-        direct = event.get("channel_type") == "im" or str(event["channel"]).startswith("D")
+        markup, ts = str(event.get("text") or ""), str(event["ts"])
+        channel, thread = str(event["channel"]), str(event.get("thread_ts") or "")
+        mentioned = speech.mentions(markup, installed.user)
         addressed = (
-            direct
+            event.get("channel_type") == "im"
+            or channel.startswith("D")
             or event["type"] == "app_mention"
-            or speech.mentions(text, installed.user)
-            or speech.is_for_us(text)
+            or mentioned
+            or speech.is_for_us(markup)
         )
-        if not addressed and (not thread or speech.begins_with_another(text, installed.user)):
+        if not addressed and (not thread or speech.begins_with_another(markup, installed.user)):
             return None
         person = speaker_of(event, body, workspace, installed.enterprise)
         if event["type"] == "app_mention" and _known_by_organisation(person, installed):
             # The message event arrives too and names the workspace, as the user's clicks do.
             return None
-        place = person.place(str(event["channel"]), thread or ts, ts)
-        return Said(
-            event=event, person=person, place=place, installed=installed, addressed=addressed
-        )
-
-    async def _handle(self, said: Said) -> None:
-        """Pass a message to the core and send its immediate answer, if any."""
-        try:
-            reply = await self._answer(said)
-        except BotError as error:
-            reply = CommandReply(text=str(error), failed=True)
-        except Exception:
-            log.exception("The %s could not be handled", said.event_id)
-            reply = CommandReply(text=TROUBLE, failed=True) if said.addressed else None
-        finally:
-            self._stuck.discard(said.line)
-        if reply is None:
-            return
-        await self._receiver.outlet.answers.give(said.recipient, reply)
-        if reply.answered:
-            await self._settle(said, reply)
-
-    async def _settle(self, said: Said, reply: CommandReply) -> None:
-        """Show the answer, or else the outcome, of a question that a message answered."""
-        outcome = reply.text
-        if reply.chosen:
-            outcome = decision(await self._receiver.names.of(said.person), reply.chosen)
-        await self._receiver.outlet.question_answered(reply.answered, said.place, outcome)
-
-    async def _answer(self, said: Said) -> CommandReply | None:
-        person, place = said.person, said.place
-        if refusal := self._receiver.reception.refusal(person, place.channel):
-            tell = said.addressed and not refusal.silent
-            if tell and self._receiver.reception.may_notify(person.account, place.channel):
-                return CommandReply(text=refusal.text, failed=True)
-            return None
-        text = said.text
-        files = self._attachments.of(said.event.get("files") or (), place.workspace)
-        quoted = speech.quoted_in(said.event, said.installed.user)
-        only_mention = speech.mentions(str(said.event.get("text") or ""), said.installed.user)
-        if not (text or files or quoted or (only_mention and said.addressed)):
-            return CommandReply(text=NO_TEXT, failed=True) if said.addressed else None
+        text = speech.spoken(markup, installed.user)
         incoming = Incoming(
-            event_id=said.event_id,
+            event_id=message_key(workspace, channel, ts),
             user=person.identity,
-            user_name=await self._receiver.names.of(person),
-            place=place,
+            user_name="",
+            place=person.place(channel, thread or ts, ts),
             text=text,
-            files=files,
-            quoted=quoted,
-            only_mention=only_mention and not text,
+            files=self._attachments.of(event.get("files") or (), workspace),
+            quoted=speech.quoted_in(event, installed.user),
+            only_mention=mentioned and not text,
         )
-        return await self._hand_on(said, incoming)
+        # Commands and one-word answers do not wait for earlier messages.
+        alone = speech.bypasses_queue(text)
+        return ReceivedOnSlack(
+            incoming=incoming,
+            queue=(person, incoming.event_id if alone else channel),
+            addressed=addressed,
+            person=person,
+        )
 
-    async def _hand_on(self, said: Said, incoming: Incoming) -> CommandReply | None:
-        """Pass a message to the core, with retries while the database is unreachable."""
+    async def connected(self) -> bool:
+        """Return True if events arrive now."""
+        return await self.is_connected()
 
-        async def waits(number: int, error: DatabaseUnreachableError) -> None:
-            self._stuck.add(said.line)
-            if number == 0 and said.addressed:
-                await self._receiver.outlet.answers.say(said.recipient, f"{error} {AGAIN}")
+    def with_news(self, places: Sequence[Place], since: datetime) -> list[Place]:
+        """Return all places: Slack does not report the time of the last message of a place."""
+        return list(places)
 
+    async def _fetched(self, incoming: Incoming) -> ReceivedOnSlack | None:
+        author, workspace = incoming.user, incoming.place.workspace
         try:
-            return await retry_until_stored(
-                lambda: self._hear(said, incoming), waits, pauses=self._pauses
-            )
-        except DatabaseUnreachableError as error:
-            # A later delivery of the message counts as new.
-            self._receiver.reception.forget(said.key)
-            if not said.addressed:
-                return None
-            return CommandReply(text=GIVEN_UP.format(reason=error), failed=True)
+            installed = await self._receiver.clients.installed(workspace)
+        except DeliveryError as error:
+            # The installations are in the database: the whole gap is read again later.
+            raise DatabaseUnreachableError(str(error)) from error
+        if installed is None:
+            return None
+        stranger = author.workspace not in {workspace.rpartition(".")[2], installed.enterprise}
+        person = SlackUser(
+            account=author.account, home=author.workspace, workspace=workspace, stranger=stranger
+        )
+        return ReceivedOnSlack(incoming=incoming, person=person)
 
-    async def _hear(self, said: Said, incoming: Incoming) -> CommandReply | None:
-        listened = said.addressed or await self._listens(incoming)
-        return await self._receiver.inbound.receive(incoming) if listened else None
+    async def _admit(
+        self, message: ReceivedOnSlack
+    ) -> tuple[ReceivedOnSlack, AccessRefusal | None]:
+        channel = message.incoming.place.channel
+        return message, self._receiver.reception.refusal(message.person, channel)
 
-    async def _listens(self, incoming: Incoming) -> bool:
-        try:
-            return await self._receiver.inbound.listens(incoming.user, incoming.place)
-        except DatabaseUnreachableError:
-            raise
-        except BotError as error:
-            log.warning("Whether the %s is for us is unknown: %s", incoming.event_id, error)
-            return False
+    async def _named(self, message: ReceivedOnSlack) -> Incoming:
+        name = await self._receiver.names.of(message.person)
+        return replace(message.incoming, user_name=name)
+
+    async def _answer(
+        self, message: ReceivedOnSlack, reply: CommandReply, *, first: bool = False
+    ) -> None:
+        recipient = Recipient(place=message.incoming.place, account=message.person.account)
+        await self._receiver.outlet.answers.give(recipient, reply)
+
+    async def _settle(self, message: ReceivedOnSlack, reply: CommandReply) -> None:
+        shown = reply.text
+        if reply.chosen:
+            shown = decision(await self._receiver.names.of(message.person), reply.chosen)
+        await self._receiver.outlet.question_answered(reply.answered, message.incoming.place, shown)
 
 
 def _known_by_organisation(person: SlackUser, installed: Installed) -> bool:

@@ -20,7 +20,6 @@ from bot.platforms.slack.events import Events
 from bot.platforms.slack.hearing import BoltHandlers
 from bot.platforms.slack.installations import EncryptedInstallationStore
 from bot.platforms.slack.intake import Listener
-from bot.platforms.slack.missed import PAUSE_SECONDS, SlackCatchUp
 from bot.platforms.slack.names import Names
 from bot.platforms.slack.oauth import InstallFlow
 from bot.platforms.slack.outlet import SlackOutlet, Tempo
@@ -36,6 +35,9 @@ log = logging.getLogger(__name__)
 LAST_WORDS_SECONDS = 3.5
 #: Grace period for received messages in flight when the intake stops, in seconds.
 SETTLE_SECONDS = 3.0
+#: The least time between two places of a catch-up, in seconds: Slack accepts 50 such requests a
+#: minute.
+PAUSE_SECONDS = 1.3
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,16 +100,18 @@ class SlackIntake:
             tasks=self._tasks,
         )
         attachments = Attachments(self._clients, self._outlet.sender, self._settings.api_url)
-        events = Events(receiver, Listener(receiver, attachments))
+        listener = Listener(receiver, attachments)
+        events = Events(receiver, listener)
         app = BoltHandlers(receiver, events, self._settings).app(self._session)
         catching: asyncio.Task[None] | None = None
         try:
             async with self._transport(app) as transport:
                 self._tasks.start(self._clear_open(inbound), name="clear what was left in threads")
                 socket = transport if isinstance(transport, SocketModeClient) else None
-                listening = SlackCatchUp(receiver, socket.is_connected if socket else _always)
+                if socket is not None:
+                    listener.is_connected = socket.is_connected
                 catch_up = CatchUp(
-                    listening, self._outlet, inbound, pause_seconds=self._pause_seconds
+                    listener, self._outlet, inbound, pause_seconds=self._pause_seconds
                 )
                 catching = self._tasks.start(catch_up.run(), name="catch up")
                 if socket is not None:
@@ -142,11 +146,6 @@ class SlackIntake:
         if isinstance(self._clients, EncryptedInstallationStore):
             pages = InstallFlow(self._clients, self._settings, self._session)
         return web.listening(app, self._settings, secret=secret, oauth=pages)
-
-
-async def _always() -> bool:
-    """Return True: over HTTP there is no connection to lose."""
-    return True
 
 
 @asynccontextmanager

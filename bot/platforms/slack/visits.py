@@ -7,9 +7,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from bot.errors import BotError, DeliveryError
+from bot.errors import DeliveryError
 from bot.platforms.base import CommandReply, InboundHandler, Incoming
-from bot.platforms.messaging.intake import TROUBLE
+from bot.platforms.messaging.intake import TROUBLE, outcome
 from bot.platforms.slack.answers import Recipient
 from bot.platforms.slack.clients import Clients, Installed
 from bot.platforms.slack.names import Names
@@ -106,16 +106,6 @@ class SlackReceiver:
             return None
         return visit
 
-    async def outcome(self, asked: Awaitable[Result], what: str) -> Result | CommandReply:
-        """Return the result of a call to the core; an error becomes a failed `CommandReply`."""
-        try:
-            return await asked
-        except BotError as error:
-            return CommandReply(text=str(error), failed=True, refused=True)
-        except Exception:
-            log.exception("What was asked with %s failed", what)
-            return CommandReply(text=TROUBLE, failed=True, refused=True)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Visit:
@@ -142,7 +132,7 @@ class Visit:
             place=self.place,
             text=text,
         )
-        return await self.receiver.outcome(self.receiver.inbound.receive(incoming), self.event_id)
+        return await outcome(self.receiver.inbound.receive(incoming), self.event_id)
 
     async def carry_out(self, text: str) -> None:
         """Carry out a command and answer the user in private."""

@@ -7,7 +7,6 @@ import pytest
 from bot.errors import DatabaseUnreachableError, DeliveryError
 from bot.platforms.messages import PastMessage
 from bot.platforms.slack.clients import Installed, OneClient, open_session
-from bot.platforms.slack.missed import SlackCatchUp
 from bot.values import Identity, Place
 from tests.bot.platforms.slack.hearing import counter, installed_in, new_client_of
 from tests.fakes.slack.server import FakeSlack
@@ -25,10 +24,6 @@ class AwayAtFirst(OneClient):
         return await super().installed(workspace)
 
 
-async def connected() -> bool:
-    return True
-
-
 async def test_a_message_whose_workspace_could_not_be_looked_up_is_received_the_next_time(
     slack: FakeSlack,
 ) -> None:
@@ -36,7 +31,6 @@ async def test_a_message_whose_workspace_could_not_be_looked_up_is_received_the_
         client = new_client_of(slack, session)
         clients = AwayAtFirst(client, installed_in(slack), slack.team.id)
         async with counter(slack, clients=clients) as at:
-            listening = SlackCatchUp(at.receiver, connected)
             message = PastMessage(
                 event_id="message 1",
                 place=Place("slack", slack.team.id, at.general.id, message="1.1"),
@@ -48,9 +42,9 @@ async def test_a_message_whose_workspace_could_not_be_looked_up_is_received_the_
             )
             # A gap that ends in this error is read again as a whole.
             with pytest.raises(DatabaseUnreachableError):
-                await listening.receive_missed(message)
+                await at.listener.receive_missed(message)
 
-            received = await listening.receive_missed(message)
+            received = await at.listener.receive_missed(message)
 
     assert received
     assert [each.text for each in at.inbound.heard] == ["Hello"]
