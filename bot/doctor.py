@@ -24,7 +24,7 @@ from bot.logs import quiet
 from bot.masking import without_secrets
 from bot.models import checkup as models
 from bot.models.base import Question
-from bot.models.catalog import Choice, Models, ModelSettings
+from bot.models.catalog import ModelChoice, Models, ModelSettings
 from bot.platforms.discord.settings import DiscordSettings
 from bot.platforms.slack.settings import SlackSettings
 from db import workers
@@ -193,11 +193,11 @@ def _holder(path: Path) -> Check:
         os.close(descriptor)
 
 
-def _asked(settings: ModelSettings) -> tuple[Choice, ...]:
+def _asked(settings: ModelSettings) -> tuple[ModelChoice, ...]:
     return tuple(dict.fromkeys((settings.main, settings.subagent, *settings.fallback_choices)))
 
 
-async def _answer(settings: ModelSettings, choice: Choice) -> Check:
+async def _answer(settings: ModelSettings, choice: ModelChoice) -> Check:
     question = Question(
         model=choice.model,
         prompt="You are being tested. Answer with one word.",

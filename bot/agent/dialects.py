@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 
 from bot.agent.links import misleads, unmasked
-from bot.agent.markup import GRAVE, Block, Kind, Part, blocks, parts
+from bot.agent.markup import GRAVE, Block, MarkupKind, MarkupPart, blocks, parts
 from bot.agent.tables import aligned, listed
 
 # A part of a mail address (`me@here.com`) is no ping.
@@ -49,12 +49,12 @@ def for_discord(markdown: str, *, links: bool) -> str:
     shown: list[str] = []
     certain, addresses = True, ":/" in markdown
     for block in blocks(markdown):
-        if block.kind is Kind.FENCE:
+        if block.kind is MarkupKind.FENCE:
             text = _fence(block, block.text if certain else unmasked(block.text))
-        elif block.kind is Kind.TABLE and (table := aligned(block.text.split("\n"))):
+        elif block.kind is MarkupKind.TABLE and (table := aligned(block.text.split("\n"))):
             text = f"```\n{_without_fences(unmasked(table))}\n```"
         else:
-            prose = listed(block.text.split("\n")) if block.kind is Kind.TABLE else block.text
+            prose = listed(block.text.split("\n")) if block.kind is MarkupKind.TABLE else block.text
             text = _discord_prose(prose, links=links, addresses=addresses)
             certain = certain and _DOUBTFUL.search(text) is None
         shown.append(text)
@@ -72,13 +72,13 @@ def for_slack(markdown: str, *, links: bool, growing: bool = False, older: bool 
     """
     shown: list[str] = []
     for block in blocks(markdown):
-        if block.kind is Kind.FENCE:
+        if block.kind is MarkupKind.FENCE:
             if growing and not block.closed:
                 text = "" if block.empty else f"```{block.language}\n{block.text}"
             else:
                 text = _fence(block, block.text)
             text = html.escape(text, quote=False)
-        elif block.kind is Kind.TABLE and older:
+        elif block.kind is MarkupKind.TABLE and older:
             lines = block.text.split("\n")
             table = aligned(lines)
             text = (
@@ -115,7 +115,7 @@ def in_slack_line(text: str) -> str:
     return html.escape(_slack_text(text, links=False), quote=False)
 
 
-def _spelled(prose: str, *, links: bool, in_labels: bool) -> Iterator[Part]:
+def _spelled(prose: str, *, links: bool, in_labels: bool) -> Iterator[MarkupPart]:
     """Split lines of text into parts; a forbidden link becomes text with an address.
 
     Args:
@@ -125,16 +125,19 @@ def _spelled(prose: str, *, links: bool, in_labels: bool) -> Iterator[Part]:
     """
     for part in parts(prose):
         shown = links and (in_labels or _IN_LABEL.search(part.label) is None)
-        if part.kind is not Kind.LINK or (shown and not misleads(part.label, part.url)):
+        if part.kind is not MarkupKind.LINK or (shown and not misleads(part.label, part.url)):
             yield part
             continue
         if part.label.rstrip("/") == part.url.rstrip("/"):
-            yield Part(Kind.ADDRESS, f"<{part.url}>")
+            yield MarkupPart(MarkupKind.ADDRESS, f"<{part.url}>")
             continue
-        yield Part(Kind.TEXT, "[")
+        yield MarkupPart(MarkupKind.TEXT, "[")
         yield from parts(part.label)
-        yield from (Part(Kind.TEXT, "] ("), Part(Kind.ADDRESS, f"<{part.url}>"))
-        yield Part(Kind.TEXT, ")")
+        yield from (
+            MarkupPart(MarkupKind.TEXT, "] ("),
+            MarkupPart(MarkupKind.ADDRESS, f"<{part.url}>"),
+        )
+        yield MarkupPart(MarkupKind.TEXT, ")")
 
 
 # --- Discord ------------------------------------------------------------------------------------
@@ -147,30 +150,30 @@ def _discord_prose(prose: str, *, links: bool, addresses: bool) -> str:
     text = _LOW_HEADING.sub(_bold_line, prose)
     for part in _spelled(text, links=links, in_labels=False):
         piece = _discord_part(part, pieces[-1] if pieces else "")
-        if part.kind is Kind.CODE and swallows and addresses:
+        if part.kind is MarkupKind.CODE and swallows and addresses:
             piece = f" {piece}"
         *spaces, word = _SPACE.split(piece)
         begins = ":/" in word or "<" in word or (swallows and not spaces)
-        swallows = begins and part.kind is not Kind.ADDRESS
+        swallows = begins and part.kind is not MarkupKind.ADDRESS
         pieces.append(piece)
     text = "".join(pieces)
     return _DANGLING.sub(r"\g<0> ", text) if addresses else text
 
 
-def _discord_part(part: Part, before: str) -> str:
+def _discord_part(part: MarkupPart, before: str) -> str:
     match part.kind:
-        case Kind.CODE:
+        case MarkupKind.CODE:
             return _span(unmasked(part.text))
-        case Kind.STRAY:
+        case MarkupKind.STRAY:
             return "\\`" * len(part.text)
-        case Kind.LINK:
+        case MarkupKind.LINK:
             return f"[{_discord_text(part.label)}](<{part.url}>)"
-        case Kind.MASKS:
+        case MarkupKind.MASKS:
             return "](" if part.bare else "] ("
-        case Kind.ADDRESS:
+        case MarkupKind.ADDRESS:
             # A preceding backslash would escape the bracket.
             return f"{' ' if before.endswith(chr(92)) else ''}{_without_preview(part.text)}"
-        case Kind.TEXT:
+        case MarkupKind.TEXT:
             return _discord_text(part.text)
         case _:
             return part.text
@@ -230,24 +233,24 @@ def _slack_text(text: str, *, links: bool) -> str:
         piece = _slack_part(part, before)
         if bracketed and piece[:1].isalnum():
             piece = f" {piece}"
-        bracketed = part.kind is Kind.ADDRESS and part.text.endswith(">")
+        bracketed = part.kind is MarkupKind.ADDRESS and part.text.endswith(">")
         pieces.append(piece)
     return "".join(pieces)
 
 
-def _slack_part(part: Part, before: str) -> str:
+def _slack_part(part: MarkupPart, before: str) -> str:
     match part.kind:
-        case Kind.CODE:
+        case MarkupKind.CODE:
             return f"{part.ticks}{unmasked(part.text)}{part.ticks}"
-        case Kind.LINK:
+        case MarkupKind.LINK:
             return f"[{_SLACK_PING.sub('@ ', part.label)}]({part.url})"
-        case Kind.MASKS:
+        case MarkupKind.MASKS:
             return "] ("
-        case Kind.REFERENCE:
+        case MarkupKind.REFERENCE:
             return "] :"
-        case Kind.ADDRESS:
+        case MarkupKind.ADDRESS:
             return _bare_address(_without_names(part.text), before)
-        case Kind.TEXT:
+        case MarkupKind.TEXT:
             return _SLACK_PING.sub("@ ", part.text)
         case _:
             return part.text

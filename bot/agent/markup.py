@@ -35,7 +35,7 @@ _INLINE = re.compile(
 )
 
 
-class Kind(Enum):
+class MarkupKind(Enum):
     """The kinds of blocks and of parts."""
 
     PROSE = "prose"
@@ -62,7 +62,7 @@ class Block:
         empty: Whether a fence has no code; its text then follows the opening backticks.
     """
 
-    kind: Kind
+    kind: MarkupKind
     text: str
     language: str = ""
     closed: bool = True
@@ -70,7 +70,7 @@ class Block:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class MarkupPart:
     """A part of a line.
 
     Attributes:
@@ -81,7 +81,7 @@ class Part:
         bare: Whether the brackets of `](…)` hold no address.
     """
 
-    kind: Kind
+    kind: MarkupKind
     text: str
     label: str = ""
     url: str = ""
@@ -106,17 +106,17 @@ def blocks(text: str) -> Iterator[Block]:
             bullet = opened["bullet"].strip()
             prose.append(bullet if bullet[0].isdigit() else "•")
         if prose:
-            yield Block(Kind.PROSE, "\n".join(prose))
+            yield Block(MarkupKind.PROSE, "\n".join(prose))
             prose = []
         if opened is None:
-            yield Block(Kind.TABLE, "\n".join(lines[at:end]))
+            yield Block(MarkupKind.TABLE, "\n".join(lines[at:end]))
             at = end
             continue
         block, at = _fence(lines, at, opened)
         if block.text:
             yield block
     if prose:
-        yield Block(Kind.PROSE, "\n".join(prose))
+        yield Block(MarkupKind.PROSE, "\n".join(prose))
 
 
 def _fence(lines: list[str], opening: int, opened: re.Match[str]) -> tuple[Block, int]:
@@ -144,10 +144,10 @@ def _fence(lines: list[str], opening: int, opened: re.Match[str]) -> tuple[Block
 def _coded(info: list[str], code: list[str], *, closed: bool) -> Block:
     """Return a fence; text after its backticks that is no language becomes its first line."""
     if not any(line.strip() for line in code):
-        return Block(Kind.FENCE, _unfenced(" ".join(info)), closed=closed, empty=True)
+        return Block(MarkupKind.FENCE, _unfenced(" ".join(info)), closed=closed, empty=True)
     named = bool(info) and _LANGUAGE.fullmatch(info[0]) is not None
     text = _unfenced("\n".join([*info[named:], *code]))
-    return Block(Kind.FENCE, text, info[0] if named else "", closed)
+    return Block(MarkupKind.FENCE, text, info[0] if named else "", closed)
 
 
 def _unfenced(code: str) -> str:
@@ -159,40 +159,40 @@ def _closes(line: str, marker: str) -> bool:
     return len(end) >= len(marker) and not end.strip(marker[0])
 
 
-def parts(prose: str) -> Iterator[Part]:
+def parts(prose: str) -> Iterator[MarkupPart]:
     """Split lines of text into parts."""
     done = at = 0
     while (match := _INLINE.search(prose, at)) is not None:
         at = match.end()
-        part = Part(Kind.STRAY, match.group())
+        part = MarkupPart(MarkupKind.STRAY, match.group())
         if match["ticks"]:
             end = _closing(prose, match)
             if end:
                 ticks = match["ticks"]
                 code = prose[match.end() : end - len(ticks)]
-                part, at = Part(Kind.CODE, code, ticks=ticks), end
+                part, at = MarkupPart(MarkupKind.CODE, code, ticks=ticks), end
         else:
             part = _part(match)
         if done < match.start():
-            yield Part(Kind.TEXT, prose[done : match.start()])
+            yield MarkupPart(MarkupKind.TEXT, prose[done : match.start()])
         yield part
-        if part.kind is Kind.MASKS:
+        if part.kind is MarkupKind.MASKS:
             at = match.start("masks") + 2
         done = at
     if done < len(prose):
-        yield Part(Kind.TEXT, prose[done:])
+        yield MarkupPart(MarkupKind.TEXT, prose[done:])
 
 
-def _part(match: re.Match[str]) -> Part:
+def _part(match: re.Match[str]) -> MarkupPart:
     if match["escape"]:
-        return Part(Kind.ESCAPE, match.group())
+        return MarkupPart(MarkupKind.ESCAPE, match.group())
     if match["link"]:
-        return Part(Kind.LINK, match["link"], match["label"], match["url"])
+        return MarkupPart(MarkupKind.LINK, match["link"], match["label"], match["url"])
     if match["masks"]:
-        return Part(Kind.MASKS, "](", bare=match["bare"] is not None)
+        return MarkupPart(MarkupKind.MASKS, "](", bare=match["bare"] is not None)
     if match["reference"]:
-        return Part(Kind.REFERENCE, match.group())
-    return Part(Kind.ADDRESS, match.group())
+        return MarkupPart(MarkupKind.REFERENCE, match.group())
+    return MarkupPart(MarkupKind.ADDRESS, match.group())
 
 
 def _closing(prose: str, ticks: re.Match[str]) -> int:

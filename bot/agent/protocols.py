@@ -137,7 +137,7 @@ class Timer(Protocol):
         ...
 
 
-class Inbox(Protocol):
+class MessageInbox(Protocol):
     """The messages sent to a run while it works."""
 
     @property
@@ -192,7 +192,7 @@ class AgentContext:
     journal: Journal
     meter: Meter
     timer: Timer
-    inbox: Inbox
+    inbox: MessageInbox
     reporter: Reporter
     caller: ToolContext
     spent_before: int = 0
@@ -213,7 +213,7 @@ class AskedCall:
     reason: str = ""
 
 
-class Approver(Protocol):
+class TurnApprover(Protocol):
     """Asks the user of a turn to approve calls."""
 
     async def ask(self, asked: Sequence[AskedCall]) -> Sequence[Json | BotError]:
@@ -226,7 +226,7 @@ class Approver(Protocol):
         ...
 
 
-class Gate(Protocol):
+class RunApprover(Protocol):
     """Asks the owner of a run to approve calls."""
 
     async def permit(self, asked: Sequence[AskedCall]) -> Sequence[str]:

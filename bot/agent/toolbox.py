@@ -10,7 +10,7 @@ from bot.agent.documents import too_deep
 from bot.agent.messages import ToolCall, ToolResult
 from bot.agent.permissions import ALL_ALLOWED, Decision, Permissions, Verdict
 from bot.agent.plain import cut
-from bot.agent.protocols import Approver, AskedCall, Gate
+from bot.agent.protocols import AskedCall, RunApprover, TurnApprover
 from bot.agent.sanitizer import for_log, stored
 from bot.errors import BotError, FencedError, LeftError, ToolError
 from bot.models.base import ToolDescription
@@ -78,9 +78,9 @@ class Toolbox:
         is_subagent: bool,
         tasks: Tasks,
         timeout_seconds: float,
-        approver: Approver | None = None,
+        approver: TurnApprover | None = None,
         permissions: Permissions = ALL_ALLOWED,
-        gate: Gate | None = None,
+        gate: RunApprover | None = None,
         approved: Approved | None = None,
     ) -> None:
         self._tools = {
@@ -252,7 +252,7 @@ class Toolbox:
         except ToolError as error:
             return str(error)
 
-    async def _confirm(self, approver: Approver, context: ToolContext) -> ToolResult:
+    async def _confirm(self, approver: TurnApprover, context: ToolContext) -> ToolResult:
         """Ask about all calls of the step, unless another call did; return the result."""
         async with self._asking:
             if context.call_id not in self._confirmations:

@@ -13,7 +13,7 @@ from bot.agent.journal import StoredJournal
 from bot.agent.permissions import Permissions
 from bot.agent.plain import plain
 from bot.agent.progress import AgentResult, Progress
-from bot.agent.protocols import AgentConfig, AgentContext, Approver, NoInbox, NoReporter
+from bot.agent.protocols import AgentConfig, AgentContext, NoInbox, NoReporter, TurnApprover
 from bot.agent.sanitizer import one_line
 from bot.agent.settings import AgentSettings
 from bot.agent.toolbox import Approved, Toolbox
@@ -63,7 +63,7 @@ class Turns:
     settings: AgentSettings
     tools: Callable[[], tuple[Tool, ...]]
     tool_timeout_seconds: float
-    approver: Approver
+    approver: TurnApprover
     permissions: Permissions
     main: Callable[[str], tuple[Model, str]]
     answered: Callable[[Place], None]

@@ -29,7 +29,7 @@ FAMILIES = frozenset({"haiku", "opus", "sonnet"})
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class ModelChoice:
     """A model of a provider; written `provider/model`."""
 
     provider: Provider
@@ -89,22 +89,22 @@ class ModelSettings(Settings):
         return next(name for name in PROVIDERS if self.set_up(name))
 
     @property
-    def main(self) -> Choice:
+    def main(self) -> ModelChoice:
         """The model of the main agent."""
-        return Choice(self.chosen, self._of(self.chosen)[0])
+        return ModelChoice(self.chosen, self._of(self.chosen)[0])
 
     @property
-    def subagent(self) -> Choice:
+    def subagent(self) -> ModelChoice:
         """The default model of runs."""
-        return Choice(self.chosen, self._of(self.chosen)[1])
+        return ModelChoice(self.chosen, self._of(self.chosen)[1])
 
     @property
-    def choices(self) -> tuple[Choice, ...]:
+    def choices(self) -> tuple[ModelChoice, ...]:
         """All models that a user or an agent may choose."""
         return tuple(dict.fromkeys((self.main, self.subagent, *self._allowed())))
 
     @property
-    def fallback_choices(self) -> tuple[Choice, ...]:
+    def fallback_choices(self) -> tuple[ModelChoice, ...]:
         """The fallback models, in order."""
         return tuple(dict.fromkeys(self._parsed(text) for text in self.fallbacks))
 
@@ -116,7 +116,7 @@ class ModelSettings(Settings):
             "offline": True,
         }[provider]
 
-    def choose(self, provider: str | None, model: str | None, default: Choice) -> Choice:
+    def choose(self, provider: str | None, model: str | None, default: ModelChoice) -> ModelChoice:
         """Return the allowed model that matches the provider and the model's name or family.
 
         Raises:
@@ -138,7 +138,7 @@ class ModelSettings(Settings):
             )
         return fitting[0]
 
-    def of_agent(self, provider: str | None, model: str | None) -> tuple[Choice, bool]:
+    def of_agent(self, provider: str | None, model: str | None) -> tuple[ModelChoice, bool]:
         """Return the model for an agent's file, and True if the file's own model was allowed.
 
         Agent files are shared between installations. If the file's model is not allowed, the
@@ -180,15 +180,15 @@ class ModelSettings(Settings):
         main, subagent = given[provider]
         return main, subagent or main
 
-    def _allowed(self) -> list[Choice]:
+    def _allowed(self) -> list[ModelChoice]:
         return [self._parsed(text) for text in self.allowed]
 
-    def _parsed(self, text: str) -> Choice:
+    def _parsed(self, text: str) -> ModelChoice:
         # Some servers' model names contain a slash: only a known provider's name is a prefix.
         head, _, rest = text.strip().partition("/")
         if rest and head in PROVIDERS:
-            return Choice(head, rest)
-        return Choice(self.chosen, text.strip())
+            return ModelChoice(head, rest)
+        return ModelChoice(self.chosen, text.strip())
 
 
 class Models:
@@ -241,15 +241,15 @@ class Models:
         if model := self._slow.get(self._settings.chosen):
             await model.warm()
 
-    def main(self) -> Choice:
+    def main(self) -> ModelChoice:
         """Return the model of the main agent."""
         return self._settings.main
 
-    def subagent(self) -> Choice:
+    def subagent(self) -> ModelChoice:
         """Return the default model of runs."""
         return self._settings.subagent
 
-    def of(self, choice: Choice) -> Model:
+    def of(self, choice: ModelChoice) -> Model:
         """Return the `Model` for a choice: its provider, wrapped with the configured fallbacks."""
         provider = self._providers[choice.provider]
         others = [each for each in self._settings.fallback_choices if each != choice]
@@ -285,7 +285,7 @@ class Models:
     def of_run(self, provider: str, model: str) -> Model:
         """Return the `Model` for the provider and the model name of a run's row."""
         found = next((name for name in PROVIDERS if name == provider), self.main().provider)
-        return self.of(Choice(found, model))
+        return self.of(ModelChoice(found, model))
 
     @property
     def claude(self) -> Claude:
@@ -302,7 +302,7 @@ class Models:
             self._patience[provider] = Patience(self._settings.retry, provider.title())
         return self._patience[provider]
 
-    def choose(self, provider: str | None, model: str | None, default: Choice) -> Choice:
+    def choose(self, provider: str | None, model: str | None, default: ModelChoice) -> ModelChoice:
         """Return the allowed model that matches the provider and the model's name or family.
 
         Raises:
@@ -310,7 +310,7 @@ class Models:
         """
         return self._settings.choose(provider, model, default)
 
-    def of_agent(self, provider: str | None, model: str | None) -> Choice:
+    def of_agent(self, provider: str | None, model: str | None) -> ModelChoice:
         """Return the model for an agent's file, or an allowed one in its place.
 
         Raises:
@@ -345,7 +345,7 @@ class Models:
         return self._settings.describe()
 
 
-def _is_called(choice: Choice, model: str | None) -> bool:
+def _is_called(choice: ModelChoice, model: str | None) -> bool:
     """Return True if `model` is empty or names the choice: in full, with provider, or by family."""
     if not model or model in {choice.model, str(choice), *choice.model.split("-")[1:2]}:
         return True

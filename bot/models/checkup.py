@@ -11,7 +11,7 @@ import aiohttp
 
 from bot.agent.sanitizer import one_line
 from bot.checks import Check, fails, is_off, works
-from bot.models.catalog import Choice, ModelSettings
+from bot.models.catalog import ModelChoice, ModelSettings
 
 PATIENCE_SECONDS = 10.0
 #: Most bytes read of a response: descriptions are short, but a gateway's HTML page may be long.
@@ -44,7 +44,7 @@ async def look(settings: ModelSettings) -> list[Check]:
     return [each.result() for each in looks]
 
 
-def _provider(settings: ModelSettings, choice: Choice) -> _Provider:
+def _provider(settings: ModelSettings, choice: ModelChoice) -> _Provider:
     if choice.provider == "anthropic":
         claude = settings.anthropic
         key = claude.api_key.get_secret_value().strip() if claude.api_key else ""
@@ -56,7 +56,7 @@ def _provider(settings: ModelSettings, choice: Choice) -> _Provider:
     return _Provider("models.openai", base, headers)
 
 
-async def _look(session: aiohttp.ClientSession, provider: _Provider, choice: Choice) -> Check:
+async def _look(session: aiohttp.ClientSession, provider: _Provider, choice: ModelChoice) -> Check:
     address = f"{provider.address}/models/{quote(choice.model, safe='')}"
     try:
         async with session.get(address, headers=provider.headers) as response:
@@ -68,7 +68,7 @@ async def _look(session: aiohttp.ClientSession, provider: _Provider, choice: Cho
     return _told(provider, choice, response.status, body.decode(errors="replace"))
 
 
-def _told(provider: _Provider, choice: Choice, status: int, body: str) -> Check:
+def _told(provider: _Provider, choice: ModelChoice, status: int, body: str) -> Check:
     if status == 200:
         return works(f"{choice}: its provider has it, and takes the key.")
     if status in {401, 403}:
@@ -88,6 +88,6 @@ def _told(provider: _Provider, choice: Choice, status: int, body: str) -> Check:
     return is_off(text)
 
 
-def _unreachable(provider: _Provider, choice: Choice, reason: str) -> Check:
+def _unreachable(provider: _Provider, choice: ModelChoice, reason: str) -> Check:
     text = f"{choice}: {provider.address} cannot be reached: {one_line(reason, 300)}."
     return fails(text)

@@ -20,7 +20,7 @@ LEAST_WAIT = 1.0
 
 
 @dataclass(slots=True)
-class Candidate:
+class FallbackCandidate:
     """A model that may answer.
 
     Attributes:
@@ -49,11 +49,11 @@ class Fallbacks:
     seconds: float
     now: Callable[[], float] = time.monotonic
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
-    candidates: dict[str, Candidate] = field(default_factory=dict)
+    candidates: dict[str, FallbackCandidate] = field(default_factory=dict)
 
-    def add(self, name: str, model: str, ask: Model) -> Candidate:
+    def add(self, name: str, model: str, ask: Model) -> FallbackCandidate:
         """Return the candidate with this name; create it on the first call."""
-        return self.candidates.setdefault(name, Candidate(name, model, ask))
+        return self.candidates.setdefault(name, FallbackCandidate(name, model, ask))
 
 
 class FallbackModel:
@@ -68,7 +68,9 @@ class FallbackModel:
         others: The fallbacks, in order.
     """
 
-    def __init__(self, first: Candidate, others: Sequence[Candidate], fallbacks: Fallbacks) -> None:
+    def __init__(
+        self, first: FallbackCandidate, others: Sequence[FallbackCandidate], fallbacks: Fallbacks
+    ) -> None:
         self.provider = first.ask.provider
         self._first = first
         self._others = [other for other in others if other is not first]
@@ -107,7 +109,7 @@ class FallbackModel:
                 question.on_wait(str(told), wait)
             await self._fallbacks.sleep(wait)
 
-    def _take(self, candidate: Candidate, error: ModelError) -> None:
+    def _take(self, candidate: FallbackCandidate, error: ModelError) -> None:
         """Log an error and mark an unavailable candidate as down.
 
         Raises:
@@ -122,14 +124,14 @@ class FallbackModel:
         if unavailable:
             candidate.down_until = now + DOWN_SECONDS
 
-    def _in_order(self, out: set[str]) -> list[Candidate]:
+    def _in_order(self, out: set[str]) -> list[FallbackCandidate]:
         """Return the candidates that are not in `out`, those marked as down last."""
         now = self._fallbacks.now()
         found = [each for each in (self._first, *self._others) if each.name not in out]
         return sorted(found, key=lambda each: each.down_until > now)
 
     async def _ask(
-        self, candidate: Candidate, question: Question, on_text: OnText | None
+        self, candidate: FallbackCandidate, question: Question, on_text: OnText | None
     ) -> Answer:
         first = candidate is self._first
         asked = question if first else replace(question, model=candidate.model)

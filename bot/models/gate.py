@@ -8,7 +8,7 @@ MOST = 1000
 LEAST = 4
 
 
-class Gate:
+class ConcurrencyLimit:
     """Limits the concurrent requests to one provider after the provider has refused some.
 
     The limit halves with each refusal and grows by one with each answer. Requests of background

@@ -14,7 +14,7 @@ from bot.agent.messages import Answer
 from bot.errors import ModelUnavailableError
 from bot.models import failures
 from bot.models.base import Model, OnText, OnWait, Question
-from bot.models.gate import Gate
+from bot.models.gate import ConcurrencyLimit
 from bot.values import Settings
 
 log = logging.getLogger(__name__)
@@ -81,7 +81,7 @@ class Patience:
         self._sleep = sleep
         self._rests: dict[str, float] = {}
         self._down: set[str] = set()
-        self.gate = Gate()
+        self.gate = ConcurrencyLimit()
 
     async def ask(
         self,

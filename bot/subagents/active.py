@@ -130,7 +130,7 @@ class ActiveRuns:
 
 @dataclass(frozen=True, slots=True)
 class RunInbox:
-    """The `Inbox` of one run; queries the database only if a message may have arrived."""
+    """The `MessageInbox` of one run; queries the database only if a message may have arrived."""
 
     database: Database
     run_id: str

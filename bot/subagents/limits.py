@@ -93,7 +93,7 @@ class SubagentSettings(Settings):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Usage:
+class RunUsage:
     """Usage from the tables at the moment of the decision, read in its transaction.
 
     Attributes:
@@ -120,7 +120,7 @@ class Admission(StrEnum):
 
 
 def decide(
-    settings: SubagentSettings, usage: Usage, now: datetime, *, may_queue: bool
+    settings: SubagentSettings, usage: RunUsage, now: datetime, *, may_queue: bool
 ) -> Admission:
     """Decide if one more run starts now or waits.
 
@@ -159,7 +159,7 @@ def decide(
 
 
 def _full(
-    settings: SubagentSettings, usage: Usage, *, mine: bool, may_queue: bool
+    settings: SubagentSettings, usage: RunUsage, *, mine: bool, may_queue: bool
 ) -> LimitReachedError:
     if mine:
         cap, key = settings.max_concurrent_per_user, "subagents.max_concurrent_per_user"

@@ -10,8 +10,8 @@ from bot.agent.protocols import (
     AgentContext,
     Counters,
     Entry,
-    Inbox,
     Journal,
+    MessageInbox,
     Meter,
     Reporter,
     Timer,
@@ -114,7 +114,7 @@ class FakeMeter:
 
 @dataclass(slots=True)
 class FakeInbox:
-    """An `Inbox` into which a test puts messages; each is taken once."""
+    """An `MessageInbox` into which a test puts messages; each is taken once."""
 
     waiting: list[tuple[str, str]] = field(default_factory=list)
     private: bool = False
@@ -161,7 +161,7 @@ def surroundings(
     journal: Journal | None = None,
     meter: Meter | None = None,
     timer: Timer | None = None,
-    inbox: Inbox | None = None,
+    inbox: MessageInbox | None = None,
     reporter: Reporter | None = None,
     spent_before: int = 0,
 ) -> AgentContext:

@@ -8,7 +8,7 @@ from pydantic import ValidationError
 from bot.agent.messages import UserMessage
 from bot.errors import BadRequestError
 from bot.models.base import Question
-from bot.models.catalog import Choice, Models, ModelSettings
+from bot.models.catalog import ModelChoice, Models, ModelSettings
 from bot.values import Json
 from tests.fakes.anthropic_server import FakeAnthropic
 from tests.fakes.model_server import KEY, Reply, in_order
@@ -18,8 +18,8 @@ CLAUDE: Json = {"anthropic": {"api_key": KEY}}
 OLLAMA: Json = {"openai": {"base_url": "http://localhost:11434/v1", "main_model": "meta/llama"}}
 BOTH: Json = {**CLAUDE, **OLLAMA, "allowed": ["openai/meta/llama", "claude-opus-5-5"]}
 
-MAIN = Choice("anthropic", "claude-sonnet-5-5")
-RUNS = Choice("anthropic", "claude-haiku-5-5")
+MAIN = ModelChoice("anthropic", "claude-sonnet-5-5")
+RUNS = ModelChoice("anthropic", "claude-haiku-5-5")
 
 
 def settings(**given: object) -> ModelSettings:
@@ -72,18 +72,18 @@ def test_a_model_that_cannot_be_asked_is_an_error_of_the_configuration(
         (None, None, RUNS),
         ("", "", RUNS),
         ("anthropic", None, RUNS),
-        ("openai", None, Choice("openai", "meta/llama")),
-        (None, "meta/llama", Choice("openai", "meta/llama")),
-        (None, "openai/meta/llama", Choice("openai", "meta/llama")),
+        ("openai", None, ModelChoice("openai", "meta/llama")),
+        (None, "meta/llama", ModelChoice("openai", "meta/llama")),
+        (None, "openai/meta/llama", ModelChoice("openai", "meta/llama")),
         (None, "claude-sonnet-5-5", MAIN),
-        ("anthropic", "claude-opus-5-5", Choice("anthropic", "claude-opus-5-5")),
-        (None, "opus", Choice("anthropic", "claude-opus-5-5")),
+        ("anthropic", "claude-opus-5-5", ModelChoice("anthropic", "claude-opus-5-5")),
+        (None, "opus", ModelChoice("anthropic", "claude-opus-5-5")),
         (None, "haiku", RUNS),
-        (None, "Opus", Choice("anthropic", "claude-opus-5-5")),
+        (None, "Opus", ModelChoice("anthropic", "claude-opus-5-5")),
     ],
 )
 async def test_an_allowed_model_is_found_by_its_names(
-    models: Models, provider: str | None, model: str | None, expected: Choice
+    models: Models, provider: str | None, model: str | None, expected: ModelChoice
 ) -> None:
     assert models.choose(provider, model, models.subagent()) == expected
 
@@ -107,7 +107,7 @@ def test_a_family_is_found_in_the_names_of_a_gateway() -> None:
     given = settings(openai=gateway, allowed=["eu/claude-4-opus-latest"])
 
     assert given.of_agent(None, "sonnet") == (given.main, True)
-    assert given.of_agent(None, "opus") == (Choice("openai", "eu/claude-4-opus-latest"), True)
+    assert given.of_agent(None, "opus") == (ModelChoice("openai", "eu/claude-4-opus-latest"), True)
     assert given.of_agent(None, "eu") == (given.main, False)
 
 
@@ -117,12 +117,12 @@ def test_a_family_is_found_in_the_names_of_a_gateway() -> None:
         (None, None, (RUNS, True)),
         (None, "sonnet", (MAIN, True)),
         (None, "claude-2-instant", (RUNS, False)),
-        ("openai", "meta/llama", (Choice("openai", "meta/llama"), True)),
-        ("openai", "sonnet", (Choice("openai", "meta/llama"), False)),
+        ("openai", "meta/llama", (ModelChoice("openai", "meta/llama"), True)),
+        ("openai", "sonnet", (ModelChoice("openai", "meta/llama"), False)),
     ],
 )
 async def test_an_agent_whose_model_may_not_be_asked_for_has_another_of_the_same_provider(
-    models: Models, provider: str | None, model: str | None, expected: tuple[Choice, bool]
+    models: Models, provider: str | None, model: str | None, expected: tuple[ModelChoice, bool]
 ) -> None:
     assert settings(**BOTH).of_agent(provider, model) == expected
     assert models.of_agent(provider, model) == expected[0]
@@ -144,14 +144,18 @@ async def test_each_choice_is_asked_at_its_own_provider() -> None:
         )
         async with Models.open(given) as models:
             await models.warm()
-            choices = (models.main(), Choice("openai", "llama"), Choice("offline", "offline-demo"))
+            choices = (
+                models.main(),
+                ModelChoice("openai", "llama"),
+                ModelChoice("offline", "offline-demo"),
+            )
             texts = [await text_of(models, choice) for choice in choices]
 
     assert texts[:2] == ["Claude here.", "Llama here."]
     assert "offline demo" in texts[2]
 
 
-async def text_of(models: Models, choice: Choice) -> str:
+async def text_of(models: Models, choice: ModelChoice) -> str:
     said = (UserMessage("Hello"),)
     answer = await models.of(choice).ask(Question(model=choice.model, prompt="", messages=said))
     return answer.text

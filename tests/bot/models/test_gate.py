@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.models.gate import LEAST, MOST, Gate
+from bot.models.gate import LEAST, MOST, ConcurrencyLimit
 
 
 @dataclass
 class Narrow:
     """A gate at which requests wait in tasks."""
 
-    gate: Gate = field(default_factory=lambda: Gate(least=1))
+    gate: ConcurrencyLimit = field(default_factory=lambda: ConcurrencyLimit(least=1))
     let_in: list[str] = field(default_factory=list)
     tasks: dict[str, asyncio.Task[int]] = field(default_factory=dict)
 
@@ -48,7 +48,7 @@ async def one_at_once() -> Narrow:
 
 
 async def test_a_provider_that_never_refused_is_asked_by_all_at_once() -> None:
-    gate = Gate()
+    gate = ConcurrencyLimit()
 
     for _ in range(500):
         await gate.enter(background=True)
@@ -57,7 +57,7 @@ async def test_a_provider_that_never_refused_is_asked_by_all_at_once() -> None:
 
 
 async def test_a_refusal_halves_what_goes_and_requests_of_the_same_moment_count_once() -> None:
-    gate = Gate()
+    gate = ConcurrencyLimit()
     numbers = [await gate.enter(background=True) for _ in range(40)]
 
     for number in numbers:
@@ -67,7 +67,7 @@ async def test_a_refusal_halves_what_goes_and_requests_of_the_same_moment_count_
 
 
 async def test_every_answer_lets_one_more_go() -> None:
-    gate = Gate()
+    gate = ConcurrencyLimit()
     for number in [await gate.enter(background=True) for _ in range(40)]:
         gate.refused(number)
 
@@ -78,7 +78,7 @@ async def test_every_answer_lets_one_more_go() -> None:
 
 
 async def test_a_refusal_in_a_quiet_moment_leaves_a_few_at_once() -> None:
-    gate = Gate()
+    gate = ConcurrencyLimit()
 
     for _ in range(9):
         gate.refused(await gate.enter(background=True))
@@ -145,7 +145,7 @@ def test_nobody_waits_while_there_is_room(moves: list[tuple[str]]) -> None:
 
 
 async def _play(moves: list[str]) -> None:
-    gate = Gate(least=1)
+    gate = ConcurrencyLimit(least=1)
     waiting: list[tuple[bool, asyncio.Task[int]]] = []
     going = [(True, await gate.enter(background=True)) for _ in range(4)]
     for move in moves:

@@ -10,7 +10,7 @@ import pytest
 from bot.agent.messages import Answer, UserMessage
 from bot.errors import ContextTooLongError, ModelError, ModelUnavailableError
 from bot.models.base import OnText, Question
-from bot.models.gate import MOST, Gate
+from bot.models.gate import MOST, ConcurrencyLimit
 from bot.models.retrying import (
     LONGEST_REST,
     UNLIMITED_SECONDS,
@@ -254,7 +254,7 @@ async def test_a_turn_is_let_in_before_the_runs_that_wait_at_the_gate() -> None:
             turn.set()
         return name
 
-    patience.gate = Gate(least=1)
+    patience.gate = ConcurrencyLimit(least=1)
     patience.gate.refused(0)
     assert patience.gate.limit == 1
     async with asyncio.timeout(20), asyncio.TaskGroup() as group:
@@ -289,7 +289,7 @@ async def test_only_a_refusal_for_too_much_lets_fewer_go_at_once(
 
 async def test_who_waits_at_the_gate_is_told_so() -> None:
     patience = Time().patience(AT_ONCE)
-    patience.gate = Gate(least=1)
+    patience.gate = ConcurrencyLimit(least=1)
     patience.gate.refused(0)
     await patience.gate.enter(background=False)
     told: list[tuple[str, float]] = []
@@ -306,7 +306,7 @@ async def test_who_waits_at_the_gate_is_told_so() -> None:
 async def test_who_stood_at_the_gate_keeps_a_pause_that_began_meanwhile() -> None:
     time = Time()
     patience = time.patience()
-    patience.gate = Gate(least=1)
+    patience.gate = ConcurrencyLimit(least=1)
     patience.gate.refused(0)
     model = MoodyModel(busy(wait=40))
     held = await patience.gate.enter(background=True)
@@ -349,7 +349,7 @@ async def test_a_model_that_asks_for_a_day_is_asked_again_after_ten_minutes() ->
 
 async def test_a_request_that_has_no_turn_in_its_time_was_not_sent() -> None:
     patience = Time().patience(AT_ONCE)
-    patience.gate = Gate(least=1)
+    patience.gate = ConcurrencyLimit(least=1)
     patience.gate.refused(0)
     number = await patience.gate.enter(background=False)
     model = MoodyModel()

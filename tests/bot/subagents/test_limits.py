@@ -12,9 +12,9 @@ from bot.run_texts import counted
 from bot.subagents.limits import (
     Admission,
     DelegationRateLimit,
+    RunUsage,
     SpawnRateLimit,
     SubagentSettings,
-    Usage,
     clamp,
     decide,
     spoken,
@@ -37,7 +37,7 @@ settings = st.builds(
     ),
 )
 usages = st.builds(
-    Usage,
+    RunUsage,
     started_in_window=numbers,
     oldest_in_window=st.none() | st.integers(0, 7200).map(lambda ago: NOW - timedelta(seconds=ago)),
     running=numbers,
@@ -46,7 +46,9 @@ usages = st.builds(
 )
 
 
-def refused(caps: SubagentSettings, usage: Usage, *, may_queue: bool) -> LimitReachedError | None:
+def refused(
+    caps: SubagentSettings, usage: RunUsage, *, may_queue: bool
+) -> LimitReachedError | None:
     try:
         decide(caps, usage, NOW, may_queue=may_queue)
     except LimitReachedError as error:
@@ -56,7 +58,7 @@ def refused(caps: SubagentSettings, usage: Usage, *, may_queue: bool) -> LimitRe
 
 @given(settings, usages, st.booleans())
 def test_a_run_is_never_let_in_past_a_cap(
-    caps: SubagentSettings, usage: Usage, may_queue: bool
+    caps: SubagentSettings, usage: RunUsage, may_queue: bool
 ) -> None:
     try:
         admission = decide(caps, usage, NOW, may_queue=may_queue)
@@ -76,7 +78,7 @@ def test_a_run_is_never_let_in_past_a_cap(
 
 @given(settings, usages, st.booleans())
 def test_a_run_is_refused_only_at_a_cap_that_is_named_with_what_is_used(
-    caps: SubagentSettings, usage: Usage, may_queue: bool
+    caps: SubagentSettings, usage: RunUsage, may_queue: bool
 ) -> None:
     refusal = refused(caps, usage, may_queue=may_queue)
     if refusal is None:
@@ -114,7 +116,7 @@ def test_a_run_is_refused_only_at_a_cap_that_is_named_with_what_is_used(
 
 
 def test_a_full_queue_with_a_free_slot_is_not_called_a_lack_of_slots() -> None:
-    refusal = refused(SubagentSettings(), Usage(running=1, queued=5), may_queue=True)
+    refusal = refused(SubagentSettings(), RunUsage(running=1, queued=5), may_queue=True)
 
     assert refusal is not None
     assert refusal.limit == "subagents.max_queued_per_user"
@@ -122,7 +124,7 @@ def test_a_full_queue_with_a_free_slot_is_not_called_a_lack_of_slots() -> None:
 
 
 @given(settings, usages)
-def test_a_refusal_says_nothing_that_is_not_so(caps: SubagentSettings, usage: Usage) -> None:
+def test_a_refusal_says_nothing_that_is_not_so(caps: SubagentSettings, usage: RunUsage) -> None:
     with_room = usage.running_global < caps.max_concurrent_global
 
     refusal = refused(caps, usage, may_queue=True)
@@ -132,7 +134,7 @@ def test_a_refusal_says_nothing_that_is_not_so(caps: SubagentSettings, usage: Us
 
 @given(settings, usages, st.booleans())
 def test_below_every_cap_a_run_is_let_in(
-    caps: SubagentSettings, usage: Usage, may_queue: bool
+    caps: SubagentSettings, usage: RunUsage, may_queue: bool
 ) -> None:
     rate = caps.spawn_rate_limit if may_queue else caps.delegation_rate_limit
     free = (
@@ -146,7 +148,7 @@ def test_below_every_cap_a_run_is_let_in(
 
 
 def test_at_the_rate_one_is_told_when_the_next_is_possible() -> None:
-    usage = Usage(started_in_window=10, oldest_in_window=NOW - timedelta(minutes=50))
+    usage = RunUsage(started_in_window=10, oldest_in_window=NOW - timedelta(minutes=50))
 
     with pytest.raises(LimitReachedError) as raised:
         decide(SubagentSettings(), usage, NOW, may_queue=True)
@@ -159,10 +161,10 @@ def test_at_the_rate_one_is_told_when_the_next_is_possible() -> None:
 
 def test_sixty_tasks_an_hour_may_be_delegated() -> None:
     ago = NOW - timedelta(minutes=59)
-    almost = Usage(started_in_window=59, oldest_in_window=ago)
+    almost = RunUsage(started_in_window=59, oldest_in_window=ago)
     assert decide(SubagentSettings(), almost, NOW, may_queue=False) is Admission.ADMITTED
 
-    full = Usage(started_in_window=60, oldest_in_window=ago)
+    full = RunUsage(started_in_window=60, oldest_in_window=ago)
     with pytest.raises(LimitReachedError) as raised:
         decide(SubagentSettings(), full, NOW, may_queue=False)
 
@@ -172,7 +174,7 @@ def test_sixty_tasks_an_hour_may_be_delegated() -> None:
 
 
 def test_at_ones_own_cap_a_run_waits_and_a_delegated_task_is_told_what_to_do() -> None:
-    usage = Usage(running=3, running_global=3)
+    usage = RunUsage(running=3, running_global=3)
     assert decide(SubagentSettings(), usage, NOW, may_queue=True) is Admission.QUEUED
 
     with pytest.raises(LimitReachedError, match=r"3 of your 3 runs .* use sessions_spawn"):
@@ -180,7 +182,7 @@ def test_at_ones_own_cap_a_run_waits_and_a_delegated_task_is_told_what_to_do() -
 
 
 def test_when_everyone_fills_all_slots_a_run_waits() -> None:
-    usage = Usage(running=1, running_global=10)
+    usage = RunUsage(running=1, running_global=10)
     assert decide(SubagentSettings(), usage, NOW, may_queue=True) is Admission.QUEUED
 
     with pytest.raises(LimitReachedError, match="All 10 slots of this bot are taken"):
@@ -188,7 +190,7 @@ def test_when_everyone_fills_all_slots_a_run_waits() -> None:
 
 
 def test_a_full_queue_refuses() -> None:
-    usage = Usage(running=3, queued=5, running_global=3)
+    usage = RunUsage(running=3, queued=5, running_global=3)
 
     with pytest.raises(LimitReachedError) as raised:
         decide(SubagentSettings(), usage, NOW, may_queue=True)
@@ -200,14 +202,14 @@ def test_a_full_queue_refuses() -> None:
 
 def test_without_a_queue_the_cap_itself_refuses() -> None:
     with pytest.raises(LimitReachedError) as raised:
-        decide(SubagentSettings(max_queued_per_user=0), Usage(running=3), NOW, may_queue=True)
+        decide(SubagentSettings(max_queued_per_user=0), RunUsage(running=3), NOW, may_queue=True)
 
     assert raised.value.limit == "subagents.max_concurrent_per_user"
     assert "waiting" not in str(raised.value)
 
 
 def test_one_who_waits_is_not_overtaken_though_a_slot_is_free() -> None:
-    usage = Usage(running=1, queued=1, running_global=1)
+    usage = RunUsage(running=1, queued=1, running_global=1)
 
     assert decide(SubagentSettings(), usage, NOW, may_queue=True) is Admission.QUEUED
 

@@ -10,7 +10,7 @@ from bot.agent.messages import Usage
 from bot.config import Config
 from bot.models.anthropic_client import AnthropicSettings, Claude
 from bot.models.catalog import ModelSettings
-from bot.models.gate import Gate
+from bot.models.gate import ConcurrencyLimit
 from bot.models.retrying import Patience, RetrySettings
 from bot.net.settings import FetchSettings
 from bot.values import Json
@@ -382,7 +382,7 @@ async def test_at_the_gate_a_search_counts_as_the_work_that_asks_for_it(
 ) -> None:
     async with FakeAnthropic(in_order(searched(WHALES))) as server:
         reached = claude(server.url)
-        gate = Gate(least=1)
+        gate = ConcurrencyLimit(least=1)
         gate.refused(0)
         await gate.enter(background=True)
         reached.patience.gate = gate
