@@ -46,7 +46,7 @@ REFUSED = {
 
 
 class OwnerQuestions(AnswerWaiter):
-    """Asks for one attempt at a run: the `RunApprover` of its tools, and the handler of `ask_user`."""
+    """Asks for one attempt at a run: the `RunApprover` of its tools, and `ask_user`."""
 
     # -- for permissions ---------------------------------------------------------------------------
 
