@@ -71,6 +71,7 @@ from skills.base import Skill, Tool
 from skills.declaration import BotServices
 from skills.opening import open_skills
 from skills.registry import SkillRegistry
+from skills.store import SkillStore
 
 log = logging.getLogger(__name__)
 
@@ -220,6 +221,7 @@ async def open_bot(
             events=events,
             claude=models.claude,
             platforms=list(outlets),
+            stores=lambda name: SkillStore(database, name, now),
             is_taken=registry.has,
             now=now,
         )

@@ -42,7 +42,7 @@ def take(config: Config) -> Inventory:
     folders = SkillCatalog([Path(folder) for folder in config.agent_skills.folders])
     others = [*_stand_ins(config, agents)]
     loaded = fitting(load(config.skills, config.fetch), others)
-    skills = [each.skill for each in loaded.skills]
+    skills = [skill for each in loaded.skills for skill in each.parts.skills]
     known = SkillRegistry([*others, *skills]).has
     agents.check_tools(known)
     return Inventory(

@@ -19,6 +19,7 @@ from db.schema.skills import (
     notes,
     schedule_fires,
     schedules,
+    skill_data,
     todos,
     web_addresses,
 )
@@ -26,7 +27,7 @@ from db.schema.skills import (
 __all__ = [
     "approvals", "audit", "changes", "commands", "conversations", "files", "listeners",
     "mcp_pins", "memories", "messages", "metadata", "notes", "outbox", "run_messages",
-    "run_questions", "schedule_fires", "schedules", "seen_events", "slack_installs",
+    "run_questions", "schedule_fires", "schedules", "seen_events", "skill_data", "slack_installs",
     "slack_states", "steps", "subagent_runs", "todos", "turns", "users", "web_addresses",
     "whiteboard", "workers",
 ]  # fmt: skip

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from bot.changes import ChangeStore
+from bot.errors import ConfigError
 from bot.values import Clock, Sections
 from skills.base import Skill, Tool
 from skills.services import SkillServices
@@ -97,3 +98,18 @@ class SkillDeclaration:
     build: Callable[[BotServices], Skill | SkillParts | None] | None = None
     open: Callable[[AsyncExitStack, BotServices], Awaitable[SkillParts]] | None = None
     last: bool = False
+
+
+def as_parts(built: object) -> SkillParts:
+    """Return the parts of a skill that was built.
+
+    Raises:
+        ConfigError: It is no skill.
+    """
+    if isinstance(built, SkillParts):
+        return built
+    if isinstance(built, Skill):
+        return SkillParts(skills=(built,))
+    raise ConfigError(
+        f"`build` must return a skills.base.Skill, and returned {type(built).__name__}."
+    )

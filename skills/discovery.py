@@ -2,6 +2,7 @@
 
 import ast
 import re
+import sys
 from collections.abc import Iterator
 from functools import cache
 from importlib import import_module
@@ -10,26 +11,19 @@ from typing import Any
 
 from bot.values import SkillSettings
 
-_FOLDER = Path(__file__).parent
 _DECLARED = re.compile(r"^SKILL\b", re.MULTILINE)
 
 
 @cache
 def modules() -> tuple[str, ...]:
     """Return the modules that declare a skill, such as `skills.notes` and `skills.mcp.skill`."""
-    files = [*_FOLDER.glob("[!_]*.py"), *_FOLDER.glob("*/skill.py")]
-    declared = (each for each in files if _DECLARED.search(each.read_text("utf-8")))
-    return tuple(sorted(_name(each) for each in declared))
+    return tuple(sorted(_declaring()))
 
 
 @cache
 def sections() -> tuple[type[SkillSettings], ...]:
     """Return the classes of the sections of `config.yaml` that belong to skills."""
-    found = (
-        value
-        for file in sorted(_FOLDER.glob("*/settings.py"))
-        for value in vars(import_module(_name(file))).values()
-    )
+    found = (value for module in imported("settings") for value in vars(module).values())
     kinds = (each for each in found if isinstance(each, type) and issubclass(each, SkillSettings))
     return tuple(dict.fromkeys(each for each in kinds if each.section))
 
@@ -42,18 +36,29 @@ def settings_of(module: str) -> tuple[type[SkillSettings], ...]:
 
 def imported(kind: str) -> Iterator[Any]:
     """Import the modules of this name in the packages of skills, such as `checkup`."""
-    return (import_module(_name(file)) for file in sorted(_FOLDER.glob(f"*/{kind}.py")))
+    return (import_module(each) for each in sorted(_files(f"*/{kind}.py")))
 
 
 @cache
 def names() -> frozenset[str]:
     """Return the names of the skills and their tools, without importing them."""
-    files = (_FOLDER.joinpath(*each.split(".")[1:]).with_suffix(".py") for each in modules())
-    return frozenset(name for file in files for name in _names_in(file.read_text("utf-8")))
+    return frozenset(name for source in _declaring().values() for name in _names_in(source))
 
 
-def _name(file: Path) -> str:
-    return ".".join(("skills", *file.relative_to(_FOLDER).with_suffix("").parts))
+def _declaring() -> dict[str, str]:
+    """Return the sources of the modules that declare a skill, by the names of the modules."""
+    files = _files("[!_]*.py") | _files("*/skill.py")
+    sources = {name: file.read_text("utf-8") for name, file in files.items()}
+    return {name: source for name, source in sources.items() if _DECLARED.search(source)}
+
+
+def _files(pattern: str) -> dict[str, Path]:
+    """Return the files of this package that fit a pattern, by the names of their modules."""
+    return {
+        ".".join(("skills", *file.relative_to(folder).with_suffix("").parts)): file
+        for folder in map(Path, sys.modules[__name__.rpartition(".")[0]].__path__)
+        for file in folder.glob(pattern)
+    }
 
 
 def _names_in(source: str) -> Iterator[str]:

@@ -8,28 +8,32 @@ import importlib
 import logging
 import re
 import traceback
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from bot.agent.sanitizer import escape_once, one_line
-from bot.disk import DiskReserve
 from bot.errors import BotError, ConfigError
 from bot.net.settings import FetchSettings
 from bot.values import Json
 from skills.base import Skill, Tool, ToolContext, ToolError
+from skills.declaration import SkillParts
 from skills.loading_dangers import dangers
-from skills.loading_files import built, built_from
+from skills.loading_files import Built, built, built_from
 from skills.loading_shape import check_shape, in_the_way
 from skills.services import SkillServices
 from skills.settings import SkillsSettings
 
+if TYPE_CHECKING:
+    from db.runs import Run
+
 log = logging.getLogger(__name__)
 
-#: The group of entry points: `weather = "my_package.weather:build"`.
+#: The group of entry points: `weather = "my_package.weather:SKILL"`.
 GROUP = "retinue.skills"
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
@@ -46,10 +50,17 @@ class Outside:
 
     Attributes:
         origin: The file or entry point, for messages.
+        opening: Opens the parts of a skill with resources; `None` if they are there.
     """
 
-    skill: Skill
     origin: str
+    parts: SkillParts
+    opening: Callable[[AsyncExitStack], Awaitable[SkillParts]] | None = None
+
+    @property
+    def skill(self) -> Skill:
+        """Its first skill."""
+        return self.parts.skills[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,24 +85,24 @@ class _Candidate:
 
     name: str
     origin: str
-    make: Callable[[SkillServices], object]
+    make: Callable[[SkillServices], Built]
 
 
-def load(
-    settings: SkillsSettings, limits: FetchSettings, reserve: DiskReserve | None = None
-) -> Loaded:
-    """Import and build every additional skill of the configuration.
+def load(settings: SkillsSettings, services: SkillServices | FetchSettings) -> Loaded:
+    """Import every additional skill of the configuration, and build those without resources.
 
     Args:
         settings: The configured skills.
-        limits: Limits on reading from the network.
-        reserve: The part of the disk that their downloads must leave free.
+        services: The services of a running bot; without a bot the limits on reading from the
+            network.
 
     Raises:
         ConfigError: A tool needs a confirmation and could be called by a subagent.
     """
     # Python caches the listing of a folder, and may miss new files there.
     importlib.invalidate_caches()
+    if isinstance(services, FetchSettings):
+        services = SkillServices(name="", settings={}, folder=Path(), limits=services)
     problems = list(dangers(settings.folders))
     candidates = [*_in_folders(settings.folders, problems)]
     if settings.entry_points:
@@ -104,15 +115,38 @@ def load(
             continue
         try:
             _check_name(candidate, owners)
-            skill = _made(candidate, settings, limits, reserve)
+            made = candidate.make(
+                replace(
+                    services,
+                    name=candidate.name,
+                    settings=dict(settings.settings.get(candidate.name, {})),
+                    folder=Path(settings.data_folder) / candidate.name,
+                )
+            )
+            if isinstance(made, SkillParts):
+                outside = Outside(candidate.origin, _guarded(made, candidate.origin))
+            else:
+                outside = Outside(candidate.origin, SkillParts(), made)
         except (Exception, SystemExit) as error:
             log.info("%s is left out", candidate.origin, exc_info=error)
             problems.append(f"{candidate.origin} is left out: {_told(error)}")
             continue
         owners[candidate.name] = candidate.origin
-        found.append(Outside(_guarded(skill, candidate.origin), candidate.origin))
+        found.append(outside)
     _check_confirmations(found)
     return Loaded(tuple(found), tuple(problems))
+
+
+async def open_outside(each: Outside, stack: AsyncExitStack, others: Iterable[Skill]) -> Loaded:
+    """Open a skill, if it has resources; a broken one, or one whose names collide, is left out."""
+    if each.opening is None:
+        return Loaded((each,))
+    try:
+        parts = _guarded(await each.opening(stack), each.origin)
+    except Exception as error:
+        log.info("%s is left out", each.origin, exc_info=error)
+        return Loaded(problems=(f"{each.origin} is left out: {_told(error)}",))
+    return fitting(Loaded((Outside(each.origin, parts),)), others)
 
 
 def fitting(loaded: Loaded, others: Iterable[Skill]) -> Loaded:
@@ -120,11 +154,13 @@ def fitting(loaded: Loaded, others: Iterable[Skill]) -> Loaded:
     skills, problems = list(others), list(loaded.problems)
     kept: list[Outside] = []
     for each in loaded.skills:
-        if why := in_the_way(each.skill, skills):
-            problems.append(f"{each.origin} is left out: {why}")
+        mine = _with_run_tools(each.parts)
+        whys = [why for skill in mine if (why := in_the_way(skill, skills))]
+        if whys:
+            problems.append(f"{each.origin} is left out: {whys[0]}")
         else:
             kept.append(each)
-            skills.append(each.skill)
+            skills += mine
     return Loaded(tuple(kept), tuple(problems))
 
 
@@ -150,7 +186,7 @@ def _in_packages() -> Iterator[_Candidate]:
     for point in sorted(entry_points(group=GROUP), key=lambda point: (point.name, point.value)):
         package = point.dist.name if point.dist else "an unknown package"
 
-        def make(services: SkillServices, load: Callable[[], object] = point.load) -> object:
+        def make(services: SkillServices, load: Callable[[], object] = point.load) -> Built:
             return built(load(), services)
 
         yield _Candidate(point.name, f"The skill {point.name} of {package}", make)
@@ -173,28 +209,6 @@ def _check_name(candidate: _Candidate, owners: dict[str, str]) -> None:
         raise ConfigError(f"{other} has the same name; rename one of them.")
 
 
-def _made(
-    candidate: _Candidate,
-    settings: SkillsSettings,
-    limits: FetchSettings,
-    reserve: DiskReserve | None,
-) -> Skill:
-    services = SkillServices(
-        name=candidate.name,
-        settings=dict(settings.settings.get(candidate.name, {})),
-        folder=Path(settings.data_folder) / candidate.name,
-        limits=limits,
-        reserve=reserve,
-    )
-    skill = candidate.make(services)
-    if not isinstance(skill, Skill):
-        raise ConfigError(
-            f"`build` must return a skills.base.Skill, and returned {type(skill).__name__}."
-        )
-    check_shape(skill)
-    return skill
-
-
 def _told(error: BaseException) -> str:
     """Return the error and its location, for the author of the skill."""
     if isinstance(error, BotError):
@@ -205,8 +219,40 @@ def _told(error: BaseException) -> str:
     return one_line(f"{type(error).__name__}: {error}", 300).rstrip(".") + f"{where}."
 
 
-def _guarded(skill: Skill, origin: str) -> Skill:
-    """Return a skill whose guide and live tools cannot stop the bot when they fail."""
+def _guarded(parts: SkillParts, origin: str) -> SkillParts:
+    """Return parts whose form is right, and which cannot stop the bot when they fail.
+
+    Raises:
+        ConfigError: The form of a skill is wrong.
+    """
+    for skill in _with_run_tools(parts):
+        check_shape(skill)
+    guide, unavailable = parts.run_guide, parts.unavailable
+
+    async def reachable(run: "Run | None") -> tuple[str, ...]:
+        assert unavailable is not None, "It is replaced only if there is one."
+        try:
+            return await unavailable(run)
+        except Exception:
+            log.exception("%s failed when it was asked for unavailable services", origin)
+            return ()
+
+    return replace(
+        parts,
+        skills=tuple(_guarded_skill(skill, origin) for skill in parts.skills),
+        run_tools=tuple(map(_escaping, parts.run_tools)),
+        run_guide=guide and (lambda *names: _asked(partial(guide, *names), "", origin)),
+        unavailable=unavailable and reachable,
+    )
+
+
+def _with_run_tools(parts: SkillParts) -> tuple[Skill, ...]:
+    """Return the skills, and each tool of runs as a skill of its name."""
+    of_runs = (Skill(name=each.name, description="", tools=(each,)) for each in parts.run_tools)
+    return (*parts.skills, *of_runs)
+
+
+def _guarded_skill(skill: Skill, origin: str) -> Skill:
     live, guide = skill.live, skill.guide
     return replace(
         skill,
@@ -252,7 +298,7 @@ def _asked(give: Callable[[], Given], otherwise: Given, origin: str) -> Given:
 
 def _check_confirmations(found: Iterable[Outside]) -> None:
     for each in found:
-        for tool in each.skill.tools:
+        for tool in (tool for skill in each.parts.skills for tool in skill.tools):
             if tool.needs_confirmation and not tool.main_agent_only:
                 raise ConfigError(
                     f"{each.origin}: the tool {tool.name!r} needs a confirmation, and a subagent "

@@ -7,9 +7,8 @@ from importlib import import_module
 from pathlib import Path
 
 from skills import discovery
-from skills.base import Skill
-from skills.declaration import BotServices, SkillDeclaration, SkillParts
-from skills.loading import fitting, load
+from skills.declaration import BotServices, SkillDeclaration, SkillParts, as_parts
+from skills.loading import fitting, load, open_outside
 from skills.registry import SkillRegistry
 from skills.settings import SkillsSettings
 
@@ -34,10 +33,14 @@ async def open_skills(
     for name, declaration in sorted(declared, key=lambda each: each[1].last):
         mine = replace(services, name=name, folder=Path(own.data_folder) / name)
         registry.add(await _parts(declaration, stack, mine))
-    loaded = fitting(load(own, services.limits, services.reserve), registry.skills)
+    loaded = fitting(load(own, services), registry.skills)
+    for each in loaded.skills:
+        if (opened := await open_outside(each, stack, registry.skills)).problems:
+            loaded = replace(loaded, problems=(*loaded.problems, *opened.problems))
+        for found in opened.skills:
+            registry.add(found.parts)
     for problem in loaded.problems:
         log.warning("%s", problem)
-    registry.register(each.skill for each in loaded.skills)
 
 
 async def _parts(
@@ -47,6 +50,4 @@ async def _parts(
         return await declaration.open(stack, services)
     assert declaration.build is not None, "A declaration has `build` or `open`."
     built = declaration.build(services)
-    if isinstance(built, Skill):
-        return SkillParts(skills=(built,))
-    return built or SkillParts()
+    return SkillParts() if built is None else as_parts(built)

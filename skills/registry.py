@@ -3,11 +3,14 @@
 import logging
 from collections.abc import Collection, Iterable, Mapping
 from difflib import get_close_matches
+from typing import TYPE_CHECKING
 
 from bot.errors import BadRequestError, ConfigError
-from db.runs import Run
 from skills.base import Skill, Tool
 from skills.declaration import SkillParts
+
+if TYPE_CHECKING:
+    from db.runs import Run
 
 log = logging.getLogger(__name__)
 
@@ -62,7 +65,7 @@ class SkillRegistry:
         self.parts.append(parts)
         self._run_tools |= {tool.name: tool for tool in parts.run_tools}
 
-    async def unavailable(self, run: Run | None = None) -> tuple[str, ...]:
+    async def unavailable(self, run: "Run | None" = None) -> tuple[str, ...]:
         """Return the unreachable services whose tools a run, or the main agent, may use."""
         asked = [parts.unavailable for parts in self.parts if parts.unavailable]
         found = [await unavailable(run) for unavailable in asked]

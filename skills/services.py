@@ -1,7 +1,11 @@
-"""Services for skills that do not come with the bot."""
+"""The services that every skill may use, also one that does not come with the bot."""
 
-from dataclasses import dataclass
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
+from typing import Any, Protocol
 
 from bot.disk import DiskReserve
 from bot.net.settings import FetchSettings
@@ -9,16 +13,64 @@ from bot.net.web import Site, Web
 from bot.values import Json
 
 
+class Store(Protocol):
+    """Stores JSON documents under keys, for one skill: `skills.store.SkillStore`."""
+
+    async def get(self, key: str) -> Any:
+        """Return the value under a key; `None` if there is none."""
+        ...
+
+    async def set(self, key: str, value: Any) -> None:
+        """Store a value under a key; it replaces the one before.
+
+        Raises:
+            ToolError: The value is no JSON document, or the skill has used up its quota.
+        """
+        ...
+
+    async def delete(self, key: str) -> bool:
+        """Delete a key; return True if it existed."""
+        ...
+
+    async def list(self, prefix: str = "") -> list[str]:
+        """Return the keys that begin with a prefix, sorted."""
+        ...
+
+
+class MemoryStore:
+    """Stores in memory: outside of a bot, as for `check` and for tests of a skill."""
+
+    def __init__(self) -> None:
+        self._texts: dict[str, str] = {}
+
+    async def get(self, key: str) -> Any:
+        """Return the value under a key; `None` if there is none."""
+        return json.loads(self._texts.get(key, "null"))
+
+    async def set(self, key: str, value: Any) -> None:
+        """Store a value under a key; it replaces the one before."""
+        self._texts[key] = json.dumps(value)
+
+    async def delete(self, key: str) -> bool:
+        """Delete a key; return True if it existed."""
+        return self._texts.pop(key, None) is not None
+
+    async def list(self, prefix: str = "") -> list[str]:
+        """Return the keys that begin with a prefix, sorted."""
+        return sorted(key for key in self._texts if key.startswith(prefix))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SkillServices:
-    """The services for `build(services)` of an additional skill.
+    """The services of a skill.
 
     Attributes:
-        name: The name in the configuration: the file, package or entry point of the skill.
+        name: The name of the file, package or entry point of the skill.
         settings: The value of `skills.settings` under that name; empty for none.
         folder: The path of `data_folder`.
         limits: Limits of size and time on reading from the network.
         reserve: The part of the disk that downloads must leave free.
+        stores: Returns the store of a skill.
     """
 
     name: str
@@ -26,6 +78,12 @@ class SkillServices:
     folder: Path
     limits: FetchSettings
     reserve: DiskReserve | None = None
+    stores: Callable[[str], Store] = field(default_factory=lambda: cache(lambda _: MemoryStore()))
+
+    @property
+    def store(self) -> Store:
+        """The store of the skill, in the bot's database; usable once the bot runs."""
+        return self.stores(self.name)
 
     def site(self, base_url: str) -> Site:
         """Return a client for a service whose address the skill or its settings name.

@@ -124,6 +124,7 @@ LINES = {
     "skills.discovery": 8,
     "skills.opening": 2,
     "skills.services": 8,
+    "skills.store": 6,
     "skills.settings": 8,
     "bot.home": 8,
     "bot.errors": 9,

@@ -48,6 +48,18 @@ memories = Table(
     UniqueConstraint("user_id", "number"),
 )
 
+#: The key-value store of the skills that have no tables.
+skill_data = Table(
+    "skill_data",
+    metadata,
+    Column("skill", String(64), primary_key=True),
+    Column("key", String(200), primary_key=True),
+    Column("value", JsonDocument),
+    # The characters of key and value, for the quota of the skill.
+    Column("size", Integer, nullable=False),
+    Column("updated_at", UtcDateTime, nullable=False),
+)
+
 todos = Table(
     "todos",
     metadata,

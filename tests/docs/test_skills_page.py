@@ -173,7 +173,7 @@ def test_the_test_of_the_page_passes(here: Path) -> None:
 
 
 def test_what_is_said_of_a_broken_file_is_said(here: Path, loads: Loads) -> None:
-    wrong = READING.replace("lists = Lists(", "lists = Listen(")
+    wrong = READING.replace("= services.store", "= service.store")
     (here / "my-python-skills" / "reading.py").write_text(wrong, encoding="utf-8")
 
     problems = [problem.removeprefix(f"{here}/") for problem in loads().problems]
@@ -217,7 +217,7 @@ def test_the_table_of_services_has_all_of_them() -> None:
     cells = [code_in(cell)[0] for cell, _ in SKILLS.table("| `services` | gives |")]
 
     there = {name for name in dir(SkillServices) if not name.startswith("_")}
-    inner = {"name", "folder", "limits"}
+    inner = {"name", "folder", "limits", "stores"}
     assert {cell.strip(".").partition("(")[0] for cell in cells} == there - inner
 
 

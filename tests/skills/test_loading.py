@@ -250,9 +250,9 @@ BROKEN = {
     "\n\n1 / 0": "ZeroDivisionError: division by zero (bad.py, line 3).",
     "raise SystemExit(3)": "SystemExit: 3",
     "raise Exception('a' * 9_000 + '\\n')": "Exception: aaa",
-    "x = 1": "it has no function `def build(services): …`",
-    "build = 7": "it has no function `def build(services): …`",
-    "async def build(): pass": "it has no function `def build(services): …`",
+    "x = 1": "it has no `SKILL = SkillDeclaration(build=…)`",
+    "build = 7": "it has no `SKILL = SkillDeclaration(build=…)`",
+    "async def build(): pass": "it has no `SKILL = SkillDeclaration(build=…)`",
     "def build(): 1 / 0": "ZeroDivisionError: division by zero (bad.py, line 1).",
     "def build(a, b): pass": "TypeError",
     "def build(): pass": "`build` must return a skills.base.Skill, and returned NoneType.",
@@ -505,7 +505,7 @@ def test_a_skill_of_an_installed_package_is_there_unless_switched_off(
     [
         ("dice = retinue_nothing:build", "No module named 'retinue_nothing'"),
         ("dice = retinue_dice:nothing", "has no attribute 'nothing'"),
-        ("dice = retinue_dice", "it has no function `def build"),
+        ("dice = retinue_dice", "it has no `SKILL = "),
         ("../dice = retinue_dice:build", "a name has up to 64 of A-Z"),
     ],
 )
