@@ -17,7 +17,7 @@ from bench.stage import Stage, open_server, open_stage
 from bench.table import Row, Scale
 from bot.values import Json, new_run_id, new_sortable_id, utc_now
 from db.database import Database
-from db.places import place_columns
+from db.rows import place_columns
 from db.tables import messages, steps, subagent_runs, turns
 
 #: Every second message is younger by this time. The clean-up that is measured is done so much

@@ -9,7 +9,7 @@ from sqlalchemy import ColumnElement, and_, bindparam, case, func, insert, selec
 
 from bot.values import HOLDING_A_SLOT, UNFINISHED, WAITING, Json, RunStatus
 from db.database import Transaction
-from db.runs import COLUMNS, Run, run_of
+from db.runs import COLUMNS, RUNS, Run
 from db.tables import subagent_runs, users
 
 _UNFINISHED = [str(status) for status in UNFINISHED]
@@ -102,7 +102,7 @@ async def insert_run(tx: Transaction, values: Json, now: datetime) -> Run:
         statement, numbered = _NEXT_NUMBER_ADMITTED, numbered | {"b_now": now}
     number = await tx.scalar(statement, numbered)
     row = values | {"number": number, "created_at": now, "updated_at": now}
-    return run_of((await tx.execute(_INSERT, row)).one())
+    return RUNS.of((await tx.execute(_INSERT, row)).one())
 
 
 async def _mark_admitted(tx: Transaction, user_id: str, now: datetime) -> None:
@@ -125,7 +125,7 @@ async def promote(tx: Transaction, *, per_user: int, everyone: int, now: datetim
             .values(status="accepted", updated_at=now)
             .returning(*COLUMNS)
         )
-        run = run_of(result.one())
+        run = RUNS.of(result.one())
         # Each a little later than the one before: runs admitted together would otherwise tie.
         await _mark_admitted(tx, run.user_id, now + timedelta(microseconds=len(promoted)))
         promoted.append(run)
@@ -144,7 +144,7 @@ async def _bring_back(tx: Transaction, per_user: int, everyone: int, now: dateti
             .values(status="running", ready_at=None, updated_at=now)
             .returning(*COLUMNS)
         )
-        back.append(run_of(result.one()))
+        back.append(RUNS.of(result.one()))
     return back
 
 
@@ -180,8 +180,7 @@ async def identical_in_batch(tx: Transaction, values: Json) -> Run | None:
     """Return an unfinished run that the same turn requested with the same task."""
     if not values["batch_id"]:
         return None
-    row = (await tx.execute(_IDENTICAL, {f"b_{name}": values[name] for name in _SAME})).first()
-    return run_of(row) if row else None
+    return await RUNS.first(tx, _IDENTICAL, {f"b_{name}": values[name] for name in _SAME})
 
 
 async def queue_position(tx: Transaction, run: Run) -> int:
@@ -209,7 +208,5 @@ async def tokens_since(tx: Transaction, user_id: str, since: datetime) -> tuple[
 
 async def admitted_sync(tx: Transaction) -> list[Run]:
     """Return delegated tasks that are admitted and have not begun."""
-    rows = await tx.execute(
-        select(*COLUMNS).where(runs.c.status == "accepted", runs.c.mode == "sync").limit(100)
-    )
-    return [run_of(row) for row in rows]
+    admitted = (runs.c.status == "accepted", runs.c.mode == "sync")
+    return await RUNS.all(tx, select(*COLUMNS).where(*admitted).limit(100))

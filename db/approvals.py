@@ -1,13 +1,13 @@
 """Queries on approvals: stored, answered once, or expired."""
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from datetime import datetime
 
 from sqlalchemy import insert, select, update
 
 from bot.values import Json, Place
 from db.database import Transaction
-from db.places import place_columns
+from db.rows import Records, change, place_columns
 from db.tables import approvals
 
 
@@ -32,7 +32,7 @@ class Approval:
     expires_at: datetime
 
 
-_COLUMNS = [approvals.c[field.name] for field in fields(Approval)]
+_APPROVALS = Records(Approval, approvals)
 
 
 async def put(
@@ -44,26 +44,22 @@ async def put(
     now: datetime,
 ) -> None:
     """Store an approval request."""
-    values = {field.name: getattr(approval, field.name) for field in fields(Approval)}
-    await tx.execute(
-        insert(approvals).values(
-            **values, conversation_id=conversation_id, created_at=now, **place_columns(place)
-        )
-    )
+    row = _APPROVALS.values(approval) | place_columns(place)
+    row |= {"conversation_id": conversation_id, "created_at": now}
+    await tx.execute(insert(approvals), row)
 
 
 async def get(tx: Transaction, approval_id: str) -> Approval | None:
     """Return the approval request with this id."""
-    query = select(*_COLUMNS).where(approvals.c.id == approval_id)
-    row = (await tx.execute(query)).mappings().first()
-    return Approval(**row) if row else None
+    query = select(*_APPROVALS.columns).where(approvals.c.id == approval_id)
+    return await _APPROVALS.first(tx, query)
 
 
 async def open_for(tx: Transaction, user_id: str, place: Place, now: datetime) -> list[Approval]:
     """Return the open requests that a user can see in this place, newest first."""
     where = place_columns(place)
-    rows = await tx.execute(
-        select(*_COLUMNS)
+    query = (
+        select(*_APPROVALS.columns)
         .where(
             approvals.c.user_id == user_id,
             approvals.c.status == "open",
@@ -75,48 +71,34 @@ async def open_for(tx: Transaction, user_id: str, place: Place, now: datetime) -
         )
         .order_by(approvals.c.created_at.desc())
     )
-    return [Approval(**row) for row in rows.mappings()]
+    return await _APPROVALS.all(tx, query)
 
 
 async def show(tx: Transaction, approval_id: str, now: datetime) -> None:
     """Record that a request has been shown to the user."""
-    await tx.execute(
-        update(approvals)
-        .where(approvals.c.id == approval_id, approvals.c.shown_at.is_(None))
-        .values(shown_at=now)
-    )
+    this = approvals.c.id == approval_id
+    await change(tx, approvals, this, approvals.c.shown_at.is_(None), shown_at=now)
 
 
 async def done(tx: Transaction, approval_id: str, now: datetime) -> bool:
     """Record that an approved call was executed; `False` if that was recorded before."""
-    ended = await tx.execute(
-        update(approvals)
-        .where(approvals.c.id == approval_id, approvals.c.done_at.is_(None))
-        .values(done_at=now)
-    )
-    return ended.rowcount > 0
+    this = approvals.c.id == approval_id
+    return await change(tx, approvals, this, approvals.c.done_at.is_(None), done_at=now)
 
 
 async def answer(tx: Transaction, approval_id: str, *, status: str, by: str, now: datetime) -> bool:
     """Answer an open request; `False` if it is not open, so that no call is executed twice."""
-    done = await tx.execute(
-        update(approvals)
-        .where(
-            approvals.c.id == approval_id,
-            approvals.c.status == "open",
-            approvals.c.expires_at > now,
-        )
-        .values(status=status, answered_by=by, answered_at=now)
-    )
-    return done.rowcount > 0
+    is_open = (approvals.c.status == "open", approvals.c.expires_at > now)
+    answered = {"status": status, "answered_by": by, "answered_at": now}
+    return await change(tx, approvals, approvals.c.id == approval_id, *is_open, **answered)
 
 
 async def expire(tx: Transaction, now: datetime) -> list[Approval]:
     """Close all requests past their deadline, and return them."""
-    rows = await tx.execute(
+    closed = (
         update(approvals)
         .where(approvals.c.status == "open", approvals.c.expires_at <= now)
         .values(status="expired")
-        .returning(*_COLUMNS)
+        .returning(*_APPROVALS.columns)
     )
-    return [Approval(**row) for row in rows.mappings()]
+    return await _APPROVALS.all(tx, closed)

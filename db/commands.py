@@ -8,7 +8,7 @@ from sqlalchemy import delete, insert, select, update
 
 from bot.values import Identity, Place, Role
 from db.database import Transaction
-from db.places import PLACE, place_columns
+from db.rows import Records, change, place_columns
 from db.tables import commands, users
 
 
@@ -33,6 +33,14 @@ class StoredCommand:
     applied: bool = False
 
 
+_COMMANDS = Records(
+    StoredCommand,
+    commands,
+    others={"applied": commands.c.applied_at.is_not(None)},
+    convert={"role": Role},
+)
+
+
 async def put(tx: Transaction, command: StoredCommand, worker_id: str, now: datetime) -> None:
     """Store a command that this process is about to execute."""
     await tx.execute(
@@ -52,7 +60,7 @@ async def put(tx: Transaction, command: StoredCommand, worker_id: str, now: date
 async def apply(tx: Transaction, command_id: str, now: datetime) -> None:
     """Mark a command as applied, in the transaction of its effect, so that it is not repeated."""
     if command_id:
-        await tx.execute(update(commands).where(commands.c.id == command_id).values(applied_at=now))
+        await change(tx, commands, commands.c.id == command_id, applied_at=now)
 
 
 async def finish(tx: Transaction, command_id: str) -> None:
@@ -84,22 +92,7 @@ async def take_over(
         .values(worker_id=me, attempt=commands.c.attempt + 1)
         .returning(commands.c.id)
     )
-    rows = await tx.execute(
-        select(commands, users.c.platform, users.c.workspace, users.c.account)
-        .join(users, users.c.id == commands.c.user_id)
-        .where(commands.c.id.in_(list(claimed)))
-        .order_by(commands.c.id)
+    query = select(*_COMMANDS.columns).join(users, users.c.id == commands.c.user_id)
+    return await _COMMANDS.all(
+        tx, query.where(commands.c.id.in_(list(claimed))).order_by(commands.c.id)
     )
-    return [
-        StoredCommand(
-            id=row.id,
-            user=Identity(row.platform, row.workspace, row.account),
-            place=Place(*(getattr(row, name) for name in PLACE)),
-            role=Role(row.role),
-            text=row.text,
-            conversation_id=row.conversation_id,
-            attempt=row.attempt,
-            applied=row.applied_at is not None,
-        )
-        for row in rows
-    ]

@@ -3,17 +3,15 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any
 
-from sqlalchemy import ColumnElement, func, insert, select, update
+from sqlalchemy import ColumnElement, func, insert, select
 
 from bot.values import Identity, Json, Place, new_sortable_id
 from db.database import Transaction
-from db.places import place_columns
+from db.rows import Records, change, insert_new, place_columns
 from db.tables import conversations, messages, seen_events, turns
-from db.upsert import insert_into
 
-_SAY = insert(messages)
+_INSERT = insert(messages)
 _ROUTE = ("channel", "place_workspace", "place_channel", "place_thread")
 
 
@@ -36,11 +34,18 @@ class StoredMessage:
     foreign: bool = False
 
 
+_MESSAGES = Records(
+    StoredMessage,
+    messages,
+    others={"foreign": messages.c.foreign_content},
+    convert={"quoted": lambda quoted: tuple(quoted or ())},
+)
+
+
 async def is_new_event(tx: Transaction, platform: str, event_id: str, now: datetime) -> bool:
     """Store an event; `False` if it was stored before, so that it is handled only once."""
     event = {"platform": platform, "event_id": event_id, "created_at": now}
-    stored = await tx.execute(insert_into(tx, seen_events).on_conflict_do_nothing(), event)
-    return stored.rowcount > 0
+    return await insert_new(tx, seen_events, event)
 
 
 async def find(tx: Transaction, user: Identity, place: Place) -> str | None:
@@ -68,8 +73,7 @@ async def find_or_open(tx: Transaction, user: Identity, place: Place, now: datet
     if found and await hold(tx, found):
         return found
     opened = {"id": new_sortable_id(), "user_id": user.key, "created_at": now}
-    insert_one = insert_into(tx, conversations).on_conflict_do_nothing()
-    await tx.execute(insert_one, opened | place_columns(place))
+    await insert_new(tx, conversations, opened | place_columns(place))
     found = await find(tx, user, place)
     if found is None:
         raise LookupError("a conversation was closed while it was opened")
@@ -150,18 +154,13 @@ async def model_of(tx: Transaction, conversation_id: str) -> str:
 
 async def choose_model(tx: Transaction, conversation_id: str, model: str) -> None:
     """Set the model of a conversation from its next turn on; empty for the default."""
-    await tx.execute(
-        update(conversations).where(conversations.c.id == conversation_id).values(model=model)
-    )
+    await change(tx, conversations, conversations.c.id == conversation_id, model=model)
 
 
 async def close(tx: Transaction, conversation_id: str, now: datetime) -> None:
     """Close a conversation; its runs continue."""
-    await tx.execute(
-        update(conversations)
-        .where(conversations.c.id == conversation_id, conversations.c.closed_at.is_(None))
-        .values(closed_at=now)
-    )
+    this = (conversations.c.id == conversation_id, conversations.c.closed_at.is_(None))
+    await change(tx, conversations, *this, closed_at=now)
 
 
 async def say(  # noqa: PLR0913 - the columns of a message
@@ -189,15 +188,13 @@ async def say(  # noqa: PLR0913 - the columns of a message
         "foreign_content": foreign or bool(quoted),
         "created_at": now,
     }
-    await tx.execute(_SAY, row)
+    await tx.execute(_INSERT, row)
     return message_id
 
 
 async def requote(tx: Transaction, message_id: str, quoted: Sequence[Json]) -> None:
     """Replace the quoted content of a message, once its files were fetched."""
-    await tx.execute(
-        update(messages).where(messages.c.id == message_id).values(quoted=list(quoted) or None)
-    )
+    await change(tx, messages, messages.c.id == message_id, quoted=list(quoted) or None)
 
 
 async def history(
@@ -210,13 +207,7 @@ async def history(
     """
     rows = await tx.execute(
         select(
-            messages.c.id,
-            messages.c.role,
-            messages.c.text,
-            messages.c.run_id,
-            messages.c.quoted,
-            messages.c.foreign_content,
-            func.coalesce(turns.c.message_id, messages.c.id).label("stands_at"),
+            *_MESSAGES.columns, func.coalesce(turns.c.message_id, messages.c.id).label("sort_id")
         )
         .outerjoin(turns, turns.c.id == messages.c.turn_id)
         .where(
@@ -226,31 +217,20 @@ async def history(
         .order_by(messages.c.id.desc())
         .limit(limit)
     )
-    known = [row for row in rows if row.stands_at < before or row.role == "result"]
-    known.sort(key=lambda row: (row.stands_at, row.id), reverse=True)
+    known = [row for row in rows if row.sort_id < before or row.role == "result"]
+    known.sort(key=lambda row: (row.sort_id, row.id), reverse=True)
     kept: list[StoredMessage] = []
     for row in known:
         if row.role == "reset":
             break
-        kept.append(_message(row))
+        kept.append(_MESSAGES.of(row))
     return kept[::-1]
-
-
-def _message(row: Any) -> StoredMessage:
-    return StoredMessage(
-        id=row.id,
-        role=row.role,
-        text=row.text,
-        run_id=row.run_id,
-        quoted=tuple(row.quoted or ()),
-        foreign=row.foreign_content,
-    )
 
 
 async def get(tx: Transaction, message_id: str) -> StoredMessage | None:
     """Return a message."""
-    row = (await tx.execute(select(messages).where(messages.c.id == message_id))).first()
-    return _message(row) if row else None
+    query = select(*_MESSAGES.columns).where(messages.c.id == message_id)
+    return await _MESSAGES.first(tx, query)
 
 
 async def user_texts(tx: Transaction, conversation_id: str, limit: int) -> list[str]:

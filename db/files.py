@@ -8,11 +8,12 @@ from sqlalchemy import bindparam, func, insert, select
 
 from bot.values import File, new_sortable_id
 from db.database import Transaction
+from db.rows import Records
 from db.tables import files
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class StoredFile:
     """A file without its content.
 
     Attributes:
@@ -27,15 +28,10 @@ class Entry:
     size: int
 
 
+_FILES = Records(StoredFile, files, others={"size": func.length(files.c.data)})
 # Built once: every turn queries files, and hardly any has one.
 _OF_MESSAGES = (
-    select(
-        files.c.id,
-        files.c.message_id,
-        files.c.name,
-        files.c.media_type,
-        func.length(files.c.data).label("size"),
-    )
+    select(*_FILES.columns)
     .where(files.c.message_id.in_(bindparam("b_ids", expanding=True)))
     .order_by(files.c.id)
 )
@@ -60,19 +56,9 @@ async def put(tx: Transaction, message_id: str, sent: Sequence[File], now: datet
         await tx.execute(insert(files), rows)
 
 
-async def of_messages(tx: Transaction, message_ids: Sequence[str]) -> list[Entry]:
+async def of_messages(tx: Transaction, message_ids: Sequence[str]) -> list[StoredFile]:
     """Return the files of these messages, in the order in which they were stored."""
-    rows = await tx.execute(_OF_MESSAGES, {"b_ids": list(message_ids)})
-    return [
-        Entry(
-            id=row.id,
-            message_id=row.message_id,
-            name=row.name,
-            media_type=row.media_type,
-            size=row.size,
-        )
-        for row in rows
-    ]
+    return await _FILES.all(tx, _OF_MESSAGES, {"b_ids": list(message_ids)})
 
 
 async def contents(tx: Transaction, file_ids: Sequence[str]) -> dict[str, bytes]:

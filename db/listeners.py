@@ -5,8 +5,8 @@ from datetime import datetime
 from sqlalchemy import select
 
 from db.database import Transaction
+from db.rows import insert_into
 from db.tables import listeners
-from db.upsert import insert_into
 
 
 async def mark(tx: Transaction, name: str, now: datetime) -> None:

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import delete, select, update
+from sqlalchemy import delete, select
 
 from db.database import Transaction
+from db.rows import Records, change, insert_new
 from db.tables import mcp_pins
-from db.upsert import insert_into
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,25 +41,13 @@ class Pin:
         return self.offered_hash != self.approved_hash
 
 
+_PINS = Records(Pin, mcp_pins)
+
+
 async def all_of(tx: Transaction, server: str) -> list[Pin]:
     """Return the pins of a server, by the names of the tools."""
-    rows = await tx.execute(
-        select(mcp_pins).where(mcp_pins.c.server == server).order_by(mcp_pins.c.tool)
-    )
-    return [
-        Pin(
-            server=row.server,
-            tool=row.tool,
-            approved_hash=row.approved_hash,
-            approved=row.approved,
-            approved_by=row.approved_by,
-            approved_at=row.approved_at,
-            offered_hash=row.offered_hash,
-            offered=row.offered,
-            offered_at=row.offered_at,
-        )
-        for row in rows
-    ]
+    query = select(*_PINS.columns).where(mcp_pins.c.server == server)
+    return await _PINS.all(tx, query.order_by(mcp_pins.c.tool))
 
 
 async def add(
@@ -71,40 +59,32 @@ async def add(
     values: Mapping[str, Any],
 ) -> None:
     """Store an unknown tool; if another process was faster, its row stays."""
-    insert = insert_into(tx, mcp_pins).values(
-        server=server, tool=tool, offered=dict(offered), **values
-    )
-    await tx.execute(insert.on_conflict_do_nothing(index_elements=["server", "tool"]))
+    row = {"server": server, "tool": tool, "offered": dict(offered), **values}
+    await insert_new(tx, mcp_pins, row)
 
 
 async def offer(
     tx: Transaction, server: str, tool: str, hashed: str, offered: Mapping[str, Any], now: datetime
 ) -> None:
     """Record that a known tool is offered in another form."""
-    await tx.execute(
-        update(mcp_pins)
-        .where(mcp_pins.c.server == server, mcp_pins.c.tool == tool)
-        .values(offered_hash=hashed, offered=dict(offered), offered_at=now)
-    )
+    this = (mcp_pins.c.server == server, mcp_pins.c.tool == tool)
+    values = {"offered_hash": hashed, "offered": dict(offered), "offered_at": now}
+    await change(tx, mcp_pins, *this, **values)
 
 
 async def approve(tx: Transaction, pin: Pin, *, by: str, now: datetime) -> bool:
     """Approve a tool in the form of this pin; return False if it is offered in another form now."""
-    done = await tx.execute(
-        update(mcp_pins)
-        .where(
-            mcp_pins.c.server == pin.server,
-            mcp_pins.c.tool == pin.tool,
-            mcp_pins.c.offered_hash == pin.offered_hash,
-        )
-        .values(
-            approved_hash=mcp_pins.c.offered_hash,
-            approved=mcp_pins.c.offered,
-            approved_at=now,
-            approved_by=by,
-        )
+    return await change(
+        tx,
+        mcp_pins,
+        mcp_pins.c.server == pin.server,
+        mcp_pins.c.tool == pin.tool,
+        mcp_pins.c.offered_hash == pin.offered_hash,
+        approved_hash=mcp_pins.c.offered_hash,
+        approved=mcp_pins.c.offered,
+        approved_at=now,
+        approved_by=by,
     )
-    return done.rowcount > 0
 
 
 async def forget(tx: Transaction, server: str, tools: Sequence[str]) -> None:

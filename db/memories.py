@@ -1,13 +1,13 @@
 """Memories: short facts about a user, each with its source."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
-from sqlalchemy import ColumnElement, Row, delete, func, insert, select
+from sqlalchemy import ColumnElement, delete, func, insert, select
 
 from db.database import Transaction
+from db.rows import Records
 from db.search import words_of
 from db.tables import conversations, memories, messages
 
@@ -37,14 +37,13 @@ class Memory:
     created_at: datetime
 
 
-_COLUMNS = [memories.c[field.name] for field in fields(Memory)]
-_MINE = select(*_COLUMNS).order_by(memories.c.number.desc())
+_MEMORIES = Records(Memory, memories)
+_NEWEST_FIRST = select(*_MEMORIES.columns).order_by(memories.c.number.desc())
 
 
 async def add(tx: Transaction, user: str, memory: Memory) -> None:
     """Store a memory; the caller has locked the user's row and read the number."""
-    row = {field.name: getattr(memory, field.name) for field in fields(Memory)}
-    await tx.execute(insert(memories).values(user_id=user, **row))
+    await tx.execute(insert(memories), {"user_id": user, **_MEMORIES.values(memory)})
 
 
 async def next_number(tx: Transaction, user: str) -> int:
@@ -68,8 +67,7 @@ async def get(tx: Transaction, user: str, number: int) -> Memory | None:
 
 async def everything(tx: Transaction, user: str) -> list[Memory]:
     """Return all memories of a user, newest first: a user has few, and they are short."""
-    rows = await tx.execute(_MINE.where(memories.c.user_id == user))
-    return [_memory(row) for row in rows]
+    return await _MEMORIES.all(tx, _NEWEST_FIRST.where(memories.c.user_id == user))
 
 
 async def remove(tx: Transaction, user: str, number: int) -> bool:
@@ -98,7 +96,11 @@ async def said_by(
 
 def fitting(found: Sequence[Memory], query: str) -> list[Memory]:
     """Return the memories that share a word with a text, those that share most first (pure)."""
-    words = [word.casefold() for word in words_of(query) if _tells(word)]
+    words = [
+        word.casefold()
+        for word in words_of(query)
+        if len(word) >= _LEAST_LETTERS or not word.isascii()
+    ]
 
     def shared(memory: Memory) -> int:
         text = memory.text.casefold()
@@ -108,15 +110,6 @@ def fitting(found: Sequence[Memory], query: str) -> list[Memory]:
     return [memory for memory in ranked if shared(memory)]
 
 
-def _tells(word: str) -> bool:
-    return len(word) >= _LEAST_LETTERS or not word.isascii()
-
-
 async def _one(tx: Transaction, user: str, condition: ColumnElement[bool]) -> Memory | None:
-    query = _MINE.where(memories.c.user_id == user, condition)
-    row = (await tx.execute(query.limit(1))).first()
-    return _memory(row) if row else None
-
-
-def _memory(row: Row[Any]) -> Memory:
-    return Memory(**{field.name: getattr(row, field.name) for field in fields(Memory)})
+    query = _NEWEST_FIRST.where(memories.c.user_id == user, condition)
+    return await _MEMORIES.first(tx, query.limit(1))

@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
-from sqlalchemy import ColumnElement, Row, delete, func, insert, select
+from sqlalchemy import ColumnElement, delete, func, insert, select
 
 from db.database import Transaction
+from db.rows import Records
 from db.tables import notes
 
 
@@ -23,6 +23,9 @@ class Note:
     title: str
     text: str
     created_at: datetime
+
+
+NOTES = Records(Note, notes)
 
 
 async def add(
@@ -50,8 +53,7 @@ async def add(
         newest = select(func.max(notes.c.number)).where(notes.c.user_id == user)
         number = (await tx.scalar(newest) or 0) + 1
     note = Note(id=note_id, number=number, title=title, text=text, created_at=now)
-    values = {"id": note_id, "number": number, "title": title, "text": text, "created_at": now}
-    await tx.execute(insert(notes).values(user_id=user, **values))
+    await tx.execute(insert(notes), {"user_id": user, **NOTES.values(note)})
     return note
 
 
@@ -74,7 +76,7 @@ async def count(tx: Transaction, user: str) -> int:
 async def page(tx: Transaction, user: str, *, limit: int, offset: int = 0) -> list[Note]:
     """Return a page of a user's notes, newest first."""
     query = select(notes).where(notes.c.user_id == user).order_by(notes.c.number.desc())
-    return [from_row(row) for row in await tx.execute(query.limit(limit).offset(offset))]
+    return await NOTES.all(tx, query.limit(limit).offset(offset))
 
 
 async def remove(tx: Transaction, user: str, number: int) -> bool:
@@ -83,14 +85,5 @@ async def remove(tx: Transaction, user: str, number: int) -> bool:
     return (await tx.execute(query)).rowcount > 0
 
 
-def from_row(row: Row[Any]) -> Note:
-    """Return the note in a row of the table."""
-    return Note(
-        id=row.id, number=row.number, title=row.title, text=row.text, created_at=row.created_at
-    )
-
-
 async def _one(tx: Transaction, user: str, condition: ColumnElement[bool]) -> Note | None:
-    query = select(notes).where(notes.c.user_id == user, condition)
-    row = (await tx.execute(query)).one_or_none()
-    return None if row is None else from_row(row)
+    return await NOTES.first(tx, select(notes).where(notes.c.user_id == user, condition))

@@ -5,18 +5,18 @@ from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Row, bindparam, func, or_, select, update
+from sqlalchemy import ColumnElement, bindparam, func, or_, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
 from bot.values import Identity, Place, short
 from db.database import Transaction
-from db.places import PLACE, owned_by, place_columns, readable_in
+from db.rows import Records, change, owned_by, place_columns, readable_in
 from db.tables import messages, outbox, subagent_runs, users
 from db.types import UtcDateTime
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Item:
+class OutboxEntry:
     """A text to be delivered once.
 
     Attributes:
@@ -44,25 +44,16 @@ class Item:
         return short(self.run_id) if self.run_id else self.key[-8:]
 
 
-_PLAIN = [field.name for field in fields(Item) if field.name not in {"user", "place"}]
-_COLUMNS = [
-    *(outbox.c[name] for name in (*_PLAIN, *PLACE)),
-    users.c.platform,
-    users.c.workspace,
-    users.c.account,
-]
-
+_ENTRIES = Records(OutboxEntry, outbox)
+_QUERY = select(*_ENTRIES.columns).join(users, users.c.id == outbox.c.user_id)
 
 # Statements of the hot path are built once: building one costs more than running it.
 _PUT = {
     "sqlite": sqlite.insert(outbox).on_conflict_do_nothing(),
     "postgresql": postgresql.insert(outbox).on_conflict_do_nothing(),
 }
-_GET = (
-    select(*_COLUMNS)
-    .join(users, users.c.id == outbox.c.user_id)
-    .where(outbox.c.key == bindparam("b_key"))
-)
+_GET = _QUERY.where(outbox.c.key == bindparam("b_key"))
+_OLDEST = (outbox.c.created_at, outbox.c.key)
 _NOW = bindparam("b_now", type_=UtcDateTime())
 _CLAIM = (
     update(outbox)
@@ -78,22 +69,14 @@ _CLAIM = (
         first_tried_at=func.coalesce(outbox.c.first_tried_at, _NOW),
     )
 )
-_SAID = update(outbox).where(
+_DELIVERED = update(outbox).where(
     outbox.c.key == bindparam("b_key"),
     outbox.c.status.in_(("sending", "pending", "waiting", "blocked")),
 )
 
 
-def _item(row: Row[Any]) -> Item:
-    return Item(
-        user=Identity(row.platform, row.workspace, row.account),
-        place=Place(*(getattr(row, name) for name in PLACE)),
-        **{name: getattr(row, name) for name in _PLAIN},
-    )
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NewItem:
+class NewOutboxEntry:
     """A text to be delivered: its title and footer are one line each, its text is Markdown."""
 
     key: str
@@ -106,7 +89,9 @@ class NewItem:
     maybe_repeated: bool = False
 
 
-async def put(tx: Transaction, item: NewItem, now: datetime, *, status: str = "pending") -> bool:
+async def put(
+    tx: Transaction, item: NewOutboxEntry, now: datetime, *, status: str = "pending"
+) -> bool:
     """Store an item; `False` if its key is stored already."""
     row = {field.name: getattr(item, field.name) for field in fields(item)}
     row |= place_columns(row.pop("place"))
@@ -114,24 +99,12 @@ async def put(tx: Transaction, item: NewItem, now: datetime, *, status: str = "p
     return (await tx.execute(_PUT[tx.dialect.name], row)).rowcount > 0
 
 
-async def get(tx: Transaction, key: str) -> Item | None:
+async def get(tx: Transaction, key: str) -> OutboxEntry | None:
     """Return the item with this key."""
-    row = (await tx.execute(_GET, {"b_key": key})).first()
-    return _item(row) if row else None
+    return await _ENTRIES.first(tx, _GET, {"b_key": key})
 
 
-async def _items(tx: Transaction, *conditions: ColumnElement[bool], limit: int) -> list[Item]:
-    rows = await tx.execute(
-        select(*_COLUMNS)
-        .join(users, users.c.id == outbox.c.user_id)
-        .where(*conditions)
-        .order_by(outbox.c.created_at, outbox.c.key)
-        .limit(limit)
-    )
-    return [_item(row) for row in rows]
-
-
-async def claim(tx: Transaction, key: str, worker_id: str, now: datetime) -> Item | None:
+async def claim(tx: Transaction, key: str, worker_id: str, now: datetime) -> OutboxEntry | None:
     """Claim an item for sending; `None` if it is not due, or another process is sending it."""
     taken = await tx.execute(_CLAIM, {"b_key": key, "b_worker": worker_id, "b_now": now})
     return await get(tx, key) if taken.rowcount else None
@@ -139,17 +112,17 @@ async def claim(tx: Transaction, key: str, worker_id: str, now: datetime) -> Ite
 
 async def delivered(tx: Transaction, key: str, message_ids: list[str], now: datetime) -> None:
     """Mark an item as delivered, even if another attempt at it has begun meanwhile."""
-    said = {"status": "delivered", "message_ids": message_ids, "delivered_at": now}
-    await tx.execute(_SAID, said | {"last_error": "", "b_key": key})
+    values = {"status": "delivered", "message_ids": message_ids, "delivered_at": now}
+    await tx.execute(_DELIVERED, values | {"last_error": "", "b_key": key})
 
 
-async def wait(tx: Transaction, item: Item) -> None:
+async def wait(tx: Transaction, item: OutboxEntry) -> None:
     """Defer an item until its user is present; the attempt does not count."""
     await _set(tx, item, status="waiting", attempts=outbox.c.attempts - 1, first_tried_at=None)
 
 
 async def retry(
-    tx: Transaction, item: Item, *, due_at: datetime, error: str, maybe_repeated: bool
+    tx: Transaction, item: OutboxEntry, *, due_at: datetime, error: str, maybe_repeated: bool
 ) -> None:
     """Schedule another attempt."""
     values: dict[str, Any] = {"status": "pending", "due_at": due_at, "last_error": error}
@@ -158,22 +131,15 @@ async def retry(
     await _set(tx, item, **values)
 
 
-async def block(tx: Transaction, item: Item, *, error: str) -> None:
+async def block(tx: Transaction, item: OutboxEntry, *, error: str) -> None:
     """Block an item after failed attempts; the user can retry or dismiss it."""
     await _set(tx, item, status="blocked", last_error=error)
 
 
-async def _set(tx: Transaction, item: Item, **values: Any) -> None:
+async def _set(tx: Transaction, item: OutboxEntry, **values: Any) -> None:
     """Change a claimed item, unless another attempt has claimed it."""
-    await tx.execute(
-        update(outbox)
-        .where(
-            outbox.c.key == item.key,
-            outbox.c.status == "sending",
-            outbox.c.attempts == item.attempts,
-        )
-        .values(**values)
-    )
+    claimed = (outbox.c.status == "sending", outbox.c.attempts == item.attempts)
+    await change(tx, outbox, outbox.c.key == item.key, *claimed, **values)
 
 
 def _held_with(run_id: ColumnElement[str] | str) -> ColumnElement[bool]:
@@ -211,14 +177,10 @@ async def release_held(
     )
     keys = list(held)
     if text is not None and keys:
-        await tx.execute(
-            update(outbox).where(outbox.c.key.in_(keys[:-1])).values(status="dismissed")
-        )
+        await change(tx, outbox, outbox.c.key.in_(keys[:-1]), status="dismissed")
         keys = keys[-1:]
-        await tx.execute(update(outbox).where(outbox.c.key.in_(keys)).values(text=text))
-    await tx.execute(
-        update(outbox).where(outbox.c.key.in_(keys)).values(status="pending", due_at=now)
-    )
+        await change(tx, outbox, outbox.c.key.in_(keys), text=text)
+    await change(tx, outbox, outbox.c.key.in_(keys), status="pending", due_at=now)
     return keys
 
 
@@ -235,26 +197,16 @@ async def release_held_before(tx: Transaction, moment: datetime, now: datetime) 
 
 async def retry_blocked(tx: Transaction, key: str, user_id: str, now: datetime) -> bool:
     """Retry a blocked item of this user, with its attempts reset."""
-    done = await tx.execute(
-        update(outbox)
-        .where(outbox.c.key == key, outbox.c.user_id == user_id, outbox.c.status == "blocked")
-        .values(status="pending", due_at=now, attempts=0, first_tried_at=None)
-    )
-    return done.rowcount > 0
+    this = (outbox.c.key == key, outbox.c.user_id == user_id, outbox.c.status == "blocked")
+    values = {"status": "pending", "due_at": now, "attempts": 0, "first_tried_at": None}
+    return await change(tx, outbox, *this, **values)
 
 
 async def dismiss(tx: Transaction, key: str, user_id: str) -> bool:
     """Dismiss an undelivered item of this user."""
-    done = await tx.execute(
-        update(outbox)
-        .where(
-            outbox.c.key == key,
-            outbox.c.user_id == user_id,
-            outbox.c.status.in_(("held", "pending", "waiting", "blocked")),
-        )
-        .values(status="dismissed")
-    )
-    return done.rowcount > 0
+    undelivered = outbox.c.status.in_(("held", "pending", "waiting", "blocked"))
+    this = (outbox.c.key == key, outbox.c.user_id == user_id, undelivered)
+    return await change(tx, outbox, *this, status="dismissed")
 
 
 async def due(
@@ -284,7 +236,7 @@ async def waiting_for(tx: Transaction, user_id: str) -> list[str]:
 
 async def undelivered(
     tx: Transaction, user_id: str, *, limit: int, read_in: Place | None = None
-) -> list[Item]:
+) -> list[OutboxEntry]:
     """Return the items that are not delivered to this user yet, oldest first.
 
     Args:
@@ -293,15 +245,15 @@ async def undelivered(
         limit: The most to return.
         read_in: Only items that every reader of this place can read.
     """
-    states = ("pending", "sending", "waiting", "blocked")
     within = (*owned_by(outbox, user_id), *readable_in(outbox, read_in))
-    return await _items(tx, *within, outbox.c.status.in_(states), limit=limit)
+    states = outbox.c.status.in_(("pending", "sending", "waiting", "blocked"))
+    return await _ENTRIES.all(tx, _QUERY.where(*within, states).order_by(*_OLDEST).limit(limit))
 
 
-async def blocked(tx: Transaction, user_id: str, *, limit: int) -> list[Item]:
+async def blocked(tx: Transaction, user_id: str, *, limit: int) -> list[OutboxEntry]:
     """Return the blocked items of this user, oldest first."""
-    kept = outbox.c.status == "blocked"
-    return await _items(tx, *owned_by(outbox, user_id), kept, limit=limit)
+    mine = (outbox.c.user_id == user_id, outbox.c.status == "blocked")
+    return await _ENTRIES.all(tx, _QUERY.where(*mine).order_by(*_OLDEST).limit(limit))
 
 
 async def recover(
@@ -324,11 +276,8 @@ async def recover(
     forgotten = [key for key in mine if key not in under_way]
     stuck = (sending, outbox.c.worker_id.not_in(alive) | outbox.c.key.in_(forgotten))
     error = "The process ended while it was sending this; it may have arrived."
-    await tx.execute(
-        update(outbox)
-        .where(*stuck, outbox.c.maybe_repeated.is_(True))
-        .values(status="blocked", last_error=error)
-    )
+    repeated = outbox.c.maybe_repeated.is_(True)
+    await change(tx, outbox, *stuck, repeated, status="blocked", last_error=error)
     done = await tx.execute(
         update(outbox).where(*stuck).values(status="pending", maybe_repeated=True, last_error=error)
     )

@@ -7,8 +7,8 @@ from datetime import datetime
 from sqlalchemy import bindparam, select
 
 from db.database import Transaction
+from db.rows import Records, insert_new
 from db.tables import run_messages as sent
-from db.upsert import insert_into
 
 _UNREAD = (
     select(sent.c.id, sent.c.text)
@@ -27,10 +27,13 @@ class RunMessage:
     read_at_step: int | None
 
 
+_MESSAGES = Records(RunMessage, sent)
+
+
 async def add(tx: Transaction, *, message_id: str, run_id: str, text: str, now: datetime) -> bool:
     """Store a message; `False` if its id is stored already."""
     row = {"id": message_id, "run_id": run_id, "text": text, "created_at": now}
-    return (await tx.execute(insert_into(tx, sent).on_conflict_do_nothing(), row)).rowcount > 0
+    return await insert_new(tx, sent, row)
 
 
 async def unread(tx: Transaction, run_id: str) -> list[tuple[str, str]]:
@@ -49,9 +52,5 @@ async def having_unread(tx: Transaction, run_ids: Sequence[str]) -> set[str]:
 
 async def of_run(tx: Transaction, run_id: str) -> list[RunMessage]:
     """Return every message to a run, oldest first."""
-    rows = await tx.execute(
-        select(sent.c.id, sent.c.run_id, sent.c.text, sent.c.read_at_step)
-        .where(sent.c.run_id == run_id)
-        .order_by(sent.c.created_at, sent.c.id)
-    )
-    return [RunMessage(**row) for row in rows.mappings()]
+    query = select(*_MESSAGES.columns).where(sent.c.run_id == run_id)
+    return await _MESSAGES.all(tx, query.order_by(sent.c.created_at, sent.c.id))

@@ -1,16 +1,15 @@
 """Queries on questions of runs to their users: for a permission, or for missing facts."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from datetime import datetime
 
 from sqlalchemy import func, select, update
 
 from bot.values import Place
 from db.database import Transaction
-from db.places import place_columns
+from db.rows import Records, change, insert_new, place_columns
 from db.tables import run_questions as asked
-from db.upsert import insert_into
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,27 +59,19 @@ class RunQuestion:
         return text
 
 
-_NAMES = [field.name for field in fields(RunQuestion)]
-_QUERY = select(*(asked.c[name] for name in _NAMES))
-
-
-def _question(row: object) -> RunQuestion:
-    values = {name: getattr(row, name) for name in _NAMES}
-    values["options"] = tuple(values["options"])
-    return RunQuestion(**values)
+_QUESTIONS = Records(RunQuestion, asked, convert={"options": tuple})
+_QUERY = select(*_QUESTIONS.columns)
 
 
 async def put(tx: Transaction, question: RunQuestion, place: Place, now: datetime) -> bool:
     """Store a question; `False` if its id is stored already."""
-    row = {name: getattr(question, name) for name in _NAMES}
-    row |= {"options": list(question.options), "created_at": now, **place_columns(place)}
-    return (await tx.execute(insert_into(tx, asked).on_conflict_do_nothing(), row)).rowcount > 0
+    row = _QUESTIONS.values(question) | {"created_at": now, **place_columns(place)}
+    return await insert_new(tx, asked, row)
 
 
 async def get(tx: Transaction, question_id: str) -> RunQuestion | None:
     """Return the question with this id."""
-    row = (await tx.execute(_QUERY.where(asked.c.id == question_id))).first()
-    return _question(row) if row else None
+    return await _QUESTIONS.first(tx, _QUERY.where(asked.c.id == question_id))
 
 
 async def open_in(
@@ -112,7 +103,7 @@ async def open_in(
     )
     rows = (await tx.execute(query.order_by(asked.c.created_at.desc()))).all()
     found = [
-        _question(row)
+        _QUESTIONS.of(row)
         for row in rows
         if row.shown_at is not None
         and (row.place_thread in threads or row.message_id in shown_as)
@@ -124,8 +115,7 @@ async def open_in(
 async def open_of(tx: Transaction, run_id: str, kind: str) -> list[RunQuestion]:
     """Return the open questions of a run, oldest first."""
     conditions = (asked.c.run_id == run_id, asked.c.kind == kind, asked.c.status == "open")
-    rows = await tx.execute(_QUERY.where(*conditions).order_by(asked.c.created_at))
-    return [_question(row) for row in rows]
+    return await _QUESTIONS.all(tx, _QUERY.where(*conditions).order_by(asked.c.created_at))
 
 
 async def open_of_many(tx: Transaction, run_ids: Sequence[str]) -> dict[str, str]:
@@ -166,11 +156,8 @@ async def permitted(tx: Transaction, run_id: str, tool: str) -> bool:
 
 async def show(tx: Transaction, question_id: str, message_id: str, now: datetime) -> None:
     """Record that a question was shown, and in which message if the platform has messages."""
-    await tx.execute(
-        update(asked)
-        .where(asked.c.id == question_id)
-        .values(message_id=message_id, shown_at=func.coalesce(asked.c.shown_at, now))
-    )
+    values = {"message_id": message_id, "shown_at": func.coalesce(asked.c.shown_at, now)}
+    await change(tx, asked, asked.c.id == question_id, **values)
 
 
 async def answer(
@@ -184,35 +171,22 @@ async def answer(
     whole_run: bool = False,
 ) -> bool:
     """Answer a question that is still open; `False` when it is not."""
-    done = await tx.execute(
-        update(asked)
-        .where(asked.c.id == question_id, asked.c.status == "open", asked.c.expires_at > now)
-        .values(status=status, answer=text, whole_run=whole_run, answered_by=by, answered_at=now)
-    )
-    return done.rowcount > 0
+    this = (asked.c.id == question_id, asked.c.status == "open", asked.c.expires_at > now)
+    values = {"status": status, "answer": text, "whole_run": whole_run}
+    return await change(tx, asked, *this, **values, answered_by=by, answered_at=now)
 
 
 async def follow(tx: Transaction, leader: RunQuestion) -> None:
     """Apply the permission of a question to the other calls that it covered."""
-    await tx.execute(
-        update(asked)
-        .where(
-            asked.c.run_id == leader.run_id,
-            asked.c.shown_with == leader.id,
-            asked.c.status == "withdrawn",
-        )
-        .values(status="yes", whole_run=leader.whole_run, answered_by=leader.answered_by, answer="")
-    )
+    covered = (asked.c.run_id == leader.run_id, asked.c.shown_with == leader.id)
+    values = {"status": "yes", "whole_run": leader.whole_run, "answered_by": leader.answered_by}
+    await change(tx, asked, *covered, asked.c.status == "withdrawn", **values, answer="")
 
 
 async def use(tx: Transaction, question_id: str, now: datetime) -> bool:
     """Record that a permitted call begins; `False` if it had begun before."""
-    done = await tx.execute(
-        update(asked)
-        .where(asked.c.id == question_id, asked.c.status == "yes", asked.c.used_at.is_(None))
-        .values(used_at=now)
-    )
-    return done.rowcount > 0
+    this = (asked.c.id == question_id, asked.c.status == "yes", asked.c.used_at.is_(None))
+    return await change(tx, asked, *this, used_at=now)
 
 
 async def expire(tx: Transaction, now: datetime) -> list[str]:

@@ -1,13 +1,12 @@
 """Queries on runs."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from sqlalchemy import (
     ColumnElement,
-    Row,
     Text,
     bindparam,
     case,
@@ -20,7 +19,7 @@ from sqlalchemy import (
 
 from bot.values import UNFINISHED, WAITING, Json, Place, RunStatus
 from db.database import Transaction
-from db.places import PLACE, owned_by, readable_in
+from db.rows import Records, change, owned_by, readable_in
 from db.tables import subagent_runs
 from db.types import UtcDateTime
 
@@ -32,6 +31,8 @@ runs = subagent_runs
 
 #: No label or id is longer.
 MAX_HANDLE = 100
+#: Key of the summary of a run's result in its metadata.
+SUMMARY = "summary"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,21 +100,22 @@ class Run:
         """The tokens so far as they count towards the budget."""
         return self.tokens - self.discounted_tokens
 
+    @property
+    def summary(self) -> str:
+        """The summary of the result; empty if there is none."""
+        return str(self.metadata.get(SUMMARY, ""))
 
-_PLAIN = [field.name for field in fields(Run) if field.name != "place"]
-#: The columns from which `run_of` builds a run.
-COLUMNS = [runs.c[name] for name in (*_PLAIN, *PLACE)]
 
-
-def run_of(row: Row[Any]) -> Run:
-    """Return the run in a row of `COLUMNS`."""
-    values = {name: getattr(row, name) for name in _PLAIN}
-    values["status"] = RunStatus(row.status)
-    allowed = row.allowed_tools
-    values["allowed_tools"] = None if allowed is None else tuple(allowed)
-    values["blocked_tools"] = tuple(row.blocked_tools or ())
-    return Run(place=Place(*(getattr(row, name) for name in PLACE)), **values)
-
+RUNS = Records(
+    Run,
+    runs,
+    convert={
+        "status": RunStatus,
+        "allowed_tools": lambda names: None if names is None else tuple(names),
+        "blocked_tools": lambda names: tuple(names or ()),
+    },
+)
+COLUMNS = RUNS.columns
 
 # Statements of the hot path are built once: building one costs more than running it.
 _THIS = runs.c.id == bindparam("b_id")
@@ -146,22 +148,24 @@ _FINISH_ATTEMPT = _FINISH.where(runs.c.attempt == bindparam("b_attempt"))
 # -- one run -------------------------------------------------------------------------------------
 
 
+def held_by(run_id: str, attempt: int) -> tuple[ColumnElement[bool], ...]:
+    """Return the condition for a run that this attempt has begun and not ended."""
+    return runs.c.id == run_id, runs.c.attempt == attempt, runs.c.status.in_(BEGUN)
+
+
 async def get(tx: Transaction, run_id: str) -> Run | None:
     """Return a run by its full id."""
-    row = (await tx.execute(_GET, {"b_id": run_id})).first()
-    return run_of(row) if row else None
+    return await RUNS.first(tx, _GET, {"b_id": run_id})
 
 
 async def hold(tx: Transaction, run_id: str) -> Run | None:
     """Return a run, locked against changes of its status until the transaction ends."""
-    row = (await tx.execute(_HOLD, {"b_id": run_id})).first()
-    return run_of(row) if row else None
+    return await RUNS.first(tx, _HOLD, {"b_id": run_id})
 
 
 async def add_metadata(tx: Transaction, run: Run, further: Json) -> None:
     """Add to the metadata of a run that `hold` has locked."""
-    changed = {runs.c["metadata"]: run.metadata | further}
-    await tx.execute(update(runs).where(runs.c.id == run.id).values(changed))
+    await change(tx, runs, runs.c.id == run.id, metadata=run.metadata | further)
 
 
 async def transcript(tx: Transaction, run_id: str) -> list[Json]:
@@ -178,8 +182,7 @@ async def claim(
     The tokens that an interrupted attempt had reserved are charged: its call may have been billed.
     """
     values = {"b_id": run_id, "b_worker": worker_id, "b_reserve": reserve, "b_now": now}
-    row = (await tx.execute(_CLAIM, values)).first()
-    return run_of(row) if row else None
+    return await RUNS.first(tx, _CLAIM, values)
 
 
 async def release(
@@ -193,11 +196,8 @@ async def release(
 
     Without `counts` the tokens are those of its steps.
     """
-    await tx.execute(
-        update(runs)
-        .where(runs.c.id == run_id, runs.c.attempt == attempt, runs.c.status.in_(BEGUN))
-        .values(reserved_tokens=0, worker_id="", updated_at=now, **(counts or {}))
-    )
+    values = {"reserved_tokens": 0, "worker_id": "", "updated_at": now, **(counts or {})}
+    await change(tx, runs, *held_by(run_id, attempt), **values)
 
 
 async def finish(
@@ -217,20 +217,14 @@ async def finish(
     statement = _FINISH
     if attempt is not None:
         statement, written["b_attempt"] = _FINISH_ATTEMPT, attempt
-    row = (await tx.execute(statement, written)).first()
-    return run_of(row) if row else None
+    return await RUNS.first(tx, statement, written)
 
 
 async def request_cancel(tx: Transaction, run_id: str, *, by: str, now: datetime) -> Run | None:
     """Request the cancellation of a run; return the run, or `None` when it is over."""
-    result = await tx.execute(
-        update(runs)
-        .where(runs.c.id == run_id, runs.c.status.in_(_UNFINISHED))
-        .values(cancel_requested_at=now, cancelled_by=by)
-        .returning(*COLUMNS)
-    )
-    row = result.first()
-    return run_of(row) if row else None
+    requested = update(runs).where(runs.c.id == run_id, runs.c.status.in_(_UNFINISHED))
+    requested = requested.values(cancel_requested_at=now, cancelled_by=by)
+    return await RUNS.first(tx, requested.returning(*COLUMNS))
 
 
 async def cancel_requested(tx: Transaction, run_ids: Sequence[str]) -> list[str]:
@@ -284,8 +278,7 @@ async def active(
 ) -> list[Run]:
     """Return unfinished runs, newest first; those of all users for `None`."""
     within = _within(user_id, parent, read_in)
-    rows = await tx.execute(_newest(runs.c.status.in_(_UNFINISHED), *within, limit=limit))
-    return [run_of(row) for row in rows]
+    return await RUNS.all(tx, _newest(runs.c.status.in_(_UNFINISHED), *within, limit=limit))
 
 
 async def ended_since(
@@ -300,14 +293,12 @@ async def ended_since(
     """Return unarchived runs that ended since a time, newest first; of all users for `None`."""
     lately = (runs.c.completed_at > since, runs.c.archived_at.is_(None))
     within = _within(user_id, parent, read_in)
-    rows = await tx.execute(_newest(*lately, *within, limit=limit))
-    return [run_of(row) for row in rows]
+    return await RUNS.all(tx, _newest(*lately, *within, limit=limit))
 
 
 async def started_by(tx: Transaction, parent_id: str, *, limit: int = 20) -> list[Run]:
     """Return the runs that a run started, newest first."""
-    rows = await tx.execute(_newest(runs.c.parent_run_id == parent_id, limit=limit))
-    return [run_of(row) for row in rows]
+    return await RUNS.all(tx, _newest(runs.c.parent_run_id == parent_id, limit=limit))
 
 
 async def find(
@@ -336,20 +327,18 @@ async def find(
     if len(handle) > MAX_HANDLE:
         return []
     if handle.lower() == "last":
-        rows = await tx.execute(_newest(*whose, limit=1))
-        return [run_of(row) for row in rows]
+        return await RUNS.all(tx, _newest(*whose, limit=1))
     if handle.startswith("#") and handle[1:].isdecimal():
         number = min(int(handle[1:]), 2**31 - 1)
-        rows = await tx.execute(_newest(*whose, runs.c.number == number, limit=limit))
-        return [run_of(row) for row in rows]
+        return await RUNS.all(tx, _newest(*whose, runs.c.number == number, limit=limit))
     prefix = handle.lower().replace("-", "")
     found: list[ColumnElement[bool]] = [func.lower(runs.c.label) == func.lower(handle)]
     if prefix and all(character in "0123456789abcdef" for character in prefix):
         bare = func.replace(cast(runs.c.id, Text), "-", "")
         found.append(bare.startswith(prefix, autoescape=True))
     for condition in (or_(*found), runs.c.label.icontains(handle, autoescape=True)):
-        rows = await tx.execute(_newest(*whose, condition, limit=limit, going_first=True))
-        matches = [run_of(row) for row in rows]
+        matching = _newest(*whose, condition, limit=limit, going_first=True)
+        matches = await RUNS.all(tx, matching)
         if matches:
             break
     going = [run for run in matches if not run.status.final]
@@ -368,32 +357,25 @@ def _overdue(*conditions: ColumnElement[bool], before: datetime) -> Any:
 async def admitted(tx: Transaction, *, before: datetime) -> list[Run]:
     """Return background runs admitted before a time that have not begun, oldest first."""
     admitted = (runs.c.status == "accepted", runs.c.mode == "async")
-    return [run_of(row) for row in await tx.execute(_overdue(*admitted, before=before))]
+    return await RUNS.all(tx, _overdue(*admitted, before=before))
 
 
 async def unfinished(tx: Transaction, *, before: datetime) -> list[Run]:
     """Return runs that have begun, are not over, and took no step since a time, oldest first."""
     begun = runs.c.status.in_(BEGUN)
-    return [run_of(row) for row in await tx.execute(_overdue(begun, before=before))]
+    return await RUNS.all(tx, _overdue(begun, before=before))
 
 
 async def newest(tx: Transaction, user_id: str, *, limit: int) -> list[Run]:
     """Return a user's newest runs that are not archived, unfinished ones first."""
     going = await active(tx, user_id, limit=limit)
-    ended = await tx.execute(
-        _newest(
-            runs.c.user_id == user_id,
-            runs.c.status.not_in(_UNFINISHED),
-            runs.c.archived_at.is_(None),
-            limit=limit,
-        )
-    )
-    return [*going, *(run_of(row) for row in ended)][:limit]
+    over = (runs.c.status.not_in(_UNFINISHED), runs.c.archived_at.is_(None))
+    ended = await RUNS.all(tx, _newest(runs.c.user_id == user_id, *over, limit=limit))
+    return [*going, *ended][:limit]
 
 
 async def get_many(tx: Transaction, run_ids: Sequence[str]) -> list[Run]:
     """Return the runs with these ids, in no order."""
     if not run_ids:
         return []
-    rows = await tx.execute(select(*COLUMNS).where(runs.c.id.in_(run_ids)))
-    return [run_of(row) for row in rows]
+    return await RUNS.all(tx, select(*COLUMNS).where(runs.c.id.in_(run_ids)))

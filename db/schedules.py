@@ -1,7 +1,7 @@
 """Queries on schedules and their fires."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -9,9 +9,8 @@ from sqlalchemy import Row, Select, func, insert, or_, select, update
 
 from bot.values import UNFINISHED, Place, RunStatus
 from db.database import Transaction
-from db.places import place_columns
+from db.rows import Records, change, insert_new
 from db.tables import outbox, schedule_fires, schedules, subagent_runs
-from db.upsert import insert_into
 
 ALIVE = ("active", "paused")
 
@@ -56,7 +55,7 @@ class Fire:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ended:
+class EndedFire:
     """A fire whose run is over.
 
     Attributes:
@@ -69,23 +68,18 @@ class Ended:
     unheard: bool
 
 
-_PLACE = ("channel", "place_workspace", "place_channel", "place_thread", "place_message")
-_PLAIN = [field.name for field in fields(Schedule) if field.name != "place"]
-_COLUMNS = [schedules.c[name] for name in (*_PLAIN, *_PLACE)]
+_SCHEDULES = Records(Schedule, schedules)
+_QUERY = select(*_SCHEDULES.columns)
 _FIRE = [
-    *_COLUMNS,
+    *_SCHEDULES.columns,
     schedule_fires.c.due_at.label("fire_due_at"),
     schedule_fires.c.created_at.label("fire_created_at"),
 ]
 
 
-def _schedule(row: Row[Any]) -> Schedule:
-    place = Place(*(getattr(row, name) for name in _PLACE))
-    return Schedule(place=place, **{name: getattr(row, name) for name in _PLAIN})
-
-
 def _fire(row: Row[Any]) -> Fire:
-    return Fire(schedule=_schedule(row), due_at=row.fire_due_at, created_at=row.fire_created_at)
+    schedule = _SCHEDULES.of(row)
+    return Fire(schedule=schedule, due_at=row.fire_due_at, created_at=row.fire_created_at)
 
 
 # -- schedules of a user ---------------------------------------------------------------------------
@@ -93,8 +87,7 @@ def _fire(row: Row[Any]) -> Fire:
 
 async def add(tx: Transaction, schedule: Schedule) -> None:
     """Store a schedule; the caller has locked the user's row and read the number."""
-    row = {field.name: getattr(schedule, field.name) for field in fields(Schedule)}
-    await tx.execute(insert(schedules).values(row | place_columns(row.pop("place"))))
+    await tx.execute(insert(schedules), _SCHEDULES.values(schedule))
 
 
 async def next_number(tx: Transaction, user: str) -> int:
@@ -105,23 +98,20 @@ async def next_number(tx: Transaction, user: str) -> int:
 
 async def find(tx: Transaction, user: str, schedule_id: str) -> Schedule | None:
     """Return a user's schedule by its id."""
-    query = select(*_COLUMNS).where(schedules.c.user_id == user, schedules.c.id == schedule_id)
-    row = (await tx.execute(query)).first()
-    return _schedule(row) if row else None
+    mine = (schedules.c.user_id == user, schedules.c.id == schedule_id)
+    return await _SCHEDULES.first(tx, _QUERY.where(*mine))
 
 
 async def get(tx: Transaction, user: str, number: int) -> Schedule | None:
     """Return a user's schedule by its number."""
-    query = select(*_COLUMNS).where(schedules.c.user_id == user, schedules.c.number == number)
-    row = (await tx.execute(query)).first()
-    return _schedule(row) if row else None
+    mine = (schedules.c.user_id == user, schedules.c.number == number)
+    return await _SCHEDULES.first(tx, _QUERY.where(*mine))
 
 
 async def alive(tx: Transaction, user: str) -> list[Schedule]:
     """Return a user's schedules that are not over, oldest first."""
     mine = (schedules.c.user_id == user, schedules.c.status.in_(ALIVE))
-    rows = await tx.execute(select(*_COLUMNS).where(*mine).order_by(schedules.c.number))
-    return [_schedule(row) for row in rows]
+    return await _SCHEDULES.all(tx, _QUERY.where(*mine).order_by(schedules.c.number))
 
 
 async def newest_zone(tx: Transaction, user: str) -> str:
@@ -137,29 +127,25 @@ async def cancel(tx: Transaction, schedule_id: str, now: datetime) -> bool:
 
 async def revive(tx: Transaction, schedule_id: str, status: str, due_at: datetime | None) -> bool:
     """Revive a cancelled schedule; `False` if it is not cancelled."""
-    query = update(schedules).where(
-        schedules.c.id == schedule_id, schedules.c.status == "cancelled"
-    )
-    values = {"status": status, "due_at": due_at, "ended_at": None}
-    return (await tx.execute(query.values(values))).rowcount > 0
+    this = (schedules.c.id == schedule_id, schedules.c.status == "cancelled")
+    return await change(tx, schedules, *this, status=status, due_at=due_at, ended_at=None)
 
 
 async def pause(tx: Transaction, schedule_id: str) -> bool:
     """Pause a schedule; `False` if it is not active."""
-    query = update(schedules).where(schedules.c.id == schedule_id, schedules.c.status == "active")
-    return (await tx.execute(query.values(status="paused"))).rowcount > 0
+    this = (schedules.c.id == schedule_id, schedules.c.status == "active")
+    return await change(tx, schedules, *this, status="paused")
 
 
 async def resume(tx: Transaction, schedule_id: str, due_at: datetime) -> bool:
     """Resume a paused schedule; `False` if it is not paused."""
-    query = update(schedules).where(schedules.c.id == schedule_id, schedules.c.status == "paused")
-    return (await tx.execute(query.values(status="active", due_at=due_at))).rowcount > 0
+    this = (schedules.c.id == schedule_id, schedules.c.status == "paused")
+    return await change(tx, schedules, *this, status="active", due_at=due_at)
 
 
 async def _end(tx: Transaction, schedule_id: str, status: str, now: datetime) -> bool:
-    query = update(schedules).where(schedules.c.id == schedule_id, schedules.c.status.in_(ALIVE))
-    done = await tx.execute(query.values(status=status, due_at=None, ended_at=now))
-    return done.rowcount > 0
+    this = (schedules.c.id == schedule_id, schedules.c.status.in_(ALIVE))
+    return await change(tx, schedules, *this, status=status, due_at=None, ended_at=now)
 
 
 # -- due fires -------------------------------------------------------------------------------------
@@ -169,13 +155,12 @@ async def due(
     tx: Transaction, platforms: Sequence[str], now: datetime, *, limit: int = 100
 ) -> list[Schedule]:
     """Return the schedules on these platforms that are due, longest overdue first."""
-    query = select(*_COLUMNS).where(
+    query = _QUERY.where(
         schedules.c.status == "active",
         schedules.c.due_at <= now,
         schedules.c.channel.in_(platforms),
     )
-    rows = await tx.execute(query.order_by(schedules.c.due_at).limit(limit))
-    return [_schedule(row) for row in rows]
+    return await _SCHEDULES.all(tx, query.order_by(schedules.c.due_at).limit(limit))
 
 
 async def claim(
@@ -196,20 +181,15 @@ async def claim(
         now: The time.
     """
     over = {"status": "done", "ended_at": now} if next_due is None else {}
-    moved = await tx.execute(
-        update(schedules)
-        .where(
-            schedules.c.id == schedule.id,
-            schedules.c.status == "active",
-            schedules.c.due_at == schedule.due_at,
-        )
-        .values(due_at=next_due, **over)
+    this = (
+        schedules.c.id == schedule.id,
+        schedules.c.status == "active",
+        schedules.c.due_at == schedule.due_at,
     )
-    if moved.rowcount == 0:
+    if not await change(tx, schedules, *this, due_at=next_due, **over):
         return None
     fire = {"schedule_id": schedule.id, "due_at": due_at, "created_at": now}
-    inserted = await tx.execute(insert_into(tx, schedule_fires).on_conflict_do_nothing(), fire)
-    if inserted.rowcount == 0:
+    if not await insert_new(tx, schedule_fires, fire):
         return None
     return Fire(schedule=replace(schedule, due_at=next_due), due_at=due_at, created_at=now)
 
@@ -243,18 +223,18 @@ async def book(tx: Transaction, fire: Fire) -> bool:
 
 
 async def _move(tx: Transaction, fire: Fire, old: str, new: str, **values: Any) -> bool:
-    query = update(schedule_fires).where(
+    this = (
         schedule_fires.c.schedule_id == fire.schedule.id,
         schedule_fires.c.due_at == fire.due_at,
         schedule_fires.c.status == old,
     )
-    return (await tx.execute(query.values(status=new, **values))).rowcount > 0
+    return await change(tx, schedule_fires, *this, status=new, **values)
 
 
 # -- outcomes --------------------------------------------------------------------------------------
 
 
-async def ended(tx: Transaction, *, limit: int = 100) -> list[Ended]:
+async def ended(tx: Transaction, *, limit: int = 100) -> list[EndedFire]:
     """Return uncounted fires whose runs are over and announced, oldest first."""
     runs = subagent_runs
     told = outbox.c.status.not_in(("held", "pending", "sending"))
@@ -272,7 +252,7 @@ async def ended(tx: Transaction, *, limit: int = 100) -> list[Ended]:
         .limit(limit)
     )
     return [
-        Ended(
+        EndedFire(
             fire=_fire(row),
             status=RunStatus(row.came_to),
             error=row.error or "",
@@ -284,8 +264,8 @@ async def ended(tx: Transaction, *, limit: int = 100) -> list[Ended]:
 
 async def succeeded(tx: Transaction, schedule_id: str) -> None:
     """Reset the count of failures."""
-    query = update(schedules).where(schedules.c.id == schedule_id, schedules.c.failures > 0)
-    await tx.execute(query.values(failures=0))
+    this = (schedules.c.id == schedule_id, schedules.c.failures > 0)
+    await change(tx, schedules, *this, failures=0)
 
 
 async def failed(tx: Transaction, schedule_id: str, *, most: int, now: datetime) -> bool:

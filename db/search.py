@@ -8,7 +8,7 @@ from sqlalchemy import Select, String, and_, column, func, literal_column, or_, 
 from sqlalchemy.sql.elements import ColumnElement
 
 from db.database import Transaction
-from db.notes import Note, from_row
+from db.notes import NOTES, Note
 from db.tables import notes
 
 _MOST_WORDS = 20
@@ -27,7 +27,7 @@ async def search_notes(tx: Transaction, user: str, query: str, *, limit: int) ->
     words = words_of(query)
     for question in _questions(tx, words) if words else ():
         mine = question.where(notes.c.user_id == user).limit(limit)
-        found = [from_row(row) for row in await tx.execute(mine)]
+        found = await NOTES.all(tx, mine)
         if found:
             return found
     return []

@@ -1,14 +1,14 @@
 """Queries on Slack installations of the bot, complete or in progress."""
 
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass
 from datetime import datetime
 
 from sqlalchemy import delete, insert, select
 
 from db.database import Transaction
+from db.rows import Records, put_row
 from db.tables import slack_installs as installs
 from db.tables import slack_states as states
-from db.upsert import insert_into
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,22 +32,18 @@ class Install:
     token: str
 
 
+_INSTALLS = Records(Install, installs)
+
+
 async def put(tx: Transaction, install: Install, now: datetime) -> None:
     """Store an installation; it replaces an older one."""
-    row = asdict(install) | {"installed_at": now}
-    await tx.execute(
-        insert_into(tx, installs)
-        .values(row)
-        .on_conflict_do_update(index_elements=["client_id", "workspace"], set_=row)
-    )
+    await put_row(tx, installs, _INSTALLS.values(install) | {"installed_at": now})
 
 
 async def find(tx: Transaction, client_id: str, workspace: str) -> Install | None:
     """Return an app's installation in a workspace or an organisation; `None` for none."""
-    columns = [installs.c[field.name] for field in fields(Install)]
     ours = (installs.c.client_id == client_id, installs.c.workspace == workspace)
-    row = (await tx.execute(select(*columns).where(*ours))).mappings().one_or_none()
-    return None if row is None else Install(**row)
+    return await _INSTALLS.first(tx, select(*_INSTALLS.columns).where(*ours))
 
 
 async def remove(tx: Transaction, install: Install) -> None:

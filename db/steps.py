@@ -196,7 +196,7 @@ class StepWriter:
         """Store a heartbeat at the end of a transaction, since it locks the worker's row."""
         now = asyncio.get_running_loop().time()
         if self._worker_id and not self._database.is_sqlite and now - self._beat_at >= BEAT_SECONDS:
-            await workers.beat(tx, self._worker_id)
+            await workers.heartbeat(tx, self._worker_id)
             self._beat_at = now
 
     def _move_to(self, batch: "list[_Waiting]") -> None:

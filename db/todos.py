@@ -6,8 +6,8 @@ from datetime import datetime
 from sqlalchemy import delete, select
 
 from db.database import Transaction
+from db.rows import insert_into
 from db.tables import todos
-from db.upsert import insert_into
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,14 +1,13 @@
 """Queries on turns: each answers one message."""
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
-from sqlalchemy import Row, delete, func, insert, select, update
+from sqlalchemy import delete, func, insert, select
 
 from bot.values import Identity, Place, Role, new_sortable_id
 from db.database import Transaction
-from db.places import place_columns
+from db.rows import PLACE, Records, change, place_columns
 from db.tables import conversations, messages, turns, users
 
 
@@ -52,29 +51,13 @@ class Turn:
         return self.input_tokens + self.output_tokens
 
 
-_OWN = {"user", "user_name", "place", "role", "model"}
-_PLAIN = [field.name for field in fields(Turn) if field.name not in _OWN]
-_PLACE = ("channel", "place_workspace", "place_channel", "place_thread", "place_message")
-_COLUMNS = [
-    *(turns.c[name] for name in (*_PLAIN, *_PLACE)),
-    users.c.platform,
-    users.c.workspace,
-    users.c.account,
-    users.c.name,
-    turns.c.role,
-    conversations.c.model,
-]
-
-
-def _turn(row: Row[Any]) -> Turn:
-    return Turn(
-        user=Identity(row.platform, row.workspace, row.account),
-        user_name=row.name,
-        role=Role(row.role),
-        model=row.model,
-        place=Place(*(getattr(row, name) for name in _PLACE)),
-        **{name: getattr(row, name) for name in _PLAIN},
-    )
+_TURNS = Records(
+    Turn,
+    turns,
+    others={"user_name": users.c.name, "model": conversations.c.model},
+    convert={"role": Role},
+)
+_ROUTE = [turns.c[name] for name in PLACE[:-1]]
 
 
 async def add(
@@ -107,17 +90,17 @@ async def add(
 
 async def keep_said_at(tx: Transaction, turn_id: str, said_at: datetime) -> None:
     """Store the time when the message of a turn was sent, if that was before it was received."""
-    await tx.execute(update(turns).where(turns.c.id == turn_id).values(said_at=said_at))
+    await change(tx, turns, turns.c.id == turn_id, said_at=said_at)
 
 
 async def hold(tx: Transaction, turn_id: str, until: datetime) -> None:
     """Delay a turn until `let_go`, or until this time at the latest."""
-    await tx.execute(update(turns).where(turns.c.id == turn_id).values(held_until=until))
+    await change(tx, turns, turns.c.id == turn_id, held_until=until)
 
 
 async def let_go(tx: Transaction, turn_id: str) -> None:
     """Allow a delayed turn to begin."""
-    await tx.execute(update(turns).where(turns.c.id == turn_id).values(held_until=None))
+    await change(tx, turns, turns.c.id == turn_id, held_until=None)
 
 
 async def withdraw(tx: Transaction, turn_id: str) -> None:
@@ -151,16 +134,11 @@ async def claim_next(tx: Transaction, conversation_id: str, now: datetime) -> st
     ).first()
     if oldest is None or (oldest.held_until is not None and oldest.held_until > now):
         return None
-    waiting = oldest.id
-    claimed = await tx.execute(
-        update(conversations)
-        .where(this, conversations.c.active_turn_id.is_(None))
-        .values(active_turn_id=waiting)
-    )
-    if claimed.rowcount == 0:
+    free = conversations.c.active_turn_id.is_(None)
+    if not await change(tx, conversations, this, free, active_turn_id=oldest.id):
         return None
-    await tx.execute(update(turns).where(turns.c.id == waiting).values(status="running"))
-    return str(waiting)
+    await change(tx, turns, turns.c.id == oldest.id, status="running")
+    return str(oldest.id)
 
 
 async def begin(
@@ -179,19 +157,17 @@ async def begin(
     if first:
         which.append(turns.c.attempt == 0)
     begun = {"attempt": turns.c.attempt + 1, "worker_id": worker_id, "begun_at": now}
-    done = await tx.execute(update(turns).where(*which).values(begun))
-    return await get(tx, turn_id) if done.rowcount else None
+    return await get(tx, turn_id) if await change(tx, turns, *which, **begun) else None
 
 
 async def get(tx: Transaction, turn_id: str) -> Turn | None:
     """Return a turn."""
     query = (
-        select(*_COLUMNS)
+        select(*_TURNS.columns)
         .join(users, users.c.id == turns.c.user_id)
         .join(conversations, conversations.c.id == turns.c.conversation_id)
     )
-    row = (await tx.execute(query.where(turns.c.id == turn_id))).first()
-    return _turn(row) if row else None
+    return await _TURNS.first(tx, query.where(turns.c.id == turn_id))
 
 
 async def active_of(tx: Transaction, user_id: str, place: Place) -> Turn | None:
@@ -219,11 +195,10 @@ async def active_of(tx: Transaction, user_id: str, place: Place) -> Turn | None:
 
 async def idle_places(tx: Transaction, platform: str, *, since: datetime) -> list[Place]:
     """Return the places whose turns since a time have all ended."""
-    columns = [turns.c[name] for name in _PLACE[:-1]]
     rows = await tx.execute(
-        select(*columns)
+        select(*_ROUTE)
         .where(turns.c.channel == platform, turns.c.created_at >= since)
-        .group_by(*columns)
+        .group_by(*_ROUTE)
         .having(func.count() == func.count(turns.c.ended_at))
     )
     return [Place(*row) for row in rows]
@@ -240,11 +215,8 @@ async def release(
         attempt: The attempt that ends; a turn of another attempt is not changed.
         cost: Input and output tokens of all attempts; `None` for those that the steps stored.
     """
-    await tx.execute(
-        update(turns)
-        .where(turns.c.id == turn_id, turns.c.attempt == attempt, turns.c.status == "running")
-        .values(worker_id="", **_tokens(cost))
-    )
+    this = (turns.c.id == turn_id, turns.c.attempt == attempt, turns.c.status == "running")
+    await change(tx, turns, *this, worker_id="", **_tokens(cost))
 
 
 async def end(
@@ -264,21 +236,12 @@ async def end(
         now: The time.
         cost: Input and output tokens of all attempts; `None` for those that the steps stored.
     """
-    ended = await tx.execute(
-        update(turns)
-        .where(turns.c.id == turn.id, turns.c.attempt == turn.attempt, turns.c.status == "running")
-        .values(status=status, ended_at=now, **_tokens(cost))
-    )
-    if ended.rowcount == 0:
+    this = (turns.c.id == turn.id, turns.c.attempt == turn.attempt, turns.c.status == "running")
+    if not await change(tx, turns, *this, status=status, ended_at=now, **_tokens(cost)):
         return False
-    await tx.execute(
-        update(conversations)
-        .where(
-            conversations.c.id == turn.conversation_id,
-            conversations.c.active_turn_id == turn.id,
-        )
-        .values(active_turn_id=None)
-    )
+    active = conversations.c.active_turn_id == turn.id
+    owner = conversations.c.id == turn.conversation_id
+    await change(tx, conversations, owner, active, active_turn_id=None)
     return True
 
 
@@ -288,17 +251,13 @@ def _tokens(cost: tuple[int, int] | None) -> dict[str, int]:
 
 async def keep_reply(tx: Transaction, turn_id: str, message_id: str) -> None:
     """Store the platform's id of the reply that has begun."""
-    await tx.execute(update(turns).where(turns.c.id == turn_id).values(reply_message_id=message_id))
+    await change(tx, turns, turns.c.id == turn_id, reply_message_id=message_id)
 
 
 async def request_stop(tx: Transaction, turn_id: str, now: datetime) -> bool:
     """Request that a turn be stopped; `False` when it is over."""
-    done = await tx.execute(
-        update(turns)
-        .where(turns.c.id == turn_id, turns.c.status == "running")
-        .values(stop_requested_at=now)
-    )
-    return done.rowcount > 0
+    this = (turns.c.id == turn_id, turns.c.status == "running")
+    return await change(tx, turns, *this, stop_requested_at=now)
 
 
 async def stop_requested(tx: Transaction, turn_ids: list[str]) -> list[str]:

@@ -3,13 +3,13 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import bindparam, func, select, update
+from sqlalchemy import bindparam, func, select
 
 from bot.values import Identity
 from db.database import Transaction
+from db.rows import change, insert_new
 from db.tables import subagent_runs, users
 from db.types import storable
-from db.upsert import insert_into
 
 _NAME_LENGTH = 255
 # Locked until the commit: retention deletes users without any rows.
@@ -43,20 +43,10 @@ async def ensure_user(tx: Transaction, user: Identity, name: str, now: datetime)
     if known is None:
         platform, workspace, account = user.parts
         # Two transactions may insert the same user at once; the first one wins.
-        await tx.execute(
-            insert_into(tx, users)
-            .values(
-                id=user.key,
-                platform=platform,
-                workspace=workspace,
-                account=account,
-                name=name,
-                created_at=now,
-            )
-            .on_conflict_do_nothing()
-        )
+        row = {"id": user.key, "platform": platform, "workspace": workspace, "account": account}
+        await insert_new(tx, users, row | {"name": name, "created_at": now})
     elif known != name:
-        await tx.execute(update(users).where(users.c.id == user.key).values(name=name))
+        await change(tx, users, users.c.id == user.key, name=name)
 
 
 async def get(tx: Transaction, key: str) -> User | None:

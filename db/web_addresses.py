@@ -2,11 +2,11 @@
 
 from datetime import datetime
 
-from sqlalchemy import select, update
+from sqlalchemy import select
 
 from db.database import Transaction
+from db.rows import change, insert_into
 from db.tables import web_addresses
-from db.upsert import insert_into
 
 
 async def known(tx: Transaction, root_id: str) -> list[str] | None:
@@ -31,9 +31,5 @@ async def store(tx: Transaction, root_id: str, addresses: list[str], now: dateti
 
 async def count_fetch(tx: Transaction, root_id: str, *, most: int) -> bool:
     """Count one more fetch of a turn; return False, and count nothing, if it has made `most`."""
-    counted = await tx.execute(
-        update(web_addresses)
-        .where(web_addresses.c.root_id == root_id, web_addresses.c.fetches < most)
-        .values(fetches=web_addresses.c.fetches + 1)
-    )
-    return bool(counted.rowcount)
+    this = (web_addresses.c.root_id == root_id, web_addresses.c.fetches < most)
+    return await change(tx, web_addresses, *this, fetches=web_addresses.c.fetches + 1)

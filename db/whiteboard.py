@@ -7,8 +7,8 @@ from sqlalchemy import ColumnElement, delete, func, insert, literal, select
 
 from bot.errors import BadRequestError
 from db.database import Transaction
+from db.rows import put_row
 from db.tables import subagent_runs, whiteboard
-from db.upsert import insert_into
 
 MOST_KEYS = 100
 MOST_KEY_CHARACTERS = 200
@@ -16,7 +16,7 @@ MOST_CHARACTERS = 20_000
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class WhiteboardEntry:
     """A key of a board and the beginning of its value.
 
     Attributes:
@@ -54,16 +54,14 @@ async def write(
             f"The value of {key[:50]!r} has {len(value):,} characters, and {MOST_CHARACTERS:,} is "
             "the most: put it under several keys."
         )
-    if await _count_others(tx, board, key) >= MOST_KEYS:
+    others = (whiteboard.c.board_id == board, whiteboard.c.key != key)
+    if (await tx.scalar(select(func.count()).where(*others)) or 0) >= MOST_KEYS:
         raise BadRequestError(
             f"The whiteboard is full: it has {MOST_KEYS} keys. Delete some, or put several values "
             "under one key."
         )
-    insert = insert_into(tx, whiteboard).values(
-        board_id=board, key=key, value=value, work_id=work_id, updated_at=now
-    )
-    new = {name: insert.excluded[name] for name in ("value", "work_id", "updated_at")}
-    await tx.execute(insert.on_conflict_do_update(index_elements=["board_id", "key"], set_=new))
+    row = {"board_id": board, "key": key, "value": value, "work_id": work_id, "updated_at": now}
+    await put_row(tx, whiteboard, row)
 
 
 async def read(tx: Transaction, board: str, key: str) -> str | None:
@@ -88,7 +86,7 @@ async def is_board_of(tx: Transaction, board: str, user: str) -> bool:
     return await tx.scalar(query) is not None
 
 
-async def entries(tx: Transaction, board: str, *, preview: int = 100) -> list[Entry]:
+async def entries(tx: Transaction, board: str, *, preview: int = 100) -> list[WhiteboardEntry]:
     """Return the keys of a board in order, each with the first characters of its value."""
     query = select(
         whiteboard.c.key,
@@ -96,17 +94,14 @@ async def entries(tx: Transaction, board: str, *, preview: int = 100) -> list[En
         func.length(whiteboard.c.value).label("length"),
     ).where(whiteboard.c.board_id == board)
     rows = await tx.execute(query)
-    return sorted((Entry(row.key, row.preview, row.length) for row in rows), key=lambda e: e.key)
+    return sorted(
+        (WhiteboardEntry(row.key, row.preview, row.length) for row in rows), key=lambda e: e.key
+    )
 
 
 async def remove(tx: Transaction, board: str, key: str) -> bool:
     """Delete a key; return False if it did not exist."""
     return (await tx.execute(delete(whiteboard).where(_at(board, key)))).rowcount > 0
-
-
-async def _count_others(tx: Transaction, board: str, key: str) -> int:
-    query = select(func.count()).where(whiteboard.c.board_id == board, whiteboard.c.key != key)
-    return await tx.scalar(query) or 0
 
 
 async def copy(tx: Transaction, board: str, to: str) -> None:

@@ -1,15 +1,16 @@
-"""Queries on worker processes, and on the audit log."""
+"""Queries on worker processes and their crashes, and on the audit log."""
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import ColumnElement, delete, func, insert, select, text, update
+from sqlalchemy import ColumnElement, Table, delete, func, insert, or_, select, text
 
 from bot.values import new_sortable_id
 from db.database import Transaction
-from db.tables import audit, workers
+from db.rows import change, insert_new
+from db.tables import audit, subagent_runs, turns, workers
 from db.types import UtcDateTime
-from db.upsert import insert_into
 
 TAKE_OVER_LOCK = 0x5EC1_0E03
 
@@ -32,23 +33,20 @@ async def start(tx: Transaction, worker_id: str, platforms: list[str]) -> None:
     await tx.execute(row)
 
 
-async def beat(tx: Transaction, worker_id: str) -> bool:
+async def heartbeat(tx: Transaction, worker_id: str) -> bool:
     """Store a heartbeat; `False` if the process was deleted and must be stored again."""
-    this = workers.c.id == worker_id
-    return (await tx.execute(update(workers).where(this).values(beat_at=time_of(tx)))).rowcount > 0
+    return await change(tx, workers, workers.c.id == worker_id, beat_at=time_of(tx))
 
 
 async def leave(tx: Transaction, worker_id: str) -> None:
     """Record that a process was asked to end: its end is no crash."""
-    this = workers.c.id == worker_id
-    await tx.execute(update(workers).where(this).values(leaving_at=time_of(tx)))
+    await change(tx, workers, workers.c.id == worker_id, leaving_at=time_of(tx))
 
 
 async def stop(tx: Transaction, worker_id: str) -> None:
     """Record that a process ended in good order."""
     now = time_of(tx)
-    this = workers.c.id == worker_id
-    await tx.execute(update(workers).where(this).values(stopped_at=now, beat_at=now))
+    await change(tx, workers, workers.c.id == worker_id, stopped_at=now, beat_at=now)
 
 
 async def end_platform(tx: Transaction, worker_id: str, platform: str, reason: str) -> None:
@@ -56,7 +54,7 @@ async def end_platform(tx: Transaction, worker_id: str, platform: str, reason: s
     this = workers.c.id == worker_id
     ended = await tx.scalar(select(workers.c.ended_platforms).where(this).with_for_update())
     changed = {**(ended or {}), platform: reason}
-    await tx.execute(update(workers).where(this).values(ended_platforms=changed))
+    await change(tx, workers, this, ended_platforms=changed)
 
 
 async def ended_platforms(tx: Transaction, within: timedelta) -> dict[str, str]:
@@ -103,6 +101,55 @@ async def forget(tx: Transaction, silent_for: timedelta) -> None:
     await tx.execute(delete(workers).where(workers.c.beat_at < time_of(tx, ago=silent_for)))
 
 
+async def count_crashes(tx: Transaction, alive: Sequence[str]) -> int:
+    """Count each new crash against the work that its process started last; return their number.
+
+    A process that ended in good order, or was asked to end, has not crashed, even if it left work.
+    """
+    dead = list(
+        await tx.scalars(
+            select(workers.c.id).where(
+                workers.c.id.not_in(alive),
+                workers.c.stopped_at.is_(None),
+                workers.c.leaving_at.is_(None),
+                or_(workers.c.crashed_at.is_(None), workers.c.crashed_at < workers.c.beat_at),
+            )
+        )
+    )
+    for worker_id in dead:
+        newest = [await _started_last(tx, table, worker_id) for table in (subagent_runs, turns)]
+        known = [each for each in newest if each is not None]
+        if known:
+            table, work_id, _ = max(known, key=lambda each: each[2])
+            await change(tx, table, table.c.id == work_id, crashes=table.c.crashes + 1)
+    if dead:
+        await change(tx, workers, workers.c.id.in_(dead), crashed_at=time_of(tx))
+    return len(dead)
+
+
+async def _started_last(tx: Transaction, table: Table, worker_id: str) -> Any:
+    """Return (table, id, time) of the work that a process began last and did not end."""
+    row = (
+        await tx.execute(
+            select(table.c.id, table.c.begun_at)
+            .where(
+                table.c.status == "running",
+                table.c.worker_id == worker_id,
+                table.c.begun_at.is_not(None),
+            )
+            .order_by(table.c.begun_at.desc())
+            .limit(1)
+        )
+    ).first()
+    return None if row is None else (table, row.id, row.begun_at)
+
+
+async def recent_crashes(tx: Transaction, within: timedelta) -> int:
+    """Return the number of processes that crashed within this time."""
+    crashed = workers.c.crashed_at >= time_of(tx, ago=within)
+    return await tx.scalar(select(func.count()).select_from(workers).where(crashed)) or 0
+
+
 async def note(
     tx: Transaction,
     *,
@@ -122,4 +169,4 @@ async def note(
         "detail": detail,
         "created_at": now,
     }
-    await tx.execute(insert_into(tx, audit).on_conflict_do_nothing(), row)
+    await insert_new(tx, audit, row)

@@ -14,7 +14,7 @@ from bot.tasks import Tasks
 from bot.values import Clock, Identity, Stopper
 from db import outbox, runs, users
 from db.database import Database, Transaction, patiently
-from db.outbox import Item
+from db.outbox import OutboxEntry
 from db.users import User
 
 log = logging.getLogger(__name__)
@@ -78,7 +78,7 @@ class Announcements:
         finally:
             self._under_way.discard(key)
 
-    async def _send(self, item: Item, stopper: User | None, *, resumable: bool) -> bool:
+    async def _send(self, item: OutboxEntry, stopper: User | None, *, resumable: bool) -> bool:
         outlet = self._outlets.get(item.place.platform)
         if outlet is None:
             await self._failed(item, DeliveryError("This process does not serve that platform."))
@@ -121,7 +121,7 @@ class Announcements:
 
         await patiently(write, seconds=inf)
 
-    async def _failed(self, item: Item, error: DeliveryError) -> None:
+    async def _failed(self, item: OutboxEntry, error: DeliveryError) -> None:
         now = self._now()
         tried_for = now - (item.first_tried_at or now)
         wait = min(LONGEST_WAIT, FIRST_WAIT * 2 ** max(0, item.attempts - 1))
@@ -161,7 +161,7 @@ class Announcements:
             self.deliver_soon(key)
 
 
-def _announcement(item: Item, stopper: User | None, *, resumable: bool) -> Announcement:
+def _announcement(item: OutboxEntry, stopper: User | None, *, resumable: bool) -> Announcement:
     return Announcement(
         key=item.key,
         place=item.place,

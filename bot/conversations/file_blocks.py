@@ -10,7 +10,7 @@ from bot.agent.messages import Image, UserMessage
 from bot.masking import without_secrets
 from db import files
 from db.database import Transaction
-from db.files import Entry
+from db.files import StoredFile
 
 #: Images of earlier messages that are shown again.
 EARLIER_IMAGES = 5
@@ -52,7 +52,7 @@ class Sent:
         room: Most characters of all texts together.
     """
 
-    by_message: Mapping[str, Sequence[Entry]]
+    by_message: Mapping[str, Sequence[StoredFile]]
     contents: Mapping[str, bytes]
     room: int
 
@@ -92,7 +92,7 @@ async def read(tx: Transaction, message_ids: Sequence[str], room: int) -> Sent:
     entries = await files.of_messages(tx, message_ids)
     if not entries:
         return Sent({}, {}, room)
-    by_message: dict[str, list[Entry]] = {}
+    by_message: dict[str, list[StoredFile]] = {}
     for message_id in reversed(message_ids):
         if own := [entry for entry in entries if entry.message_id == message_id]:
             by_message[message_id] = own
@@ -100,7 +100,7 @@ async def read(tx: Transaction, message_ids: Sequence[str], room: int) -> Sent:
     return Sent(by_message, await files.contents(tx, shown), room)
 
 
-def chosen(by_message: Mapping[str, Sequence[Entry]], *, newest: str, room: int) -> list[str]:
+def chosen(by_message: Mapping[str, Sequence[StoredFile]], *, newest: str, room: int) -> list[str]:
     """Return the ids of the files whose content is shown, those of the newest messages first.
 
     A text of an earlier message is shown uncut or not at all. At most `EARLIER_IMAGES` images of
@@ -123,7 +123,7 @@ def chosen(by_message: Mapping[str, Sequence[Entry]], *, newest: str, room: int)
     return shown
 
 
-def _block(entry: Entry, content: str) -> str:
+def _block(entry: StoredFile, content: str) -> str:
     kind = f' type="{entry.media_type}"' if entry.media_type else ""
     name = html.escape(defused(without_secrets(entry.name, prose=True)))
     # `defused` knows the name of this tag, and neutralises look-alikes of it.

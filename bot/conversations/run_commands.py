@@ -183,7 +183,7 @@ async def _deliver(call: CommandCall, *, again: bool) -> CommandReply:
     return CommandReply(text=f"Dismissed {name}. `/subagents read` shows the result of a run.")
 
 
-async def _late_reply(call: CommandCall) -> outbox.Item | None:
+async def _late_reply(call: CommandCall) -> outbox.OutboxEntry | None:
     """Return the undelivered reply that the handle means; `None` if it means no reply."""
     handle = call.get("run").strip("` ").lower()
     async with call.bot.database.snapshot() as tx:

@@ -179,7 +179,7 @@ def _remembered(found: Sequence[Memory], text: str) -> list[str]:
     return lines
 
 
-def _undelivered(items: Sequence[outbox.Item]) -> list[RunLine]:
+def _undelivered(items: Sequence[outbox.OutboxEntry]) -> list[RunLine]:
     """Return the undelivered announcements, cut to a common length."""
     lines, room = [], UNDELIVERED_CHARACTERS
     for item in items:

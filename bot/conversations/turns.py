@@ -298,7 +298,7 @@ class Turns:
                 if delivery is DeliveryStatus.DELIVERED:
                     return []
                 asked = one_line(await conversations.text_of(tx, turn.message_id), 60)
-                item = outbox.NewItem(
+                item = outbox.NewOutboxEntry(
                     key=turn.id,
                     user_id=turn.user.key,
                     place=turn.place,

@@ -21,7 +21,7 @@ from bot.subagents.runner import LOST_AFTER_SECONDS
 from bot.subagents.wording import Outcome, shown_name
 from bot.tasks import Tasks
 from bot.values import Clock, Identity, RunStatus
-from db import admission, crashes, outbox, run_messages, runs, sqlite, turns, users, workers
+from db import admission, outbox, run_messages, runs, sqlite, turns, users, workers
 from db.database import Database, Transaction, is_connection_trouble
 from db.runs import Run
 
@@ -137,7 +137,7 @@ class Upkeep:
     async def beat(self) -> None:
         """Store a heartbeat of this process."""
         async with self.database.heartbeat() as tx:
-            if not await workers.beat(tx, self.worker_id):
+            if not await workers.heartbeat(tx, self.worker_id):
                 # The registration was deleted while the machine slept.
                 await workers.start(tx, self.worker_id, list(self.platforms))
         self.heartbeat.beat()
@@ -209,7 +209,7 @@ class Upkeep:
             if not await workers.try_take_over_lock(tx):
                 return
             alive = await self._alive(tx)
-            await crashes.count(tx, alive)
+            await workers.count_crashes(tx, alive)
             under_way = self.announcements.under_way
             unsure = await outbox.recover(tx, alive, me=self.worker_id, under_way=under_way)
             commands_left = await self.typed.take_over(tx, alive, self.platforms)

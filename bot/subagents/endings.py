@@ -149,7 +149,7 @@ class Endings:
             return False, False
         worded = run.announce == "summary" and bool(message_id)
         held = worded and run.status is RunStatus.COMPLETED
-        item = outbox.NewItem(
+        item = outbox.NewOutboxEntry(
             key=run.id,
             user_id=run.user_id,
             place=run.place,

@@ -42,7 +42,6 @@ from db import (
 )
 from db.database import Database, Transaction
 from db.runs import Run
-from db.summaries import summary_in
 
 log = logging.getLogger(__name__)
 
@@ -113,7 +112,7 @@ class SubagentManager:
                 over = await runs.get(tx, spawned.run.id)
             if over is None or not over.status.final:
                 raise BadRequestError("The delegated task was interrupted. Delegate it again.")
-            text = for_caller(over, over.result or "", summary_in(over.metadata))
+            text = for_caller(over, over.result or "", over.summary)
             if over.error:
                 text = f"{over.error}\n\n{text}".strip()
             inner.over(over.status, text)

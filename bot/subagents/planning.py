@@ -22,7 +22,7 @@ from bot.subagents.requests import (
     RunRequest,
 )
 from bot.values import Json, Place, derived_run_id, new_run_id
-from db.places import place_columns
+from db.rows import place_columns
 from db.runs import Run
 
 MAX_TASK = 20_000

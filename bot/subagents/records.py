@@ -21,7 +21,6 @@ from db import admission, run_messages, run_questions, runs, steps, workers
 from db.database import Database, Transaction
 from db.run_messages import RunMessage
 from db.runs import Run
-from db.summaries import summary_in
 
 LINE = 300
 REPORT_LINE = 2_000
@@ -177,7 +176,7 @@ class Records:
             lines.append(f"continues: the run {short(before_id)}, whose log has what it did")
         for document in transcript:
             lines += _lines(document)
-        if summary := summary_in(run.metadata):
+        if summary := run.summary:
             # The caller received a summary instead of the full report.
             lines += [f"shortened to: {one_line(summary, LINE)}", "the whole report:"]
             report = (run.result or "").splitlines()

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 from bot.tasks import Tasks
-from db import crashes
+from db import workers
 from db.database import Transaction
 
 #: Crashes within this period that make the next start resume one piece at a time.
@@ -29,7 +29,7 @@ class Restarts:
 
     async def must_wait(self, tx: Transaction, work_id: str) -> bool:
         """Return True if this interrupted work must `wait` for its turn before it starts."""
-        return self._on_trial != work_id and await crashes.recent(tx, WITHIN) >= CRASHES
+        return self._on_trial != work_id and await workers.recent_crashes(tx, WITHIN) >= CRASHES
 
     async def wait(self, work_id: str) -> None:
         """Wait until no other resumed work is on trial, then put this work on trial."""

@@ -7,7 +7,7 @@ from math import inf
 
 from bot.platforms.base import Outlet, RunCard
 from bot.tasks import Tasks
-from db import cards
+from db import run_progress
 from db.database import Database, patiently
 
 log = logging.getLogger(__name__)
@@ -30,7 +30,7 @@ class ShownCards:
         def begun(message_id: str) -> None:
             async def keep() -> None:
                 async with self.database.transaction() as tx:
-                    await cards.keep(tx, card.run_id, message_id)
+                    await run_progress.set_card(tx, card.run_id, message_id)
 
             self.tasks.start(patiently(keep, seconds=inf), name="keep a card's id")
 

@@ -13,7 +13,7 @@ from bot.models.base import Model, Question
 from bot.subagents.clock import WorkClock
 from bot.subagents.wording import Outcome
 from bot.values import Clock, RunStatus
-from db import summaries
+from db import run_progress
 from db.database import Database
 from db.runs import Run
 
@@ -66,7 +66,7 @@ class Summaries:
             spent: Receives at once the usage of each request that may be charged: the run can be
                 stopped before this returns.
         """
-        kept = summaries.summary_in(run.metadata)
+        kept = run.summary
         if kept:
             return replace(outcome, summary=kept)
         question = self._question(run, outcome)
@@ -88,7 +88,7 @@ class Summaries:
         if summary:
             # Stored at once, so that an attempt after a crash does not ask again.
             async with self.database.transaction() as tx:
-                await summaries.keep(
+                await run_progress.store_summary(
                     tx,
                     run.id,
                     run.attempt,

@@ -14,7 +14,7 @@ from bot.subagents.requests import Caller, RunRequest
 from bot.values import Clock, Identity, Role, RunStatus, derived_run_id
 from db import conversations, outbox, schedules, users
 from db.database import Database, Transaction
-from db.schedules import Ended, Fire, Schedule
+from db.schedules import EndedFire, Fire, Schedule
 from skills.schedules import times, wording
 from skills.schedules.settings import ScheduleSettings
 
@@ -163,7 +163,7 @@ class Fires:
     # -- outcomes
     # ------------------------------------------------------------------------------------
 
-    async def _book(self, item: Ended) -> None:
+    async def _book(self, item: EndedFire) -> None:
         """Record the outcome of a fire's run."""
         keys: list[str] = []
         async with self.database.transaction() as tx:
@@ -193,7 +193,7 @@ class Fires:
         self, tx: Transaction, schedule: Schedule, key: str, said: tuple[str, str]
     ) -> None:
         title, text = said
-        item = outbox.NewItem(
+        item = outbox.NewOutboxEntry(
             key=key,
             user_id=schedule.user_id,
             place=schedule.place,

@@ -13,7 +13,7 @@ from bot.values import HOLDING_A_SLOT, Identity, Json, RunStatus, new_run_id
 from db import admission, runs
 from db.admission import Counts
 from db.database import Database, DatabaseSettings
-from db.places import place_columns
+from db.rows import place_columns
 from db.runs import Run
 from db.tables import subagent_runs
 from tests.fakes.clock import FakeClock

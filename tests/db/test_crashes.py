@@ -6,7 +6,7 @@ from typing import Any
 from sqlalchemy import select, update
 
 from bot.values import Identity
-from db import crashes, workers
+from db import workers
 from db.database import Database
 from db.tables import turns
 from db.tables import workers as table
@@ -22,7 +22,7 @@ async def start(database: Database, *names: str) -> None:
 
 async def count(database: Database, *alive: str) -> int:
     async with database.transaction() as tx:
-        return await crashes.count(tx, alive)
+        return await workers.count_crashes(tx, alive)
 
 
 async def at_work(stored: Stored, user: Identity, clock: FakeClock, **values: Any) -> str:
@@ -80,7 +80,7 @@ async def test_a_process_that_ended_or_was_asked_to_end_has_not_crashed(
 
     assert await count(database) == 0
     async with database.snapshot() as tx:
-        assert await crashes.recent(tx, timedelta(minutes=10)) == 0
+        assert await workers.recent_crashes(tx, timedelta(minutes=10)) == 0
 
 
 async def test_only_crashes_of_the_last_minutes_are_recent(database: Database) -> None:
@@ -93,7 +93,7 @@ async def test_only_crashes_of_the_last_minutes_are_recent(database: Database) -
     await count(database)
 
     async with database.snapshot() as tx:
-        assert await crashes.recent(tx, timedelta(minutes=10)) == 1
+        assert await workers.recent_crashes(tx, timedelta(minutes=10)) == 1
 
 
 async def test_a_process_that_only_slept_can_crash_again(database: Database) -> None:
@@ -103,6 +103,6 @@ async def test_a_process_that_only_slept_can_crash_again(database: Database) -> 
         # The clock is the database's, and a quick machine does all this within one of its units.
         before = (await workers.last_seen(tx))["asleep"] - timedelta(seconds=1)
         await tx.execute(update(table).values(crashed_at=before))
-        await workers.beat(tx, "asleep")
+        await workers.heartbeat(tx, "asleep")
 
     assert await count(database) == 1

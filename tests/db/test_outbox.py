@@ -10,7 +10,7 @@ from sqlalchemy import select
 from bot.values import Identity
 from db import conversations, outbox
 from db.database import Database, DatabaseSettings
-from db.outbox import Item, NewItem
+from db.outbox import NewOutboxEntry, OutboxEntry
 from db.tables import outbox as table
 from tests.fakes.clock import FakeClock
 from tests.fakes.forgetting import forget
@@ -19,7 +19,9 @@ from tests.fakes.stored import Stored, room
 A_WHILE = timedelta(seconds=15)
 
 
-async def claim(database: Database, key: str, clock: FakeClock, worker: str = "w1") -> Item | None:
+async def claim(
+    database: Database, key: str, clock: FakeClock, worker: str = "w1"
+) -> OutboxEntry | None:
     async with database.transaction() as tx:
         return await outbox.claim(tx, key, worker, clock())
 
@@ -29,7 +31,9 @@ async def book(database: Database, key: str, clock: FakeClock) -> None:
         await outbox.delivered(tx, key, ["m1", "m2"], clock())
 
 
-async def fail(database: Database, item: Item, clock: FakeClock, *, unknown: bool = False) -> None:
+async def fail(
+    database: Database, item: OutboxEntry, clock: FakeClock, *, unknown: bool = False
+) -> None:
     """Book a failed send as the deliverer does: what is unknown twice is given up."""
     async with database.transaction() as tx:
         if unknown and item.maybe_repeated:
@@ -48,10 +52,10 @@ async def test_an_item_is_stored_once_under_its_key(
     database: Database, stored: Stored, clock: FakeClock, alice: Identity
 ) -> None:
     run = await stored.run(alice)
-    item = NewItem(
+    item = NewOutboxEntry(
         key=run.id, user_id=alice.key, place=room(alice), run_id=run.id, title="t", text="first"
     )
-    again = NewItem(
+    again = NewOutboxEntry(
         key=run.id, user_id=alice.key, place=room(alice), run_id=run.id, title="t", text="second"
     )
 
@@ -242,7 +246,7 @@ async def result(database: Database, stored: Stored, user: Identity, batch: str)
     """Store the held result of a run, and return its key and its message."""
     conversation = await stored.conversation(user)
     run = await stored.run(user, batch_id=batch, conversation_id=conversation)
-    new = NewItem(
+    new = NewOutboxEntry(
         key=run.id, user_id=user.key, place=room(user), run_id=run.id, title="Over", text="Raw."
     )
     async with database.transaction() as tx:
@@ -349,8 +353,8 @@ async def test_whatever_happens_nothing_is_said_twice_unless_unknown_and_marked(
     """`lose`: it arrived, and the answer did not. `late`: a stale attempt says that it failed."""
     key = await stored.item(await stored.somebody())
     arrived: list[bool] = []
-    sending: Item | None = None
-    stale: Item | None = None
+    sending: OutboxEntry | None = None
+    stale: OutboxEntry | None = None
 
     for number, move in enumerate(order):
         worker = f"w{number}"

@@ -11,7 +11,7 @@ from bot.values import Identity, new_run_id
 from db import whiteboard
 from db.database import Database
 from db.tables import subagent_runs
-from db.whiteboard import MOST_KEYS, Entry
+from db.whiteboard import MOST_KEYS, WhiteboardEntry
 from tests.fakes.clock import FakeClock
 from tests.fakes.rows import meet, store_run
 
@@ -46,7 +46,7 @@ async def test_entries_come_in_order_with_the_beginning_of_their_values(
 
     async with database.snapshot() as tx:
         found = await whiteboard.entries(tx, board, preview=10)
-    assert found == [Entry("a", "short", 5), Entry("b", "ü" * 10, 200)]
+    assert found == [WhiteboardEntry("a", "short", 5), WhiteboardEntry("b", "ü" * 10, 200)]
 
 
 async def test_boards_do_not_mix(

@@ -7,7 +7,7 @@ from typing import Any
 from sqlalchemy import Engine, event, func, select, update
 
 from bot.values import Identity
-from db import crashes, workers
+from db import workers
 from db.database import Database, DatabaseSettings
 from db.tables import audit
 from db.tables import workers as table
@@ -26,7 +26,7 @@ async def start(database: Database, *names: str) -> None:
 async def beat(database: Database, *names: str) -> None:
     async with database.transaction() as tx:
         for name in names:
-            await workers.beat(tx, name)
+            await workers.heartbeat(tx, name)
 
 
 async def let_pass(database: Database, seconds: float) -> None:
@@ -81,12 +81,12 @@ async def test_signs_of_life_are_stored_and_compared_by_the_clock_of_the_databas
     try:
         await start(database, "w", "stopped")
         async with database.transaction() as tx:
-            await workers.beat(tx, "w")
+            await workers.heartbeat(tx, "w")
             await workers.leave(tx, "w")
             await workers.stop(tx, "stopped")
             await workers.alive(tx, TEN_SECONDS)
-            await crashes.count(tx, [])
-            await crashes.recent(tx, TEN_SECONDS)
+            await workers.count_crashes(tx, [])
+            await workers.recent_crashes(tx, TEN_SECONDS)
             await workers.forget(tx, TEN_SECONDS)
     finally:
         event.remove(Engine, "before_cursor_execute", note)
@@ -119,7 +119,7 @@ async def test_a_process_that_was_forgotten_while_it_slept_is_known_again_when_i
     await let_pass(database, 100_000)
     async with database.transaction() as tx:
         await workers.forget(tx, timedelta(days=1))
-        known = await workers.beat(tx, "asleep")
+        known = await workers.heartbeat(tx, "asleep")
 
     assert known is False
     await start(database, "asleep")

@@ -15,7 +15,7 @@ from bot.events import AnnouncementDue, EventBus
 from bot.values import Identity, Json, Place
 from db import outbox, schedules
 from db.database import Database
-from db.outbox import Item
+from db.outbox import OutboxEntry
 from db.runs import Run
 from db.schedules import Schedule
 from db.tables import outbox as outbox_table
@@ -111,7 +111,7 @@ class Plans:
             rows = await tx.execute(query.order_by(schedule_fires.c.due_at))
         return [(row.due_at, row.status) for row in rows]
 
-    async def told(self) -> list[Item]:
+    async def told(self) -> list[OutboxEntry]:
         """Return what is to be announced by now, in the order in which it was said."""
         async with self.database.snapshot() as tx:
             found = [await outbox.get(tx, key) for key in dict.fromkeys(self.said)]

@@ -10,8 +10,8 @@ from sqlalchemy import Table, func, insert, select
 from bot.values import Clock, Identity, Json, Place, new_run_id
 from db import conversations, outbox, runs, turns
 from db.database import Database
-from db.outbox import Item
-from db.places import place_columns
+from db.outbox import OutboxEntry
+from db.rows import place_columns
 from db.runs import Run
 from db.tables import subagent_runs
 from db.turns import Turn
@@ -99,14 +99,14 @@ class Stored:
     async def item(self, user: Identity, *, status: str = "pending", text: str = "Done.") -> str:
         """Put an announcement about a new run into the outbox and return its key."""
         run = await self.run(user)
-        new = outbox.NewItem(
+        new = outbox.NewOutboxEntry(
             key=run.id, user_id=user.key, place=room(user), run_id=run.id, title="Over", text=text
         )
         async with self.database.transaction() as tx:
             await outbox.put(tx, new, self.now(), status=status)
         return run.id
 
-    async def read_item(self, key: str) -> Item:
+    async def read_item(self, key: str) -> OutboxEntry:
         """Return an item as it is now."""
         async with self.database.snapshot() as tx:
             found = await outbox.get(tx, key)

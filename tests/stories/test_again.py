@@ -4,9 +4,9 @@ import asyncio
 
 from sqlalchemy import select
 
-from db import crashes
 from db.database import Database, DatabaseSettings
 from db.tables import workers
+from db.workers import count_crashes
 from tests.fakes.anthropic_server import Reply
 from tests.stories.stage import ALICE, Play, call, said, stage
 
@@ -38,7 +38,7 @@ async def test_a_process_that_ended_in_good_order_has_not_crashed(database_url: 
     settings = DatabaseSettings(url=database_url)
     async with Database.open(settings) as database, database.transaction() as tx:
         ended = list(await tx.scalars(select(workers.c.stopped_at)))
-        crashed = await crashes.count(tx, [])
+        crashed = await count_crashes(tx, [])
     assert len(ended) == 1
     assert None not in ended
     assert crashed == 0

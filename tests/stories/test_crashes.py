@@ -12,7 +12,6 @@ from sqlalchemy import select
 
 from bot.subagents import restarts
 from bot.values import Json
-from db import crashes
 from db import workers as db_workers
 from db.database import Database, DatabaseSettings
 from db.tables import workers
@@ -274,7 +273,7 @@ async def test_after_two_crashes_interrupted_turns_are_taken_up_one_at_a_time(
     ):
         for name in ("first", "second"):
             await db_workers.start(tx, name, [ROOM.platform])
-        await crashes.count(tx, [])
+        await db_workers.count_crashes(tx, [])
     async with stage(sqlite_url, Play(), script=script) as it:
         await it.server.received(1)
         await it.say(ADMIN, "Are you there?")

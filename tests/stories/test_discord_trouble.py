@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from db import outbox, tables
-from db.outbox import Item
+from db.outbox import OutboxEntry
 from tests.fakes.anthropic_server import Reply
 from tests.fakes.patience import eventually
 from tests.stories.on_discord import Scene, new_server, on_discord
@@ -16,7 +16,7 @@ from tests.stories.test_discord_runs import digging, spawned
 pytestmark = pytest.mark.parametrize("database_url", ["postgres"], indirect=True)
 
 
-async def item_of(it: Scene, word: str) -> Item | None:
+async def item_of(it: Scene, word: str) -> OutboxEntry | None:
     """Return the announcement of a run, once there is one."""
     run = await newest_run(it.bot, word)
     async with it.bot.database.snapshot() as tx:

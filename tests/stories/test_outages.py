@@ -16,7 +16,7 @@ from bot.values import RunStatus
 from db import database as database_module
 from db import outage_log, runs, turns
 from db.database import Database, DatabaseSettings
-from db.places import place_columns
+from db.rows import place_columns
 from db.tables import conversations
 from tests.fakes.anthropic_server import Reply
 from tests.fakes.outage import LONG, Outage, outage_of

@@ -10,7 +10,7 @@ from bot.platforms.slack.intake import STORED_SECONDS
 from bot.platforms.slack.names import ASK_SECONDS
 from bot.platforms.slack.visits import WHERE_SECONDS
 from db import outbox, tables
-from db.outbox import Item
+from db.outbox import OutboxEntry
 from tests.fakes.anthropic_server import Reply
 from tests.fakes.patience import eventually
 from tests.fakes.slack.agents import Status
@@ -20,7 +20,7 @@ from tests.stories.test_discord_runs import digging
 from tests.stories.test_slack_runs import spawned
 
 
-async def item_of(it: Scene, word: str) -> Item | None:
+async def item_of(it: Scene, word: str) -> OutboxEntry | None:
     """Return the announcement of a run, once there is one."""
     run = await newest_run(it.bot, word)
     async with it.bot.database.snapshot() as tx:

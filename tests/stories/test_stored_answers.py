@@ -9,7 +9,7 @@ from sqlalchemy import Insert, insert, update
 
 from bot.agent.messages import Answer, Usage, to_json
 from bot.values import Json, RunStatus, new_run_id, utc_now
-from db.places import place_columns
+from db.rows import place_columns
 from db.tables import steps, turns
 from tests.fakes.stored import Stored
 from tests.stories.stage import ALICE, ROOM, Play, Stage, stage

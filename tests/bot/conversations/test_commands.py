@@ -10,7 +10,7 @@ from bot.subagents.requests import Caller
 from bot.values import Identity, Role, short
 from db import outbox
 from db.database import Database, DatabaseSettings
-from db.outbox import NewItem
+from db.outbox import NewOutboxEntry
 from db.tables import audit
 from tests.fakes.clock import FakeClock
 from tests.fakes.commands import command_runner
@@ -45,7 +45,7 @@ async def audited(database: Database) -> list[tuple[str, str, str]]:
 async def late_reply(stored: Stored, user: Identity, key: str) -> None:
     """Keep a reply that could not be delivered."""
     await stored.person(user)
-    item = NewItem(
+    item = NewOutboxEntry(
         key=key, user_id=user.key, place=room(user), run_id=None, title="↩ To “Hi”", text="Hello."
     )
     async with stored.database.transaction() as tx:
@@ -100,7 +100,7 @@ async def test_what_could_not_be_delivered_is_listed_and_read_whole(
     run = await stored.run(
         alice, status="completed", completed_at=clock(), result=report, label="sheep"
     )
-    item = NewItem(
+    item = NewOutboxEntry(
         key=run.id, user_id=alice.key, place=room(alice), run_id=run.id, title="Over", text=report
     )
     async with stored.database.transaction() as tx:

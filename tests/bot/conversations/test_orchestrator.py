@@ -252,7 +252,7 @@ async def test_only_runs_on_which_an_action_can_be_taken_are_offered(
     over = await stored.run(alice, label="run over", status="completed", **ended)
     unread = await stored.run(alice, label="run unread", status="failed", **ended)
     async with process.database.transaction() as tx:
-        item = outbox.NewItem(
+        item = outbox.NewOutboxEntry(
             key=unread.id, user_id=alice.key, place=room(alice), run_id=unread.id, title="", text=""
         )
         await outbox.put(tx, item, process.clock(), status="blocked")

@@ -17,10 +17,10 @@ from bot.conversations.turn_context import MEMORIES, MEMORY_CHARACTERS, TurnCont
 from bot.values import File, Identity, Json, Place, Role
 from db import conversations, files, memories, outbox, tables, turns
 from db.database import Database
-from db.files import Entry
+from db.files import StoredFile
 from db.memories import Memory
-from db.outbox import NewItem
-from db.places import place_columns
+from db.outbox import NewOutboxEntry
+from db.rows import place_columns
 from db.turns import Turn
 from tests.fakes.agents import FakeAgents
 from tests.fakes.clock import FakeClock
@@ -148,7 +148,7 @@ async def started(talk: Talk, place: Place, name: str) -> None:
     await stored.run(talk.user, label=f"{name}-active", status="running", **columns)
     await stored.run(talk.user, label=f"{name}-ended", status="failed", completed_at=now, **columns)
     run = await stored.run(talk.user, label=f"{name}-kept", **columns)
-    item = NewItem(
+    item = NewOutboxEntry(
         key=run.id,
         user_id=talk.user.key,
         place=place,
@@ -374,12 +374,14 @@ async def test_of_files_that_are_left_out_nothing_is_read(talk: Talk, database: 
 
     assert len(sent.contents) == 3
     assert len(shown.contents) == 3
-    crowd = [Entry(id=str(n), message_id="m", name="", media_type="a", size=1) for n in range(9)]
+    crowd = [
+        StoredFile(id=str(n), message_id="m", name="", media_type="a", size=1) for n in range(9)
+    ]
     assert chosen({"m": crowd}, newest="another", room=0) == ["8", "7", "6", "5", "4"]
 
 
 entries = st.builds(
-    Entry,
+    StoredFile,
     id=st.uuids().map(str),
     message_id=st.sampled_from(["newest", "older", "oldest"]),
     name=st.just("a"),
@@ -390,7 +392,7 @@ entries = st.builds(
 
 @given(st.lists(entries, max_size=25), st.integers(0, 300_000))
 def test_however_many_files_there_are_what_is_shown_stays_within_bounds(
-    known: list[Entry], room: int
+    known: list[StoredFile], room: int
 ) -> None:
     by_message = {
         message: own
@@ -557,7 +559,7 @@ async def test_a_kept_result_of_another_place_makes_a_turn_private(
 ) -> None:
     turn = await talk.say("Hello")
     place = OTHERS[0]
-    item = NewItem(
+    item = NewOutboxEntry(
         key="late",
         user_id=talk.user.key,
         place=PUBLIC if elsewhere else replace(place, message="9"),

@@ -22,7 +22,7 @@ from bot.tasks import Tasks
 from bot.values import Identity, Json, Place, Role, RunStatus, short
 from db import run_messages, runs
 from db.database import Database, DatabaseSettings
-from db.places import place_columns
+from db.rows import place_columns
 from db.runs import Run
 from db.steps import Step, StepWriter
 from db.tables import audit

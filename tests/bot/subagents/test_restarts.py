@@ -10,7 +10,7 @@ from sqlalchemy import update
 from bot.subagents import restarts
 from bot.subagents.restarts import Restarts
 from bot.tasks import Tasks
-from db import crashes, workers
+from db import workers
 from db.database import Database
 from db.tables import workers as table
 
@@ -26,7 +26,7 @@ async def crash(database: Database, *names: str) -> None:
     async with database.transaction() as tx:
         for name in names:
             await workers.start(tx, name, ["fake"])
-        await crashes.count(tx, [])
+        await workers.count_crashes(tx, [])
 
 
 async def must_wait(database: Database, gate: Restarts, work_id: str) -> bool:

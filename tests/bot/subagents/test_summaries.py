@@ -14,7 +14,6 @@ from bot.subagents.summaries import LONG, Summaries
 from bot.subagents.wording import Outcome
 from bot.values import Identity, RunStatus
 from db.database import Database
-from db.summaries import summary_in
 from tests.fakes.agents import FakeAgents
 from tests.fakes.clock import FakeClock
 from tests.fakes.losing_model import LosingModel
@@ -76,7 +75,7 @@ async def test_a_long_result_gets_a_summary_beside_it_which_is_kept_and_paid_for
     assert "In a sentence." in model.last.prompt
     assert (model.last.model, model.last.tools) == ("m", ())
     kept = await room.stored.read_run(room.run_id)
-    assert summary_in(kept.metadata) == "Sheep."
+    assert kept.summary == "Sheep."
     assert kept.tokens == 195
 
 
@@ -180,4 +179,4 @@ async def test_an_answer_that_is_no_summary_leaves_the_result_whole(
 
     assert (shortened.text, shortened.summary) == (REPORT, "")
     assert shortened.status is RunStatus.COMPLETED
-    assert summary_in((await room.stored.read_run(room.run_id)).metadata) == ""
+    assert (await room.stored.read_run(room.run_id)).summary == ""

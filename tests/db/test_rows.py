@@ -9,7 +9,7 @@ from bot.conversations.access import can_read
 from bot.values import Place
 from db import runs
 from db.database import Database
-from db.places import place_columns
+from db.rows import place_columns
 from tests.fakes.clock import FakeClock
 from tests.fakes.stored import Stored
 

@@ -3,7 +3,7 @@
 import pytest
 
 from bot.values import Identity
-from db import summaries
+from db import run_progress
 from db.database import Database
 from tests.fakes.clock import FakeClock
 from tests.fakes.stored import Stored
@@ -11,7 +11,7 @@ from tests.fakes.stored import Stored
 
 async def keep(database: Database, run_id: str, clock: FakeClock, attempt: int) -> None:
     async with database.transaction() as tx:
-        await summaries.keep(
+        await run_progress.store_summary(
             tx, run_id, attempt, "In short.", input_tokens=70, output_tokens=5, now=clock()
         )
 
@@ -29,8 +29,8 @@ async def test_it_is_kept_with_what_the_run_has_cost_beside_what_is_known_of_it(
     await keep(database, run.id, clock, 2)
 
     now = await stored.read_run(run.id)
-    assert summaries.summary_in(run.metadata) == ""
-    assert summaries.summary_in(now.metadata) == "In short."
+    assert run.summary == ""
+    assert now.summary == "In short."
     assert now.metadata["other"] == 1
     assert (now.input_tokens, now.output_tokens) == (70, 5)
 

@@ -1,0 +1,144 @@
+"""Shared by all queries: records from rows, changes of rows, and conditions on owner and place."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from functools import cached_property
+from typing import Any, Generic, TypeVar
+
+from sqlalchemy import ColumnElement, Table, or_, update
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.sql.base import Executable
+
+from bot.values import Identity, Json, Place
+from db.database import Transaction
+from db.tables import users
+
+Record = TypeVar("Record")
+
+PLACE = ("channel", "place_workspace", "place_channel", "place_thread", "place_message")
+
+
+@dataclass(frozen=True)
+class Records(Generic[Record]):
+    """Reads the rows of a table as records of a dataclass.
+
+    A field has the value of the column with its name. A field `place` is read from the columns of
+    a place, and a field `user` from the table of users, which a query then has to join.
+
+    Attributes:
+        kind: The dataclass.
+        table: The table.
+        others: Columns of other names or tables, by field.
+        convert: Functions that convert the values of some fields.
+    """
+
+    kind: type[Record]
+    table: Table
+    others: Mapping[str, ColumnElement[Any]] = field(default_factory=dict)
+    convert: Mapping[str, Callable[[Any], Any]] = field(default_factory=dict)
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """The names of the fields."""
+        return tuple(each.name for each in fields(self.kind))  # type: ignore[arg-type]
+
+    @cached_property
+    def _plain(self) -> tuple[str, ...]:
+        return tuple(name for name in self.names if name not in {"place", "user"})
+
+    @cached_property
+    def columns(self) -> list[ColumnElement[Any]]:
+        """The columns that a query has to select."""
+        found: list[ColumnElement[Any]] = [
+            self.others[name].label(name) if name in self.others else self.table.c[name]
+            for name in self._plain
+        ]
+        if "place" in self.names:
+            found += [self.table.c[name] for name in PLACE]
+        if "user" in self.names:
+            found += [users.c.platform, users.c.workspace, users.c.account]
+        return found
+
+    def of(self, row: Any) -> Record:
+        """Return the record in a row of `columns`."""
+        values = {name: getattr(row, name) for name in self._plain}
+        for name, function in self.convert.items():
+            values[name] = function(values[name])
+        if "place" in self.names:
+            values["place"] = Place(*(getattr(row, name) for name in PLACE))
+        if "user" in self.names:
+            values["user"] = Identity(row.platform, row.workspace, row.account)
+        return self.kind(**values)
+
+    async def first(
+        self, tx: Transaction, statement: Executable, parameters: Any = None
+    ) -> Record | None:
+        """Return the first record that a statement returns; `None` if it returns none."""
+        row = (await tx.execute(statement, parameters)).first()
+        return None if row is None else self.of(row)
+
+    async def all(
+        self, tx: Transaction, statement: Executable, parameters: Any = None
+    ) -> list[Record]:
+        """Return the records that a statement returns."""
+        return [self.of(row) for row in await tx.execute(statement, parameters)]
+
+    def values(self, record: Record) -> Json:
+        """Return the values of a record by column, to be stored; the user is left out."""
+        values = {name: getattr(record, name) for name in self._plain}
+        place: Place | None = getattr(record, "place", None)
+        return values if place is None else values | place_columns(place)
+
+
+async def change(
+    tx: Transaction, table: Table, *conditions: ColumnElement[bool], **values: Any
+) -> bool:
+    """Set columns of the rows that meet all conditions; `False` if no row does."""
+    return (await tx.execute(update(table).where(*conditions).values(**values))).rowcount > 0
+
+
+def insert_into(tx: Transaction, table: Table) -> postgresql.Insert | sqlite.Insert:
+    """Return an insert that supports `on_conflict_do_update` and `on_conflict_do_nothing`."""
+    return sqlite.insert(table) if tx.dialect.name == "sqlite" else postgresql.insert(table)
+
+
+async def insert_new(tx: Transaction, table: Table, row: Json | Sequence[Json]) -> bool:
+    """Insert a row; `False` if its key is stored already, so that nothing is changed."""
+    return (await tx.execute(insert_into(tx, table).on_conflict_do_nothing(), row)).rowcount > 0
+
+
+async def put_row(tx: Transaction, table: Table, row: Json) -> None:
+    """Insert a row, or replace the row with its primary key."""
+    keys = [column.name for column in table.primary_key]
+    await tx.execute(
+        insert_into(tx, table).values(row).on_conflict_do_update(index_elements=keys, set_=row)
+    )
+
+
+def place_columns(place: Place) -> dict[str, str]:
+    """Return a place as the columns that hold it in every table."""
+    parts = (place.platform, place.workspace, place.channel, place.thread, place.message)
+    return dict(zip(PLACE, parts, strict=True))
+
+
+def owned_by(table: Table, user_id: str | None) -> list[ColumnElement[bool]]:
+    """Return the condition for the rows of a user; of all users for `None`."""
+    return [] if user_id is None else [table.c.user_id == user_id]
+
+
+def readable_in(table: Table, place: Place | None) -> list[ColumnElement[bool]]:
+    """Return the condition for rows whose place every reader of `place` can read; all for `None`.
+
+    The SQL equivalent of `bot.conversations.access.can_read`.
+    """
+    if place is None:
+        return []
+    channel = [
+        table.c.channel == place.platform,
+        table.c.place_workspace == place.workspace,
+        table.c.place_channel == place.channel,
+    ]
+    if place.has_open_threads:
+        return channel
+    thread = table.c.place_thread
+    return [*channel, or_(thread.in_(("", place.thread)), thread == table.c.place_message)]
