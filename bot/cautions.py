@@ -7,16 +7,11 @@ from pathlib import Path
 
 from bot.config import Config, remarks
 from bot.models.catalog import FAMILIES
+from bot.platforms.catalog import PLATFORMS
 
+#: The pattern and the instruction for an account, by platform.
 _ID = {
-    "discord": (
-        re.compile("[0-9]{15,21}"),
-        "write `discord:` and the number that Copy User ID gives, as docs/discord.md says",
-    ),
-    "slack": (
-        re.compile("[TE][A-Z0-9]{4,}:[UW][A-Z0-9]{4,}"),
-        "write `slack:` with the ids of the workspace and the member, like `slack:T0123:U0123`",
-    ),
+    **{kind.section: (re.compile(kind.account), kind.account_form) for kind in PLATFORMS},
     "terminal": (re.compile(r"\S(.{0,62}\S)?"), "write `terminal:` and the name of the account"),
 }
 
@@ -45,7 +40,7 @@ def _people(config: Config) -> Iterator[str]:
             for key, names in each.accounts.items()
         },
     }
-    served = {"discord": config.discord.configured, "slack": config.slack.configured}
+    served = {kind.section: config.section(kind).configured for kind in PLATFORMS}
     for key, names in lists.items():
         for name in names:
             platform, _, account = name.partition(":")

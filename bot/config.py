@@ -19,8 +19,7 @@ from bot.errors import ConfigError
 from bot.interpolation import Key, Tree
 from bot.models.catalog import ModelSettings
 from bot.net.settings import FetchSettings
-from bot.platforms.discord.settings import DiscordSettings
-from bot.platforms.slack.settings import SlackSettings
+from bot.platforms.catalog import PLATFORMS
 from bot.subagents.limits import SubagentSettings
 from bot.subagents.retention import RetentionSettings
 from bot.values import Section, Settings, SkillSettings
@@ -37,13 +36,11 @@ FROM_ENVIRONMENT: Mapping[Key, str] = {
     ("models", "anthropic", "base_url"): "ANTHROPIC_BASE_URL",
     ("models", "openai", "api_key"): "OPENAI_API_KEY",
     ("models", "openai", "base_url"): "OPENAI_BASE_URL",
-    ("discord", "token"): "DISCORD_TOKEN",
-    ("slack", "bot_token"): "SLACK_BOT_TOKEN",
-    ("slack", "app_token"): "SLACK_APP_TOKEN",
-    ("slack", "signing_secret"): "SLACK_SIGNING_SECRET",
-    ("slack", "client_id"): "SLACK_CLIENT_ID",
-    ("slack", "client_secret"): "SLACK_CLIENT_SECRET",
-    ("slack", "encryption_key"): "SLACK_ENCRYPTION_KEY",
+    **{
+        (kind.section, key): variable
+        for kind in PLATFORMS
+        for key, variable in kind.environment.items()
+    },
 }
 
 
@@ -104,12 +101,6 @@ class CoreConfig(Settings):
     fetch: FetchSettings = Field(
         FetchSettings(), description="Web pages that the models ask for (web_fetch)."
     )
-    discord: DiscordSettings = Field(
-        DiscordSettings(), description="The bot on Discord: docs/discord.md leads through it."
-    )
-    slack: SlackSettings = Field(
-        SlackSettings(), description="The bot on Slack: docs/slack.md leads through it."
-    )
     database: DatabaseSettings = Field(
         DatabaseSettings(), description="Where everything is stored."
     )
@@ -167,7 +158,7 @@ else:
         __doc__="Everything that `config.yaml` may set, with its defaults.",
         **{
             kind.section: (kind, Field(kind(), description=kind.about))
-            for kind in discovery.sections()
+            for kind in (*PLATFORMS, *discovery.sections())
         },
     )
 

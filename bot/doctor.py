@@ -25,8 +25,8 @@ from bot.masking import without_secrets
 from bot.models import checkup as models
 from bot.models.base import Question
 from bot.models.catalog import ModelChoice, Models, ModelSettings
-from bot.platforms.discord.settings import DiscordSettings
-from bot.platforms.slack.settings import SlackSettings
+from bot.platforms.catalog import PLATFORMS, module_of
+from bot.values import PlatformSettings
 from db import workers
 from db.database import Database, DatabaseSettings
 from db.diagnosis import diagnosis, file_trouble, missing_right
@@ -66,8 +66,7 @@ async def examine(config: Config, *, online: bool = False) -> list[Check]:
             *await _stored(config.database),
             *await _models(config.models, online=online),
             is_off("needs no setup: `python -m bot chat`.", "Terminal"),
-            *await _discord(config.discord),
-            *await _slack(config.slack),
+            *[check for kind in PLATFORMS for check in await _platform(config, kind)],
             *await _ended(config.database),
             *[
                 check
@@ -92,22 +91,12 @@ async def _stored(settings: DatabaseSettings) -> list[Check]:
     return [database, await _search_on_server(settings, usable=database.good is True)]
 
 
-async def _discord(settings: DiscordSettings) -> list[Check]:
+async def _platform(config: Config, kind: type[PlatformSettings]) -> list[Check]:
+    settings = config.section(kind)
     if not settings.configured:
-        text = "off: set DISCORD_TOKEN, or `discord.token`; docs/discord.md leads through it."
-        return [is_off(text, "Discord")]
-    from bot.platforms.discord import checkup  # noqa: PLC0415
-
-    return _findings("Discord", await checkup.look(settings))
-
-
-async def _slack(settings: SlackSettings) -> list[Check]:
-    if not settings.configured:
-        text = "off: set SLACK_BOT_TOKEN, or `slack.bot_token`; docs/slack.md leads through it."
-        return [is_off(text, "Slack")]
-    from bot.platforms.slack import checkup  # noqa: PLC0415
-
-    return _findings("Slack", await checkup.look(settings))
+        text = f"off: set {kind.needs}; {kind.guide} leads through it."
+        return [is_off(text, kind.title)]
+    return _findings(kind.title, await module_of(kind, "checkup").look(settings))
 
 
 async def _ended(settings: DatabaseSettings) -> list[Check]:

@@ -16,12 +16,14 @@ from bot.config import Config
 from bot.conversations.announcements import Announcements
 from bot.errors import BadRequestError, ConfigError
 from bot.logs import quiet
+from bot.platforms import catalog
+from bot.platforms.catalog import module_of
 from bot.platforms.terminal.once import OneMessage
 from bot.platforms.terminal.terminal import Terminal
 from bot.running import Bot
 from bot.serving import OpenPlatform, Services, enter
 from bot.signals import StopSignals
-from bot.values import Identity
+from bot.values import Identity, PlatformSettings
 from db.database import Database, is_connection_trouble
 from db.diagnosis import diagnosis, file_trouble
 
@@ -54,7 +56,7 @@ class Platform:
         needs: The required settings, as part of a sentence.
         guide: The page with the setup instructions.
         configured: Returns True if the platform is set up.
-        open: PlatformOpener the platform.
+        open: Opens the platform.
     """
 
     name: str
@@ -64,38 +66,25 @@ class Platform:
     open: PlatformOpener
 
 
-def _open_discord(
-    config: Config, database: Database, current: Callable[[], Config], *, receives: bool
-) -> AbstractAsyncContextManager[OpenPlatform]:
-    from bot.platforms.discord.platform import open_discord  # noqa: PLC0415
+def platform_of(kind: type[PlatformSettings]) -> Platform:
+    """Return the platform that a section of the configuration declares."""
 
-    return open_discord(config.discord, receives=receives)
+    def opened(
+        config: Config, database: Database, current: Callable[[], Config], *, receives: bool
+    ) -> AbstractAsyncContextManager[OpenPlatform]:
+        found: AbstractAsyncContextManager[OpenPlatform] = module_of(
+            kind, "platform"
+        ).open_platform(
+            config.section(kind), database, lambda: current().section(kind), receives=receives
+        )
+        return found
+
+    return Platform(
+        kind.title, kind.needs, kind.guide, lambda config: config.section(kind).configured, opened
+    )
 
 
-def _open_slack(
-    config: Config, database: Database, current: Callable[[], Config], *, receives: bool
-) -> AbstractAsyncContextManager[OpenPlatform]:
-    from bot.platforms.slack.platform import open_slack  # noqa: PLC0415
-
-    return open_slack(config.slack, database, receives=receives, current=lambda: current().slack)
-
-
-PLATFORMS = (
-    Platform(
-        "Discord",
-        "`discord.token` (or the variable DISCORD_TOKEN)",
-        "docs/discord.md",
-        lambda config: config.discord.configured,
-        _open_discord,
-    ),
-    Platform(
-        "Slack",
-        "`slack.bot_token` (or the variable SLACK_BOT_TOKEN)",
-        "docs/slack.md",
-        lambda config: config.slack.configured,
-        _open_slack,
-    ),
-)
+PLATFORMS = tuple(platform_of(kind) for kind in catalog.PLATFORMS)
 
 
 async def chat(config: Config, *, name: str, plain: bool | None) -> int:

@@ -10,8 +10,7 @@ from bot.home import Home
 from bot.interpolation import overrides
 from bot.inventory import Inventory
 from bot.models.catalog import ModelSettings
-from bot.platforms.discord.settings import DiscordSettings
-from bot.platforms.slack.settings import SlackSettings
+from bot.platforms.catalog import PLATFORMS, module_of
 from bot.run_texts import counted
 from bot.subagents.limits import SubagentSettings, spoken
 from skills import discovery
@@ -48,8 +47,7 @@ def report(
         "Database": _database(config),
         "Log": iter([f"{config.logging.level} as {config.logging.form}, to {_log_file(config)}"]),
         "Terminal": iter(["on: `python -m bot chat`"]),
-        "Discord": _discord(config.discord),
-        "Slack": _slack(config.slack),
+        **{kind.title: module_of(kind, "report").lines(config.section(kind)) for kind in PLATFORMS},
         "Permissions": _permissions(config),
         **{each.TITLE: each.lines(config, environ) for each in discovery.imported("report")},
         **_inventory(inventory),
@@ -119,48 +117,6 @@ def _access(config: Config) -> Iterator[str]:
         yield "1 admin" if admins == 1 else f"{admins} admins"
     if blocked:
         yield "1 person is blocked" if blocked == 1 else f"{blocked} people are blocked"
-
-
-def _discord(settings: DiscordSettings) -> Iterator[str]:
-    if not settings.configured:
-        yield "off: no DISCORD_TOKEN, and no `discord.token`"
-        return
-    threads = "a mention opens a thread" if settings.threads else "answers stay in the channel"
-    private = "answered" if settings.direct_messages else "not answered"
-    yield f"on: {threads}; direct messages are {private}"
-    yield f"where: {some(settings.guilds, 'server')}, {some(settings.channels, 'channel')}"
-    if settings.roles or settings.users:
-        yield (
-            f"who: {some(settings.roles, 'role', none='no role')}, "
-            f"{some(settings.users, 'person', 'people', none='nobody else')}"
-        )
-    else:
-        yield "who: everyone there"
-    if settings.admin_roles:
-        yield f"admins: {some(settings.admin_roles, 'role')}, beside `access.admins`"
-    yield {
-        "global": "slash commands: everywhere, users' own installations included",
-        "guilds": "slash commands: in the servers of `discord.guilds`",
-        "off": "slash commands: registered by another process",
-    }[settings.commands]
-    if settings.shard_count:
-        yield f"shards: {len(settings.shard_ids) or 'all'} of {settings.shard_count}"
-
-
-def _slack(settings: SlackSettings) -> Iterator[str]:
-    if not settings.configured:
-        yield "off: no SLACK_BOT_TOKEN, and no `slack.bot_token`; docs/slack.md leads through it"
-        return
-    private = "answered" if settings.direct_messages else "not answered"
-    if settings.mode == "socket":
-        yield f"on: over connections that it opens itself; direct messages are {private}"
-    else:
-        yield f"on: at {settings.host}:{settings.port}; direct messages are {private}"
-    if settings.many_workspaces:
-        yield f"installed: by each workspace, from {settings.public_url}/slack/install"
-    yield f"where: {some(settings.workspaces, 'workspace')}, {some(settings.channels, 'channel')}"
-    yield f"who: {some(settings.users, 'person', 'people', none='everyone there')}"
-    yield f"slash commands: {settings.command}, {settings.subagents_command}"
 
 
 #: Texts by `subagents.approvals` and `permissions.default`.

@@ -48,6 +48,35 @@ class Sections(Protocol):
         ...
 
 
+class PlatformSettings(Settings):
+    """A section of `config.yaml` that belongs to a chat platform: its module `settings` holds it.
+
+    Attributes:
+        section: The name of the section, of the package, and of the platform in places.
+        title: The name that users know.
+        about: The description of the section.
+        needs: The required settings, as part of a sentence.
+        guide: The page with the setup instructions.
+        environment: Variables that fill keys of the section when nothing else sets them, by key.
+        account: The pattern of an account in `access.admins`, after the name of the section.
+        account_form: The instruction how to write such an account.
+    """
+
+    section: ClassVar[str]
+    title: ClassVar[str]
+    about: ClassVar[str]
+    needs: ClassVar[str]
+    guide: ClassVar[str]
+    environment: ClassVar[Mapping[str, str]] = {}
+    account: ClassVar[str]
+    account_form: ClassVar[str]
+
+    @property
+    def configured(self) -> bool:
+        """True if the platform is set up, which enables it."""
+        raise NotImplementedError
+
+
 class SkillSettings(Settings):
     """A section of `config.yaml` that belongs to a skill: the skill's module `settings` holds it.
 

@@ -9,6 +9,7 @@ import pytest
 from bot.config import Config, load, locate, remarks
 from bot.errors import ConfigError
 from bot.interpolation import Key
+from bot.platforms.discord.settings import DiscordSettings
 from bot.problems import all_keys, name, section
 from db.settings import DatabaseSettings
 from skills.rest.settings import RestSettings
@@ -130,13 +131,13 @@ def test_the_token_of_discord_comes_from_its_usual_variable(loaded: Load) -> Non
     given = loaded("", {"DISCORD_TOKEN": f" {WORD}\n"})
     empty = loaded("discord: {token: }", {"DISCORD_TOKEN": " "})
 
-    assert given.discord.configured
+    assert given.section(DiscordSettings).configured
     assert given.secrets == {WORD}
-    assert not empty.discord.configured
+    assert not empty.section(DiscordSettings).configured
 
 
 def test_the_word_off_may_stand_without_quotes(loaded: Load) -> None:
-    assert loaded("discord: {commands: off}").discord.commands == "off"
+    assert loaded("discord: {commands: off}").section(DiscordSettings).commands == "off"
 
 
 def test_a_key_that_happens_to_be_in_the_environment_stops_nothing(loaded: Load) -> None:

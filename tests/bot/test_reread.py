@@ -9,6 +9,7 @@ import pytest
 
 from bot import masking
 from bot.config import Config, load
+from bot.platforms.slack.settings import SlackSettings
 from bot.reread import LOOK_SECONDS, Reread
 
 OLD, NEW = "0123456789abcdef-old", "0123456789abcdef-new"
@@ -56,7 +57,7 @@ class Desk:
 
 
 def secret_of(config: Config) -> str:
-    found = config.slack.signing_secret
+    found = config.section(SlackSettings).signing_secret
     return found.get_secret_value() if found else ""
 
 

@@ -1,7 +1,7 @@
 """Opens and closes Discord as a platform."""
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 
 from bot.platforms.discord import buttons, commands, questions
@@ -10,6 +10,7 @@ from bot.platforms.discord.intake import DiscordIntake
 from bot.platforms.discord.outlet import DiscordOutlet
 from bot.platforms.discord.settings import DiscordSettings
 from bot.tasks import Tasks
+from db.database import Database
 
 #: Grace period for the last edits at shutdown.
 LAST_WORDS_SECONDS = 2.0
@@ -48,3 +49,14 @@ async def open_discord(settings: DiscordSettings, *, receives: bool) -> AsyncIte
         finally:
             await tasks.settle(LAST_WORDS_SECONDS)
             await tasks.close()
+
+
+def open_platform(
+    settings: DiscordSettings,
+    database: Database,
+    current: Callable[[], DiscordSettings],
+    *,
+    receives: bool,
+) -> AbstractAsyncContextManager[Discord]:
+    """Open Discord, which needs neither the database nor later settings: see `open_discord`."""
+    return open_discord(settings, receives=receives)

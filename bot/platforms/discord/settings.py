@@ -1,11 +1,12 @@
 """The settings under `discord:`; reading them needs no SDK."""
 
 import re
-from typing import Annotated, Literal, Self
+from collections.abc import Mapping
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Field, SecretStr, StringConstraints, model_validator
 
-from bot.values import Settings
+from bot.values import PlatformSettings
 
 API_URL = "https://discord.com/api/v10"
 
@@ -26,8 +27,19 @@ def _read_id(value: object) -> str:
 Snowflake = Annotated[str, BeforeValidator(_read_id), StringConstraints(pattern=_SNOWFLAKE)]
 
 
-class DiscordSettings(Settings):
+class DiscordSettings(PlatformSettings):
     """Everything under `discord:`."""
+
+    section: ClassVar[str] = "discord"
+    title: ClassVar[str] = "Discord"
+    about: ClassVar[str] = "The bot on Discord: docs/discord.md leads through it."
+    needs: ClassVar[str] = "`discord.token` (or the variable DISCORD_TOKEN)"
+    guide: ClassVar[str] = "docs/discord.md"
+    environment: ClassVar[Mapping[str, str]] = {"token": "DISCORD_TOKEN"}
+    account: ClassVar[str] = "[0-9]{15,21}"
+    account_form: ClassVar[str] = (
+        "write `discord:` and the number that Copy User ID gives, as docs/discord.md says"
+    )
 
     token: SecretStr | None = Field(
         None, description="The bot's token, from the page Bot of the developer portal."

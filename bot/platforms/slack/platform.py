@@ -200,3 +200,14 @@ async def open_slack(
             await tasks.settle(LAST_WORDS_SECONDS)
             outlet.close()
             await tasks.close()
+
+
+def open_platform(
+    settings: SlackSettings,
+    database: Database,
+    current: Callable[[], SlackSettings],
+    *,
+    receives: bool,
+) -> AbstractAsyncContextManager[Slack]:
+    """Open Slack as a process of the bot does: see `open_slack`."""
+    return open_slack(settings, database, receives=receives, current=current)

@@ -2,11 +2,12 @@
 
 import base64
 import binascii
-from typing import Annotated, Literal, Self
+from collections.abc import Mapping
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, Field, SecretStr, StringConstraints, model_validator
 
-from bot.values import Settings
+from bot.values import PlatformSettings
 
 API_URL = "https://slack.com/api/"
 
@@ -73,8 +74,26 @@ User = Annotated[str, StringConstraints(pattern=r"^([TE][A-Z0-9]{2,20}:)?[UW][A-
 Command = Annotated[str, StringConstraints(pattern=_COMMAND)]
 
 
-class SlackSettings(Settings):
+class SlackSettings(PlatformSettings):
     """Everything under `slack:`."""
+
+    section: ClassVar[str] = "slack"
+    title: ClassVar[str] = "Slack"
+    about: ClassVar[str] = "The bot on Slack: docs/slack.md leads through it."
+    needs: ClassVar[str] = "`slack.bot_token` (or the variable SLACK_BOT_TOKEN)"
+    guide: ClassVar[str] = "docs/slack.md"
+    environment: ClassVar[Mapping[str, str]] = {
+        "bot_token": "SLACK_BOT_TOKEN",
+        "app_token": "SLACK_APP_TOKEN",
+        "signing_secret": "SLACK_SIGNING_SECRET",
+        "client_id": "SLACK_CLIENT_ID",
+        "client_secret": "SLACK_CLIENT_SECRET",
+        "encryption_key": "SLACK_ENCRYPTION_KEY",
+    }
+    account: ClassVar[str] = "[TE][A-Z0-9]{4,}:[UW][A-Z0-9]{4,}"
+    account_form: ClassVar[str] = (
+        "write `slack:` with the ids of the workspace and the member, like `slack:T0123:U0123`"
+    )
 
     bot_token: _BotToken = Field(
         None,

@@ -42,7 +42,9 @@ def test_its_examples_are_right(tmp_path: Path) -> None:
     for text in examples:
         file = tmp_path / "config.yaml"
         file.write_text(text, "utf-8")
-        assert load(file, VARIABLES).slack != load(None, VARIABLES).slack
+        assert load(file, VARIABLES).section(SlackSettings) != load(None, VARIABLES).section(
+            SlackSettings
+        )
 
 
 def test_missed_messages_are_read_at_the_pace_that_it_tells() -> None:

@@ -1,0 +1,33 @@
+"""The lines about Discord in the report of `check`."""
+
+from collections.abc import Iterator
+
+from bot.checks import some
+from bot.platforms.discord.settings import DiscordSettings
+
+
+def lines(settings: DiscordSettings) -> Iterator[str]:
+    """Yield the state of the platform for `check`."""
+    if not settings.configured:
+        yield "off: no DISCORD_TOKEN, and no `discord.token`"
+        return
+    threads = "a mention opens a thread" if settings.threads else "answers stay in the channel"
+    private = "answered" if settings.direct_messages else "not answered"
+    yield f"on: {threads}; direct messages are {private}"
+    yield f"where: {some(settings.guilds, 'server')}, {some(settings.channels, 'channel')}"
+    if settings.roles or settings.users:
+        yield (
+            f"who: {some(settings.roles, 'role', none='no role')}, "
+            f"{some(settings.users, 'person', 'people', none='nobody else')}"
+        )
+    else:
+        yield "who: everyone there"
+    if settings.admin_roles:
+        yield f"admins: {some(settings.admin_roles, 'role')}, beside `access.admins`"
+    yield {
+        "global": "slash commands: everywhere, users' own installations included",
+        "guilds": "slash commands: in the servers of `discord.guilds`",
+        "off": "slash commands: registered by another process",
+    }[settings.commands]
+    if settings.shard_count:
+        yield f"shards: {len(settings.shard_ids) or 'all'} of {settings.shard_count}"
