@@ -1,6 +1,8 @@
-"""Checks the input schema of an agent that is a tool, and turns input into a task (pure)."""
+"""Checks schemas, names and arguments of tools, and turns input into a task (pure)."""
 
+import hashlib
 import json
+import re
 from collections.abc import Mapping
 
 from bot.agent.sanitizer import one_line
@@ -9,6 +11,38 @@ from bot.values import Json
 
 _TYPES = frozenset({"string", "integer", "number", "boolean", "array"})
 MOST_FIELDS = 20
+#: Longest tool name that every model provider accepts.
+MOST_NAME_CHARACTERS = 64
+_HASH_CHARACTERS = 8
+_ODD = re.compile(r"[^a-zA-Z0-9_-]")
+
+
+def tool_name(prefix: str, raw_name: str) -> str:
+    """Return a prefix and a foreign name as the name of a tool: at most 64 plain characters.
+
+    Where the foreign name does not fit, a hash of it keeps names unique.
+    """
+    name = prefix + _ODD.sub("_", raw_name)
+    if name == prefix + raw_name and len(name) <= MOST_NAME_CHARACTERS:
+        return name
+    digest = hashlib.sha256(raw_name.encode("utf-8", "surrogatepass")).hexdigest()
+    room = MOST_NAME_CHARACTERS - _HASH_CHARACTERS - 1
+    return f"{name[:room]}_{digest[:_HASH_CHARACTERS]}"
+
+
+def check_dialect(schema: Json) -> None:
+    """Check that a schema is a valid JSON Schema of the 2020-12 dialect.
+
+    Raises:
+        ValueError: It is broken.
+    """
+    # Imported here: it takes 0.2 s, and most bots have no foreign schemas.
+    from jsonschema import Draft202012Validator, SchemaError  # noqa: PLC0415
+
+    try:
+        Draft202012Validator.check_schema(schema)
+    except SchemaError as error:
+        raise ValueError(f"its schema is broken ({one_line(error.message)})") from None
 
 
 def check_schema(given: object) -> Json:

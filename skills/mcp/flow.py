@@ -12,7 +12,7 @@ class FloodError(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Allowance:
+class FlowLimits:
     """Limits per window of `seconds`; `requests` are those that the server sends to the bot."""
 
     seconds: float = 10.0
@@ -25,9 +25,9 @@ class Flow:
     """Counts the bytes and messages that a server sends."""
 
     def __init__(
-        self, allowance: Allowance | None = None, clock: Callable[[], float] = time.monotonic
+        self, allowance: FlowLimits | None = None, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        self._allowance = allowance or Allowance()
+        self._allowance = allowance or FlowLimits()
         self._clock = clock
         self._since = clock()
         self._messages = self._requests = self._octets = 0

@@ -42,7 +42,7 @@ MOST_ROUNDS = 3
 _KEPT = ("name", "description", "inputSchema")
 
 
-class Link:
+class McpLink:
     """A connected server.
 
     Attributes:
@@ -82,7 +82,22 @@ class Link:
         try:
             result = await self._client.call_tool(tool, arguments, read_timeout_seconds=seconds)
         except MCPError as error:
-            raise ToolError(_explained(self._name, error, seconds)) from None
+            if error.code == REQUEST_TIMEOUT:
+                problem = (
+                    f"The MCP server {self._name} did not answer within {seconds:g} seconds. It "
+                    "may have done what was asked. Try something smaller, or go on without it."
+                )
+            elif error.code == CONNECTION_CLOSED:
+                problem = (
+                    f"The connection to the MCP server {self._name} ended during the call. It may "
+                    "have done what was asked: check that before you call it again."
+                )
+            else:
+                text = escape_for_model(error.message, limit=1_000)
+                problem = (
+                    f"The MCP server {self._name} refused the call. It says (untrusted): {text}"
+                )
+            raise ToolError(problem) from None
         except (ValidationError, RuntimeError, ValueError) as error:
             log.warning(
                 "The MCP server %s answered a call with what is no answer: %s",
@@ -105,28 +120,13 @@ class Link:
             return
 
 
-def _explained(name: str, error: MCPError, seconds: float) -> str:
-    if error.code == REQUEST_TIMEOUT:
-        return (
-            f"The MCP server {name} did not answer within {seconds:g} seconds. It may have done "
-            "what was asked. Try something smaller, or go on without it."
-        )
-    if error.code == CONNECTION_CLOSED:
-        return (
-            f"The connection to the MCP server {name} ended during the call. It may have done what "
-            "was asked: check that before you call it again."
-        )
-    said = escape_for_model(error.message, limit=1_000)
-    return f"The MCP server {name} refused the call. It says (untrusted): {said}"
-
-
 @asynccontextmanager
 async def connect(
     name: str,
     settings: McpServerSettings,
     environ: Mapping[str, str],
     on_change: Callable[[], object],
-) -> AsyncIterator[Link]:
+) -> AsyncIterator[McpLink]:
     """Connect to a server; the block must be left by the task that entered it.
 
     Requests of the server to the bot (to sample a model, to ask the user, for folders) are refused:
@@ -136,7 +136,7 @@ async def connect(
     logging.getLogger("mcp").setLevel(logging.CRITICAL)
     logging.getLogger("client").setLevel(logging.CRITICAL)
 
-    async def hear(message: object) -> None:
+    async def on_message(message: object) -> None:
         if isinstance(message, ToolListChangedNotification):
             on_change()
 
@@ -157,17 +157,17 @@ async def connect(
             )
             inner = stdio_transport(program, flow)
         client = Client(
-            _Guarded(name, inner, flow, ended),
+            _GuardedTransport(name, inner, flow, ended),
             read_timeout_seconds=settings.connect_seconds,
-            message_handler=hear,
+            message_handler=on_message,
             client_info=Implementation(name="retinue", version="1"),
             input_required_max_rounds=MOST_ROUNDS,
             cache=None,
         )
-        yield Link(name, await stack.enter_async_context(client), ended)
+        yield McpLink(name, await stack.enter_async_context(client), ended)
 
 
-class _Guarded:
+class _GuardedTransport:
     """A transport whose messages are counted, and cleaned before the SDK reads them."""
 
     def __init__(self, name: str, inner: Any, flow: Flow, ended: asyncio.Event) -> None:
@@ -178,7 +178,7 @@ class _Guarded:
 
     async def __aenter__(self) -> tuple[Any, Any]:
         inbox, outbox = await self._inner.__aenter__()
-        return _Inbox(self._name, inbox, self._flow, self._ended), outbox
+        return _GuardedStream(self._name, inbox, self._flow, self._ended), outbox
 
     async def __aexit__(
         self,
@@ -190,7 +190,7 @@ class _Guarded:
         return left
 
 
-class _Inbox:
+class _GuardedStream:
     """Wraps the stream of incoming messages: counts and cleans each."""
 
     def __init__(self, name: str, inner: Any, flow: Flow, ended: asyncio.Event) -> None:
@@ -206,7 +206,7 @@ class _Inbox:
 
     async def receive(self) -> SessionMessage | Exception:
         """Return the next message."""
-        return self._tamed(await self._inner.receive())
+        return self._cleaned(await self._inner.receive())
 
     async def aclose(self) -> None:
         """Close the stream."""
@@ -221,7 +221,7 @@ class _Inbox:
         except (StopAsyncIteration, ClosedResourceError):
             self._ended.set()
             raise
-        return self._tamed(item)
+        return self._cleaned(item)
 
     async def __aenter__(self) -> Self:
         await self._inner.__aenter__()
@@ -235,7 +235,7 @@ class _Inbox:
     ) -> None:
         await self._inner.__aexit__(kind, error, trace)
 
-    def _tamed(self, item: SessionMessage | Exception) -> SessionMessage | Exception:
+    def _cleaned(self, item: SessionMessage | Exception) -> SessionMessage | Exception:
         if isinstance(item, Exception):
             return item
         message = item.message
@@ -243,15 +243,15 @@ class _Inbox:
         if isinstance(message, JSONRPCResponse):
             listed = message.result.get("tools")
             if isinstance(listed, list):
-                tamed = [tool for each in listed if (tool := _tame(each))]
-                if len(tamed) < len(listed):
-                    count = len(listed) - len(tamed)
+                usable = [tool for each in listed if (tool := _usable_tool(each))]
+                if len(usable) < len(listed):
+                    count = len(listed) - len(usable)
                     log.warning("The MCP server %s lists %d broken tools", self._name, count)
-                message.result["tools"] = tamed
+                message.result["tools"] = usable
         return item
 
 
-def _tame(tool: object) -> Json | None:
+def _usable_tool(tool: object) -> Json | None:
     """Return the parts of a tool that we use; `None` for a broken tool, which is left out.
 
     The SDK would check results against the server's own schema for them; with a pattern of the

@@ -41,7 +41,12 @@ class Pins:
         """Record the tools that a server offers now, and return those that may be used."""
         async with self._database.snapshot() as tx:
             known = {pin.tool: pin for pin in await mcp_pins.all_of(tx, server)}
-        if _differs(known, offered):
+        changed = any(
+            raw not in known or known[raw].offered_hash != offer.hash
+            for raw, offer in offered.items()
+        )
+        gone = any(not pin.approved_hash for raw, pin in known.items() if raw not in offered)
+        if changed or gone:
             known = await self._note(server, offered)
         accepted = {
             raw: offer
@@ -107,10 +112,3 @@ class Pins:
                     )
         log.info("%s approved %d tools of the MCP server %s", by, len(done), server)
         return tuple(done)
-
-
-def _differs(known: Mapping[str, Pin], offered: Mapping[str, Offer]) -> bool:
-    new = any(
-        raw not in known or known[raw].offered_hash != offer.hash for raw, offer in offered.items()
-    )
-    return new or any(not pin.approved_hash for raw, pin in known.items() if raw not in offered)

@@ -29,25 +29,24 @@ def chosen(server: str, waiting: Sequence[Pin], wanted: Sequence[str]) -> list[P
     """
     if not waiting:
         raise BadRequestError(f"No tool of the MCP server {server} waits for an approval.")
-    found = [_named(server, waiting, name) for name in wanted]
-    return list({pin.tool: pin for pin in found}.values()) or list(waiting)
-
-
-def _named(server: str, waiting: Sequence[Pin], name: str) -> Pin:
     by_name = {pin.tool: pin for pin in waiting}
-    if name in by_name:
-        return by_name[name]
-    if (match := _MARKED.fullmatch(name)) and (pin := by_name.get(match["tool"])):
-        if handle(pin) == name:
-            return pin
-        raise BadRequestError(
-            f"{one_line(pin.tool, 60)} of {server} has changed again since that was shown: look at "
-            "it anew before you approve it."
-        )
-    listed = ", ".join(one_line(handle(pin), 80) for pin in waiting[:20])
-    raise BadRequestError(
-        f"No tool “{one_line(name, 60)}” of {server} waits for an approval. There are: {listed}."
-    )
+    found: dict[str, Pin] = {}
+    for name in wanted:
+        match = None if name in by_name else _MARKED.fullmatch(name)
+        pin = by_name.get(match["tool"] if match else name)
+        if pin is None:
+            listed = ", ".join(one_line(handle(each), 80) for each in waiting[:20])
+            raise BadRequestError(
+                f"No tool “{one_line(name, 60)}” of {server} waits for an approval. There are: "
+                f"{listed}."
+            )
+        if match and handle(pin) != name:
+            raise BadRequestError(
+                f"{one_line(pin.tool, 60)} of {server} has changed again since that was shown: "
+                "look at it anew before you approve it."
+            )
+        found[pin.tool] = pin
+    return list(found.values()) or list(waiting)
 
 
 def difference(pin: Pin) -> list[str]:

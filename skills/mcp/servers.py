@@ -29,7 +29,7 @@ GRACE = 2.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pace:
+class McpTimings:
     """Intervals and timeouts, in seconds.
 
     Attributes:
@@ -52,8 +52,8 @@ class Pace:
     pins_every: float = 2.0
 
 
-class Link(Protocol):
-    """A connected server: `skills.mcp.link.Link`.
+class McpLink(Protocol):
+    """A connected server: `skills.mcp.link.McpLink`.
 
     Attributes:
         ended: Set when the connection has ended.
@@ -69,7 +69,7 @@ class Link(Protocol):
 
 Connect = Callable[
     [str, McpServerSettings, Mapping[str, str], Callable[[], object]],
-    AbstractAsyncContextManager[Link],
+    AbstractAsyncContextManager[McpLink],
 ]
 
 
@@ -96,7 +96,7 @@ class McpServer:
         pins: Pins,
         *,
         environ: Mapping[str, str],
-        pace: Pace,
+        pace: McpTimings,
     ) -> None:
         self.name = name
         self.settings = settings
@@ -107,7 +107,7 @@ class McpServer:
         self._pins = pins
         self._environ = environ
         self._pace = pace
-        self._link: Link | None = None
+        self._link: McpLink | None = None
         self._offered: Mapping[str, Offer] = {}
         self._accepted: Mapping[str, Offer] = {}
         self._tools: tuple[Tool, ...] = ()
@@ -115,7 +115,7 @@ class McpServer:
         self._reviewed = True
         self._stale = asyncio.Event()
         #: The logged reason why it is away; empty while it is connected.
-        self._said = ""
+        self._logged = ""
         self._changed = asyncio.Condition()
 
     @property
@@ -134,10 +134,10 @@ class McpServer:
             await self._changed.wait_for(lambda: holds(self))
 
     async def first_look(self) -> None:
-        """Wait until the server has returned its first list, or `wait_no_longer` was called."""
+        """Wait until the server has returned its first list, or `skip_first_look` was called."""
         await self._looked.wait()
 
-    def wait_no_longer(self) -> None:
+    def skip_first_look(self) -> None:
         """Let work begin without the tools of this server."""
         self._looked.set()
 
@@ -152,44 +152,44 @@ class McpServer:
         while True:
             begun = loop.time()
             try:
-                reason = await self._stay(connect)
+                reason = await self._connect(connect)
             except Exception as error:  # noqa: BLE001 - whatever a server does to us
                 reason = reason_of(error)
             finally:
                 self._link, self._accepted, self._tools, self.listed = None, {}, (), False
             if loop.time() - begun >= self._pace.settled:
                 wait = self._pace.first_wait
-            await self._tell(reason)
-            if reason != self._said:
-                self._said = reason
+            await self._set_problem(reason)
+            if reason != self._logged:
+                self._logged = reason
                 log.warning("The MCP server %s is away, it is tried again: %s", self.name, reason)
             # Jitter: many bots must not all reconnect at once.
             await asyncio.sleep(wait * random.uniform(0.8, 1.2))  # noqa: S311
             wait = min(wait * 2, self._pace.longest_wait)
 
-    async def _stay(self, connect: Connect) -> str:
+    async def _connect(self, connect: Connect) -> str:
         self._stale.clear()
         async with connect(self.name, self.settings, self._environ, self.look_again) as link:
             self._link = link
-            if self._said:
+            if self._logged:
                 log.info("The MCP server %s is back", self.name)
-                self._said = ""
+                self._logged = ""
             # From Python 3.13 on, asyncio's TaskGroup would cancel this task once more when the
             # link breaks, and no task would reconnect: the link cancels it in anyio's way.
             async with anyio.create_task_group() as group:
                 group.start_soon(self._listen, link, name=f"changes of {self.name}")
-                group.start_soon(_until_ended, link, name=f"end of {self.name}")
+                group.start_soon(_raise_at_end, link, name=f"end of {self.name}")
                 await self._watch(link)
         return "the connection ended"
 
-    async def _listen(self, link: Link) -> None:
+    async def _listen(self, link: McpLink) -> None:
         while True:
             await link.listen(self.look_again)
             # The stream ended, or the server has none: polling finds the changes that were missed.
             await asyncio.sleep(self._pace.list_every)
             self.look_again()
 
-    async def _watch(self, link: Link) -> None:
+    async def _watch(self, link: McpLink) -> None:
         """Update the list of tools, on notification and periodically."""
         loop = asyncio.get_running_loop()
         while True:
@@ -211,7 +211,7 @@ class McpServer:
         try:
             reviewed = await self._pins.review(self.name, self._offered)
         except DatabaseUnreachableError as error:
-            await self._tell(str(error))
+            await self._set_problem(str(error))
             return
         self._reviewed = True
         self._accepted, self.waiting = reviewed.accepted, reviewed.waiting
@@ -224,9 +224,9 @@ class McpServer:
                 f"{', '.join(self.waiting)} changed or came later, and waits for an admin: "
                 "!retinue mcp, or python -m bot mcp list"
             )
-        await self._tell("; ".join(found))
+        await self._set_problem("; ".join(found))
 
-    async def _tell(self, problem: str) -> None:
+    async def _set_problem(self, problem: str) -> None:
         problem = for_log(problem)
         async with self._changed:
             if problem and problem != self.problem:
@@ -236,15 +236,11 @@ class McpServer:
 
     def _tool(self, offer: Offer) -> Tool:
         settings, raw = self.settings, offer.raw_name
-
-        async def run(_: ToolContext, arguments: Json) -> str:
-            return await self._call(offer, arguments)
-
         return Tool(
             name=offer.name,
             description=f"{offer.description}\n(A tool of the MCP server {self.name}.)".strip(),
             schema=offer.schema,
-            run=run,
+            run=partial(self._call, offer),
             main_agent_only=raw not in settings.runs,
             needs_confirmation=raw in settings.confirm,
             effects=Effects.NONE if raw in settings.read_only else Effects.ONCE,
@@ -256,7 +252,7 @@ class McpServer:
             check=partial(check_arguments, offer.name, offer.schema),
         )
 
-    async def _call(self, offer: Offer, arguments: Json) -> str:
+    async def _call(self, offer: Offer, _: ToolContext, arguments: Json) -> str:
         """Call a tool from an earlier list, after checking that this form is still approved."""
         link = self._link
         if link is None:
@@ -302,11 +298,11 @@ class McpServers:
         *,
         tasks: Tasks,
         environ: Mapping[str, str],
-        pace: Pace | None = None,
+        pace: McpTimings | None = None,
     ) -> None:
         self.pins = pins
         self._tasks = tasks
-        self._pace = pace or Pace()
+        self._pace = pace or McpTimings()
         self.servers: Mapping[str, McpServer] = {
             name: McpServer(name, each, pins, environ=environ, pace=self._pace)
             for name, each in settings.servers.items()
@@ -322,7 +318,7 @@ class McpServers:
         ]
         looks = [
             self._tasks.later(
-                self._pace.first_look, server.wait_no_longer, name=f"first look at {name}"
+                self._pace.first_look, server.skip_first_look, name=f"first look at {name}"
             )
             for name, server in self.servers.items()
         ]
@@ -356,7 +352,7 @@ class McpServers:
 
 
 async def offered_by(
-    name: str, settings: McpServerSettings, link: Link
+    name: str, settings: McpServerSettings, link: McpLink
 ) -> tuple[dict[str, Offer], list[str]]:
     """Request a server's tools; return the usable ones by raw name, and the problems found."""
     listed = await link.tools()
@@ -372,7 +368,7 @@ async def offered_by(
     return found, problems
 
 
-async def _until_ended(link: Link) -> None:
+async def _raise_at_end(link: McpLink) -> None:
     await link.ended.wait()
     raise ConnectionResetError("the connection ended")
 

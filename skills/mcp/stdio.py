@@ -18,7 +18,7 @@ from mcp.shared.message import SessionMessage
 from mcp_types import jsonrpc_message_adapter
 
 from bot.agent.sanitizer import for_log
-from skills.mcp.flow import MOST_MESSAGE_BYTES, Allowance, FloodError, Flow
+from skills.mcp.flow import MOST_MESSAGE_BYTES, FloodError, Flow, FlowLimits
 
 log = logging.getLogger(__name__)
 
@@ -29,10 +29,10 @@ END_SECONDS = 2.0
 KILL_SECONDS = 1.0
 _CHUNK = 2_000
 #: Limits for logging its standard error, at a rate that a human would read.
-_COMPLAINTS = Allowance(seconds=60, messages=50)
+_LOG_LIMITS = FlowLimits(seconds=60, messages=50)
 
-Inbox = MemoryObjectReceiveStream[SessionMessage | Exception]
-Outbox = MemoryObjectSendStream[SessionMessage]
+ReceivedMessages = MemoryObjectReceiveStream[SessionMessage | Exception]
+SentMessages = MemoryObjectSendStream[SessionMessage]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +56,9 @@ def environment_of(environ: Mapping[str, str], further: Mapping[str, str]) -> di
 
 
 @asynccontextmanager
-async def stdio_transport(program: Program, flow: Flow) -> AsyncIterator[tuple[Inbox, Outbox]]:
+async def stdio_transport(
+    program: Program, flow: Flow
+) -> AsyncIterator[tuple[ReceivedMessages, SentMessages]]:
     """Start a program and yield the streams of its messages; it is ended with the block.
 
     Raises:
@@ -79,7 +81,7 @@ async def stdio_transport(program: Program, flow: Flow) -> AsyncIterator[tuple[I
         async with received, inbox, outbox, to_send, anyio.create_task_group() as group:
             group.start_soon(_read, process, received, flow)
             group.start_soon(_write, process, to_send)
-            group.start_soon(_log_complaints, process, program.name)
+            group.start_soon(_log_errors, process, program.name)
             try:
                 yield inbox, outbox
             finally:
@@ -130,9 +132,9 @@ async def _write(
                     await process.stdin.drain()
 
 
-async def _log_complaints(process: asyncio.subprocess.Process, name: str) -> None:
+async def _log_errors(process: asyncio.subprocess.Process, name: str) -> None:
     assert process.stderr is not None
-    allowed, silent = Flow(_COMPLAINTS), False
+    allowed, silent = Flow(_LOG_LIMITS), False
     while chunk := await process.stderr.read(_CHUNK):
         try:
             allowed.take_message(request=False)

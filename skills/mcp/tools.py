@@ -8,19 +8,16 @@ from dataclasses import dataclass
 
 from bot.agent.plain import clean, plain
 from bot.agent.sanitizer import escape_for_model, for_log, one_line
+from bot.catalog.schemas import check_dialect, tool_name
 from bot.values import Json
 
-#: Longest tool name that every model provider accepts.
-MOST_NAME_CHARACTERS = 64
 MOST_RAW_NAME_CHARACTERS = 200
 MOST_TOOLS = 128
 MOST_DESCRIPTION_CHARACTERS = 4_000
 MOST_SCHEMA_CHARACTERS = 32_000
 DEEPEST_SCHEMA = 20
 MOST_RESULT_CHARACTERS = 32_000
-_HASH_CHARACTERS = 8
 
-_ODD = re.compile(r"[^a-zA-Z0-9_-]")
 _ARGUMENT = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
 #: Keywords that no provider accepts at the top of a schema.
 _ALTERNATIVES = ("anyOf", "oneOf", "allOf", "not", "enum")
@@ -54,17 +51,8 @@ class Offer:
 
 
 def name_for(server: str, raw_name: str) -> str:
-    """Return the name of a tool: `mcp__server__tool`, of at most 64 plain characters.
-
-    Where the server's own name does not fit, a hash of it keeps names unique.
-    """
-    prefix = f"mcp__{server}__"
-    name = prefix + _ODD.sub("_", raw_name)
-    if name == prefix + raw_name and len(name) <= MOST_NAME_CHARACTERS:
-        return name
-    digest = hashlib.sha256(raw_name.encode("utf-8", "surrogatepass")).hexdigest()
-    room = MOST_NAME_CHARACTERS - _HASH_CHARACTERS - 1
-    return f"{name[:room]}_{digest[:_HASH_CHARACTERS]}"
+    """Return the name of a tool: `mcp__server__tool`, of at most 64 plain characters."""
+    return tool_name(f"mcp__{server}__", raw_name)
 
 
 def is_of(server: str, name: str) -> bool:
@@ -133,7 +121,7 @@ def _schema(schema: Json) -> Json:
         raise ValueError(f"its argument {_shown(odd[0])} has a name that no model takes")
     if any(not ref.startswith("#") for ref in _references(schema)):
         raise ValueError("its schema refers to another document")
-    _check_valid(schema)
+    check_dialect(schema)
     cleaned = _cleaned(schema)
     assert isinstance(cleaned, dict)
     return {**cleaned, "properties": cleaned.get("properties", {})}
@@ -149,16 +137,6 @@ def _check_depth(value: object, left: int = DEEPEST_SCHEMA) -> None:
         below = value
     for part in below:
         _check_depth(part, left - 1)
-
-
-def _check_valid(schema: Json) -> None:
-    # Imported here: it takes 0.2 s, and most bots have no server.
-    from jsonschema import Draft202012Validator, SchemaError  # noqa: PLC0415
-
-    try:
-        Draft202012Validator.check_schema(schema)
-    except SchemaError as error:
-        raise ValueError(f"its schema is broken ({one_line(error.message)})") from None
 
 
 def _references(value: object) -> Iterator[str]:
@@ -204,21 +182,18 @@ def _part(item: Json) -> str:
             size = _size_of_base64(item.get("data"))
             return f"[{kind}, {_shown(item.get('mimeType'))}, {size}: not shown]"
         case "resource":
-            return _resource(item.get("resource"))
+            resource = item.get("resource")
+            if not isinstance(resource, dict):
+                return "[resource: not shown]"
+            text = resource.get("text")
+            size = f"{len(text):,} characters" if isinstance(text, str) else ""
+            size = size or _size_of_base64(resource.get("blob"))
+            kind = _shown(resource.get("mimeType") or "unknown type")
+            return f"[resource {_shown(resource.get('uri'))}, {kind}, {size}: not shown]"
         case "resource_link":
             what = _shown(item.get("name") or item.get("title"))
             return f"[link to a resource {what}: {_shown(item.get('uri'))}; not read]"
     return "[content of a kind that is not known: not shown]"
-
-
-def _resource(resource: object) -> str:
-    if not isinstance(resource, dict):
-        return "[resource: not shown]"
-    text = resource.get("text")
-    size = f"{len(text):,} characters" if isinstance(text, str) else ""
-    size = size or _size_of_base64(resource.get("blob"))
-    kind = _shown(resource.get("mimeType") or "unknown type")
-    return f"[resource {_shown(resource.get('uri'))}, {kind}, {size}: not shown]"
 
 
 def _size_of_base64(data: object) -> str:

@@ -46,24 +46,19 @@ def parsed(service: str, content: bytes) -> object:
     except ValueError:
         pass
     try:
-        _check_tokens(text, complaint)
+        # Aliases and deep nesting could take for ever to load.
+        depth = 0
+        for token in yaml.scan(text, Loader=_LOADER):
+            if isinstance(token, yaml.AliasToken):
+                raise ConfigError(f"{complaint} without aliases. Write out what they stand for.")
+            depth += isinstance(token, _OPENS) - isinstance(token, _CLOSES)
+            if depth > DEEPEST:
+                raise ConfigError(f"{complaint}: it is nested too deeply.")
         tree = yaml.load(text, Loader=_LOADER)  # noqa: S506 - both are safe ones
         # YAML has dates and keys that are no texts; a schema has not.
         return encodable(json.loads(json.dumps(tree, default=str)))
     except (yaml.YAMLError, RecursionError, ValueError, TypeError):
         raise ConfigError(f"{complaint}.") from None
-
-
-def _check_tokens(text: str, complaint: str) -> None:
-    """Raise if YAML has aliases or deep nesting, which could take for ever to load."""
-    depth = 0
-    for token in yaml.scan(text, Loader=_LOADER):
-        if isinstance(token, yaml.AliasToken):
-            raise ConfigError(f"{complaint} without aliases. Write out what they stand for.")
-        depth += isinstance(token, _OPENS)
-        depth -= isinstance(token, _CLOSES)
-        if depth > DEEPEST:
-            raise ConfigError(f"{complaint}: it is nested too deeply.")
 
 
 def base_of(service: str, source: str, servers: tuple[str, ...]) -> str:

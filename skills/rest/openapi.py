@@ -9,12 +9,12 @@ from typing import Any, Literal, cast
 
 from bot.agent.plain import clean, plain
 from bot.agent.sanitizer import one_line
+from bot.catalog.schemas import check_dialect, tool_name
 from bot.errors import ConfigError
 from bot.values import Json
 from skills.rest.settings import RequestSettings
 
 MOST_OPERATIONS = 128
-MOST_NAME_CHARACTERS = 64
 MOST_DESCRIPTION_CHARACTERS = 2_000
 MOST_SCHEMA_CHARACTERS = 24_000
 #: Most nested references that are followed; deeper schemas accept anything.
@@ -84,7 +84,7 @@ class Operation:
 
 
 @dataclass(frozen=True, slots=True)
-class Document:
+class OpenApiDocument:
     """The content of a document.
 
     Attributes:
@@ -99,15 +99,10 @@ class Document:
 
 def name_for(service: str, operation: str) -> str:
     """Return the name of a tool: `rest__service__operation`, of at most 64 plain characters."""
-    prefix = f"rest__{service}__"
-    name = prefix + _ODD.sub("_", operation)
-    if name == prefix + operation and len(name) <= MOST_NAME_CHARACTERS:
-        return name
-    digest = hashlib.sha256(operation.encode("utf-8", "surrogatepass")).hexdigest()[:8]
-    return f"{name[: MOST_NAME_CHARACTERS - 9]}_{digest}"
+    return tool_name(f"rest__{service}__", operation)
 
 
-def read(service: str, tree: object) -> Document:
+def read(service: str, tree: object) -> OpenApiDocument:
     """Return the operations of a document; unusable ones are left out.
 
     Raises:
@@ -118,7 +113,7 @@ def read(service: str, tree: object) -> Document:
             f"The document of the REST service {service} is no OpenAPI 3 document: it must begin "
             "with `openapi: 3.…`. Convert it, or write `requests` by hand."
         )
-    reader = _Reader(service, tree)
+    reader = _OperationReader(service, tree)
     found: dict[str, Operation] = {}
     problems: list[str] = []
     for path, method, item, operation in _operations(tree):
@@ -136,22 +131,18 @@ def read(service: str, tree: object) -> Document:
             found[made.name] = made
     servers = tree.get("servers")
     urls = [each.get("url") for each in servers if isinstance(each, dict)] if servers else []
-    return Document(
+    return OpenApiDocument(
         tuple(found.values()), tuple(url for url in urls if isinstance(url, str)), tuple(problems)
     )
 
 
 def by_hand(service: str, name: str, request: RequestSettings) -> Operation:
     """Return a request of the configuration as an operation."""
-    in_path = set(_IN_PATH.findall(request.path))
-
-    def where(argument: str) -> Where:
-        if argument in in_path:
-            return "path"
-        return "query" if argument in request.query else "body"
-
+    places: dict[str, Where] = dict.fromkeys(request.query, "query")
+    places |= dict.fromkeys(_IN_PATH.findall(request.path), "path")
     parameters = tuple(
-        Parameter(argument=each, name=each, where=where(each)) for each in request.parameters
+        Parameter(argument=each, name=each, where=places.get(each, "body"))
+        for each in request.parameters
     )
     schema = {
         "type": "object",
@@ -179,7 +170,7 @@ def _operations(tree: Json) -> Iterator[tuple[str, str, Json, Json]]:
                     yield path, method, item, item[method]
 
 
-class _Reader:
+class _OperationReader:
     def __init__(self, service: str, tree: Json) -> None:
         self._service = service
         self._tree = tree
@@ -192,11 +183,18 @@ class _Reader:
         parameters: list[Parameter] = []
         properties: Json = {}
         required: list[str] = []
-        for each in self._parameters(item, operation):
+        sources: dict[tuple[object, object], Json] = {}
+        for part in (item, operation):
+            listed = part.get("parameters")
+            for each in map(self._resolved, listed if isinstance(listed, list) else ()):
+                # A parameter of the operation replaces the one of the path.
+                sources[(each.get("name"), each.get("in"))] = each
+        for each in sources.values():
             parameter = _parameter(each, taken=properties)
             if parameter is None:
                 if each.get("required") and each.get("in") != "header":
-                    raise ValueError(f"its parameter {_said(each)} cannot be sent")
+                    shown = one_line(str(each.get("name")), 50)
+                    raise ValueError(f"its parameter {shown} cannot be sent")
                 continue
             parameters.append(parameter)
             properties[parameter.argument] = self._described(each)
@@ -209,7 +207,8 @@ class _Reader:
         schema: Json = {"type": "object", "properties": properties, "additionalProperties": False}
         if required:
             schema["required"] = required
-        _check_valid(schema)
+        _check_size(schema)
+        check_dialect(schema)
         text = operation.get("description") or operation.get("summary") or ""
         return Operation(
             id=str(operation_id),
@@ -224,16 +223,6 @@ class _Reader:
             parameters=tuple(parameters),
             form=form,
         )
-
-    def _parameters(self, item: Json, operation: Json) -> list[Json]:
-        found: dict[tuple[object, object], Json] = {}
-        for source in (item, operation):
-            listed = source.get("parameters")
-            for each in listed if isinstance(listed, list) else ():
-                resolved = self._resolved(each)
-                # A parameter of the operation replaces the one of the path.
-                found[(resolved.get("name"), resolved.get("in"))] = resolved
-        return list(found.values())
 
     def _described(self, parameter: Json) -> Json:
         schema = parameter.get("schema")
@@ -259,7 +248,9 @@ class _Reader:
         body = self._resolved(operation["requestBody"])
         contents = body.get("content")
         kinds = contents if isinstance(contents, dict) else {}
-        kind = next((k for k in kinds if _is_json(k)), None)
+        media = {kind: kind.partition(";")[0].strip().lower() for kind in kinds}
+        usual = ("application/json", "*/*")
+        kind = next((k for k in kinds if media[k] in usual or media[k].endswith("+json")), None)
         form = kind is None and "application/x-www-form-urlencoded" in kinds
         kind = "application/x-www-form-urlencoded" if form else kind
         if kind is None:
@@ -297,23 +288,21 @@ class _Reader:
         if depth > DEEPEST or not isinstance(value, dict):
             return {}
         source = self._resolved(value)
-        made = {
-            key: self._part(key, part, depth)
-            for key, part in source.items()
-            if key not in _DROPPED and not key.startswith("x-")
-        }
+        made: Json = {}
+        for key, part in source.items():
+            if key in _DROPPED or key.startswith("x-"):
+                continue
+            if key in ("properties", "patternProperties", "$defs") and isinstance(part, dict):
+                made[key] = {str(k): self._schema(each, depth + 1) for k, each in part.items()}
+            elif key in ("items", "additionalProperties", "not") and isinstance(part, dict):
+                made[key] = self._schema(part, depth + 1)
+            elif key in ("allOf", "anyOf", "oneOf", "prefixItems") and isinstance(part, list):
+                made[key] = [self._schema(each, depth + 1) for each in part]
+            else:
+                made[key] = clean(part) if isinstance(part, str) else part
         if self._old:
-            _modernise(made)
+            _modernize(made)
         return made
-
-    def _part(self, key: str, part: object, depth: int) -> object:
-        if key in ("properties", "patternProperties", "$defs") and isinstance(part, dict):
-            return {str(name): self._schema(each, depth + 1) for name, each in part.items()}
-        if key in ("items", "additionalProperties", "not") and isinstance(part, dict):
-            return self._schema(part, depth + 1)
-        if key in ("allOf", "anyOf", "oneOf", "prefixItems") and isinstance(part, list):
-            return [self._schema(each, depth + 1) for each in part]
-        return clean(part) if isinstance(part, str) else part
 
 
 def _parameter(source: Json, taken: Mapping[str, object]) -> Parameter | None:
@@ -338,7 +327,7 @@ def _parameter(source: Json, taken: Mapping[str, object]) -> Parameter | None:
     )
 
 
-def _modernise(schema: Json) -> None:
+def _modernize(schema: Json) -> None:
     """Convert the keywords of OpenAPI 3.0 to JSON Schema, in place."""
     for bound, limit in (("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")):
         if isinstance(schema.get(bound), bool):
@@ -351,10 +340,7 @@ def _modernise(schema: Json) -> None:
             schema["enum"] = [*schema["enum"], None]
 
 
-def _check_valid(schema: Json) -> None:
-    # Imported here: it takes 0.2 s, and most bots have no service.
-    from jsonschema import Draft202012Validator, SchemaError  # noqa: PLC0415
-
+def _check_size(schema: Json) -> None:
     try:
         # Its bounds and examples are sent to the provider, which rejects `1e999`.
         written = json.dumps(schema, allow_nan=False)
@@ -362,16 +348,3 @@ def _check_valid(schema: Json) -> None:
         raise ValueError("its schema holds a number that JSON does not have") from None
     if len(written) > MOST_SCHEMA_CHARACTERS:
         raise ValueError(f"its arguments take more than {MOST_SCHEMA_CHARACTERS:,} characters")
-    try:
-        Draft202012Validator.check_schema(schema)
-    except SchemaError as error:
-        raise ValueError(f"its schema is broken ({one_line(error.message)})") from None
-
-
-def _is_json(kind: str) -> bool:
-    media = kind.partition(";")[0].strip().lower()
-    return media == "application/json" or media.endswith("+json") or media == "*/*"
-
-
-def _said(parameter: Json) -> str:
-    return one_line(str(parameter.get("name")), 50)

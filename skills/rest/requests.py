@@ -35,7 +35,7 @@ def request_for(operation: Operation, arguments: Json) -> Request:
         raise ToolError(f"{operation.name} was not called: its arguments are nested too deeply.")
     # A lone surrogate cannot be encoded in a URL or a body.
     arguments = encodable(arguments)
-    _check(operation, arguments)
+    _check_arguments(operation, arguments)
     path, query, headers = operation.path, list[tuple[str, str]](), dict[str, str]()
     body: Any = None
     for parameter in operation.parameters:
@@ -43,11 +43,22 @@ def request_for(operation: Operation, arguments: Json) -> Request:
             continue
         value = arguments[parameter.argument]
         if parameter.where == "path":
-            path = path.replace("{" + parameter.name + "}", _segment(parameter, value))
+            items = value if isinstance(value, list) else [value]
+            text = ",".join(_text(each) for each in items)
+            # A dot segment would be resolved as a step up, to another operation.
+            if text.strip() in ("", ".", ".."):
+                raise ToolError(
+                    f"`{parameter.argument}` cannot be {text!r}. Give the id or name itself."
+                )
+            path = path.replace("{" + parameter.name + "}", quote(text, safe=""))
         elif parameter.where == "query":
             query += _pairs(parameter, value)
         elif parameter.where == "header":
-            headers[parameter.name] = _header(parameter, value)
+            headers[parameter.name] = text = _text(value)
+            if not text.isascii() or not text.isprintable():
+                raise ToolError(
+                    f"`{parameter.argument}` may hold plain letters, digits and signs only."
+                )
         elif parameter.name:
             body = {**(body or {}), parameter.name: value}
         else:
@@ -63,7 +74,7 @@ def request_for(operation: Operation, arguments: Json) -> Request:
     )
 
 
-def _check(operation: Operation, arguments: Json) -> None:
+def _check_arguments(operation: Operation, arguments: Json) -> None:
     from jsonschema import Draft202012Validator  # noqa: PLC0415
     from jsonschema.exceptions import best_match  # noqa: PLC0415
     from jsonschema.validators import extend  # noqa: PLC0415
@@ -81,14 +92,6 @@ def _check(operation: Operation, arguments: Json) -> None:
         )
 
 
-def _segment(parameter: Parameter, value: object) -> str:
-    text = ",".join(_text(each) for each in value) if isinstance(value, list) else _text(value)
-    # A dot segment would be resolved as a step up, to another operation.
-    if text.strip() in ("", ".", ".."):
-        raise ToolError(f"`{parameter.argument}` cannot be {text!r}. Give the id or name itself.")
-    return quote(text, safe="")
-
-
 def _pairs(parameter: Parameter, value: object) -> list[tuple[str, str]]:
     name = parameter.name
     if isinstance(value, list):
@@ -101,13 +104,6 @@ def _pairs(parameter: Parameter, value: object) -> list[tuple[str, str]]:
         if parameter.exploded:
             return [(str(key), _text(each)) for key, each in value.items()]
     return [(name, _text(value))]
-
-
-def _header(parameter: Parameter, value: object) -> str:
-    text = _text(value)
-    if not text.isascii() or not text.isprintable():
-        raise ToolError(f"`{parameter.argument}` may hold plain letters, digits and signs only.")
-    return text
 
 
 def _text(value: object) -> str:

@@ -42,7 +42,7 @@ OpenClient = Callable[[], AbstractAsyncContextManager["aiohttp.ClientSession"]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reply:
+class ServiceResponse:
     """The response of a service."""
 
     status: int
@@ -53,7 +53,7 @@ class Reply:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Described:
+class ServiceDescription:
     """The usable part of a document, filtered by the configuration.
 
     Attributes:
@@ -65,7 +65,7 @@ class Described:
     problems: tuple[str, ...]
 
 
-def described_by(name: str, settings: RestServiceSettings, content: bytes) -> Described:
+def described_by(name: str, settings: RestServiceSettings, content: bytes) -> ServiceDescription:
     """Read the document of a service.
 
     Raises:
@@ -79,7 +79,7 @@ def described_by(name: str, settings: RestServiceSettings, content: bytes) -> De
     named = {*(wanted or ()), *settings.runs, *settings.confirm}
     if missing := sorted(named - known):
         problems.append(f"it has no {', '.join(missing)}, which the configuration names")
-    return Described(
+    return ServiceDescription(
         base=base,
         operations=tuple(o for o in document.operations if wanted is None or o.id in wanted),
         problems=tuple(problems),
@@ -114,7 +114,17 @@ class RestService:
         if source is None:
             self.settled.set()
             return
-        content = await self._document(source)
+        if source.startswith(("http://", "https://")):
+            request = Request(method="GET", path="", query=(), headers={})
+            reply = await self._send(request, source, MOST_BYTES)
+            if reply.status != HTTPStatus.OK or reply.cut:
+                raise ToolError(f"The document of {self.name} is not to be had ({reply.status}).")
+            content = reply.content
+        else:
+            try:
+                content = await asyncio.to_thread(read_file, source)
+            except OSError as error:
+                raise ConfigError(f"{source} cannot be read: {error.strerror}.") from None
         described = await asyncio.to_thread(described_by, self.name, self.settings, content)
         self._base, problems = described.base, described.problems
         self._take(described.operations)
@@ -134,31 +144,23 @@ class RestService:
         }
         self.tools = tuple(self._tool(operation) for operation in found.values())
 
-    async def _document(self, source: str) -> bytes:
-        if not source.startswith(("http://", "https://")):
-            try:
-                return await asyncio.to_thread(read_file, source)
-            except OSError as error:
-                raise ConfigError(f"{source} cannot be read: {error.strerror}.") from None
-        reply = await self._send(
-            Request(method="GET", path="", query=(), headers={}), source, MOST_BYTES
-        )
-        if reply.status != HTTPStatus.OK or reply.cut:
-            raise ToolError(f"The document of {self.name} is not to be had ({reply.status}).")
-        return reply.content
-
     def _tool(self, operation: Operation) -> Tool:
         settings = self.settings
 
-        async def run(_: ToolContext, arguments: Json) -> str:
-            return await self._call(operation, arguments)
+        async def call(_: ToolContext, arguments: Json) -> str:
+            request = await asyncio.to_thread(request_for, operation, arguments)
+            reply = await self._send(request, self._base, settings.max_kilobytes * 1024)
+            text = await asyncio.to_thread(self._text, reply)
+            if reply.status >= HTTPStatus.MULTIPLE_CHOICES:
+                raise ToolError(text)
+            return text
 
         reads = operation.method in ("GET", "HEAD")
         return Tool(
             name=operation.name,
             description=operation.description,
             schema=operation.schema,
-            run=run,
+            run=call,
             main_agent_only=operation.id not in settings.runs,
             needs_confirmation=operation.id in settings.confirm,
             effects=Effects.NONE if reads else Effects.ONCE,
@@ -169,15 +171,7 @@ class RestService:
             check=partial(request_for, operation),
         )
 
-    async def _call(self, operation: Operation, arguments: Json) -> str:
-        request = await asyncio.to_thread(request_for, operation, arguments)
-        reply = await self._send(request, self._base, self.settings.max_kilobytes * 1024)
-        told = await asyncio.to_thread(self._told, reply)
-        if reply.status >= HTTPStatus.MULTIPLE_CHOICES:
-            raise ToolError(told)
-        return told
-
-    async def _send(self, request: Request, base: str, most: int) -> Reply:
+    async def _send(self, request: Request, base: str, most: int) -> ServiceResponse:
         seconds = self.settings.timeout_seconds
         try:
             async with asyncio.timeout(seconds):
@@ -195,7 +189,7 @@ class RestService:
                 "or go on without it."
             ) from None
 
-    async def _exchange(self, request: Request, base: str, most: int) -> Reply:
+    async def _exchange(self, request: Request, base: str, most: int) -> ServiceResponse:
         import aiohttp  # noqa: PLC0415
         import yarl  # noqa: PLC0415
 
@@ -222,30 +216,37 @@ class RestService:
                     # The configuration alone decides the destination.
                     allow_redirects=False,
                 ) as response:
-                    return await _reply(response, most)
+                    encoding = response.headers.get("Content-Encoding", "")
+                    chunks = response.content.iter_chunked(64 * 1024)
+                    limits = BodyLimits(wire=most, unpacked=most)
+                    content, cut = await read_body(chunks, encoding, limits)
+                    return ServiceResponse(
+                        status=response.status,
+                        media_type=response.content_type.lower(),
+                        charset=response.charset or "",
+                        content=content,
+                        cut=cut,
+                    )
         except (aiohttp.ClientError, ValueError) as error:
             raise OSError(type(error).__name__) from error
 
-    def _told(self, reply: Reply) -> str:
+    def _text(self, reply: ServiceResponse) -> str:
         if HTTPStatus.MULTIPLE_CHOICES <= reply.status < HTTPStatus.BAD_REQUEST:
             return (
                 f"The service {self.name} sends us elsewhere ({reply.status}), and only the "
                 "configured address is used. Go on without it."
             )
-        text = self._without_secrets(_readable(reply))
-        body = escape_for_model(text, limit=MOST_CHARACTERS) if text.strip() else "(empty)"
-        more = "\n(There is more, which was not read.)" if reply.cut else ""
-        return f"{self.name} answered {reply.status}.\n{WARNING.format(self.name)}\n\n{body}{more}"
-
-    def _without_secrets(self, text: str) -> str:
-        """Mask the credentials: some services echo the request."""
-        values = [*self.settings.headers.values(), *self.settings.query.values()]
-        words = {word for value in values for word in value.get_secret_value().split()}
-        words |= {value.get_secret_value() for value in values}
+        text = _readable(reply)
+        # Some services echo the request: mask the credentials.
+        values = (*self.settings.headers.values(), *self.settings.query.values())
+        secrets = {value.get_secret_value() for value in values}
+        words = {word for secret in secrets for word in (secret, *secret.split())}
         for word in sorted(words, key=len, reverse=True):
             if len(word) >= 8:
                 text = text.replace(word, "[secret]").replace(quote(word, safe=""), "[secret]")
-        return text
+        body = escape_for_model(text, limit=MOST_CHARACTERS) if text.strip() else "(empty)"
+        more = "\n(There is more, which was not read.)" if reply.cut else ""
+        return f"{self.name} answered {reply.status}.\n{WARNING.format(self.name)}\n\n{body}{more}"
 
 
 class RestServices:
@@ -304,24 +305,11 @@ class RestServices:
                 return
 
 
-async def _reply(response: "aiohttp.ClientResponse", most: int) -> Reply:
-    encoding = response.headers.get("Content-Encoding", "")
-    chunks = response.content.iter_chunked(64 * 1024)
-    content, cut = await read_body(chunks, encoding, BodyLimits(wire=most, unpacked=most))
-    return Reply(
-        status=response.status,
-        media_type=response.content_type.lower(),
-        charset=response.charset or "",
-        content=content,
-        cut=cut,
-    )
-
-
 def _doubt(request: Request) -> str:
     return "" if request.method in ("GET", "HEAD") else " It may have done what was asked."
 
 
-def _readable(reply: Reply) -> str:
+def _readable(reply: ServiceResponse) -> str:
     """Return a body as text; for other media, a description."""
     media = reply.media_type
     texts = media.startswith("text/") or media.endswith(("json", "xml", "yaml"))

@@ -9,7 +9,7 @@ import pytest
 from bot.platforms.base import Confirmation
 from bot.values import Json, RunStatus
 from skills.mcp import servers
-from skills.mcp.servers import Pace
+from skills.mcp.servers import McpTimings
 from skills.mcp.settings import McpSettings
 from skills.rest.settings import RestSettings
 from tests.fakes.anthropic_server import Reply
@@ -159,7 +159,7 @@ async def test_a_run_that_begins_or_resumes_after_a_start_has_them_too(sqlite_ur
 async def test_the_wait_for_a_server_takes_nothing_of_the_time_of_a_run(
     sqlite_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(servers, "Pace", lambda: Pace(first_look=600.0))
+    monkeypatch.setattr(servers, "McpTimings", lambda: McpTimings(first_look=600.0))
     mcp = McpSettings.model_validate({"servers": {"odd": odd_server("deaf", runs=["fine"])}})
     play = Play()
     async with stage(sqlite_url, play, mcp=mcp) as it:
@@ -178,7 +178,7 @@ async def test_the_wait_for_a_server_takes_nothing_of_the_time_of_a_run(
 async def test_what_is_missing_is_told_to_the_model_and_to_the_user_whose_run_lacked_it(
     sqlite_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(servers, "Pace", lambda: Pace(first_look=0.0))
+    monkeypatch.setattr(servers, "McpTimings", lambda: McpTimings(first_look=0.0))
     play = Play(
         main=[Reply(text="Hello.")],
         runs={

@@ -7,7 +7,7 @@ import pytest
 from bot.agent.permissions import PermissionSettings
 from bot.values import Json
 from skills.mcp import servers
-from skills.mcp.servers import Pace
+from skills.mcp.servers import McpTimings
 from skills.mcp.settings import McpSettings
 from tests.fakes.anthropic_server import Reply
 from tests.skills.mcp.things import odd_server
@@ -20,7 +20,7 @@ LINE = "⚠️ Not reachable now: calendar-server. Its tools were missing."
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(servers, "Pace", lambda: Pace(first_look=0.0))
+    monkeypatch.setattr(servers, "McpTimings", lambda: McpTimings(first_look=0.0))
 
 
 def sections() -> dict[str, Any]:

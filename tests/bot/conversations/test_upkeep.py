@@ -22,7 +22,7 @@ from db.tables import files as table
 from db.tables import messages, schedules
 from db.tables import todos as todo_lists
 from db.todos import Todo
-from skills.mcp.servers import Pace
+from skills.mcp.servers import McpTimings
 from tests.fakes.clock import FakeClock
 from tests.fakes.engine import FakeEngine
 from tests.fakes.office import FakeOffice
@@ -128,7 +128,7 @@ def test_no_wait_for_the_database_is_longer_than_the_time_to_recover() -> None:
         "what was said": max(intake.STORE_PAUSES),
         "what was missed": catch_up.MARK_SECONDS,
         "a step, an end, a booking": LONGEST_PAUSE_SECONDS,
-        "the tools of an MCP server": Pace().pins_every,
+        "the tools of an MCP server": McpTimings().pins_every,
         "what a frozen process holds": IDLE_SECONDS,
     }
 

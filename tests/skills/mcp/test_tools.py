@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bot.values import Json
-from skills.mcp.flow import Allowance, FloodError, Flow
+from skills.mcp.flow import FloodError, Flow, FlowLimits
 from skills.mcp.settings import McpSettings
 from skills.mcp.tools import MOST_TOOLS, name_for, offers, result_text
 
@@ -126,7 +126,7 @@ def test_a_structure_is_shown_where_there_is_no_text() -> None:
 
 def test_a_flow_has_its_bounds_in_each_window() -> None:
     now = 0.0
-    flow = Flow(Allowance(seconds=1, messages=3, requests=1, octets=10), lambda: now)
+    flow = Flow(FlowLimits(seconds=1, messages=3, requests=1, octets=10), lambda: now)
     for _ in range(3):
         flow.take_message(request=False)
     with pytest.raises(FloodError, match="too many messages"):

@@ -13,13 +13,15 @@ from db.database import Database
 from skills.base import Tool
 from skills.mcp import skill as mcp
 from skills.mcp.pins import Pins
-from skills.mcp.servers import McpServer, McpServers, Pace
+from skills.mcp.servers import McpServer, McpServers, McpTimings
 from skills.mcp.settings import McpSettings
 from skills.registry import SkillRegistry
 from tests.fakes.around import caller
 
 ROOT = Path(__file__).parents[3]
-QUICK = Pace(first_wait=0.05, longest_wait=0.2, list_pause=0.01, list_every=300, pins_every=0.05)
+QUICK = McpTimings(
+    first_wait=0.05, longest_wait=0.2, list_pause=0.01, list_every=300, pins_every=0.05
+)
 BEFORE = "themselves.\n\n"
 
 
