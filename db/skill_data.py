@@ -6,8 +6,8 @@ from typing import Any
 from sqlalchemy import delete, func, select
 
 from db.database import Transaction
+from db.rows import put_row
 from db.tables import skill_data
-from db.upsert import insert_into
 
 #: Most keys of one skill, and most characters of its keys and values. Calls at the same moment may
 #: pass them by what they store themselves.
@@ -46,9 +46,8 @@ async def put(
     count, characters = (await tx.execute(used)).one()
     if count >= MOST_KEYS or characters + size > MOST_CHARACTERS:
         return False
-    new = {"value": value, "size": size, "updated_at": now}
-    insert = insert_into(tx, skill_data).values(skill=skill, key=key, **new)
-    await tx.execute(insert.on_conflict_do_update(index_elements=["skill", "key"], set_=new))
+    row = {"skill": skill, "key": key, "value": value, "size": size, "updated_at": now}
+    await put_row(tx, skill_data, row)
     return True
 
 
