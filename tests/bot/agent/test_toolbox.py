@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bot.agent.messages import ToolCall, ToolResult, with_unique_ids
-from bot.agent.permissions import Permissions, read_rules
+from bot.agent.permissions import Decision, Permissions, read_rules
 from bot.agent.protocols import AskedCall
 from bot.agent.subjects import argument
 from bot.agent.toolbox import (
@@ -418,6 +418,24 @@ async def test_a_tool_that_is_denied_is_not_listed_and_not_called(tasks: Tasks) 
     assert box.descriptions == ()
     assert result.failed
     assert "You have no tool 'look'" in result.text
+
+
+@pytest.mark.parametrize(
+    ("effects", "failed"),
+    [(Effects.NONE, False), (Effects.REPEATABLE, True), (Effects.ONCE, True)],
+)
+async def test_the_default_is_about_calls_that_change_something(
+    tasks: Tasks, effects: Effects, *, failed: bool
+) -> None:
+    box = Toolbox(
+        [a_tool("look", effects=effects)],
+        is_subagent=True,
+        tasks=tasks,
+        timeout_seconds=30,
+        permissions=Permissions(default=Decision.DENY),
+    )
+
+    assert (await box.call(call("look", "id"), caller())).failed == failed
 
 
 async def test_what_is_denied_on_some_things_is_listed_and_refused_on_them(tasks: Tasks) -> None:
