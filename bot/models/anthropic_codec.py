@@ -84,7 +84,23 @@ def _messages(question: Question) -> list[Json]:
     for number, message in enumerate(question.messages, start=1):
         match message:
             case UserMessage():
-                written.append({"role": "user", "content": _said(message)})
+                text = message.text if message.text.strip() else ""
+                # Images first: the model understands a text about images better after it has
+                # seen them.
+                blocks: list[Json] = [
+                    {
+                        "type": "image",
+                        "source": {
+                            "type": "base64",
+                            "media_type": each.media_type,
+                            "data": each.base64,
+                        },
+                    }
+                    for each in message.images
+                ]
+                if blocks and text:
+                    blocks.append({"type": "text", "text": text})
+                written.append({"role": "user", "content": blocks or text or "(empty)"})
             case ToolResults():
                 written.append({"role": "user", "content": _results(message)})
             case Answer():
@@ -92,33 +108,14 @@ def _messages(question: Question) -> list[Json]:
                 if content := _content(message, question.model):
                     written.append({"role": "assistant", "content": content})
         if number in cached and written:
-            written[-1] = _with_breakpoint(written[-1])
+            content = written[-1]["content"]
+            if isinstance(content, str):
+                content = [{"type": "text", "text": content}]
+            # The API refuses a breakpoint on a thought.
+            if content[-1]["type"] not in THOUGHTS:
+                last = content[-1] | {"cache_control": _CACHED}
+                written[-1] = written[-1] | {"content": [*content[:-1], last]}
     return written
-
-
-def _with_breakpoint(message: Json) -> Json:
-    content = message["content"]
-    if isinstance(content, str):
-        content = [{"type": "text", "text": content}]
-    last = content[-1]
-    if last["type"] in THOUGHTS:
-        return message  # the API refuses a breakpoint there
-    return message | {"content": [*content[:-1], last | {"cache_control": _CACHED}]}
-
-
-def _said(message: UserMessage) -> str | list[Json]:
-    text = message.text if message.text.strip() else ""
-    if not message.images:
-        return text or "(empty)"
-    # Images first: the model understands a text about images better after it has seen them.
-    blocks: list[Json] = [
-        {
-            "type": "image",
-            "source": {"type": "base64", "media_type": each.media_type, "data": each.base64},
-        }
-        for each in message.images
-    ]
-    return [*blocks, {"type": "text", "text": text}] if text else blocks
 
 
 def _results(message: ToolResults) -> list[Json]:

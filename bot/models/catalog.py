@@ -38,6 +38,13 @@ class ModelChoice:
     def __str__(self) -> str:
         return f"{self.provider}/{self.model}"
 
+    def is_called(self, name: str | None) -> bool:
+        """Return True for no name, or for the choice in full, with provider or by family."""
+        if not name or name in {self.model, str(self), *self.model.split("-")[1:2]}:
+            return True
+        family = name.lower()
+        return family in FAMILIES and family in self.model.lower()
+
 
 class ModelSettings(Settings):
     """Everything under `models:`."""
@@ -72,7 +79,7 @@ class ModelSettings(Settings):
 
     @model_validator(mode="after")
     def _is_complete(self) -> "ModelSettings":
-        for choice in (self.main, self.subagent, *self._allowed(), *self.fallback_choices):
+        for choice in (*self.choices, *self.fallback_choices):
             if not self.set_up(choice.provider):
                 raise ValueError(
                     f"{choice} needs `models.{choice.provider}.api_key`, which is not set"
@@ -101,7 +108,8 @@ class ModelSettings(Settings):
     @property
     def choices(self) -> tuple[ModelChoice, ...]:
         """All models that a user or an agent may choose."""
-        return tuple(dict.fromkeys((self.main, self.subagent, *self._allowed())))
+        allowed = (self._parsed(text) for text in self.allowed)
+        return tuple(dict.fromkeys((self.main, self.subagent, *allowed)))
 
     @property
     def fallback_choices(self) -> tuple[ModelChoice, ...]:
@@ -127,7 +135,7 @@ class ModelSettings(Settings):
         fitting = [
             choice
             for choice in dict.fromkeys((default, *self.choices))
-            if (not provider or choice.provider == provider) and _is_called(choice, model)
+            if (not provider or choice.provider == provider) and choice.is_called(model)
         ]
         if not fitting:
             asked = "/".join(filter(None, (provider, model)))
@@ -180,9 +188,6 @@ class ModelSettings(Settings):
         main, subagent = given[provider]
         return main, subagent or main
 
-    def _allowed(self) -> list[ModelChoice]:
-        return [self._parsed(text) for text in self.allowed]
-
     def _parsed(self, text: str) -> ModelChoice:
         # Some servers' model names contain a slash: only a known provider's name is a prefix.
         head, _, rest = text.strip().partition("/")
@@ -202,7 +207,7 @@ class Models:
         patience: dict[Provider, Patience],
         now: Callable[[], float],
     ) -> None:
-        self._settings = settings
+        self.settings = settings
         self._providers = providers
         self._slow = slow
         self._patience = patience
@@ -238,21 +243,13 @@ class Models:
 
     async def warm(self) -> None:
         """Import the default provider's SDK in a thread, before the first question."""
-        if model := self._slow.get(self._settings.chosen):
+        if model := self._slow.get(self.settings.chosen):
             await model.warm()
-
-    def main(self) -> ModelChoice:
-        """Return the model of the main agent."""
-        return self._settings.main
-
-    def subagent(self) -> ModelChoice:
-        """Return the default model of runs."""
-        return self._settings.subagent
 
     def of(self, choice: ModelChoice) -> Model:
         """Return the `Model` for a choice: its provider, wrapped with the configured fallbacks."""
         provider = self._providers[choice.provider]
-        others = [each for each in self._settings.fallback_choices if each != choice]
+        others = [each for each in self.settings.fallback_choices if each != choice]
         if not others:
             return provider
         candidates = [
@@ -267,7 +264,8 @@ class Models:
         Args:
             chosen: The model chosen in the conversation; empty for the default.
         """
-        choice = self.choose(None, self.kept(chosen), self.main())
+        settings = self.settings
+        choice = settings.choose(None, self.kept(chosen), settings.main)
         return self.of(choice), choice.model
 
     def choose_for_run(
@@ -278,48 +276,32 @@ class Models:
         Raises:
             BadRequestError: No allowed model matches; the text lists the allowed models.
         """
-        default = self.of_agent(definition.provider, definition.model)
-        choice = self.choose(provider, model, default)
+        named = definition.model
+        default, as_named = self.settings.of_agent(definition.provider, named)
+        if not as_named:
+            log.warning("An agent names the model %s; %s answers instead", named, default)
+        choice = self.settings.choose(provider, model, default)
         return choice.provider, choice.model
 
     def of_run(self, provider: str, model: str) -> Model:
         """Return the `Model` for the provider and the model name of a run's row."""
-        found = next((name for name in PROVIDERS if name == provider), self.main().provider)
+        found = next((name for name in PROVIDERS if name == provider), self.settings.chosen)
         return self.of(ModelChoice(found, model))
 
     @property
     def claude(self) -> Claude:
         """The connection to Claude, for tools that Anthropic runs."""
         return Claude(
-            settings=self._settings.anthropic,
+            settings=self.settings.anthropic,
             patience=self.patience("anthropic"),
-            answers=self._settings.chosen == "anthropic",
+            answers=self.settings.chosen == "anthropic",
         )
 
     def patience(self, provider: Provider) -> Patience:
         """Return a provider's retry handler, for requests other than agents' questions."""
         if provider not in self._patience:
-            self._patience[provider] = Patience(self._settings.retry, provider.title())
+            self._patience[provider] = Patience(self.settings.retry, provider.title())
         return self._patience[provider]
-
-    def choose(self, provider: str | None, model: str | None, default: ModelChoice) -> ModelChoice:
-        """Return the allowed model that matches the provider and the model's name or family.
-
-        Raises:
-            BadRequestError: No allowed model matches; the text lists the allowed models.
-        """
-        return self._settings.choose(provider, model, default)
-
-    def of_agent(self, provider: str | None, model: str | None) -> ModelChoice:
-        """Return the model for an agent's file, or an allowed one in its place.
-
-        Raises:
-            BadRequestError: No model of this provider is allowed.
-        """
-        choice, as_named = self._settings.of_agent(provider, model)
-        if not as_named:
-            log.warning("An agent names the model %s; %s answers instead", model, choice)
-        return choice
 
     def named(self, name: str) -> str:
         """Return the allowed model with this name, as `provider/model`; the main agent's if empty.
@@ -327,27 +309,15 @@ class Models:
         Raises:
             BadRequestError: No allowed model matches; the text lists the allowed models.
         """
-        return str(self.choose(None, name or None, self.main()))
+        return str(self.settings.choose(None, name or None, self.settings.main))
 
     def kept(self, name: str) -> str:
         """Return the stored choice, or the main agent's model if that choice is not allowed now."""
         try:
             return self.named(name)
         except BadRequestError:
-            return str(self.main())
+            return str(self.settings.main)
 
     def names(self) -> list[str]:
         """Return the names of all allowed models, the main agent's first."""
-        return [str(choice) for choice in self._settings.choices]
-
-    def describe(self) -> list[str]:
-        """Return the lines about the models that `check` prints."""
-        return self._settings.describe()
-
-
-def _is_called(choice: ModelChoice, model: str | None) -> bool:
-    """Return True if `model` is empty or names the choice: in full, with provider, or by family."""
-    if not model or model in {choice.model, str(choice), *choice.model.split("-")[1:2]}:
-        return True
-    family = model.lower()
-    return family in FAMILIES and family in choice.model.lower()
+        return [str(choice) for choice in self.settings.choices]

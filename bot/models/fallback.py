@@ -84,11 +84,17 @@ class FallbackModel:
         out: set[str] = set()
         while True:
             errors: dict[str, ModelError] = {}
-            for candidate in self._in_order(out):
+            candidates = [each for each in (self._first, *self._others) if each.name not in out]
+            # Candidates marked as down are asked last.
+            for candidate in sorted(candidates, key=lambda each: each.down_until > now()):
                 left = max(0.0, until - now())
                 asked = replace(question, seconds=min(left, self._fallbacks.seconds))
                 try:
-                    return await self._ask(candidate, asked, on_text)
+                    first = candidate is self._first
+                    asked = asked if first else replace(asked, model=candidate.model)
+                    answer = await candidate.ask.ask(asked, on_text)
+                    candidate.down_until = 0.0
+                    return answer if first else replace(answer, fallback=candidate.name)
                 except ModelError as error:
                     self._take(candidate, error)
                     errors[candidate.name] = error
@@ -123,18 +129,3 @@ class FallbackModel:
         log.log(level, "%s does not answer, another model is asked", candidate.name)
         if unavailable:
             candidate.down_until = now + DOWN_SECONDS
-
-    def _in_order(self, out: set[str]) -> list[FallbackCandidate]:
-        """Return the candidates that are not in `out`, those marked as down last."""
-        now = self._fallbacks.now()
-        found = [each for each in (self._first, *self._others) if each.name not in out]
-        return sorted(found, key=lambda each: each.down_until > now)
-
-    async def _ask(
-        self, candidate: FallbackCandidate, question: Question, on_text: OnText | None
-    ) -> Answer:
-        first = candidate is self._first
-        asked = question if first else replace(question, model=candidate.model)
-        answer = await candidate.ask.ask(asked, on_text)
-        candidate.down_until = 0.0
-        return answer if first else replace(answer, fallback=candidate.name)

@@ -3,6 +3,7 @@
 import json
 import re
 import secrets
+from contextlib import suppress
 
 from bot.agent.documents import arguments_in, encodable, spelled
 from bot.agent.messages import (
@@ -191,24 +192,19 @@ def calls_in(text: str) -> tuple[str, tuple[ToolCall, ...]]:
         raw = (match["fenced"] or match["tagged"] or "").strip()
         if not (name := _NAME.search(raw)):
             return match[0]
-        calls.append(_text_call(raw, name[1]))
+        arguments: object = None
+        with suppress(ValueError, RecursionError):
+            written = json.loads(raw)
+            if isinstance(written, dict):
+                arguments = written.get("arguments", written.get("parameters", {}))
+        if isinstance(arguments, dict | str):
+            calls.append(_parsed(name[1], arguments, _new_id()))
+        else:
+            calls.append(ToolCall(_new_id(), name[1], malformed=raw))
         return ""
 
     rest = _TEXT_CALL.sub(take, text)
     return (rest.strip() if calls else text), tuple(calls)
-
-
-def _text_call(raw: str, name: str) -> ToolCall:
-    try:
-        written = json.loads(raw)
-    except (ValueError, RecursionError):
-        return ToolCall(_new_id(), name, malformed=raw)
-    if not isinstance(written, dict):
-        return ToolCall(_new_id(), name, malformed=raw)
-    arguments = written.get("arguments", written.get("parameters", {}))
-    if not isinstance(arguments, dict | str):
-        return ToolCall(_new_id(), name, malformed=raw)
-    return _parsed(name, arguments, _new_id())
 
 
 def usage_of(given: Json | None, question: Question, message: Json) -> Usage:

@@ -85,7 +85,7 @@ def test_a_model_that_cannot_be_asked_is_an_error_of_the_configuration(
 async def test_an_allowed_model_is_found_by_its_names(
     models: Models, provider: str | None, model: str | None, expected: ModelChoice
 ) -> None:
-    assert models.choose(provider, model, models.subagent()) == expected
+    assert models.settings.choose(provider, model, models.settings.subagent) == expected
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ async def test_any_other_model_is_refused_with_a_list(
     models: Models, provider: str | None, model: str | None
 ) -> None:
     with pytest.raises(BadRequestError) as caught:
-        models.choose(provider, model, models.main())
+        models.settings.choose(provider, model, models.settings.main)
 
     assert "anthropic/claude-opus-5-5" in str(caught.value)
     assert "openai/meta/llama" in str(caught.value)
@@ -121,16 +121,15 @@ def test_a_family_is_found_in_the_names_of_a_gateway() -> None:
         ("openai", "sonnet", (ModelChoice("openai", "meta/llama"), False)),
     ],
 )
-async def test_an_agent_whose_model_may_not_be_asked_for_has_another_of_the_same_provider(
-    models: Models, provider: str | None, model: str | None, expected: tuple[ModelChoice, bool]
+def test_an_agent_whose_model_may_not_be_asked_for_has_another_of_the_same_provider(
+    provider: str | None, model: str | None, expected: tuple[ModelChoice, bool]
 ) -> None:
     assert settings(**BOTH).of_agent(provider, model) == expected
-    assert models.of_agent(provider, model) == expected[0]
 
 
 async def test_an_agent_of_a_provider_that_may_not_be_asked_gets_no_other(models: Models) -> None:
     with pytest.raises(BadRequestError, match="The model offline may not be asked for"):
-        models.of_agent("offline", None)
+        models.settings.of_agent("offline", None)
 
 
 async def test_each_choice_is_asked_at_its_own_provider() -> None:
@@ -145,7 +144,7 @@ async def test_each_choice_is_asked_at_its_own_provider() -> None:
         async with Models.open(given) as models:
             await models.warm()
             choices = (
-                models.main(),
+                models.settings.main,
                 ModelChoice("openai", "llama"),
                 ModelChoice("offline", "offline-demo"),
             )
@@ -167,7 +166,7 @@ async def test_a_busy_provider_is_asked_again() -> None:
         at_once = {"wait_initial_seconds": 0, "wait_jitter_seconds": 0}
         given = settings(anthropic={"api_key": KEY, "base_url": server.url}, retry=at_once)
         async with Models.open(given) as models:
-            text = await text_of(models, models.main())
+            text = await text_of(models, models.settings.main)
 
     assert text == "Now."
 
