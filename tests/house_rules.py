@@ -219,6 +219,7 @@ BOUNDARIES = {
     "skills.calendar.dav": "a reply of a server",
     "skills.calendar.reading": "an event that strangers wrote",
     "bot.conversations.announcements": "a delivery",
+    "bot.conversations.durable_commands": "a command that is carried out once more",
     "bot.conversations.files": "the fetching of a file",
     "bot.conversations.turn_reply": "a reply",
     "bot.conversations.turns": "a turn",

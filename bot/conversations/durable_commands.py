@@ -1,6 +1,5 @@
 """Stores commands, carries them out, and takes them up once more after a crash."""
 
-import asyncio
 import logging
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -29,6 +28,10 @@ UNANSWERED = "I was restarted before I could answer `{command}`. Please send it 
 GIVEN_UP = (
     "`{command}` may not have been carried out: I was restarted twice while I worked on it. "
     "Please check, and send it again."
+)
+FAILED_LATE = (
+    "`{command}` may not have been carried out: something went wrong on our side, and the log has "
+    "the details. Please check, and send it again."
 )
 HIDDEN = "it is done, or cannot be done. `/subagents list` shows how it stands."
 CARRIED_OUT_LATE = "I was restarted while I worked on `{command}`. Now: {text}"
@@ -79,7 +82,16 @@ class DurableCommands:
         self._under_way.add(command_id)
         try:
             command = await inbound.store(self.database, EventKey.of(incoming), put, self.now)
-            return None if command is None else await self._carried_out(command)
+            if command is None:
+                return None
+            try:
+                reply = await self._run(command)
+            except Exception:
+                # The platform reports the error to the user, who decides whether to repeat it.
+                await self._finish(command_id)
+                raise
+            await self._finish(command_id)
+            return reply
         finally:
             self._under_way.discard(command_id)
 
@@ -111,35 +123,35 @@ class DurableCommands:
                 # Its answer may be private, and it could only be sent to the place.
                 text = UNANSWERED.format(command=shown)
             else:
-                reply = await self._carried_out(command)
-                # The reply can only be sent to the place, and others may read there.
-                hidden = reply.private and not is_private(command.place)
-                text = CARRIED_OUT_LATE.format(command=shown, text=HIDDEN if hidden else reply.text)
+                text = await self._late_text(command, shown)
             self.tell(command.place, command.user, text)
             await self._finish(command.id)
         finally:
             self._under_way.discard(command.id)
 
-    async def _carried_out(self, command: StoredCommand) -> CommandReply:
-        over = True
+    async def _late_text(self, command: StoredCommand, shown: str) -> str:
+        """Carry out a command once more and return the text for its user."""
         try:
-            return await self.runner.run(
-                command.text,
-                Caller(
-                    user=command.user,
-                    role=command.role,
-                    place=command.place,
-                    typed=True,
-                    conversation_id=command.conversation_id,
-                    command_id=command.id,
-                ),
-            )
-        except asyncio.CancelledError:
-            over = False  # the process ends: the next one carries it out
-            raise
-        finally:
-            if over:
-                await self._finish(command.id)
+            reply = await self._run(command)
+        except Exception:
+            log.exception("The command %s (%s) failed", command.id, shown)
+            return FAILED_LATE.format(command=shown)
+        # The reply can only be sent to the place, and others may read there.
+        hidden = reply.private and not is_private(command.place)
+        return CARRIED_OUT_LATE.format(command=shown, text=HIDDEN if hidden else reply.text)
+
+    async def _run(self, command: StoredCommand) -> CommandReply:
+        return await self.runner.run(
+            command.text,
+            Caller(
+                user=command.user,
+                role=command.role,
+                place=command.place,
+                typed=True,
+                conversation_id=command.conversation_id,
+                command_id=command.id,
+            ),
+        )
 
     async def _finish(self, command_id: str) -> None:
         """Delete an answered command; retry later while the database is unreachable."""

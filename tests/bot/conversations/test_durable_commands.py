@@ -8,6 +8,8 @@ from dataclasses import replace
 import pytest
 from sqlalchemy import Table, select, true
 
+from bot.conversations.command_lines import CommandGroup, CommandTable
+from bot.conversations.commands import ChatCommand, CommandCall
 from bot.conversations.durable_commands import MAX_ATTEMPTS
 from bot.platforms.base import CommandReply, Incoming
 from bot.values import Identity, Place
@@ -35,6 +37,7 @@ COMMANDS = (
     "/subagents dismiss kept",
     "/new",
     "/model small",
+    "/stop",
 )
 
 
@@ -229,3 +232,46 @@ async def test_a_command_that_ends_its_process_twice_is_given_up_and_the_user_to
     assert told.place == Place("discord", "", "room", "thread", "m1")
     assert "may not have been carried out" in told.text
     assert (await effects(second))[2] == []
+
+
+async def failing(call: CommandCall) -> CommandReply:
+    raise ValueError("a bug")
+
+
+BROKEN = ChatCommand((CommandGroup.CHAT,), "break", "Fail", handler=failing, changes=lambda _: True)
+
+
+def break_commands(process: Process) -> None:
+    """Give a process a command that fails."""
+    durable = process.orchestrator.commands
+    table = CommandTable((*durable.runner.table.commands, BROKEN))
+    broken = replace(durable, runner=replace(durable.runner, table=table))
+    process.orchestrator = replace(process.orchestrator, commands=broken)
+
+
+async def test_a_command_that_fails_is_reported_once_and_not_repeated(
+    first: Process, second: Process, alice: Identity
+) -> None:
+    break_commands(first)
+    with pytest.raises(ValueError, match="a bug"):
+        await first.orchestrator.receive(message(alice, "/break"))
+    await recover(second)
+
+    assert second.told == []
+    assert await Stored(first.database, first.clock).count(commands) == 0
+
+
+async def test_a_command_that_fails_after_a_restart_is_reported_to_its_user(
+    first: Process, second: Process, alice: Identity
+) -> None:
+    break_commands(first)
+    break_commands(second)
+    await killed_after(first, message(alice, "/break"), 1)
+    await recover(second)
+
+    (told,) = second.told
+    assert told.user == alice
+    assert told.text.startswith(
+        "`/retinue break` may not have been carried out: something went wrong"
+    )
+    assert await Stored(second.database, second.clock).count(commands) == 0
