@@ -91,7 +91,7 @@ async def measure(count: int, url: str = "") -> Found:
         retention = replace(upkeep.retention, now=lambda: utc_now() + LATER)
         with _longest_statement(clock) as statement:
             began = time.monotonic()
-            blocked, at_work = await _longest_blocks(replace(upkeep, retention=retention).clean_up)
+            blocked, at_work = await _longest_blocks(retention.apply)
             cleaning = time.monotonic() - began
         deleted = before - await _count(stage.bot.database)
         return Found(max(duty), max(statement), blocked, at_work, cleaning, deleted)

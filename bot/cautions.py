@@ -66,14 +66,13 @@ def _models(config: Config) -> Iterator[str]:
     for choice in choices:
         if choice.provider != "anthropic":
             continue
-        meant = "-".join(_nearest(word, known) for word in choice.model.lower().split("-"))
+        near = (
+            get_close_matches(word, known, 1, 0.7) or [word]
+            for word in choice.model.lower().split("-")
+        )
+        meant = "-".join(words[0] for words in near)
         if meant != choice.model.lower():
             yield (
                 f"The model {choice} looks misspelt: did you mean `{meant}`? "
                 "`python -m bot doctor` asks its provider."
             )
-
-
-def _nearest(word: str, known: set[str]) -> str:
-    """Return the known word that is spelt almost like this one; without any, return this one."""
-    return next(iter(get_close_matches(word, known, n=1, cutoff=0.7)), word)

@@ -201,7 +201,7 @@ def load(path: Path | None, environ: Mapping[str, str]) -> Config:
         ConfigError: The configuration is invalid; the text lists every problem, and no secret.
     """
     file = locate(path, environ)
-    draft = _draft(document.read(_bytes(file)) if file else document.Document(), environ)
+    draft = _draft(document.read(_bytes(file)) if file else document.YamlDocument(), environ)
     found: dict[Key, str] = {}
     try:
         config = Config.model_validate(draft.tree)
@@ -219,7 +219,7 @@ def remarks(path: Path | None, environ: Mapping[str, str]) -> list[str]:
         ConfigError: The file cannot be read.
     """
     file = locate(path, environ)
-    read = document.read(_bytes(file)) if file else document.Document()
+    read = document.read(_bytes(file)) if file else document.YamlDocument()
     secret = tuple(
         tuple(map(str, key)) for key, each in problems.all_keys(Config) if _is_secret(each)
     )
@@ -260,7 +260,7 @@ def _bytes(file: Path) -> bytes:
         raise ConfigError(f"{file} cannot be read: {error.strerror}.") from None
 
 
-def _draft(read: document.Document, environ: Mapping[str, str]) -> _Draft:
+def _draft(read: document.YamlDocument, environ: Mapping[str, str]) -> _Draft:
     expansion = interpolation.Expansion(environ, read.problems)
     tree = expansion.tree(read.tree)
     assert isinstance(tree, dict)

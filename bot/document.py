@@ -33,7 +33,7 @@ _QUOTED = re.compile(r" '(?!<)[^']{2,}'| \"[^\"]{2,}\"")
 
 
 @dataclass(slots=True)
-class Document:
+class YamlDocument:
     """The content of a file.
 
     Attributes:
@@ -46,7 +46,7 @@ class Document:
     problems: dict[Key, str] = field(default_factory=dict)
 
 
-def read(raw: bytes) -> Document:
+def read(raw: bytes) -> YamlDocument:
     """Return the content of a file; errors are listed in `problems`."""
     if len(raw) > MAX_BYTES:
         return _broken(f"it is longer than {MAX_BYTES:,} bytes")
@@ -56,7 +56,7 @@ def read(raw: bytes) -> Document:
         return _broken("it is not UTF-8 text; save it as UTF-8")
     try:
         node = _Loader(text).get_single_node()
-        return _Walk().document(node)
+        return _NodeReader().document(node)
     except yaml.MarkedYAMLError as error:
         return _broken(*_explain(error, text.splitlines()))
     except yaml.YAMLError:
@@ -88,15 +88,15 @@ class _Loader(yaml.SafeLoader):
         return node
 
 
-class _Walk:
+class _NodeReader:
     """Converts nodes to values one by one, and records their lines."""
 
     def __init__(self) -> None:
-        self._document = Document()
+        self._document = YamlDocument()
         self._constructor = yaml.constructor.SafeConstructor()
         self._values = 0
 
-    def document(self, node: yaml.Node | None) -> Document:
+    def document(self, node: yaml.Node | None) -> YamlDocument:
         """Return the whole document."""
         if node is None or (isinstance(node, yaml.ScalarNode) and not node.value):
             return self._document
@@ -115,7 +115,11 @@ class _Walk:
         if isinstance(node, yaml.MappingNode):
             return self._mapping(node, key)
         if isinstance(node, yaml.SequenceNode):
-            return [self._item(part, (*key, index)) for index, part in enumerate(node.value)]
+            items = []
+            for index, part in enumerate(node.value):
+                self._document.lines[*key, index] = _line(part)
+                items.append(self._value(part, (*key, index)))
+            return items
         return self._scalar(node, key)
 
     def _mapping(self, node: yaml.MappingNode, key: Key) -> dict[str, Tree]:
@@ -134,10 +138,6 @@ class _Walk:
             self._document.lines[path] = _line(name)
             values[name.value] = self._value(part, path)
         return values
-
-    def _item(self, node: yaml.Node, key: Key) -> Tree:
-        self._document.lines[key] = _line(node)
-        return self._value(node, key)
 
     def _scalar(self, node: yaml.Node, key: Key) -> Tree:
         try:
@@ -161,8 +161,8 @@ class _Walk:
         return value if isinstance(value, str | int | float | None) else str(node.value)
 
 
-def _broken(problem: str, line: int | None = None) -> Document:
-    return Document(problems={(): problem}, lines={} if line is None else {(): line})
+def _broken(problem: str, line: int | None = None) -> YamlDocument:
+    return YamlDocument(problems={(): problem}, lines={} if line is None else {(): line})
 
 
 def _line(node: yaml.Node) -> int:

@@ -294,22 +294,19 @@ class EventBus:
 
 
 def log_event(event: RunEvent) -> None:
-    """Log an event of a run, except events that carry words of users and are logged elsewhere."""
+    """Log an event of a run, except events that carry words of users and are logged elsewhere.
+
+    The payload becomes plain fields of the line, without empty ones.
+    """
     level = logging.INFO if event.severity is Severity.LOW else logging.WARNING
-    if isinstance(event, SubAgentEvent) or event.name == "subagent.progress":
+    logged_elsewhere = isinstance(event, SubAgentEvent) or event.name == "subagent.progress"
+    if logged_elsewhere or not log.isEnabledFor(level):
         return
-    if log.isEnabledFor(level):
-        log.log(level, "%s", event.name, extra={"severity": str(event.severity), **_fields(event)})
-
-
-def _fields(event: RunEvent) -> dict[str, Any]:
-    """Return the payload of an event as plain fields of a log line, without empty ones."""
-    found: dict[str, Any] = {}
+    fields: dict[str, Any] = {"severity": str(event.severity)}
     for name, value in event.payload.items():
         parts = value.items() if isinstance(value, dict) else [("", value)]
-        found |= {f"{name}_{part}" if part else name: each for part, each in parts}
-    return {
-        name: str(value) if isinstance(value, StrEnum) else value
-        for name, value in found.items()
-        if value not in (None, "")
-    }
+        for part, each in parts:
+            if each not in (None, ""):
+                field_name = f"{name}_{part}" if part else name
+                fields[field_name] = str(each) if isinstance(each, StrEnum) else each
+    log.log(level, "%s", event.name, extra=fields)

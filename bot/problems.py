@@ -3,10 +3,11 @@
 from collections.abc import Iterator
 from difflib import get_close_matches
 from types import UnionType
-from typing import Any, Union, get_args, get_origin
+from typing import Union, get_args, get_origin
 
 from pydantic import ValidationError
 from pydantic.fields import FieldInfo
+from pydantic_core import ErrorDetails
 
 from bot.document import written
 from bot.interpolation import Key
@@ -43,8 +44,7 @@ def explain(error: ValidationError, root: type[Settings]) -> dict[Key, str]:
         if item["type"] == "extra_forbidden":
             problems[item["loc"]] = _unknown(root, item["loc"])
         else:
-            wrong = _wrong(item["type"], item["msg"], item.get("ctx", {}))
-            problems.setdefault(key, wrong + _right(field))
+            problems.setdefault(key, _wrong(item, field))
     return problems
 
 
@@ -97,21 +97,22 @@ def _options(kind: object) -> tuple[object, ...]:
     return get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
 
 
-def _wrong(kind: str, message: str, context: dict[str, Any]) -> str:
-    if kind == "missing":
-        return "must be given"
-    if kind == "value_error":
-        return str(context["error"])
-    # `int_type`, `int_parsing`, `int_from_float` and so on mean the same to a user.
-    text = _MUST.get(kind) or _MUST.get(kind.partition("_")[0])
-    return text.format(**context) if text else message
-
-
-def _right(field: FieldInfo | None) -> str:
+def _wrong(item: ErrorDetails, field: FieldInfo | None) -> str:
+    """Return the problem of a value, with the default if there is one."""
+    context = item.get("ctx", {})
+    match item["type"]:
+        case "missing":
+            wrong = "must be given"
+        case "value_error":
+            wrong = str(context["error"])
+        case kind:
+            # `int_type`, `int_parsing`, `int_from_float` and so on mean the same to a user.
+            text = _MUST.get(kind) or _MUST.get(kind.partition("_")[0])
+            wrong = text.format(**context) if text else item["msg"]
     default = field.default if field else None
     if not isinstance(default, bool | int | float | str) or default == "":
-        return ""
-    return f"; the default is {written(default)}"
+        return wrong
+    return f"{wrong}; the default is {written(default)}"
 
 
 def _unknown(root: type[Settings], location: Key) -> str:

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from bot.agent.plain import clean
 from bot.agent.sanitizer import one_line
 from bot.catalog.skills import SKILL_FILE, AgentSkill, opened_folder
-from bot.conversations.file_kinds import Kind as Claim
-from bot.conversations.file_kinds import text_in
+from bot.conversations.file_kinds import Claim, text_in
 from bot.disk import spoken
 from bot.errors import ToolError
 from bot.files.opener import Opener, opened_file, parts_of, shown

@@ -83,11 +83,22 @@ class Announcements:
         if outlet is None:
             await self._failed(item, DeliveryError("This process does not serve that platform."))
             return False
+        announcement = Announcement(
+            key=item.key,
+            place=item.place,
+            owner=item.user,
+            title=item.title,
+            text=item.text,
+            footer=item.footer,
+            maybe_repeated=item.maybe_repeated,
+            stopped_by=Stopper(stopper.identity, shown_name(stopper)) if stopper else None,
+            resumable=item.run_id or "" if resumable else "",
+        )
         try:
             async with asyncio.timeout(SEND_SECONDS):
-                delivered = await outlet.announce(_announcement(item, stopper, resumable=resumable))
+                delivered = await outlet.announce(announcement)
         except NotPresentError:
-            await self._book(lambda tx: outbox.wait(tx, item))
+            await self._store(lambda tx: outbox.wait(tx, item))
             return False
         except TimeoutError:
             unknown = DeliveryError("The platform did not answer.", fate_unknown=True)
@@ -102,14 +113,10 @@ class Announcements:
             await self._failed(item, unknown)
             return False
         message_ids = list(delivered.message_ids)
-
-        async def book(tx: Transaction) -> None:
-            await outbox.delivered(tx, item.key, message_ids, self._now())
-
-        await self._book(book)
+        await self._store(lambda tx: outbox.delivered(tx, item.key, message_ids, self._now()))
         return True
 
-    async def _book(self, change: Callable[[Transaction], Awaitable[None]]) -> None:
+    async def _store(self, change: Callable[[Transaction], Awaitable[None]]) -> None:
         """Store the outcome of a send, with retries while the database is unreachable.
 
         An item without a stored outcome counts as possibly sent, and would be sent again.
@@ -129,7 +136,7 @@ class Announcements:
         hopeless = error.permanent or tried_for + wait > GIVE_UP_AFTER
         twice_unknown = error.fate_unknown and item.maybe_repeated
 
-        async def book(tx: Transaction) -> None:
+        async def change(tx: Transaction) -> None:
             if hopeless or twice_unknown:
                 await outbox.block(tx, item, error=str(error))
                 log.warning("The announcement %s is blocked: %s", item.key, error)
@@ -142,7 +149,7 @@ class Announcements:
                     maybe_repeated=error.fate_unknown,
                 )
 
-        await self._book(book)
+        await self._store(change)
 
     async def deliver_waiting(self, user: Identity) -> None:
         """Deliver, in order, the items that waited for this user to be present."""
@@ -159,17 +166,3 @@ class Announcements:
             keys = await outbox.due(tx, list(self._outlets), now)
         for key in keys:
             self.deliver_soon(key)
-
-
-def _announcement(item: OutboxEntry, stopper: User | None, *, resumable: bool) -> Announcement:
-    return Announcement(
-        key=item.key,
-        place=item.place,
-        owner=item.user,
-        title=item.title,
-        text=item.text,
-        footer=item.footer,
-        maybe_repeated=item.maybe_repeated,
-        stopped_by=Stopper(stopper.identity, shown_name(stopper)) if stopper else None,
-        resumable=item.run_id or "" if resumable else "",
-    )

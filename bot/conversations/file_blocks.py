@@ -1,6 +1,5 @@
 """Presents the files of a conversation to the main agent: texts in blocks, images as images."""
 
-import asyncio
 import html
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -27,7 +26,7 @@ CUT = "\n[… cut here: there is no room for the rest of this file]"
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class MessageFiles:
     """The files of one message in the form that the model reads.
 
     Attributes:
@@ -43,7 +42,7 @@ class Told:
 
 
 @dataclass(frozen=True, slots=True)
-class Sent:
+class ConversationFiles:
     """The files of a conversation, and the contents that the model is shown.
 
     Attributes:
@@ -56,13 +55,12 @@ class Sent:
     contents: Mapping[str, bytes]
     room: int
 
-    async def told(self) -> dict[str, Told]:
-        """Return the files in the form that the model reads, by the ids of the messages."""
-        # Escaping a large text takes a while.
-        return await asyncio.to_thread(self._told) if self.by_message else {}
+    def for_model(self) -> dict[str, MessageFiles]:
+        """Return the files in the form that the model reads, by the ids of the messages.
 
-    def _told(self) -> dict[str, Told]:
-        room, told = self.room, {}
+        Escaping a large text takes a while: call this in a thread.
+        """
+        room, shown = self.room, {}
         for message_id, entries in self.by_message.items():
             blocks: list[str] = []
             images: list[Image] = []
@@ -77,11 +75,11 @@ class Sent:
                     content = _escaped(data, room)
                     room -= len(content)
                     blocks.append(_block(entry, f"{WARNING}\n\n{content}" if content else LEFT_OUT))
-            told[message_id] = Told("\n".join(blocks) + "\n\n", tuple(images))
-        return told
+            shown[message_id] = MessageFiles("\n".join(blocks) + "\n\n", tuple(images))
+        return shown
 
 
-async def read(tx: Transaction, message_ids: Sequence[str], room: int) -> Sent:
+async def read(tx: Transaction, message_ids: Sequence[str], room: int) -> ConversationFiles:
     """Read the files of a conversation.
 
     Args:
@@ -91,13 +89,13 @@ async def read(tx: Transaction, message_ids: Sequence[str], room: int) -> Sent:
     """
     entries = await files.of_messages(tx, message_ids)
     if not entries:
-        return Sent({}, {}, room)
+        return ConversationFiles({}, {}, room)
     by_message: dict[str, list[StoredFile]] = {}
     for message_id in reversed(message_ids):
         if own := [entry for entry in entries if entry.message_id == message_id]:
             by_message[message_id] = own
     shown = chosen(by_message, newest=message_ids[-1], room=room)
-    return Sent(by_message, await files.contents(tx, shown), room)
+    return ConversationFiles(by_message, await files.contents(tx, shown), room)
 
 
 def chosen(by_message: Mapping[str, Sequence[StoredFile]], *, newest: str, room: int) -> list[str]:

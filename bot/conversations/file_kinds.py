@@ -3,8 +3,8 @@
 from enum import StrEnum
 
 
-class Kind(StrEnum):
-    """The kind that a file claims by its name and type."""
+class Claim(StrEnum):
+    """The kind that a file claims to be by its name and type."""
 
     TEXT = "text"
     IMAGE = "image"
@@ -41,22 +41,22 @@ _UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 _PDF = b"%PDF-"
 
 
-def claimed_kind(name: str, media_type: str) -> Kind:
+def claimed_kind(name: str, media_type: str) -> Claim:
     """Return the kind that a file claims.
 
     The name takes precedence over the type: by its type TypeScript (`.ts`) is a video.
     """
     suffix = name.rpartition(".")[2].strip().lower()
     if suffix in TEXT_SUFFIXES:
-        return Kind.TEXT
+        return Claim.TEXT
     if suffix in IMAGE_SUFFIXES:
-        return Kind.IMAGE
+        return Claim.IMAGE
     main, _, rest = media_type.partition(";")[0].strip().lower().partition("/")
     if main == "text" or rest in TEXT_TYPES or rest.endswith(("+json", "+xml", "+yaml")):
-        return Kind.TEXT
+        return Claim.TEXT
     if main == "image":
-        return Kind.IMAGE
-    return Kind.OTHER if main in {"audio", "video", "font"} else Kind.UNKNOWN
+        return Claim.IMAGE
+    return Claim.OTHER if main in {"audio", "video", "font"} else Claim.UNKNOWN
 
 
 def image_type(content: bytes) -> str:
@@ -69,14 +69,14 @@ def image_type(content: bytes) -> str:
     return next((kind for magic, kind in _MAGIC if content.startswith(magic)), "")
 
 
-def text_in(content: bytes, kind: Kind) -> str | None:
+def text_in(content: bytes, kind: Claim) -> str | None:
     """Return the text of a content, or `None`; only a claimed text may have a legacy encoding."""
     if content.startswith(_UTF_16):
         return _decoded(content, "utf-16")
     if b"\0" in content or content.startswith(_PDF):
         return None
     text = _decoded(content, "utf-8-sig")
-    if text is None and kind is Kind.TEXT:
+    if text is None and kind is Claim.TEXT:
         text = _decoded(content, "cp1252")
         return content.decode("latin-1") if text is None else text
     return text

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pydantic import Field
 
 from bot.agent.plain import clean
-from bot.conversations.file_kinds import Kind, claimed_kind, image_type, text_in
+from bot.conversations.file_kinds import Claim, claimed_kind, image_type, text_in
 from bot.disk import DiskFullError, DiskReserve
 from bot.errors import DeliveryError
 from bot.platforms.messages import Attachment, Quoted
@@ -53,7 +53,7 @@ class AttachmentSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Taken:
+class AcceptedFiles:
     """The accepted files and the refusals of one message.
 
     Attributes:
@@ -69,15 +69,15 @@ class Taken:
         return tuple(Quoted("note", each) for each in self.refusals)
 
 
-def not_read_yet(attached: Sequence[Attachment]) -> Taken:
+def not_read_yet(attached: Sequence[Attachment]) -> AcceptedFiles:
     """Return a note for each file of a message, to be stored until the files are fetched."""
     refusals = [f"The file {file_name(each.name)} has not been read." for each in attached]
-    return Taken(refusals=tuple(refusals[:NAMES_TOLD]))
+    return AcceptedFiles(refusals=tuple(refusals[:NAMES_TOLD]))
 
 
 async def take(
     attached: Sequence[Attachment], settings: FileSettings, reserve: DiskReserve | None = None
-) -> Taken:
+) -> AcceptedFiles:
     """Fetch the files of a message concurrently, and return those that a model can be shown.
 
     No file is fetched when only the reserve of the disk is left. The time is hardly longer than
@@ -86,8 +86,9 @@ async def take(
     try:
         (reserve or DiskReserve()).check()
     except DiskFullError:
-        refused = [_disk_full(file_name(each.name)) for each in attached[:NAMES_TOLD]]
-        return Taken(refusals=tuple(refused))
+        why, instead = "my disk is nearly full", "Ask an admin to make room, then send it again."
+        names = [file_name(each.name) for each in attached[:NAMES_TOLD]]
+        return AcceptedFiles(refusals=tuple(_refused(name, why, instead) for name in names))
     wanted, surplus = attached[: settings.per_message], attached[settings.per_message :]
     async with asyncio.TaskGroup() as group:
         tasks = [group.create_task(_take(each, settings), name="take a file") for each in wanted]
@@ -96,27 +97,21 @@ async def take(
     if surplus:
         refusals.append(_too_many([file_name(each.name) for each in surplus], settings))
     files = tuple(each for each in outcomes if isinstance(each, File))
-    return Taken(files=files, refusals=tuple(refusals))
+    return AcceptedFiles(files=files, refusals=tuple(refusals))
 
 
 async def _take(attached: Attachment, settings: FileSettings) -> File | str:
     """Return a file, or the sentence about its refusal."""
     name = file_name(attached.name)
-    claim = claimed_kind(name, attached.media_type)
-    refusal = refused_unseen(name, claim, attached.size, settings)
-    if refusal:
-        return refusal
-    content = await _fetched(attached, name, settings)
-    if isinstance(content, str):
-        return content
-    return await asyncio.to_thread(judged, name, claim, content, settings)
-
-
-async def _fetched(attached: Attachment, name: str, settings: FileSettings) -> bytes | str:
-    """Return the content of a file, or the sentence about its absence."""
+    claim, size = claimed_kind(name, attached.media_type), attached.size
+    texts, images = settings.text_bytes, settings.image_bytes
+    if claim is Claim.OTHER:
+        return _unreadable(name, claim)
+    if size > (texts if claim is Claim.TEXT else max(texts, images)):
+        return _too_large(name, size, settings)
     try:
         async with asyncio.timeout(settings.fetch_seconds):
-            return await attached.read()
+            content = await attached.read()
     except DeliveryError as error:
         return str(error)
     except TimeoutError:
@@ -125,6 +120,7 @@ async def _fetched(attached: Attachment, name: str, settings: FileSettings) -> b
     except Exception:
         log.exception("A file could not be fetched")
         return _refused(name, "I could not fetch it", "Attach it to a message again.")
+    return await asyncio.to_thread(checked, name, claim, content, settings)
 
 
 # -- decisions, without waiting ------------------------------------------------------------------
@@ -139,17 +135,7 @@ def file_name(name: str) -> str:
     return line or "without a name"
 
 
-def refused_unseen(name: str, claim: Kind, size: int, settings: FileSettings) -> str:
-    """Return the refusal of a file that need not be fetched; empty if it may be accepted."""
-    if claim is Kind.OTHER:
-        return _unreadable(name, claim)
-    texts, images = settings.text_bytes, settings.image_bytes
-    if size > (texts if claim is Kind.TEXT else max(texts, images)):
-        return _too_large(name, size, settings)
-    return ""
-
-
-def judged(name: str, claim: Kind, content: bytes, settings: FileSettings) -> File | str:
+def checked(name: str, claim: Claim, content: bytes, settings: FileSettings) -> File | str:
     """Return a file in the stored form, or the sentence about its refusal.
 
     The content decides, since names and types are unreliable.
@@ -176,16 +162,11 @@ def _refused(name: str, why: str, instead: str) -> str:
     return f"The file {name} was not taken: {why}. {instead}"
 
 
-def _disk_full(name: str) -> str:
-    instead = "Ask an admin to make room, then send it again."
-    return _refused(name, "my disk is nearly full", instead)
-
-
-def _unreadable(name: str, claim: Kind) -> str:
+def _unreadable(name: str, claim: Claim) -> str:
     match claim:
-        case Kind.IMAGE:
+        case Claim.IMAGE:
             why, instead = "it is no image that I can see", "Save it as PNG, JPEG, GIF or WebP."
-        case Kind.TEXT:
+        case Claim.TEXT:
             why, instead = "I cannot read its text", "Save it as UTF-8."
         case _:
             why = "it is neither a text nor an image"

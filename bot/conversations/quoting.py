@@ -31,11 +31,10 @@ def stored(quoted: Iterable[Quoted]) -> list[Json]:
 
 def shown(text: str, quoted: Sequence[Json]) -> str:
     """Return a message as a model reads it: blocks of content by others, and then the text."""
-    return "\n\n".join(part for part in (*map(_block, quoted), text) if part)
-
-
-def _block(quoted: Json) -> str:
-    text = escape_for_model(quoted["text"], limit=MOST_CHARACTERS)
-    if quoted["kind"] == "note":
-        return f"[{text}]"
-    return f'<quoted_message kind="{quoted["kind"]}">\n{WARNING}\n\n{text}\n</quoted_message>'
+    blocks = []
+    for each in quoted:
+        content, kind = escape_for_model(each["text"], limit=MOST_CHARACTERS), each["kind"]
+        data = f"{WARNING}\n\n{content}"
+        quotation = f'<quoted_message kind="{kind}">\n{data}\n</quoted_message>'
+        blocks.append(f"[{content}]" if kind == "note" else quotation)
+    return "\n\n".join(part for part in (*blocks, text) if part)

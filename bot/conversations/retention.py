@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 
 from sqlalchemy import Table
@@ -13,7 +13,6 @@ from bot.subagents.retention import RetentionSettings
 from bot.values import Clock
 from db import retention, workers
 from db.database import Database, Transaction
-from db.retention import Moments
 
 #: Days that web addresses are stored; longer than any turn with its runs.
 ADDRESSES_DAYS = 2
@@ -46,7 +45,18 @@ class Retention:
 
     async def apply(self) -> None:
         """Delete all rows that are old by now."""
-        now, moments = self.now(), self._moments()
+        now, kept = self.now(), self.settings
+        moments = {
+            "runs": now - timedelta(days=kept.runs_days),
+            "steps": now - timedelta(days=kept.steps_days),
+            "conversations": now - timedelta(days=kept.conversations_days),
+            "files": now - timedelta(days=kept.files_days),
+            "undo": now - timedelta(days=kept.undo_days),
+            "undelivered": now - timedelta(days=kept.undelivered_days),
+            "audit": now - timedelta(days=kept.audit_days),
+            "events": now - timedelta(hours=kept.events_hours),
+            "addresses": now - timedelta(days=ADDRESSES_DAYS),
+        }
         batches: list[Batch] = [
             lambda tx: retention.archive(tx, now - self.archive_after, now),
             *(
@@ -55,44 +65,25 @@ class Retention:
             ),
         ]
         for batch in batches:
-            await self._until_done(batch)
+            more = True
+            while more:
+                async with self.database.transaction() as tx:
+                    more = await batch(tx)
+                # On SQLite nothing above yields to other tasks.
+                await asyncio.sleep(PAUSE_SECONDS if more else 0)
         for table in retention.UNREFERENCED:
-            await self._unreferenced(table, moments)
+            await self._forget_unreferenced(table, moments["conversations"])
         async with self.database.transaction() as tx:
             await workers.forget(tx, timedelta(days=RECORD_DAYS))
         more = True
         while more:
             more = await self.engine.forget_before(now - timedelta(days=RECORD_DAYS))
 
-    def _moments(self) -> Moments:
-        kept = self.settings
-        ages = {
-            "runs": timedelta(days=kept.runs_days),
-            "steps": timedelta(days=kept.steps_days),
-            "conversations": timedelta(days=kept.conversations_days),
-            "files": timedelta(days=kept.files_days),
-            "undo": timedelta(days=kept.undo_days),
-            "undelivered": timedelta(days=kept.undelivered_days),
-            "audit": timedelta(days=kept.audit_days),
-            "events": timedelta(hours=kept.events_hours),
-            "addresses": timedelta(days=ADDRESSES_DAYS),
-        }
-        now = self.now()
-        return {name: now - age for name, age in ages.items()}
-
-    async def _until_done(self, batch: Batch) -> None:
-        more = True
-        while more:
-            async with self.database.transaction() as tx:
-                more = await batch(tx)
-            # On SQLite nothing above yields to other tasks.
-            await asyncio.sleep(PAUSE_SECONDS if more else 0)
-
-    async def _unreferenced(self, table: Table, moments: Moments) -> None:
+    async def _forget_unreferenced(self, table: Table, moment: datetime) -> None:
         for _ in range(WINDOWS):
             async with self.database.transaction() as tx:
                 after = await retention.forget_unreferenced(
-                    tx, table, moments["conversations"], self._after.get(table.name, "")
+                    tx, table, moment, self._after.get(table.name, "")
                 )
             self._after[table.name] = after
             await asyncio.sleep(0)

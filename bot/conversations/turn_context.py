@@ -1,5 +1,6 @@
 """Builds the input of the main agent for a turn: prompt, history, and state of the user's runs."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -13,7 +14,7 @@ from bot.agent.settings import AgentSettings
 from bot.catalog.agents import Agents, described
 from bot.conversations import file_blocks, quoting
 from bot.conversations.access import own_scope
-from bot.conversations.file_blocks import Told
+from bot.conversations.file_blocks import MessageFiles
 from bot.run_texts import status_text
 from bot.subagents.requests import FOREIGN, Caller
 from bot.values import Clock, Place
@@ -118,8 +119,8 @@ class TurnContext:
         )
         if turn.kind == "summary":
             text = SUMMARISE + text
-        files = await sent.told()
-        own = files.get(turn.message_id, Told())
+        files = await asyncio.to_thread(sent.for_model) if sent.by_message else {}
+        own = files.get(turn.message_id, MessageFiles())
         messages = [*_history(past, files), UserMessage(block + own.blocks + text, own.images)]
         of_runs = [*active, *recent]
         return Beginning(
@@ -135,13 +136,13 @@ class TurnContext:
         )
 
 
-def _history(past: Sequence[StoredMessage], files: Mapping[str, Told]) -> list[Message]:
+def _history(past: Sequence[StoredMessage], files: Mapping[str, MessageFiles]) -> list[Message]:
     """Return the history as messages; it begins with a user, since providers require this."""
     spoken = dropwhile(lambda item: item.role == "assistant", past)
     return [
         Answer(text=item.text)
         if item.role == "assistant"
-        else files.get(item.id, Told()).said_with(quoting.shown(item.text, item.quoted))
+        else files.get(item.id, MessageFiles()).said_with(quoting.shown(item.text, item.quoted))
         for item in spoken
         if item.text.strip() or item.quoted or item.id in files
     ]

@@ -107,7 +107,7 @@ class Upkeep:
                 (SWEEP_SECONDS, self.sweep),
                 (SWEEP_SECONDS, self.release),
                 (SWEEP_SECONDS, self.checkpoint),
-                (self.settings.cleanup_interval_seconds, self.clean_up),
+                (self.settings.cleanup_interval_seconds, self.retention.apply),
                 *((SWEEP_SECONDS, duty) for duty in self.further),
             ):
                 group.create_task(self._every(seconds, duty), name=duty.__name__)
@@ -183,19 +183,44 @@ class Upkeep:
     # -- taking over, delivering -----------------------------------------------------------------
 
     async def recover(self) -> None:
-        """Take over abandoned work, and begin work that no process has begun."""
+        """Take over abandoned work, and begin work that no process has begun.
+
+        Work that the engine never received, or has given up on, is passed to it again.
+        """
         await self.take_over()
-        await self._revive_runs()
-        await self._revive_turns()
+        overdue = self.now() - OVERDUE
+        async with self.database.snapshot() as tx:
+            begun = [
+                *await runs.admitted(tx, before=overdue),
+                *await runs.unfinished(tx, before=overdue),
+            ]
+            waiting = await turns.waiting_conversations(tx)
+            running = await turns.running(tx, before=overdue)
+        for conversation_id, platform in waiting:
+            if platform in self.platforms:
+                await self.queue.start_next(conversation_id, platform)
+        asynchronous = [(run.id, run.place.platform) for run in begun if run.mode == "async"]
+        for kind, found, active in (
+            ("run", asynchronous, self.active),
+            ("turn", running, self.turns),
+        ):
+            mine = {
+                work_id: platform
+                for work_id, platform in found
+                if platform in self.platforms and work_id not in active.by_id
+            }
+            for work_id in await self.engine.unknown(list(mine)):
+                log.info("The %s %s is passed to the engine again", kind, work_id)
+                await self.engine.revive(kind, work_id, mine[work_id])
 
     async def sweep(self) -> None:
         """Deliver announcements that are due, and close questions that have expired."""
         await self.announcements.sweep()
         await self.answers.expire()
-        person = self.present()
-        if person is not None:
-            waiting = self.announcements.deliver_waiting(person)
-            self.tasks.start(waiting, name="deliver what waits")
+        user = self.present()
+        if user is not None:
+            waiting = self.announcements.deliver_waiting(user)
+            self.tasks.start(waiting, name="deliver waiting announcements")
 
     async def take_over(self) -> None:
         """Queue again the work of processes without a recent heartbeat.
@@ -233,78 +258,33 @@ class Upkeep:
         if self.engine.file is not None:
             await asyncio.to_thread(sqlite.shorten_log, self.engine.file)
 
-    # -- lost work ---------------------------------------------------------------------------------
-
     async def release(self) -> None:
-        """End runs that cannot continue, and admit queued runs: an outage may have lost either."""
-        await self._end_orphans()
-        await self.endings.promote()
+        """End runs that cannot continue, and admit queued runs: an outage may have lost either.
 
-    async def clean_up(self) -> None:
-        """Delete old rows."""
-        await self.retention.apply()
-
-    async def _revive_runs(self) -> None:
-        """Pass runs to the engine that it never received, or has given up on."""
-        overdue = self.now() - OVERDUE
-        async with self.database.snapshot() as tx:
-            waiting = await runs.admitted(tx, before=overdue)
-            begun = await runs.unfinished(tx, before=overdue)
-        mine = [
-            run
-            for run in (*waiting, *begun)
-            if run.mode == "async"
-            and run.place.platform in self.platforms
-            and run.id not in self.active.by_id
-        ]
-        unknown = set(await self.engine.unknown([run.id for run in mine]))
-        for run in mine:
-            if run.id in unknown:
-                log.info("Run %s is handed to the engine again", run.id)
-                await self.engine.revive("run", run.id, run.place.platform)
-
-    async def _revive_turns(self) -> None:
-        overdue = self.now() - OVERDUE
-        async with self.database.snapshot() as tx:
-            waiting = await turns.waiting_conversations(tx)
-            begun = await turns.running(tx, before=overdue)
-        for conversation_id, platform in waiting:
-            if platform in self.platforms:
-                await self.queue.start_next(conversation_id, platform)
-        mine = {
-            turn_id: platform
-            for turn_id, platform in begun
-            if platform in self.platforms and turn_id not in self.turns.by_id
-        }
-        for turn_id in await self.engine.unknown(list(mine)):
-            await self.engine.revive("turn", turn_id, mine[turn_id])
-
-    async def _end_orphans(self) -> None:
-        """End runs that no process will continue, since they hold a slot."""
-        before = self.now() - STOP_OVERDUE
+        A run that no process will continue holds a slot until it ends.
+        """
+        now = self.now()
+        before = now - STOP_OVERDUE
         async with self.database.snapshot() as tx:
             left = [
                 *await runs.unfinished(tx, before=before),
                 *await runs.admitted(tx, before=before),
                 *await admission.admitted_sync(tx),
             ]
-            alive = await self._alive(tx)
+            others = {*await self._alive(tx)} - {self.worker_id}
+        most_sync = timedelta(seconds=self.settings.sync_timeout_seconds + 300)
         for run in left:
-            outcome = self._outcome_of_orphan(run, alive)
-            if outcome is not None and not self.active.holds(run.id):
+            silent, asked = now - run.updated_at, run.cancel_requested_at
+            if run.mode == "sync" and silent > most_sync:
+                error = "The turn that asked for it is over."
+                outcome = Outcome(status=RunStatus.FAILED, error=error)
+            elif silent > LOST_AFTER:
+                outcome = Outcome(status=RunStatus.LOST)
+            elif asked and asked < before and run.worker_id not in others:
+                outcome = Outcome(status=RunStatus.CANCELLED)
+            else:
+                continue
+            if not self.active.holds(run.id):
                 outcome = await self.stored_outcome(run, outcome)
                 await self.endings.end(run, outcome, attempt=run.attempt)
-
-    def _outcome_of_orphan(self, run: Run, alive: Sequence[str]) -> Outcome | None:
-        silent = self.now() - run.updated_at
-        if run.mode == "sync" and silent > timedelta(
-            seconds=self.settings.sync_timeout_seconds + 300
-        ):
-            return Outcome(status=RunStatus.FAILED, error="The turn that asked for it is over.")
-        if silent > LOST_AFTER:
-            return Outcome(status=RunStatus.LOST)
-        asked = run.cancel_requested_at
-        others = {*alive} - {self.worker_id}
-        if asked and asked < self.now() - STOP_OVERDUE and run.worker_id not in others:
-            return Outcome(status=RunStatus.CANCELLED)
-        return None
+        await self.endings.promote()

@@ -3,8 +3,7 @@
 import html
 
 from bot.agent.sanitizer import escape_for_model, one_line
-from bot.conversations.file_kinds import Kind as Claim
-from bot.conversations.file_kinds import image_type, text_in
+from bot.conversations.file_kinds import Claim, image_type, text_in
 from bot.disk import spoken
 from bot.errors import ToolError
 from bot.files.opener import shown

@@ -72,7 +72,7 @@ async def duties(it: Stage) -> None:
     await upkeep.recover()
     await upkeep.sweep()
     await upkeep.release()
-    await upkeep.clean_up()
+    await upkeep.retention.apply()
     for duty in upkeep.further:
         await duty()
     async with it.bot.database.transaction() as tx:

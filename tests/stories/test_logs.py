@@ -84,7 +84,7 @@ async def test_an_archived_run_leaves_the_lists_and_can_still_be_read(database_u
             await change(it.bot, subagent_runs, subagent_runs.c.id == run.id, completed_at=ago)
         old = (await it.run_of("Count")).id
         before = (await it.command(ALICE, "/subagents list")).text
-        await it.bot.upkeep.clean_up()
+        await it.bot.upkeep.retention.apply()
         after = (await it.command(ALICE, "/subagents list")).text
         info = (await it.command(ALICE, f"/subagents info {old}")).text
         log = (await it.command(ALICE, f"/subagents log {old}")).text

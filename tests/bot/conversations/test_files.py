@@ -10,14 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bot.conversations import quoting
-from bot.conversations.file_kinds import Kind, claimed_kind, image_type, text_in
+from bot.conversations.file_kinds import Claim, claimed_kind, image_type, text_in
 from bot.conversations.files import (
     NAME_CHARACTERS,
+    AcceptedFiles,
     FileSettings,
-    Taken,
+    checked,
     file_name,
-    judged,
-    refused_unseen,
     take,
 )
 from bot.disk import DiskReserve, DiskSettings
@@ -82,7 +81,7 @@ async def test_what_is_utf_8_is_taken_as_text_whatever_it_is_called(
 ) -> None:
     taken = await take([sent(name, "Größe: 3 €\n".encode(), media_type)], SETTINGS)
 
-    assert taken == Taken(files=(File(name, "", "Größe: 3 €\n".encode()),))
+    assert taken == AcceptedFiles(files=(File(name, "", "Größe: 3 €\n".encode()),))
 
 
 @pytest.mark.parametrize("name", ["cat.png", "cat.txt", "cat", "cat.heic"])
@@ -92,14 +91,14 @@ async def test_an_image_is_known_by_its_content_whatever_it_is_called(
 ) -> None:
     taken = await take([sent(name, content, "application/octet-stream")], SETTINGS)
 
-    assert taken == Taken(files=(File(name, media_type, content),))
+    assert taken == AcceptedFiles(files=(File(name, media_type, content),))
 
 
 @pytest.mark.parametrize(
     "text", ["GIF89a is a format from 1989.", "RIFF....WEBP", "%PD is no PDF", "<svg/>"]
 )
 def test_a_text_that_begins_like_something_else_is_a_text(text: str) -> None:
-    assert judged("a.txt", Kind.TEXT, text.encode(), SETTINGS) == File("a.txt", "", text.encode())
+    assert checked("a.txt", Claim.TEXT, text.encode(), SETTINGS) == File("a.txt", "", text.encode())
 
 
 @pytest.mark.parametrize(
@@ -115,11 +114,11 @@ def test_a_text_that_begins_like_something_else_is_a_text(text: str) -> None:
 def test_texts_are_read_in_older_encodings_and_kept_without_what_nobody_sees(
     content: bytes, text: str
 ) -> None:
-    assert judged("a.csv", Kind.TEXT, content, SETTINGS) == File("a.csv", "", text.encode())
+    assert checked("a.csv", Claim.TEXT, content, SETTINGS) == File("a.csv", "", text.encode())
 
 
 def test_the_mark_at_the_beginning_of_a_text_is_no_part_of_it() -> None:
-    assert text_in(b"\xef\xbb\xbfa;b", Kind.UNKNOWN) == "a;b"
+    assert text_in(b"\xef\xbb\xbfa;b", Claim.UNKNOWN) == "a;b"
 
 
 async def test_files_keep_the_order_in_which_they_were_sent() -> None:
@@ -142,7 +141,7 @@ async def test_files_keep_the_order_in_which_they_were_sent() -> None:
 async def test_a_message_without_files_takes_nothing_and_its_words_stay_as_they_are() -> None:
     taken = await take([], SETTINGS)
 
-    assert taken == Taken()
+    assert taken == AcceptedFiles()
     assert taken.notes == ()
 
 
@@ -344,11 +343,12 @@ def test_a_long_name_keeps_its_end_which_tells_what_it_is() -> None:
     cleaned = file_name("x" * 5_000 + ".report.csv")
 
     assert cleaned.endswith("x.report.csv")
-    assert claimed_kind(cleaned, "") is Kind.TEXT
+    assert claimed_kind(cleaned, "") is Claim.TEXT
 
 
 def test_sizes_never_look_as_if_they_fitted() -> None:
-    sentence = refused_unseen("a.png", Kind.IMAGE, SETTINGS.image_bytes + 1, SETTINGS)
+    content = PNG.ljust(SETTINGS.image_bytes + 1, b"\0")
+    sentence = str(checked("a.png", Claim.IMAGE, content, SETTINGS))
 
     assert "it has 4 MB, and I take texts up to 200 kB and images up to 3.9 MB" in sentence
 

@@ -64,10 +64,10 @@ async def test_files_are_forgotten_after_their_days_and_their_messages_are_not(
     duties = upkeep(database, clock, RetentionSettings(files_days=2))
 
     clock.advance(47 * 3600)
-    await duties.clean_up()
+    await duties.retention.apply()
     kept = await stored.count(table)
     clock.advance(2 * 3600)
-    await duties.clean_up()
+    await duties.retention.apply()
 
     assert kept == 1
     assert await stored.count(table) == 0
@@ -86,10 +86,10 @@ async def test_schedules_that_are_over_and_old_lists_are_forgotten_with_the_runs
     duties = upkeep(database, clock, RetentionSettings(runs_days=2))
 
     clock.advance(47 * 3600)
-    await duties.clean_up()
+    await duties.retention.apply()
     kept = await Stored(database, clock).counts([schedules, todo_lists])
     clock.advance(2 * 3600)
-    await duties.clean_up()
+    await duties.retention.apply()
 
     assert kept == {"schedules": 2, "todos": 1}
     assert await Stored(database, clock).counts([schedules, todo_lists]) == {
