@@ -13,10 +13,13 @@ from bot.agent.sanitizer import for_terminal
 from bot.platforms.base import Outlet, RunCard
 from bot.platforms.messaging.texts import nested
 from bot.platforms.terminal.people import identity_of, place_of
+from bot.tasks import Tasks
 from bot.values import Identity, Place
 from tests.bot.platforms.discord.speaking import Stand, readable, stand
 from tests.bot.platforms.slack.speaking import Stand as SlackStand
 from tests.bot.platforms.slack.speaking import stand as slack_stand
+from tests.fakes.bulletin.platform import BulletinOutlet
+from tests.fakes.bulletin.service import Bulletin, Post
 from tests.fakes.outlet import FakeOutlet
 from tests.fakes.terminal import Sitting, sit_down
 
@@ -209,6 +212,49 @@ class SlackStage:
         return False
 
 
+class BulletinStage:
+    """A person at the bulletin board of docs/platforms.md."""
+
+    def __init__(self, service: Bulletin, outlet: Outlet) -> None:
+        self.service = service
+        self.outlet = outlet
+        self.owner = Identity("bulletin", "", "alice")
+        self.place = Place("bulletin", "board", "general")
+
+    def _posts(self) -> list[Post]:
+        return [post for posts in self.service.channels.values() for post in posts.values()]
+
+    def seen(self) -> str:
+        """Return all posts."""
+        return "\n".join(post.text for post in self._posts())
+
+    def choices(self) -> list[str]:
+        """Return what stands on the buttons."""
+        return [label for post in self._posts() for label in post.buttons]
+
+    async def shows(self, part: str) -> None:
+        """Wait until it is posted."""
+        await self.service.until(lambda: part in self.seen())
+
+    def dangers(self) -> list[str]:
+        """Return the control characters that came through."""
+        return re.findall("[\x00-\x09\x0b-\x1f\x7f-\x9f]", self.seen())
+
+    async def leave(self) -> bool:
+        """Return that the board keeps posts for people who are away."""
+        return False
+
+
+@asynccontextmanager
+async def bulletin_stage() -> AsyncIterator[Stage]:
+    """Set up a bulletin board."""
+    tasks, service = Tasks(), Bulletin("general")
+    try:
+        yield BulletinStage(service, BulletinOutlet(service, tasks))
+    finally:
+        await tasks.close()
+
+
 @asynccontextmanager
 async def fake_stage() -> AsyncIterator[Stage]:
     """Set up the fake outlet."""
@@ -241,4 +287,5 @@ STAGES: dict[str, Callable[[], AbstractAsyncContextManager[Stage]]] = {
     "terminal": terminal_stage,
     "slack": slack_stage,
     "discord": discord_stage,
+    "bulletin": bulletin_stage,
 }
