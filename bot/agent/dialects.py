@@ -214,14 +214,15 @@ def _span(code: str) -> str:
 
 
 def _slack_prose(prose: str, *, links: bool, older: bool) -> str:
-    text = _BOLD.sub(_single_stars, _HEADING.sub(_bold_line, prose)) if older else prose
+    text = prose
+    if older:
+        text = _BOLD.sub(
+            lambda match: f"*{match['bold']}*" if match["bold"] else match.group(),
+            _HEADING.sub(_bold_line, prose),
+        )
     escaped = html.escape(_slack_text(text, links=links), quote=False)
     # A `>` alone is no markup of Slack.
     return _QUOTE.sub(lambda match: match.group().replace("&gt;", ">"), escaped)
-
-
-def _single_stars(match: re.Match[str]) -> str:
-    return f"*{match['bold']}*" if match["bold"] else match.group()
 
 
 def _slack_text(text: str, *, links: bool) -> str:
@@ -230,7 +231,23 @@ def _slack_text(text: str, *, links: bool) -> str:
     bracketed = False
     for part in _spelled(text, links=links, in_labels=True):
         before = pieces[-1] if pieces else ""
-        piece = _slack_part(part, before)
+        match part.kind:
+            case MarkupKind.CODE:
+                piece = f"{part.ticks}{unmasked(part.text)}{part.ticks}"
+            case MarkupKind.LINK:
+                piece = f"[{_SLACK_PING.sub('@ ', part.label)}]({part.url})"
+            case MarkupKind.MASKS:
+                piece = "] ("
+            case MarkupKind.REFERENCE:
+                piece = "] :"
+            case MarkupKind.ADDRESS:
+                piece = _without_names(part.text)
+                if piece.startswith("<") and piece.endswith(">"):
+                    piece = f"{' ' if before[-1:].isalnum() else ''}{piece[1:-1]}"
+            case MarkupKind.TEXT:
+                piece = _SLACK_PING.sub("@ ", part.text)
+            case _:
+                piece = part.text
         if bracketed and piece[:1].isalnum():
             piece = f" {piece}"
         bracketed = part.kind is MarkupKind.ADDRESS and part.text.endswith(">")
@@ -238,32 +255,8 @@ def _slack_text(text: str, *, links: bool) -> str:
     return "".join(pieces)
 
 
-def _slack_part(part: MarkupPart, before: str) -> str:
-    match part.kind:
-        case MarkupKind.CODE:
-            return f"{part.ticks}{unmasked(part.text)}{part.ticks}"
-        case MarkupKind.LINK:
-            return f"[{_SLACK_PING.sub('@ ', part.label)}]({part.url})"
-        case MarkupKind.MASKS:
-            return "] ("
-        case MarkupKind.REFERENCE:
-            return "] :"
-        case MarkupKind.ADDRESS:
-            return _bare_address(_without_names(part.text), before)
-        case MarkupKind.TEXT:
-            return _SLACK_PING.sub("@ ", part.text)
-        case _:
-            return part.text
-
-
 def _without_names(address: str) -> str:
     """Return an address without a ping (`@here`) as its host; a path such as `/@here` stays."""
     rest = address.partition("//")[2]
     named = "//" in rest or _SLACK_PING.search(rest.partition("/")[0])
     return _SLACK_PING.sub("@ ", address) if named else address
-
-
-def _bare_address(address: str, before: str) -> str:
-    if not (address.startswith("<") and address.endswith(">")):
-        return address
-    return f"{' ' if before[-1:].isalnum() else ''}{address[1:-1]}"

@@ -135,7 +135,8 @@ def _fence(lines: list[str], opening: int, opened: re.Match[str]) -> tuple[Block
         if quoted:
             line = _QUOTED.sub("", line, count=1)
         at += 1
-        closed = _closes(line, marker)
+        end = line.strip()
+        closed = len(end) >= len(marker) and not end.strip(marker[0])
         if not closed:
             code.append(line[min(indent, len(line) - len(line.lstrip(" \t"))) :])
     return _coded(opened["info"].split(None, 1), code, closed=closed), at
@@ -154,25 +155,27 @@ def _unfenced(code: str) -> str:
     return _FENCES.sub(lambda match: GRAVE * len(match.group()), code)
 
 
-def _closes(line: str, marker: str) -> bool:
-    end = line.strip()
-    return len(end) >= len(marker) and not end.strip(marker[0])
-
-
 def parts(prose: str) -> Iterator[MarkupPart]:
     """Split lines of text into parts."""
     done = at = 0
     while (match := _INLINE.search(prose, at)) is not None:
         at = match.end()
         part = MarkupPart(MarkupKind.STRAY, match.group())
-        if match["ticks"]:
-            end = _closing(prose, match)
-            if end:
-                ticks = match["ticks"]
-                code = prose[match.end() : end - len(ticks)]
-                part, at = MarkupPart(MarkupKind.CODE, code, ticks=ticks), end
+        if ticks := match["ticks"]:
+            # A span ends in the line in which it begins.
+            stop = prose.find("\n", at)
+            run = re.compile(f"(?<!`)`{{{len(ticks)}}}(?!`)")
+            if closing := run.search(prose, at, len(prose) if stop < 0 else stop):
+                part = MarkupPart(MarkupKind.CODE, prose[at : closing.start()], ticks=ticks)
+                at = closing.end()
+        elif match["link"]:
+            part = MarkupPart(MarkupKind.LINK, match["link"], match["label"], match["url"])
+        elif match["masks"]:
+            part = MarkupPart(MarkupKind.MASKS, "](", bare=match["bare"] is not None)
         else:
-            part = _part(match)
+            kinds = {"escape": MarkupKind.ESCAPE, "reference": MarkupKind.REFERENCE}
+            kind = next((kinds[name] for name in kinds if match[name]), MarkupKind.ADDRESS)
+            part = MarkupPart(kind, match.group())
         if done < match.start():
             yield MarkupPart(MarkupKind.TEXT, prose[done : match.start()])
         yield part
@@ -181,23 +184,3 @@ def parts(prose: str) -> Iterator[MarkupPart]:
         done = at
     if done < len(prose):
         yield MarkupPart(MarkupKind.TEXT, prose[done:])
-
-
-def _part(match: re.Match[str]) -> MarkupPart:
-    if match["escape"]:
-        return MarkupPart(MarkupKind.ESCAPE, match.group())
-    if match["link"]:
-        return MarkupPart(MarkupKind.LINK, match["link"], match["label"], match["url"])
-    if match["masks"]:
-        return MarkupPart(MarkupKind.MASKS, "](", bare=match["bare"] is not None)
-    if match["reference"]:
-        return MarkupPart(MarkupKind.REFERENCE, match.group())
-    return MarkupPart(MarkupKind.ADDRESS, match.group())
-
-
-def _closing(prose: str, ticks: re.Match[str]) -> int:
-    """Return the end of the code span that these backticks open in their line; 0 for none."""
-    stop = prose.find("\n", ticks.end())
-    run = re.compile(f"(?<!`)`{{{len(ticks['ticks'])}}}(?!`)")
-    found = run.search(prose, ticks.end(), len(prose) if stop < 0 else stop)
-    return found.end() if found else 0

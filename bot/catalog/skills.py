@@ -204,8 +204,13 @@ class SkillCatalog(FileCatalog[AgentSkill]):
         """
         known = self.by_name
         wanted = tuple(dict.fromkeys(names))
-        text = "\n\n".join(_in_full(known[name]) for name in wanted if name in known)
-        return text, tuple(name for name in wanted if name not in known)
+        texts = []
+        for skill in (known[name] for name in wanted if name in known):
+            body = skill.body[:BODY_CHARACTERS]
+            if left := len(skill.body) - len(body):
+                body += f"\n[{left:,} more characters: skill_read with offset={len(body) + 1}]"
+            texts.append(f'<skill name="{skill.name}">\n{body}\n</skill>')
+        return "\n\n".join(texts), tuple(name for name in wanted if name not in known)
 
     def _find(self) -> tuple[list[SourceFile], list[str]]:
         found: list[SourceFile] = []
@@ -263,10 +268,3 @@ def listed(skills: Iterable[AgentSkill]) -> str:
 
 def _line(skill: AgentSkill) -> str:
     return f"- {skill.name}: {skill.description}"
-
-
-def _in_full(skill: AgentSkill) -> str:
-    body = skill.body[:BODY_CHARACTERS]
-    if left := len(skill.body) - len(body):
-        body += f"\n[{left:,} more characters: skill_read with offset={BODY_CHARACTERS + 1}]"
-    return f'<skill name="{skill.name}">\n{body}\n</skill>'
