@@ -11,10 +11,10 @@ from zoneinfo import ZoneInfo
 from bot.conversations.access import spelled
 from bot.errors import ToolError
 from bot.values import Identity
-from skills.calendar.drafts import Draft
-from skills.calendar.parsing import READING_SECONDS, Found, events_of
+from skills.calendar.drafts import EventDraft
+from skills.calendar.parsing import READING_SECONDS, FoundEvents, events_of
 from skills.calendar.settings import CalendarSettings, CalendarsSettings
-from skills.calendar.times import Window
+from skills.calendar.times import TimeWindow
 
 if TYPE_CHECKING:
     import aiohttp
@@ -32,7 +32,7 @@ MARGIN = timedelta(days=1)
 
 
 @dataclass(frozen=True, slots=True)
-class Looked:
+class CalendarEvents:
     """The result of reading one calendar.
 
     Attributes:
@@ -40,7 +40,7 @@ class Looked:
     """
 
     name: str
-    found: Found = field(default_factory=Found)
+    found: FoundEvents = field(default_factory=FoundEvents)
     problem: str = ""
 
 
@@ -90,7 +90,9 @@ class Calendars:
             if each.people is None or me in each.people
         }
 
-    async def between(self, user: Identity, window: Window, name: str | None) -> list[Looked]:
+    async def between(
+        self, user: Identity, window: TimeWindow, name: str | None
+    ) -> list[CalendarEvents]:
         """Read one of a user's calendars, or all of them.
 
         Raises:
@@ -101,7 +103,7 @@ class Calendars:
         if not names:
             raise ToolError(NONE)
         async with asyncio.TaskGroup() as group:
-            looks = [group.create_task(self._look(each, window)) for each in names]
+            looks = [group.create_task(self._read(each, window)) for each in names]
         return [look.result() for look in looks]
 
     def to_write(self, user: Identity, name: str | None) -> str:
@@ -124,7 +126,7 @@ class Calendars:
         return writable[0]
 
     async def add(
-        self, user: Identity, name: str, draft: Draft, *, uid: str, now: datetime
+        self, user: Identity, name: str, draft: EventDraft, *, uid: str, now: datetime
     ) -> bool:
         """Add an event to one of a user's calendars; return False if it exists already.
 
@@ -136,15 +138,15 @@ class Calendars:
         name = self.to_write(user, name)
         return await self._remote(name).add(uid, ics_of(draft, uid, now))
 
-    async def _look(self, name: str, window: Window) -> Looked:
-        around = Window(window.start - MARGIN, window.end + MARGIN)
+    async def _read(self, name: str, window: TimeWindow) -> CalendarEvents:
+        around = TimeWindow(window.start - MARGIN, window.end + MARGIN)
         try:
             objects = await self._remote(name).between(around)
             async with self._reading:
                 found = await events_of(objects, window, self.zone, most=MOST_EVENTS)
         except ToolError as error:
-            return Looked(name, problem=str(error))
-        return Looked(name, found)
+            return CalendarEvents(name, problem=str(error))
+        return CalendarEvents(name, found)
 
     def _remote(self, name: str) -> "RemoteCalendar":
         from skills.calendar.dav import RemoteCalendar  # noqa: PLC0415

@@ -18,7 +18,7 @@ from bot.errors import ToolError
 from bot.net.base import WebError
 from bot.net.bodies import ENCODINGS, MEGABYTE, BodyLimits, read_body
 from skills.calendar.settings import CalendarSettings
-from skills.calendar.times import Window
+from skills.calendar.times import TimeWindow
 
 if TYPE_CHECKING:
     from caldav.lib.url import URL
@@ -34,7 +34,7 @@ OpenClient = Callable[[], AbstractAsyncContextManager[aiohttp.ClientSession]]
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class DavReply:
     """A server's response, in the form that caldav reads."""
 
     status_code: int
@@ -67,15 +67,18 @@ class RemoteCalendar(AsyncDAVClient):
         self.address = settings.url.rstrip("/") + "/"
         self._open = open_client
         self._seconds = seconds
-        self._authorization = _authorization(settings)
+        self._authorization: dict[str, str] = {}
+        if settings.password is not None:
+            pair = f"{settings.username}:{settings.password.get_secret_value()}".encode()
+            self._authorization["Authorization"] = f"Basic {base64.b64encode(pair).decode()}"
         super().__init__(url=self.address, enable_rfc6764=False, rate_limit_handle=False)
 
     def _create_session(self) -> None:
         """Open nothing: caldav's own client follows redirects, and reads the environment."""
 
-    async def between(self, window: Window) -> list[str]:
+    async def between(self, window: TimeWindow) -> list[str]:
         """Return the calendar's objects that occur in a window, each as iCalendar text."""
-        response = await self._understood(
+        response = await self._parsed(
             self.calendar_query(self.address, start=window.start, end=window.end, event=True)
         )
         found = response.results or []
@@ -90,7 +93,7 @@ class RemoteCalendar(AsyncDAVClient):
 
     async def is_calendar(self) -> bool:
         """Return True if the address is that of a calendar."""
-        response = await self._understood(self.propfind(self.address, props=[_TYPE]))
+        response = await self._parsed(self.propfind(self.address, props=[_TYPE]))
         found = response.results or []
         kinds = [each.properties.get(_TYPE) for each in found if isinstance(each, PropfindResult)]
         return any(CALENDAR_TYPE in (kind or ()) for kind in kinds)
@@ -118,12 +121,12 @@ class RemoteCalendar(AsyncDAVClient):
             raise self._error("cannot be reached now", doubt) from None
         except WebError:
             raise self._error("gives no usable answer now", doubt) from None
-        self._check(reply.status_code, method)
+        self._check_status(reply.status_code, method)
         return DAVResponse(reply, self)
 
     async def _exchange(
         self, url: str, method: str, body: str, headers: Mapping[str, str]
-    ) -> Reply:
+    ) -> DavReply:
         sent = {**headers, **self._authorization, "Accept-Encoding": ENCODINGS}
         async with self._open() as client:
             # By default aiohttp repeats a request when a connection breaks.
@@ -140,9 +143,9 @@ class RemoteCalendar(AsyncDAVClient):
                 content, cut = await read_body(chunks, encoding, LIMITS)
                 if cut:
                     raise self._error("has more to say than is read", " Ask for a shorter time.")
-                return Reply(response.status, content)
+                return DavReply(response.status, content)
 
-    async def _understood(self, asked: Awaitable[DAVResponse]) -> DAVResponse:
+    async def _parsed(self, asked: Awaitable[DAVResponse]) -> DAVResponse:
         try:
             response: DAVResponse = await asked
         except ToolError:
@@ -155,10 +158,9 @@ class RemoteCalendar(AsyncDAVClient):
             raise self._error("gives no usable answer now")
         return response
 
-    def _check(self, status: int, method: str) -> None:
-        if status < HTTPStatus.MULTIPLE_CHOICES:
-            return
-        if method == "PUT" and status == HTTPStatus.PRECONDITION_FAILED:
+    def _check_status(self, status: int, method: str) -> None:
+        exists = method == "PUT" and status == HTTPStatus.PRECONDITION_FAILED
+        if status < HTTPStatus.MULTIPLE_CHOICES or exists:
             return
         log.warning("The calendar %s answered %d to %s", self.name, status, method)
         admins = f" The bot's admins must look at `calendar.calendars.{self.name}`."
@@ -177,10 +179,3 @@ class RemoteCalendar(AsyncDAVClient):
     def _error(self, what: str, then: str = "") -> ToolError:
         then = then or " Try again later, or go on without it."
         return ToolError(f"The calendar {self.name} {what}.{then}")
-
-
-def _authorization(settings: CalendarSettings) -> dict[str, str]:
-    if settings.password is None:
-        return {}
-    pair = f"{settings.username}:{settings.password.get_secret_value()}"
-    return {"Authorization": f"Basic {base64.b64encode(pair.encode()).decode()}"}

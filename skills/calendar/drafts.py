@@ -19,7 +19,7 @@ SHOWN_NOTES = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class EventRequest:
     """An event as requested by a model; omitted values are empty."""
 
     title: str
@@ -33,7 +33,7 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Draft:
+class EventDraft:
     """A validated event to be added.
 
     Attributes:
@@ -69,7 +69,13 @@ class Draft:
 
     def words(self, now: datetime) -> str:
         """Return a description of the event, for the user who approves it."""
-        parts = [f"“{self.title}”", self._when(now)]
+        if isinstance(self.start, datetime) and isinstance(self.end, datetime):
+            when, over = times.between(self.start, self.end, self.zone), self.end < now
+        else:
+            last = "" if self.end == self.start else f" to {times.day(self.end)}"
+            when = f"{times.day(self.start)}{last}, all day"
+            over = self.end < now.astimezone(self.zone).date()
+        parts = [f"“{self.title}”", f"{when} (this is in the past)" if over else when]
         if self.repeat:
             parts.append(self.repeat.words)
         if self.location:
@@ -78,17 +84,8 @@ class Draft:
             parts.append(f"with the notes “{one_line(self.notes, SHOWN_NOTES)}”")
         return "; ".join(parts)
 
-    def _when(self, now: datetime) -> str:
-        if isinstance(self.start, datetime) and isinstance(self.end, datetime):
-            when, over = times.between(self.start, self.end, self.zone), self.end < now
-        else:
-            last = "" if self.end == self.start else f" to {times.day(self.end)}"
-            when = f"{times.day(self.start)}{last}, all day"
-            over = self.end < now.astimezone(self.zone).date()
-        return f"{when} (this is in the past)" if over else when
 
-
-def draft(wanted: Wanted, zone: ZoneInfo) -> Draft:
+def draft(wanted: EventRequest, zone: ZoneInfo) -> EventDraft:
     """Return the validated event; its own `arguments` give the same event again.
 
     Raises:
@@ -104,7 +101,7 @@ def draft(wanted: Wanted, zone: ZoneInfo) -> Draft:
         )
     start, end = _span(wanted, zone)
     first = start.date() if isinstance(start, datetime) else start
-    return Draft(
+    return EventDraft(
         title=title,
         start=start,
         end=end,
@@ -115,7 +112,7 @@ def draft(wanted: Wanted, zone: ZoneInfo) -> Draft:
     )
 
 
-def _span(wanted: Wanted, zone: ZoneInfo) -> tuple[date | datetime, date | datetime]:
+def _span(wanted: EventRequest, zone: ZoneInfo) -> tuple[date | datetime, date | datetime]:
     start = times.read(wanted.start, "start")
     end = times.read(wanted.end, "end") if wanted.end.strip() else None
     timed = isinstance(start, datetime)
@@ -130,25 +127,17 @@ def _span(wanted: Wanted, zone: ZoneInfo) -> tuple[date | datetime, date | datet
             "all-day event is its last day."
         )
     if isinstance(start, datetime):
-        return _moments(start, end, wanted.minutes or MINUTES, zone)
+        begins = times.beginning(start, zone)
+        # Elapsed minutes, also across a clock change.
+        elapsed = begins.astimezone(UTC) + timedelta(minutes=wanted.minutes or MINUTES)
+        ends = times.beginning(end if end is not None else elapsed, zone)
+        _check(ends.astimezone(UTC) - begins.astimezone(UTC))
+        return begins, ends
     if wanted.minutes:
         raise ToolError("An all-day event has no `duration_minutes`: give its last day as `end`.")
     last = end or start
     _check(timedelta(days=(last - start).days + 1))
     return start, last
-
-
-def _moments(
-    start: datetime, end: date | datetime | None, minutes: int, zone: ZoneInfo
-) -> tuple[datetime, datetime]:
-    begins = times.beginning(start, zone)
-    if isinstance(end, datetime):
-        ends = times.beginning(end, zone)
-    else:
-        # Elapsed minutes, also across a clock change.
-        ends = (begins.astimezone(UTC) + timedelta(minutes=minutes)).astimezone(zone)
-    _check(ends.astimezone(UTC) - begins.astimezone(UTC))
-    return begins, ends
 
 
 def _check(span: timedelta) -> None:

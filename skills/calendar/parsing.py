@@ -10,7 +10,7 @@ from pathlib import Path
 from zoneinfo import ZoneInfo
 
 from bot.errors import ToolError
-from skills.calendar.times import Window
+from skills.calendar.times import TimeWindow
 
 log = logging.getLogger(__name__)
 
@@ -21,7 +21,7 @@ _SCRIPT = Path(__file__).with_name("reading.py")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Event:
+class CalendarEvent:
     """An event of a calendar; its texts are untrusted.
 
     Attributes:
@@ -40,7 +40,7 @@ class Event:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundEvents:
     """The events of one calendar in a window, earliest first.
 
     Attributes:
@@ -48,26 +48,26 @@ class Found:
         unread: Number of objects that could not be parsed.
     """
 
-    events: tuple[Event, ...] = ()
+    events: tuple[CalendarEvent, ...] = ()
     more: bool = False
     unread: int = 0
 
 
 async def events_of(
     objects: Sequence[str],
-    window: Window,
+    window: TimeWindow,
     zone: ZoneInfo,
     *,
     most: int,
     seconds: float = READING_SECONDS,
-) -> Found:
+) -> FoundEvents:
     """Return the events of these objects that occur in a window, recurrences expanded.
 
     Raises:
         ToolError: Parsing failed or took too long.
     """
     if not objects:
-        return Found()
+        return FoundEvents()
     asked = {
         "objects": list(objects),
         "start": window.start.isoformat(),
@@ -75,18 +75,6 @@ async def events_of(
         "zone": zone.key,
         "most": most,
     }
-    out = await _answer(json.dumps(asked).encode(), seconds)
-    try:
-        told = json.loads(out)
-    except ValueError:
-        raise ToolError(
-            "What stands in the calendar takes too long to read. Ask for a shorter time."
-        ) from None
-    events = tuple(Event(**event) for event in told["events"])
-    return Found(events, told["more"], told["unread"])
-
-
-async def _answer(asked: bytes, seconds: float) -> bytes:
     # Isolated: neither the current folder nor the environment affects imports.
     process = await asyncio.create_subprocess_exec(
         sys.executable,
@@ -98,12 +86,17 @@ async def _answer(asked: bytes, seconds: float) -> bytes:
     )
     try:
         async with asyncio.timeout(seconds):
-            out, _ = await process.communicate(asked)
-    except TimeoutError:
-        log.warning("Reading %d bytes of a calendar took too long", len(asked))
-        return b""
+            out, _ = await process.communicate(json.dumps(asked).encode())
+        parsed = json.loads(out)
+    except (TimeoutError, ValueError):
+        size = sum(map(len, objects))
+        log.warning("Reading %d characters of a calendar took too long", size)
+        raise ToolError(
+            "What stands in the calendar takes too long to read. Ask for a shorter time."
+        ) from None
     finally:
         if process.returncode is None:
             process.kill()
             await process.wait()
-    return out
+    events = tuple(CalendarEvent(**event) for event in parsed["events"])
+    return FoundEvents(events, parsed["more"], parsed["unread"])

@@ -47,7 +47,7 @@ def events(asked: dict[str, Any]) -> dict[str, Any]:
     for text in asked["objects"]:
         try:
             with _limited(OBJECT_SECONDS):
-                found += list(_of_object(text, start, end, zone))
+                found += list(_events_in(text, start, end, zone))
         # The input is untrusted; see BOUNDARIES.
         except (Exception, TooLongError):  # noqa: BLE001
             unread += 1
@@ -60,7 +60,7 @@ def events(asked: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _of_object(
+def _events_in(
     text: str, start: datetime, end: datetime, zone: ZoneInfo
 ) -> Iterator[tuple[datetime, dict[str, Any]]]:
     calendar = icalendar.Calendar.from_ical(text)
@@ -69,21 +69,22 @@ def _of_object(
         first, last = found["DTSTART"].dt, found["DTEND"].dt
         begins, ends = _moment(first, zone), _moment(last, zone)
         if begins < end and (ends > start or begins >= start):
-            yield begins, _told(found, first, last, zone)
-
-
-def _told(found: Any, first: date, last: date, zone: ZoneInfo) -> dict[str, Any]:
-    all_day = not isinstance(first, datetime)
-    return {
-        "start": _spelled(first, zone),
-        # The last day, not the day after it as in iCalendar.
-        "end": _spelled(max(first, last - timedelta(days=1)) if all_day else last, zone),
-        "all_day": all_day,
-        "title": _text(found, "SUMMARY"),
-        "location": _text(found, "LOCATION"),
-        "notes": _text(found, "DESCRIPTION"),
-        "status": _text(found, "STATUS"),
-    }
+            all_day = not isinstance(first, datetime)
+            yield (
+                begins,
+                {
+                    "start": _spelled(first, zone),
+                    # The last day, not the day after it as in iCalendar.
+                    "end": _spelled(
+                        max(first, last - timedelta(days=1)) if all_day else last, zone
+                    ),
+                    "all_day": all_day,
+                    "title": _text(found, "SUMMARY"),
+                    "location": _text(found, "LOCATION"),
+                    "notes": _text(found, "DESCRIPTION"),
+                    "status": _text(found, "STATUS"),
+                },
+            )
 
 
 def _moment(found: date, zone: ZoneInfo) -> datetime:

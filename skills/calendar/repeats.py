@@ -60,7 +60,11 @@ class Repeat:
         unit = UNITS[self.unit]
         text = f"every {unit}" if self.interval == 1 else f"every {self.interval} {unit}s"
         if self.days:
-            text += f" on {' and '.join(_day_in_words(day) for day in self.days)}"
+            days = (
+                f"the {_ORDINALS[int(day[:-2])]} {DAYS[day[-2:]]}" if day[:-2] else DAYS[day]
+                for day in self.days
+            )
+            text += f" on {' and '.join(days)}"
         if self.count:
             text += ", once" if self.count == 1 else f", {self.count} times"
         return f"{text}, until {self.until:%Y-%m-%d}" if self.until else text
@@ -102,23 +106,21 @@ def _rule(text: str) -> Repeat:
         match = _DAY.fullmatch(day)
         if match is None or bool(match[1]) != ordinal:
             raise ToolError(f"BYDAY is MO,WE for a week, and 1TU or -1FR for a month. {HOW}")
-    return Repeat(unit, interval, days, count, _day(until) if until else None)
+    if not until:
+        return Repeat(unit, interval, days, count)
+    match = _UNTIL.fullmatch(until)
+    try:
+        if match:
+            return Repeat(unit, interval, days, count, date(*map(int, match.groups())))
+    except ValueError:
+        pass
+    raise ToolError(f"UNTIL is a day like 20271231. {HOW}")
 
 
 def _number(text: str, most: int) -> int:
     if not re.fullmatch(r"\d{1,6}", text, re.ASCII) or not 1 <= int(text) <= most:
         raise ToolError(f"INTERVAL is 1 to {MOST_INTERVAL}, and COUNT 1 to {MOST_COUNT}. {HOW}")
     return int(text)
-
-
-def _day(text: str) -> date:
-    match = _UNTIL.fullmatch(text)
-    try:
-        if match:
-            return date(*map(int, match.groups()))
-    except ValueError:
-        pass
-    raise ToolError(f"UNTIL is a day like 20271231. {HOW}")
 
 
 def _is_on(rule: str, found: date) -> bool:
@@ -129,8 +131,3 @@ def _is_on(rule: str, found: date) -> bool:
         last = monthrange(found.year, found.month)[1]
         return found + timedelta(days=7) > found.replace(day=last)
     return not ordinal or (found.day - 1) // 7 + 1 == int(ordinal)
-
-
-def _day_in_words(rule: str) -> str:
-    ordinal, name = rule[:-2], DAYS[rule[-2:]]
-    return f"the {_ORDINALS[int(ordinal)]} {name}" if ordinal else name

@@ -17,11 +17,11 @@ from bot.net.guard import open_guarded
 from bot.values import Json
 from skills.base import Effects, Prepare, Reach, Skill, Tool, ToolContext, ToolError, tool
 from skills.calendar import times
-from skills.calendar.calendars import MOST_EVENTS, Calendars, Looked
-from skills.calendar.drafts import Wanted, draft
-from skills.calendar.parsing import Event
+from skills.calendar.calendars import MOST_EVENTS, CalendarEvents, Calendars
+from skills.calendar.drafts import EventRequest, draft
+from skills.calendar.parsing import CalendarEvent
 from skills.calendar.settings import CalendarsSettings
-from skills.calendar.times import Window
+from skills.calendar.times import TimeWindow
 from skills.declaration import BotServices, SkillDeclaration
 
 MOST_CHARACTERS = 200
@@ -86,14 +86,14 @@ def _calendar_list(calendars: Calendars) -> Tool:
 
 
 def _calendar_create(calendars: Calendars) -> Tool:
-    async def plan(context: ToolContext, wanted: Wanted, calendar: str | None) -> str:
+    async def plan(context: ToolContext, wanted: EventRequest, calendar: str | None) -> str:
         """Return the definite arguments of the new event, and its description for the user."""
         event = draft(wanted, calendars.zone)
         name = calendars.to_write(context.user, calendar)
         words = f"add this to the calendar {name}: {event.words(context.now())}"
         return json.dumps([event.arguments() | {"calendar": name}, words])
 
-    async def add(context: ToolContext, wanted: Wanted, calendar: str | None) -> str:
+    async def add(context: ToolContext, wanted: EventRequest, calendar: str | None) -> str:
         event = draft(wanted, calendars.zone)
         # The same call made again after a crash finds its event.
         uid = str(uuid.uuid5(_NAMESPACE, f"{context.work_id}/{context.call_id}"))
@@ -112,7 +112,7 @@ def _calendar_create(calendars: Calendars) -> Tool:
 
 
 def _event_tool(
-    act: Callable[[ToolContext, Wanted, str | None], Awaitable[str]],
+    act: Callable[[ToolContext, EventRequest, str | None], Awaitable[str]],
     prepare: Prepare | None = None,
 ) -> Tool:
     """Return calendar_create, which calls `act` with the requested event."""
@@ -148,7 +148,7 @@ def _event_tool(
         ] = None,
     ) -> str:
         """Add an event to one of the person's calendars. The person is asked first."""
-        wanted = Wanted(
+        wanted = EventRequest(
             title=title,
             start=start,
             end=end or "",
@@ -163,7 +163,7 @@ def _event_tool(
     return calendar_create
 
 
-def _told(looks: Sequence[Looked], window: Window, calendars: Calendars) -> str:
+def _told(looks: Sequence[CalendarEvents], window: TimeWindow, calendars: Calendars) -> str:
     """Return the events of some calendars, the earliest first, and notes on missing data."""
     found = [(event, look.name) for look in looks for event in look.found.events]
     found.sort(key=lambda each: _begins(each[0], calendars))
@@ -178,7 +178,7 @@ def _told(looks: Sequence[Looked], window: Window, calendars: Calendars) -> str:
     return "\n".join(lines)
 
 
-def _missing(looks: Sequence[Looked], *, more: bool) -> Iterator[str]:
+def _missing(looks: Sequence[CalendarEvents], *, more: bool) -> Iterator[str]:
     if more:
         yield "There are more: ask for a shorter time, or for one calendar."
     for look in looks:
@@ -188,11 +188,11 @@ def _missing(looks: Sequence[Looked], *, more: bool) -> Iterator[str]:
             yield f"Of the calendar {look.name}, {look.found.unread} could not be read."
 
 
-def _begins(event: Event, calendars: Calendars) -> datetime:
+def _begins(event: CalendarEvent, calendars: Calendars) -> datetime:
     return times.beginning(times.read(event.start, "start"), calendars.zone)
 
 
-def _line(event: Event, name: str) -> str:
+def _line(event: CalendarEvent, name: str) -> str:
     texts = {
         "title": event.title,
         "location": event.location,

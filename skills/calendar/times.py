@@ -12,14 +12,14 @@ _YEARS = range(1970, 2200)
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class TimeWindow:
     """A period of time to search for events; both ends are aware."""
 
     start: datetime
     end: datetime
 
 
-def window(begin: str | None, end: str | None, zone: ZoneInfo, now: datetime) -> Window:
+def window(begin: str | None, end: str | None, zone: ZoneInfo, now: datetime) -> TimeWindow:
     """Return the requested window; by default it starts now and lasts a week.
 
     A day alone means its beginning as `begin`, and its end as `end`.
@@ -28,12 +28,16 @@ def window(begin: str | None, end: str | None, zone: ZoneInfo, now: datetime) ->
         ToolError: A value is no time, or the two do not fit together.
     """
     start = beginning(read(begin, "from"), zone) if begin else now.astimezone(zone)
-    stop = _closing(read(end, "to"), zone) if end else later(start, DAYS_AHEAD, zone)
+    stop = later(start, DAYS_AHEAD, zone)
+    if end:
+        last = read(end, "to")
+        whole_day = timedelta(days=0 if isinstance(last, datetime) else 1)
+        stop = beginning(last + whole_day, zone)
     if stop <= start:
         raise ToolError("`to` is not after `from`: give a later `to`, or leave it out for a week.")
     if stop > later(start, MOST_DAYS, zone):
         raise ToolError(f"That is more than {MOST_DAYS} days: ask for a shorter time.")
-    return Window(start, stop)
+    return TimeWindow(start, stop)
 
 
 def read(said: str, what: str) -> date | datetime:
@@ -66,12 +70,6 @@ def beginning(found: date | datetime, zone: ZoneInfo) -> datetime:
     if found.tzinfo is None:
         found = found.replace(tzinfo=zone, fold=0)
     return found.astimezone(UTC).astimezone(zone)
-
-
-def _closing(found: date | datetime, zone: ZoneInfo) -> datetime:
-    if isinstance(found, datetime):
-        return beginning(found, zone)
-    return beginning(found + timedelta(days=1), zone)
 
 
 def later(moment: datetime, days: int, zone: ZoneInfo) -> datetime:

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import ClassVar
-from zoneinfo import ZoneInfo
 
 from bot.agent.plain import plain
 from bot.agent.sanitizer import one_line, stored
@@ -21,8 +20,6 @@ from db.schedules import Schedule
 from skills.schedules import times
 from skills.schedules.settings import ScheduleSettings
 
-__all__ = ["Planned", "Schedule", "ScheduleBook", "Wanted"]
-
 MAX_TASK = 10_000
 SHOWN_FIRES = 3
 
@@ -30,7 +27,7 @@ _NAMESPACE = uuid.UUID("0d5b6c1e-8f7a-4b52-9a3e-6f2d1c7b9e40")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class ScheduleRequest:
     """A requested schedule: once (`at`) or recurring (`cron`).
 
     Attributes:
@@ -48,7 +45,7 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Planned:
+class PlannedSchedule:
     """A schedule and its next fires, formatted in its own time zone.
 
     Attributes:
@@ -76,7 +73,7 @@ class ScheduleBook:
     zone: str
     now: Clock
 
-    async def add(self, wanted: Wanted, user: Identity, place: Place) -> Planned:
+    async def add(self, wanted: ScheduleRequest, user: Identity, place: Place) -> PlannedSchedule:
         """Store a schedule of a user, to be announced in this place (idempotent by `wanted.key`).
 
         Raises:
@@ -84,19 +81,25 @@ class ScheduleBook:
             LimitReachedError: The user has `max_per_user` schedules.
         """
         task = stored(plain(wanted.task, limit=None)).strip()
-        _check(task, wanted)
+        if not task:
+            raise BadRequestError("There is no task: say what is to be done.")
+        if len(task) > MAX_TASK:
+            raise BadRequestError(f"A task may have {MAX_TASK:,} characters: shorten it.")
+        if bool(wanted.at.strip()) == bool(wanted.cron.strip()):
+            raise BadRequestError("Give either `at`, for once, or `cron`, for again and again.")
         schedule_id = uuid.uuid5(_NAMESPACE, "/".join(wanted.key)).hex
         async with self.database.transaction() as tx:
             await users.lock(tx, user.key)
             schedule = await schedules.find(tx, user.key, schedule_id)
             if schedule is None:
                 await self._check_room(tx, user.key)
-                made = await self._made(tx, replace(wanted, task=task), user, place)
-                schedule = replace(made, id=schedule_id)
+                schedule = await self._new(tx, schedule_id, replace(wanted, task=task), user, place)
                 await schedules.add(tx, schedule)
-        return self._planned(schedule, self._notes(schedule))
+        definition, known = find(self.agents, schedule.agent)
+        note = f"There is no agent “{schedule.agent}”; `{definition.name}` will take it."
+        return self._planned(schedule, () if known else (note,))
 
-    async def alive(self, user: Identity) -> Sequence[Planned]:
+    async def alive(self, user: Identity) -> Sequence[PlannedSchedule]:
         """Return a user's schedules that are not over, oldest first."""
         async with self.database.snapshot() as tx:
             found = await schedules.alive(tx, user.key)
@@ -155,7 +158,9 @@ class ScheduleBook:
         state = "It is switched off." if before["status"] == "paused" else ""
         return key, state or f"It is due {times.spelled(due_at, zone)}."
 
-    async def toggle(self, number: int | None, user: Identity, *, on: bool) -> Sequence[Planned]:
+    async def toggle(
+        self, number: int | None, user: Identity, *, on: bool
+    ) -> Sequence[PlannedSchedule]:
         """Pause or resume one of a user's schedules, or all of them when `number` is None.
 
         Returns:
@@ -203,14 +208,25 @@ class ScheduleBook:
                 limit="schedules.max_per_user",
             )
 
-    async def _made(
-        self, tx: Transaction, wanted: Wanted, user: Identity, place: Place
+    async def _new(
+        self,
+        tx: Transaction,
+        schedule_id: str,
+        wanted: ScheduleRequest,
+        user: Identity,
+        place: Place,
     ) -> Schedule:
         known = wanted.timezone.strip() or await schedules.newest_zone(tx, user.key)
         zone = times.zone_named(known or self.zone)
-        cron, due_at = self._when(wanted, zone)
+        cron = ""
+        if wanted.cron.strip():
+            least = timedelta(minutes=self.settings.min_minutes_between)
+            cron = times.cron_of(wanted.cron, least=least)
+            due_at = times.next_fire(cron, zone, self.now())
+        else:
+            due_at = times.once(wanted.at, zone, self.now())
         return Schedule(
-            id="",
+            id=schedule_id,
             user_id=user.key,
             place=place,
             number=await schedules.next_number(tx, user.key),
@@ -225,14 +241,6 @@ class ScheduleBook:
             created_at=self.now(),
         )
 
-    def _when(self, wanted: Wanted, zone: ZoneInfo) -> tuple[str, datetime | None]:
-        """Return the cron expression (empty for a schedule that fires once) and the first fire."""
-        if not wanted.cron.strip():
-            return "", times.once(wanted.at, zone, self.now())
-        least = timedelta(minutes=self.settings.min_minutes_between)
-        cron = times.cron_of(wanted.cron, least=least)
-        return cron, times.next_fire(cron, zone, self.now())
-
     def _due_again(self, schedule: Schedule) -> datetime | None:
         if schedule.cron:
             zone = times.zone_named(schedule.timezone)
@@ -240,13 +248,7 @@ class ScheduleBook:
         over = schedule.due_at is None or schedule.due_at <= self.now()
         return None if over else schedule.due_at
 
-    def _notes(self, schedule: Schedule) -> tuple[str, ...]:
-        definition, known = find(self.agents, schedule.agent)
-        if known:
-            return ()
-        return (f"There is no agent “{schedule.agent}”; `{definition.name}` will take it.",)
-
-    def _planned(self, schedule: Schedule, notes: tuple[str, ...] = ()) -> Planned:
+    def _planned(self, schedule: Schedule, notes: tuple[str, ...] = ()) -> PlannedSchedule:
         zone = times.zone_named(schedule.timezone)
         moments = [] if schedule.due_at is None else [schedule.due_at]
         while schedule.cron and moments and len(moments) < SHOWN_FIRES:
@@ -255,18 +257,9 @@ class ScheduleBook:
                 break
             moments.append(following)
         fires = tuple(times.spelled(moment, zone) for moment in moments)
-        return Planned(schedule=schedule, fires=fires, notes=notes)
+        return PlannedSchedule(schedule=schedule, fires=fires, notes=notes)
 
 
 def _state(schedule: Schedule) -> Json:
     due_at = schedule.due_at and schedule.due_at.isoformat()
     return {"status": schedule.status, "due_at": due_at}
-
-
-def _check(task: str, wanted: Wanted) -> None:
-    if not task:
-        raise BadRequestError("There is no task: say what is to be done.")
-    if len(task) > MAX_TASK:
-        raise BadRequestError(f"A task may have {MAX_TASK:,} characters: shorten it.")
-    if bool(wanted.at.strip()) == bool(wanted.cron.strip()):
-        raise BadRequestError("Give either `at`, for once, or `cron`, for again and again.")

@@ -57,23 +57,20 @@ class Fires:
             left = await schedules.left_behind(tx, self.platforms, now - OVERDUE)
             ended = await schedules.ended(tx)
         for schedule in due:
-            await self._fire(schedule)
+            fire = None
+            try:
+                fire = await self._claim(schedule)
+            except DatabaseUnreachableError:
+                raise
+            except Exception:
+                # A schedule that cannot be claimed must not keep the others from firing.
+                log.exception("Schedule %s could not be claimed", schedule.id)
+            if fire is not None:
+                await self._make(fire)
         for fire in left:
             await self._make(fire)
         for item in ended:
-            await self._book(item)
-
-    async def _fire(self, schedule: Schedule) -> None:
-        try:
-            fire = await self._claim(schedule)
-        except DatabaseUnreachableError:
-            raise
-        except Exception:
-            # A schedule that cannot be claimed must not keep the others from firing.
-            log.exception("Schedule %s could not be claimed", schedule.id)
-            return
-        if fire is not None:
-            await self._make(fire)
+            await self._record_outcome(item)
 
     async def _claim(self, schedule: Schedule) -> Fire | None:
         now, due_at, next_due = self.now(), schedule.due_at, None
@@ -106,7 +103,12 @@ class Fires:
             await self._close(fire, "blocked")
             return
         if now - fire.due_at > times.GRACE:
-            await self._skip(fire)
+            key = derived_run_id(*_key(fire))
+            async with self.database.transaction() as tx:
+                if not await schedules.close(tx, fire, "skipped"):
+                    return
+                await self._announce(tx, fire.schedule, key, wording.skipped(fire))
+            self.events.publish(AnnouncementDue(key=key))
             return
         request = RunRequest(
             task=fire.schedule.task,
@@ -142,19 +144,10 @@ class Fires:
         async with self.database.transaction() as tx:
             if not await schedules.close(tx, fire, "refused"):
                 return
-            await self._say(tx, fire.schedule, keys[0], wording.refused(fire, reason))
+            await self._announce(tx, fire.schedule, keys[0], wording.refused(fire, reason))
             keys += await self._failed(tx, fire.schedule, reason)
         for key in keys:
             self.events.publish(AnnouncementDue(key=key))
-
-    async def _skip(self, fire: Fire) -> None:
-        """Record that a fire was skipped as too late, and notify its owner."""
-        key = derived_run_id(*_key(fire))
-        async with self.database.transaction() as tx:
-            if not await schedules.close(tx, fire, "skipped"):
-                return
-            await self._say(tx, fire.schedule, key, wording.skipped(fire))
-        self.events.publish(AnnouncementDue(key=key))
 
     async def _close(self, fire: Fire, status: str, run_id: str | None = None) -> None:
         async with self.database.transaction() as tx:
@@ -163,7 +156,7 @@ class Fires:
     # -- outcomes
     # ------------------------------------------------------------------------------------
 
-    async def _book(self, item: EndedFire) -> None:
+    async def _record_outcome(self, item: EndedFire) -> None:
         """Record the outcome of a fire's run."""
         keys: list[str] = []
         async with self.database.transaction() as tx:
@@ -186,13 +179,13 @@ class Fires:
         if not await schedules.failed(tx, schedule.id, most=most, now=self.now()):
             return []
         key = derived_run_id(schedule.id, "ended")
-        await self._say(tx, schedule, key, wording.given_up(schedule, most, reason))
+        await self._announce(tx, schedule, key, wording.given_up(schedule, most, reason))
         return [key]
 
-    async def _say(
-        self, tx: Transaction, schedule: Schedule, key: str, said: tuple[str, str]
+    async def _announce(
+        self, tx: Transaction, schedule: Schedule, key: str, texts: tuple[str, str]
     ) -> None:
-        title, text = said
+        title, text = texts
         item = outbox.NewOutboxEntry(
             key=key,
             user_id=schedule.user_id,

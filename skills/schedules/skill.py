@@ -10,9 +10,10 @@ from bot.agent.settings import AgentSettings
 from bot.changes import CAN_BE_UNDONE
 from bot.conversations.access import AccessSettings
 from bot.subagents.limits import SubagentSettings
+from db.schedules import Schedule
 from skills.base import Effects, Reach, Skill, Tool, ToolContext, tool
 from skills.declaration import BotServices, SkillDeclaration, SkillParts
-from skills.schedules.book import Planned, Schedule, ScheduleBook, Wanted
+from skills.schedules.book import PlannedSchedule, ScheduleBook, ScheduleRequest
 from skills.schedules.fires import Fires
 from skills.schedules.settings import ScheduleSettings
 
@@ -62,7 +63,7 @@ def _schedule_task(book: ScheduleBook) -> Tool:
         agent: str | None = None,
     ) -> str:
         """Have a task done later, once or again and again; results are announced here."""
-        wanted = Wanted(
+        wanted = ScheduleRequest(
             task=task,
             key=(context.work_id, context.call_id),
             label=label or "",
@@ -131,11 +132,11 @@ def _scheduler_toggle(book: ScheduleBook) -> Tool:
     return scheduler_toggle
 
 
-def _lines(found: Sequence[Planned]) -> str:
+def _lines(found: Sequence[PlannedSchedule]) -> str:
     return "\n".join(_line(planned) for planned in found)
 
 
-def _line(planned: Planned) -> str:
+def _line(planned: PlannedSchedule) -> str:
     schedule = planned.schedule
     rhythm = f"`{schedule.cron}` in {schedule.timezone}" if schedule.cron else "once"
     agent = f", by {schedule.agent}" if schedule.agent else ""

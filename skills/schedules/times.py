@@ -58,7 +58,13 @@ def once(said: str, zone: ZoneInfo, now: datetime) -> datetime:
         BadRequestError: The text is no moment, or the moment is over or too far ahead.
     """
     text = " ".join(said.split())
-    moment = _in_a_while(text, now) or _at_a_clock_time(text, zone, now) or _on_a_day(text, zone)
+    try:
+        moment = _parse_moment(text, zone, now)
+    except (ValueError, OverflowError):
+        raise BadRequestError(
+            f"{text[:60]!r} is no time that I understand. Write `2026-11-22 09:00`, `18:30`, or "
+            "`in 2 hours`."
+        ) from None
     if moment <= now:
         raise BadRequestError(
             f"{spelled(moment, zone)} is over: it is {spelled(now, zone)}. Give a later time."
@@ -68,48 +74,27 @@ def once(said: str, zone: ZoneInfo, now: datetime) -> datetime:
     return moment
 
 
-def _in_a_while(text: str, now: datetime) -> datetime | None:
-    if not _SPAN.fullmatch(text):
-        return None
-    parts = _ONE_PART.findall(text[3:])
-    span = sum((_count(count) * _UNITS[unit[0].lower()] for count, unit in parts), timedelta())
-    return now + min(span, MOST_AHEAD * 2)
-
-
-def _count(word: str) -> float:
-    return float(word) if word[0].isdigit() else 1
-
-
-def _at_a_clock_time(text: str, zone: ZoneInfo, now: datetime) -> datetime | None:
-    """Return the next moment at which clocks in the zone show this time; `None` for other text."""
-    if not _CLOCK_TIME.fullmatch(text):
-        return None
-    try:
+def _parse_moment(text: str, zone: ZoneInfo, now: datetime) -> datetime:
+    if _SPAN.fullmatch(text):
+        span = timedelta()
+        for count, unit in _ONE_PART.findall(text[3:]):
+            span += (float(count) if count[0].isdigit() else 1) * _UNITS[unit[0].lower()]
+        return now + min(span, MOST_AHEAD * 2)
+    if _CLOCK_TIME.fullmatch(text):
+        # The next moment at which clocks in the zone show this time.
         shown = time.fromisoformat(text.zfill(5))
-    except ValueError:
-        raise _no_moment(text) from None
-    today = now.astimezone(zone).date()
-    days = (today + timedelta(days=ahead) for ahead in range(2))
-    moments = [_moment(datetime.combine(day, shown), zone) for day in days]
-    return moments[0] if moments[0] > now else moments[1]
-
-
-def _on_a_day(text: str, zone: ZoneInfo) -> datetime:
-    try:
-        given = datetime.fromisoformat(text)
-        # A date alone leaves the hour open, and midnight is seldom meant.
-        if ":" not in text:
-            raise _no_moment(text)
-        return _moment(given, zone) if given.tzinfo is None else given.astimezone(UTC)
-    except (ValueError, OverflowError):
-        raise _no_moment(text) from None
-
-
-def _no_moment(text: str) -> BadRequestError:
-    return BadRequestError(
-        f"{text[:60]!r} is no time that I understand. Write `2026-11-22 09:00`, `18:30`, or "
-        "`in 2 hours`."
-    )
+        today = now.astimezone(zone).date()
+        moment = _moment(datetime.combine(today, shown), zone)
+        return (
+            moment
+            if moment > now
+            else _moment(datetime.combine(today + timedelta(days=1), shown), zone)
+        )
+    given = datetime.fromisoformat(text)
+    # A date alone leaves the hour open, and midnight is seldom meant.
+    if ":" not in text:
+        raise ValueError(text)
+    return _moment(given, zone) if given.tzinfo is None else given.astimezone(UTC)
 
 
 # -- again and again -----------------------------------------------------------------------------
@@ -134,7 +119,10 @@ def cron_of(said: str, *, least: timedelta) -> str:
             f"`{text}` is no cron expression ({error}). It has minute, hour, day of month, month "
             "and day of week, as in `0 9 * * 1-5`."
         ) from None
-    closest = _closest(parsed.minutes, parsed.hours)
+    # The shortest time between two fires, on one day or over midnight.
+    marks = sorted(60 * hour + minute for hour in parsed.hours for minute in parsed.minutes)
+    gaps = [24 * 60 - marks[-1] + marks[0], *(b - a for a, b in pairwise(marks))]
+    closest = timedelta(minutes=min(gaps))
     if closest < least:
         raise BadRequestError(
             f"`{text}` fires after {closest.total_seconds() / 60:g} min at times; "
@@ -143,13 +131,6 @@ def cron_of(said: str, *, least: timedelta) -> str:
     if next(iter(parsed), None) is None:
         raise BadRequestError(f"`{text}` never comes: there is no such day.")
     return text
-
-
-def _closest(minutes: set[int], hours: set[int]) -> timedelta:
-    """Return the shortest time between two fires, on one day or over midnight."""
-    marks = sorted(60 * hour + minute for hour in hours for minute in minutes)
-    over_midnight = 24 * 60 - marks[-1] + marks[0]
-    return timedelta(minutes=min([over_midnight, *(b - a for a, b in pairwise(marks))]))
 
 
 def fires(cron: str, zone: ZoneInfo, after: datetime) -> Iterator[datetime]:

@@ -20,7 +20,7 @@ from db.runs import Run
 from db.schedules import Schedule
 from db.tables import outbox as outbox_table
 from db.tables import schedule_fires
-from skills.schedules.book import Planned, ScheduleBook, Wanted
+from skills.schedules.book import PlannedSchedule, ScheduleBook, ScheduleRequest
 from skills.schedules.fires import Fires
 from skills.schedules.settings import ScheduleSettings
 from tests.fakes.agents import FakeAgents
@@ -75,12 +75,14 @@ class Plans:
         }
         return Fires(**parts | changed)
 
-    async def plan(self, user: Identity, task: str = "Count sheep", **wanted: Any) -> Planned:
+    async def plan(
+        self, user: Identity, task: str = "Count sheep", **wanted: Any
+    ) -> PlannedSchedule:
         """Let a person plan something."""
         await meet(self.database, user, self.clock())
         key = wanted.pop("key", ("turn", str(next(self._keys))))
         place = Place(user.platform, user.workspace, "room")
-        return await self.book.add(Wanted(task=task, key=key, **wanted), user, place)
+        return await self.book.add(ScheduleRequest(task=task, key=key, **wanted), user, place)
 
     async def cancel(self, number: int, user: Identity) -> None:
         """Cancel a schedule of a user."""

@@ -11,11 +11,11 @@ from bot.net.addresses import AnyAddress
 from bot.net.guard import open_guarded
 from skills.calendar.dav import RemoteCalendar
 from skills.calendar.settings import CalendarSettings
-from skills.calendar.times import Window
+from skills.calendar.times import TimeWindow
 from tests.fakes.hostile_caldav import Manner, hostile_caldav
 from tests.fakes.radicale_server import PASSWORDS, Radicale
 
-WINDOW = Window(datetime(2026, 11, 23, tzinfo=UTC), datetime(2026, 11, 30, tzinfo=UTC))
+WINDOW = TimeWindow(datetime(2026, 11, 23, tzinfo=UTC), datetime(2026, 11, 30, tzinfo=UTC))
 ICS = (
     "BEGIN:VCALENDAR\r\nVERSION:2.0\r\nPRODID:x\r\nBEGIN:VEVENT\r\nUID:{uid}\r\n"
     "DTSTAMP:20260101T000000Z\r\nDTSTART:20261124T090000Z\r\nSUMMARY:{title}\r\n"
@@ -34,7 +34,7 @@ def remote(
 
 async def test_what_was_added_is_found_in_its_time_and_in_no_other(radicale: Radicale) -> None:
     calendar = remote(radicale.url("alice"))
-    later = Window(WINDOW.end, WINDOW.end.replace(month=12))
+    later = TimeWindow(WINDOW.end, WINDOW.end.replace(month=12))
 
     new = await calendar.add("uid-1", ICS.format(uid="uid-1", title="Tea"))
 

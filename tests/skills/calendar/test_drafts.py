@@ -6,16 +6,16 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from bot.errors import ToolError
-from skills.calendar.drafts import Draft, Wanted, draft
+from skills.calendar.drafts import EventDraft, EventRequest, draft
 from skills.calendar.ics import ics_of
 
 BERLIN = ZoneInfo("Europe/Berlin")
 NOW = datetime(2026, 11, 21, 9, 0, tzinfo=UTC)
 
 
-def made(**wanted: object) -> Draft:
+def made(**wanted: object) -> EventDraft:
     given = {"title": "Tea", "start": "2026-11-23 09:00", **wanted}
-    return draft(Wanted(**given), BERLIN)  # type: ignore[arg-type]
+    return draft(EventRequest(**given), BERLIN)  # type: ignore[arg-type]
 
 
 def words(**wanted: object) -> str:

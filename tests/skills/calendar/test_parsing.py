@@ -7,8 +7,8 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from bot.errors import ToolError
-from skills.calendar.parsing import Event, Found, events_of
-from skills.calendar.times import Window
+from skills.calendar.parsing import CalendarEvent, FoundEvents, events_of
+from skills.calendar.times import TimeWindow
 
 BERLIN = ZoneInfo("Europe/Berlin")
 
@@ -20,12 +20,14 @@ def thing(event: str, uid: str = "1") -> str:
 
 async def read(
     *objects: str, start: str = "2026-11-23", end: str = "2026-11-30", most: int = 50
-) -> Found:
-    window = Window(*(datetime.fromisoformat(day).replace(tzinfo=BERLIN) for day in (start, end)))
+) -> FoundEvents:
+    window = TimeWindow(
+        *(datetime.fromisoformat(day).replace(tzinfo=BERLIN) for day in (start, end))
+    )
     return await events_of(objects, window, BERLIN, most=most)
 
 
-def spans(found: Found) -> list[tuple[str, str]]:
+def spans(found: FoundEvents) -> list[tuple[str, str]]:
     return [(event.start, event.end) for event in found.events]
 
 
@@ -38,7 +40,7 @@ async def test_an_event_is_read_in_the_zone_that_was_asked_for() -> None:
     )
 
     assert found.events == (
-        Event(
+        CalendarEvent(
             start="2026-11-23T15:00+01:00",
             end="2026-11-23T16:00+01:00",
             all_day=False,
@@ -129,7 +131,7 @@ async def test_an_object_that_cannot_be_read_or_takes_for_ever_spoils_no_other(
 
 async def test_what_takes_too_long_in_all_is_killed_and_told() -> None:
     slow = thing("DTSTART:20200101T000000Z\nRRULE:FREQ=SECONDLY")
-    window = Window(*(datetime(2026, 11, day, tzinfo=BERLIN) for day in (1, 2)))
+    window = TimeWindow(*(datetime(2026, 11, day, tzinfo=BERLIN) for day in (1, 2)))
 
     with pytest.raises(ToolError, match="takes too long to read"):
         await events_of([slow] * 50, window, BERLIN, most=5, seconds=1.5)
@@ -138,11 +140,11 @@ async def test_what_takes_too_long_in_all_is_killed_and_told() -> None:
 async def test_what_is_given_up_is_counted() -> None:
     found = await read(thing("DTSTART:20200101T000000Z\nRRULE:FREQ=SECONDLY"), "no calendar")
 
-    assert found == Found(unread=2)
+    assert found == FoundEvents(unread=2)
 
 
 async def test_long_texts_are_cut_and_nothing_is_started_for_nothing() -> None:
     found = await read(thing(f"DTSTART:20261124T090000\nSUMMARY:{'x' * 100_000}"))
 
     assert len(found.events[0].title) == 1_000
-    assert await read() == Found()
+    assert await read() == FoundEvents()
