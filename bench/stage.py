@@ -18,7 +18,7 @@ import aiohttp
 
 from bot import logs
 from bot.app import open_bot
-from bot.config import Config
+from bot.config.model import Config
 from bot.platforms.base import (
     Announcement,
     Confirmation,

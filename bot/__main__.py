@@ -13,11 +13,11 @@ from typing import Annotated, Any, NoReturn
 import typer
 from typer.core import TyperGroup
 
-from bot.config import Config
-from bot.config import load as config_of
+from bot.config.loading import load as config_of
+from bot.config.model import Config
+from bot.config.reloading import ConfigReloader
 from bot.console import enter, explain, finish, load, name_of, prepare, program, say
 from bot.errors import BadRequestError, BotError, ConfigError
-from bot.reread import Reread
 from bot.signals import exit_after
 
 log = logging.getLogger(__name__)
@@ -139,7 +139,7 @@ def serve(config: ConfigFile = None) -> None:
     settings = prepare(file)
     from bot import processes  # noqa: PLC0415
 
-    current = Reread(settings, file, lambda: config_of(file, os.environ))
+    current = ConfigReloader(settings, file, lambda: config_of(file, os.environ))
     work = processes.serve(settings, current=current, on_stop=partial(exit_after, EXIT_SECONDS))
     raise typer.Exit(_service(work, settings))
 
@@ -261,7 +261,7 @@ def mcp_approve(
 
 def config_docs() -> None:
     """Write config.example.yaml and docs/config.schema.json anew."""
-    from bot import example  # noqa: PLC0415
+    from bot.config import example  # noqa: PLC0415
 
     for file in example.write(Path()):
         say(f"{file} is written.")
@@ -272,7 +272,7 @@ def example() -> None:
 
     To begin with: retinue example > config.yaml
     """
-    from bot import example as made  # noqa: PLC0415
+    from bot.config import example as made  # noqa: PLC0415
 
     typer.echo(made.shipped(), nl=False)
 

@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 
 from bot.catalog.agents import AGENTS, AgentCatalog
-from bot.config import Config
+from bot.config.model import Config
 from bot.conversations.announcements import Announcements
 from bot.conversations.answers import Answers
 from bot.conversations.approvals import Approvals

@@ -5,7 +5,8 @@ from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 from pathlib import Path
 
-from bot.config import Config, remarks
+from bot.config.loading import remarks
+from bot.config.model import Config
 from bot.models.catalog import FAMILIES
 from bot.platforms.catalog import PLATFORMS
 

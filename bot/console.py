@@ -12,8 +12,9 @@ from typing import Any, TypeVar
 import typer
 
 from bot import home, logs, masking
-from bot.config import FILE_VARIABLE, Config, locate
-from bot.config import load as config_of
+from bot.config.loading import FILE_VARIABLE, locate
+from bot.config.loading import load as config_of
+from bot.config.model import Config
 from bot.errors import BadRequestError, BotError, ConfigError
 
 log = logging.getLogger(__name__)

@@ -15,7 +15,7 @@ from sqlalchemy.engine import make_url
 from bot.agent.messages import UserMessage
 from bot.agent.sanitizer import one_line
 from bot.checks import Check, fails, is_off, reason_of, works
-from bot.config import Config
+from bot.config.model import Config
 from bot.conversations.upkeep import DEAD_AFTER
 from bot.errors import BotError, ConfigError
 from bot.home import Home

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from bot.catalog.agents import AGENTS, AgentCatalog, as_tools, tool_name
 from bot.catalog.skills import SkillCatalog
-from bot.config import Config
+from bot.config.model import Config
 from bot.errors import BadRequestError
 from skills import discovery
 from skills.base import Skill

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Protocol
 
 from bot.app import load_agents, open_bot, open_database
-from bot.config import Config
+from bot.config.model import Config
 from bot.conversations.announcements import Announcements
 from bot.errors import BadRequestError, ConfigError
 from bot.logs import quiet

@@ -5,9 +5,10 @@ from pathlib import Path
 from textwrap import fill
 
 from bot.checks import some
-from bot.config import FILE_VARIABLE, Config
+from bot.config.interpolation import overrides
+from bot.config.loading import FILE_VARIABLE
+from bot.config.model import Config
 from bot.home import Home
-from bot.interpolation import overrides
 from bot.inventory import Inventory
 from bot.models.catalog import ModelSettings
 from bot.platforms.catalog import PLATFORMS, module_of

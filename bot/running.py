@@ -4,7 +4,7 @@ import asyncio
 import logging
 from dataclasses import dataclass
 
-from bot.config import Config
+from bot.config.model import Config
 from bot.conversations.announcements import Announcements
 from bot.conversations.orchestrator import Orchestrator
 from bot.conversations.upkeep import Upkeep

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import pytest
 from pydantic import SecretStr
 
-from bot.config import Config
+from bot.config.model import Config
 from bot.doctor import examine
 from bot.errors import ConfigError, PlatformUnreachableError
 from bot.models.catalog import ModelSettings

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from bot.cautions import cautions
-from bot.config import Config, load
+from bot.config.loading import load
+from bot.config.model import Config
 
 DISCORD = "MTk4NjIyNDgzNDcxOTI1MjQ4.Cl2FMQ.ZnCjm1XVW7vRze4b7Cq4se7kKWs"
 SLACK = "xoxb-123456789012-1234567890123-AbCdEfGhIjKlMnOpQrStUvWx"

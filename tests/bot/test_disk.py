@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.config import Config
+from bot.config.model import Config
 from bot.disk import DiskFullError, DiskReserve, DiskSettings
 from bot.errors import ToolError
 from bot.net.settings import FetchSettings

@@ -13,7 +13,7 @@ from sqlalchemy import text
 from sqlalchemy.engine import make_url
 
 from bot.checks import Check, works
-from bot.config import Config
+from bot.config.model import Config
 from bot.doctor import examine, told
 from bot.models.anthropic import AnthropicSettings
 from bot.models.catalog import ModelSettings

@@ -7,7 +7,7 @@ import pytest
 
 from bot.agent.settings import AgentSkillsSettings, AgentsSettings
 from bot.app import open_bot
-from bot.config import Config
+from bot.config.model import Config
 from bot.errors import ConfigError
 from bot.inventory import take
 from bot.report import report

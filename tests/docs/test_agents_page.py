@@ -17,7 +17,7 @@ from bot.catalog.agents import AGENTS as BUILT_IN
 from bot.catalog.agents import AgentCatalog, AgentDefinition, read, tool_name
 from bot.catalog.files import CHECK_SECONDS
 from bot.catalog.tool_names import ours
-from bot.config import Config
+from bot.config.model import Config
 from bot.inventory import take
 from bot.subagents import asking, settling, summaries
 from bot.subagents.limits import SubagentSettings

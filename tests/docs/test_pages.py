@@ -10,10 +10,11 @@ import typer
 from pydantic.fields import FieldInfo
 
 from bot.__main__ import build
-from bot.config import Config, load
+from bot.config.loading import load
+from bot.config.model import Config
+from bot.config.problems import all_keys
 from bot.conversations.command_lines import CommandGroup
 from bot.conversations.command_table import COMMANDS
-from bot.problems import all_keys
 from tests.docs.pages import BOTH, ROOT, Page
 
 WORDY = (*BOTH, Page("skills/README.md"), Page("README.md"))

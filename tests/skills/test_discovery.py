@@ -7,7 +7,7 @@ from textwrap import dedent
 
 import pytest
 
-from bot.config import Config
+from bot.config.model import Config
 from skills import discovery
 from skills.declaration import SkillDeclaration
 
@@ -76,9 +76,9 @@ USE = r"""
     skills.__path__.append(sys.argv[1])
 
     from bot.app import open_bot
-    from bot.config import load
+    from bot.config.loading import load
     from bot.doctor import examine
-    from bot.example import example
+    from bot.config.example import example
     from bot.report import report
     from tests.fakes.outlet import FakeOutlet
 

@@ -14,7 +14,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from bot.app import open_bot
-from bot.config import Config
+from bot.config.model import Config
 from bot.platforms.base import (
     Announcement,
     Confirmation,

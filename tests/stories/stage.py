@@ -12,7 +12,7 @@ from pydantic import SecretStr
 from sqlalchemy import ColumnElement, Table, update
 
 from bot.app import open_bot
-from bot.config import Config
+from bot.config.model import Config
 from bot.models.anthropic import AnthropicSettings
 from bot.models.catalog import ModelSettings
 from bot.models.retrying import RetrySettings

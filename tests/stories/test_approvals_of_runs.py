@@ -3,7 +3,7 @@
 from typing import Any
 
 from bot.agent.permissions import PermissionSettings
-from bot.config import Config
+from bot.config.model import Config
 from bot.report import report
 from bot.subagents.limits import SubagentSettings
 from bot.values import RunStatus

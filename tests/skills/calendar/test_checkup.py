@@ -1,6 +1,6 @@
 """What the doctor says about calendars."""
 
-from bot.config import Config
+from bot.config.model import Config
 from bot.doctor import examine
 from bot.net.addresses import AnyAddress
 from bot.net.guard import open_guarded

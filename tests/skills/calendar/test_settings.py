@@ -5,7 +5,7 @@ import sys
 import pytest
 from pydantic import ValidationError
 
-from bot.config import Config
+from bot.config.model import Config
 from bot.errors import ConfigError
 from bot.values import Json
 from skills.calendar.settings import CalendarsSettings

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.config import Config
+from bot.config.model import Config
 from bot.errors import BadRequestError, ConfigError
 from db.database import Database, DatabaseSettings
 from skills.mcp.console import approve, listed

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from bot.agent.settings import AgentSettings
-from bot.config import load
+from bot.config.loading import load
 from bot.platforms.discord import breaker, portal
 from bot.platforms.discord.settings import DiscordSettings
 

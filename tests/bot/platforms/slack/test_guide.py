@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.config import FROM_ENVIRONMENT, load
+from bot.config.loading import FROM_ENVIRONMENT, load
 from bot.platforms.slack import (
     clients,
     oauth,

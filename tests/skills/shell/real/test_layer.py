@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from bot.checks import Check
-from bot.config import Config
+from bot.config.model import Config
 from bot.doctor import examine
 from db.settings import DatabaseSettings
 from skills.files.settings import MAKE_ROOM, WorkspaceSettings

@@ -7,7 +7,7 @@ import pytest
 from pydantic import SecretStr, ValidationError
 
 from bot.agent.messages import Usage
-from bot.config import Config
+from bot.config.model import Config
 from bot.models.anthropic_client import AnthropicSettings, Claude
 from bot.models.catalog import ModelSettings
 from bot.models.gate import ConcurrencyLimit

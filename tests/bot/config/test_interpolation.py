@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.interpolation import Expansion, Tree, overrides, put, written
+from bot.config.interpolation import Expansion, Tree, overrides, put, written
 
 NAMES = st.from_regex(r"[A-Z_][A-Z0-9_]{0,10}", fullmatch=True)
 

@@ -9,8 +9,8 @@ from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
-from bot.document import written
-from bot.interpolation import Key
+from bot.config.document import written
+from bot.config.interpolation import Key
 from bot.values import Settings
 
 #: pydantic's kinds of error in plain words; pydantic supplies the values for `{…}`.

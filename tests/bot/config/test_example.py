@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 
-from bot.config import Config, load
-from bot.example import EXAMPLE_FILE, SCHEMA_FILE, example, schema, write
-from bot.problems import all_keys, name, section
+from bot.config.example import EXAMPLE_FILE, SCHEMA_FILE, example, schema, write
+from bot.config.loading import load
+from bot.config.model import Config
+from bot.config.problems import all_keys, name, section
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 #: Features G1–G13, and what the seeds say of them.
 SUBAGENTS = {

@@ -11,16 +11,17 @@ from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema
 
-from bot.config import FROM_ENVIRONMENT, Config
-from bot.document import written
-from bot.interpolation import Key
-from bot.problems import section
+from bot.config.document import written
+from bot.config.interpolation import Key
+from bot.config.loading import FROM_ENVIRONMENT
+from bot.config.model import Config
+from bot.config.problems import section
 from bot.values import Settings
 
 EXAMPLE_FILE = Path("config.example.yaml")
 SCHEMA_FILE = Path("docs/config.schema.json")
 #: Files that come with the bot besides code: links in the repository, copies when installed.
-BUILT_IN = Path(__file__).parent / "builtin"
+BUILT_IN = Path(__file__).parents[1] / "builtin"
 
 _HEAD = f"""\
 # yaml-language-server: $schema={SCHEMA_FILE}

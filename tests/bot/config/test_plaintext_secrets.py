@@ -2,8 +2,8 @@
 
 import pytest
 
-from bot.interpolation import Tree
-from bot.open_secrets import found, is_open
+from bot.config.interpolation import Tree
+from bot.config.plaintext_secrets import found, is_open
 from skills.rest.settings import RestSettings
 
 REFUSED = tuple(("rest", *place) for place in RestSettings.refused_secrets)

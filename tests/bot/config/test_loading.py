@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from bot.config import Config, load, locate, remarks
+from bot.config.interpolation import Key
+from bot.config.loading import load, locate, remarks
+from bot.config.model import Config
+from bot.config.problems import all_keys, name, section
 from bot.errors import ConfigError
-from bot.interpolation import Key
 from bot.platforms.discord.settings import DiscordSettings
-from bot.problems import all_keys, name, section
 from db.settings import DatabaseSettings
 from skills.rest.settings import RestSettings
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.document import MAX_BYTES, read, value_of, written
+from bot.config.document import MAX_BYTES, read, value_of, written
 
 
 def test_every_key_is_known_with_its_line() -> None:

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 
-from bot.interpolation import Key, Tree, written
+from bot.config.interpolation import Key, Tree, written
 from bot.masking import without_keys
 
 _WORDS = frozenset(

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from bot import masking
-from bot.config import Config
+from bot.config.model import Config
 from bot.errors import ConfigError
 
 log = logging.getLogger(__name__)
@@ -17,7 +17,7 @@ LOOK_SECONDS = 0.5
 _Version = tuple[int, int, int] | None
 
 
-class Reread:
+class ConfigReloader:
     """Reloads a file when it has changed; an invalid file changes nothing.
 
     Args:

@@ -7,7 +7,7 @@ from math import isfinite
 import yaml
 
 from bot.agent.documents import MOST_NUMBER, encodable
-from bot.interpolation import Key, Tree
+from bot.config.interpolation import Key, Tree
 
 MAX_BYTES = 1_000_000
 MAX_DEPTH = 20

@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from bot import masking
-from bot.config import Config, load
+from bot.config.loading import load
+from bot.config.model import Config
+from bot.config.reloading import LOOK_SECONDS, ConfigReloader
 from bot.platforms.slack.settings import SlackSettings
-from bot.reread import LOOK_SECONDS, Reread
 
 OLD, NEW = "0123456789abcdef-old", "0123456789abcdef-new"
 
@@ -34,7 +35,7 @@ class Desk:
 
     def start(self, secret: str) -> None:
         self.write(secret)
-        self.current = Reread(self._load(), self.file, self._load, monotonic=self.watch)
+        self.current = ConfigReloader(self._load(), self.file, self._load, monotonic=self.watch)
         self.loaded = 0
 
     def write(self, secret: str, more: str = "") -> None:
@@ -186,7 +187,7 @@ def test_a_file_that_is_touched_changes_nothing(desk: Desk) -> None:
 
 
 def test_without_a_file_there_is_nothing_to_look_at(desk: Desk) -> None:
-    current = Reread(Config(), None, desk._load, monotonic=desk.watch)
+    current = ConfigReloader(Config(), None, desk._load, monotonic=desk.watch)
     desk.watch.now += LOOK_SECONDS
 
     assert current() == Config()

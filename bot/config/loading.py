@@ -1,31 +1,21 @@
 """Reads `config.yaml` into frozen objects; an error names the key and the valid form."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Self, get_args
+from typing import Literal, get_args
 
-from pydantic import Field, SecretStr, ValidationError, create_model, model_validator
+from pydantic import SecretStr, ValidationError
 from pydantic.fields import FieldInfo
 
-from bot import document, interpolation, masking, open_secrets, problems
-from bot.agent.permissions import PermissionSettings
-from bot.agent.settings import AgentSettings, AgentSkillsSettings, AgentsSettings
-from bot.conversations.access import AccessSettings
-from bot.conversations.catch_up_settings import CatchUpSettings
-from bot.conversations.files import AttachmentSettings, FileSettings
-from bot.disk import DiskReserve, DiskSettings
+from bot import masking
+from bot.config import document, interpolation, plaintext_secrets, problems
+from bot.config.interpolation import Key, Tree
+from bot.config.model import Config
 from bot.errors import ConfigError
-from bot.interpolation import Key, Tree
-from bot.models.catalog import ModelSettings
-from bot.net.settings import FetchSettings
 from bot.platforms.catalog import PLATFORMS
-from bot.subagents.limits import SubagentSettings
-from bot.subagents.retention import RetentionSettings
-from bot.values import Section, Settings, SkillSettings
-from db.settings import DatabaseSettings
+from bot.values import Settings
 from skills import discovery
-from skills.settings import SkillsSettings
 
 DEFAULT_FILE = "config.yaml"
 FILE_VARIABLE = "RETINUE_CONFIG"
@@ -51,116 +41,6 @@ _OPEN = (
     "a secret must not stand in the file; write `${NAME}` in its place, like "
     '`"Bearer ${NAME}"`, and set that variable of the environment'
 )
-
-
-class LoggingSettings(Settings):
-    """Everything under `logging:`."""
-
-    level: Literal["debug", "info", "warning", "error"] = Field(
-        "info", description="The least that is logged: debug, info, warning or error."
-    )
-    form: Literal["text", "json"] = Field(
-        "text", description="Lines to read (text), or one JSON object a line (json)."
-    )
-    file: str | None = Field(None, description="Where the lines go; null for standard error.")
-
-
-class CoreConfig(Settings):
-    """The sections of `config.yaml` that belong to no skill, with their defaults."""
-
-    agent: AgentSettings = Field(
-        AgentSettings(), description="The main agent, and what every agent shares."
-    )
-    models: ModelSettings = Field(ModelSettings(), description="The language models.")
-    subagents: SubagentSettings = Field(
-        SubagentSettings(), description="What runs may use, one person's and everyone's."
-    )
-    agents: AgentsSettings = Field(
-        AgentsSettings(), description="Subagents as Markdown files: docs/agents.md."
-    )
-    permissions: PermissionSettings = Field(
-        PermissionSettings(), description="What agents may do without asking: docs/agents.md."
-    )
-    agent_skills: AgentSkillsSettings = Field(
-        AgentSkillsSettings(),
-        description="Agent Skills (SKILL.md): instructions for certain kinds of work.",
-    )
-    skills: SkillsSettings = Field(
-        SkillsSettings(), description="Further skills in Python: docs/skills.md."
-    )
-    access: AccessSettings = Field(
-        AccessSettings(), description="Who may talk to the bot, and who are its admins."
-    )
-    catch_up: CatchUpSettings = Field(
-        CatchUpSettings(), description="What was said while the bot was not listening."
-    )
-    files: FileSettings = Field(
-        FileSettings(), description="Files that people attach: texts and images."
-    )
-    disk: DiskSettings = Field(DiskSettings(), description="What is kept free on the disks.")
-    fetch: FetchSettings = Field(
-        FetchSettings(), description="Web pages that the models ask for (web_fetch)."
-    )
-    database: DatabaseSettings = Field(
-        DatabaseSettings(), description="Where everything is stored."
-    )
-    retention: RetentionSettings = Field(
-        RetentionSettings(), description="How long things are kept."
-    )
-    logging: LoggingSettings = Field(LoggingSettings(), description="The bot's log.")
-
-    def section(self, kind: type[Section]) -> Section:
-        """Return the section of this class."""
-        names = type(self).model_fields
-        return next(each for name in names if type(each := getattr(self, name)) is kind)
-
-    @property
-    def of_skills(self) -> list[SkillSettings]:
-        """The sections that belong to skills."""
-        return [self.section(kind) for kind in discovery.sections()]
-
-    @model_validator(mode="after")
-    def _has_claude(self) -> Self:
-        for need in [each.needs_claude for each in self.of_skills if each.needs_claude]:
-            if not self.models.anthropic.configured:
-                raise ValueError(f"`{need}` needs `models.anthropic.api_key`")
-        return self
-
-    @property
-    def reserve(self) -> DiskReserve:
-        """The disk space that is reserved from files of users."""
-        folders = [folder for each in self.of_skills for folder in each.folders]
-        return DiskReserve(self.disk, (*folders, *self.database.folders))
-
-    @property
-    def attachments(self) -> AttachmentSettings:
-        """The settings for attachments, with the disk reserve."""
-        return AttachmentSettings(self.files, self.reserve)
-
-    @property
-    def secrets(self) -> frozenset[str]:
-        """All values that must never be shown."""
-        return frozenset(_secrets(self))
-
-
-if TYPE_CHECKING:
-
-    class Config(CoreConfig):
-        """Everything that `config.yaml` may set, with its defaults."""
-
-        def __init__(self, **sections: Settings) -> None: ...
-
-else:
-    Config = create_model(
-        "Config",
-        __base__=CoreConfig,
-        __module__=__name__,
-        __doc__="Everything that `config.yaml` may set, with its defaults.",
-        **{
-            kind.section: (kind, Field(kind(), description=kind.about))
-            for kind in (*PLATFORMS, *discovery.sections())
-        },
-    )
 
 
 @dataclass(slots=True)
@@ -224,8 +104,8 @@ def remarks(path: Path | None, environ: Mapping[str, str]) -> list[str]:
         tuple(map(str, key)) for key, each in problems.all_keys(Config) if _is_secret(each)
     )
     keys = [
-        *open_secrets.found(read.tree, (*secret, *_places("warned_secrets"))),
-        *open_secrets.anywhere(read.tree),
+        *plaintext_secrets.found(read.tree, (*secret, *_places("warned_secrets"))),
+        *plaintext_secrets.anywhere(read.tree),
     ]
     return [
         f"{problems.name(key)} (line {read.lines[key]}) is a secret that stands in the file; "
@@ -264,7 +144,7 @@ def _draft(read: document.YamlDocument, environ: Mapping[str, str]) -> _Draft:
     expansion = interpolation.Expansion(environ, read.problems)
     tree = expansion.tree(read.tree)
     assert isinstance(tree, dict)
-    for key in open_secrets.found(read.tree, _places("refused_secrets")):
+    for key in plaintext_secrets.found(read.tree, _places("refused_secrets")):
         expansion.problems.setdefault(key, _OPEN)
     lines = {key: f"line {line}" for key, line in read.lines.items()}
     draft = _Draft(tree, lines, expansion.problems, expansion.used)
@@ -328,21 +208,3 @@ def _origin(draft: _Draft, key: Key) -> str:
     """Return the origin of a key, or of the first key below it."""
     below = (origin for each, origin in draft.origins.items() if each[: len(key)] == key)
     return draft.origins.get(key) or (next(below, "") if key else "")
-
-
-def _secrets(value: object) -> Iterator[str]:
-    if isinstance(value, SecretStr):
-        yield value.get_secret_value()
-    elif isinstance(value, DatabaseSettings):
-        yield from value.passwords
-    elif isinstance(value, SkillsSettings):
-        yield from value.secrets
-    elif isinstance(value, Settings):
-        for name in type(value).model_fields:
-            yield from _secrets(getattr(value, name))
-    elif isinstance(value, dict):
-        for part in value.values():
-            yield from _secrets(part)
-    elif isinstance(value, tuple | list):
-        for part in value:
-            yield from _secrets(part)

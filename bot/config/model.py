@@ -1,0 +1,150 @@
+"""Everything that `config.yaml` may set: the core's sections, and those of the skills."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Literal, Self
+
+from pydantic import Field, SecretStr, create_model, model_validator
+
+from bot.agent.permissions import PermissionSettings
+from bot.agent.settings import AgentSettings, AgentSkillsSettings, AgentsSettings
+from bot.conversations.access import AccessSettings
+from bot.conversations.catch_up_settings import CatchUpSettings
+from bot.conversations.files import AttachmentSettings, FileSettings
+from bot.disk import DiskReserve, DiskSettings
+from bot.models.catalog import ModelSettings
+from bot.net.settings import FetchSettings
+from bot.platforms.catalog import PLATFORMS
+from bot.subagents.limits import SubagentSettings
+from bot.subagents.retention import RetentionSettings
+from bot.values import Section, Settings, SkillSettings
+from db.settings import DatabaseSettings
+from skills import discovery
+from skills.settings import SkillsSettings
+
+
+class LoggingSettings(Settings):
+    """Everything under `logging:`."""
+
+    level: Literal["debug", "info", "warning", "error"] = Field(
+        "info", description="The least that is logged: debug, info, warning or error."
+    )
+    form: Literal["text", "json"] = Field(
+        "text", description="Lines to read (text), or one JSON object a line (json)."
+    )
+    file: str | None = Field(None, description="Where the lines go; null for standard error.")
+
+
+class CoreConfig(Settings):
+    """The sections of `config.yaml` that belong to no skill, with their defaults."""
+
+    agent: AgentSettings = Field(
+        AgentSettings(), description="The main agent, and what every agent shares."
+    )
+    models: ModelSettings = Field(ModelSettings(), description="The language models.")
+    subagents: SubagentSettings = Field(
+        SubagentSettings(), description="What runs may use, one person's and everyone's."
+    )
+    agents: AgentsSettings = Field(
+        AgentsSettings(), description="Subagents as Markdown files: docs/agents.md."
+    )
+    permissions: PermissionSettings = Field(
+        PermissionSettings(), description="What agents may do without asking: docs/agents.md."
+    )
+    agent_skills: AgentSkillsSettings = Field(
+        AgentSkillsSettings(),
+        description="Agent Skills (SKILL.md): instructions for certain kinds of work.",
+    )
+    skills: SkillsSettings = Field(
+        SkillsSettings(), description="Further skills in Python: docs/skills.md."
+    )
+    access: AccessSettings = Field(
+        AccessSettings(), description="Who may talk to the bot, and who are its admins."
+    )
+    catch_up: CatchUpSettings = Field(
+        CatchUpSettings(), description="What was said while the bot was not listening."
+    )
+    files: FileSettings = Field(
+        FileSettings(), description="Files that people attach: texts and images."
+    )
+    disk: DiskSettings = Field(DiskSettings(), description="What is kept free on the disks.")
+    fetch: FetchSettings = Field(
+        FetchSettings(), description="Web pages that the models ask for (web_fetch)."
+    )
+    database: DatabaseSettings = Field(
+        DatabaseSettings(), description="Where everything is stored."
+    )
+    retention: RetentionSettings = Field(
+        RetentionSettings(), description="How long things are kept."
+    )
+    logging: LoggingSettings = Field(LoggingSettings(), description="The bot's log.")
+
+    def section(self, kind: type[Section]) -> Section:
+        """Return the section of this class."""
+        names = type(self).model_fields
+        return next(each for name in names if type(each := getattr(self, name)) is kind)
+
+    @property
+    def of_skills(self) -> list[SkillSettings]:
+        """The sections that belong to skills."""
+        return [self.section(kind) for kind in discovery.sections()]
+
+    @model_validator(mode="after")
+    def _has_claude(self) -> Self:
+        for need in [each.needs_claude for each in self.of_skills if each.needs_claude]:
+            if not self.models.anthropic.configured:
+                raise ValueError(f"`{need}` needs `models.anthropic.api_key`")
+        return self
+
+    @property
+    def reserve(self) -> DiskReserve:
+        """The disk space that is reserved from files of users."""
+        folders = [folder for each in self.of_skills for folder in each.folders]
+        return DiskReserve(self.disk, (*folders, *self.database.folders))
+
+    @property
+    def attachments(self) -> AttachmentSettings:
+        """The settings for attachments, with the disk reserve."""
+        return AttachmentSettings(self.files, self.reserve)
+
+    @property
+    def secrets(self) -> frozenset[str]:
+        """All values that must never be shown."""
+        return frozenset(_secrets(self))
+
+
+if TYPE_CHECKING:
+
+    class Config(CoreConfig):
+        """Everything that `config.yaml` may set, with its defaults."""
+
+        def __init__(self, **sections: Settings) -> None: ...
+
+else:
+    Config = create_model(
+        "Config",
+        __base__=CoreConfig,
+        __module__=__name__,
+        __doc__="Everything that `config.yaml` may set, with its defaults.",
+        **{
+            kind.section: (kind, Field(kind(), description=kind.about))
+            for kind in (*PLATFORMS, *discovery.sections())
+        },
+    )
+
+
+def _secrets(value: object) -> Iterator[str]:
+    if isinstance(value, SecretStr):
+        yield value.get_secret_value()
+    elif isinstance(value, DatabaseSettings):
+        yield from value.passwords
+    elif isinstance(value, SkillsSettings):
+        yield from value.secrets
+    elif isinstance(value, Settings):
+        for name in type(value).model_fields:
+            yield from _secrets(getattr(value, name))
+    elif isinstance(value, dict):
+        for part in value.values():
+            yield from _secrets(part)
+    elif isinstance(value, tuple | list):
+        for part in value:
+            yield from _secrets(part)
