@@ -1,0 +1,34 @@
+"""The map in CONTRIBUTING.md names what exists; the way of a message has 15 stations at most."""
+
+import re
+
+import pytest
+
+from tests.docs.pages import ROOT, Page
+
+MAP = Page("CONTRIBUTING.md")
+PATHS = sorted(
+    {word for word in MAP.code_words if re.fullmatch(r"(bot|db|skills|tests)/\S*", word)}
+)
+METHODS = re.findall(r"`(\w+)\.(\w+)` \(`([\w/]+\.py)`\)", MAP.text)
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_a_path_on_the_map_exists(path: str) -> None:
+    assert (ROOT / path).exists()
+
+
+@pytest.mark.parametrize(("kind", "method", "path"), METHODS)
+def test_a_method_on_the_map_is_in_its_file(kind: str, method: str, path: str) -> None:
+    text = (ROOT / path).read_text("utf-8")
+
+    assert f"class {kind}" in text
+    assert re.search(rf"def {method}\(", text)
+
+
+def test_the_way_of_a_message_has_fifteen_stations_at_most() -> None:
+    way = MAP.text.partition("### The way of one message")[2].partition("\n## ")[0]
+    stations = re.findall(r"^(\d+)\. ", way, re.MULTILINE)
+
+    assert 10 <= len(stations) <= 15
+    assert len(METHODS) >= 7
