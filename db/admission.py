@@ -1,14 +1,15 @@
 """Queries that admit runs: count, decide and insert within one `Database.admission`."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections import Counter
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import ColumnElement, and_, bindparam, case, func, insert, select, update
+from sqlalchemy import Row, and_, bindparam, case, func, insert, select, update
 
+from bot.subagents.slots import RunUsage, SlotCaps
 from bot.values import HOLDING_A_SLOT, UNFINISHED, WAITING, Json, RunStatus
 from db.database import Transaction
+from db.rows import change
 from db.runs import COLUMNS, RUNS, Run
 from db.tables import subagent_runs, users
 
@@ -16,17 +17,6 @@ _UNFINISHED = [str(status) for status in UNFINISHED]
 _HOLDING = [str(status) for status in HOLDING_A_SLOT]
 
 runs = subagent_runs
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Counts:
-    """Numbers of runs, counted inside the transaction that decides on admission."""
-
-    started_in_window: int
-    oldest_in_window: datetime | None
-    running: int
-    queued: int
-    running_global: int
 
 
 # Statements of the hot path are built once: building one costs more than running it.
@@ -56,21 +46,27 @@ _SAME = (
 _IDENTICAL = select(*COLUMNS).where(
     runs.c.status.in_(_UNFINISHED), *(runs.c[name] == bindparam(f"b_{name}") for name in _SAME)
 )
-_ONE_WAITS = select(runs.c.id).where(_WAITS).limit(1)
-_TURN = (
-    users.c.last_admitted_at.is_not(None),
-    users.c.last_admitted_at,
-    runs.c.created_at,
-    runs.c.number,
-)
 #: Runs that wait only for a slot: their user has answered.
 _READY = runs.c.status.in_([str(status) for status in WAITING]) & runs.c.ready_at.is_not(None)
-_ONE_IS_READY = select(runs.c.id).where(_READY).limit(1)
+_CANDIDATES = (
+    select(
+        runs.c.id,
+        runs.c.user_id,
+        runs.c.status,
+        runs.c.number,
+        runs.c.created_at,
+        runs.c.ready_at,
+        users.c.last_admitted_at,
+    )
+    .join(users, users.c.id == runs.c.user_id)
+    .where(_WAITS | _READY)
+)
+_HELD = select(runs.c.user_id, func.count()).where(_HOLDS).group_by(runs.c.user_id)
 
 
 async def counts(
     tx: Transaction, user_id: str, window_start: datetime, *, mode: str = "async"
-) -> Counts:
+) -> RunUsage:
     """Count the runs that the limits refer to, inside `Database.admission`.
 
     Args:
@@ -85,7 +81,7 @@ async def counts(
         _IN_WINDOW, {"b_user": user_id, "b_since": window_start, "b_mode": mode}
     )
     started, oldest = window.one()
-    return Counts(
+    return RunUsage(
         started_in_window=started,
         oldest_in_window=oldest,
         running=running,
@@ -105,75 +101,39 @@ async def insert_run(tx: Transaction, values: Json, now: datetime) -> Run:
     return RUNS.of((await tx.execute(_INSERT, row)).one())
 
 
-async def _mark_admitted(tx: Transaction, user_id: str, now: datetime) -> None:
-    await tx.execute(update(users).where(users.c.id == user_id).values(last_admitted_at=now))
-
-
-async def promote(tx: Transaction, *, per_user: int, everyone: int, now: datetime) -> list[Run]:
+async def promote(tx: Transaction, caps: SlotCaps, now: datetime) -> list[Run]:
     """Assign free slots, and return the runs that got one.
 
     Runs that waited for their user and are ready come first, and become `running`. Queued runs
     follow: for one user the oldest first; between users, the one admitted longest ago first.
     """
-    promoted = await _bring_back(tx, per_user, everyone, now)
-    if await tx.scalar(_ONE_WAITS) is None:
+    promoted: list[Run] = []
+    waiting: list[Row[Any]] = list(await tx.execute(_CANDIDATES))
+    if not waiting:
         return promoted
-    while run_id := await _next(tx, _WAITS, _TURN, per_user, everyone):
-        result = await tx.execute(
-            update(runs)
-            .where(runs.c.id == run_id)
-            .values(status="accepted", updated_at=now)
-            .returning(*COLUMNS)
-        )
-        run = RUNS.of(result.one())
-        # Each a little later than the one before: runs admitted together would otherwise tie.
-        await _mark_admitted(tx, run.user_id, now + timedelta(microseconds=len(promoted)))
-        promoted.append(run)
+    held: Counter[str] = Counter(dict((await tx.execute(_HELD)).all()))
+    admitted_at = {row.user_id: row.last_admitted_at for row in waiting}
+
+    def turn(row: Row[Any]) -> tuple[Any, ...]:
+        if row.status != RunStatus.QUEUED:
+            return 0, row.ready_at, row.id
+        last = admitted_at[row.user_id]
+        return 1, last is not None, last or now, row.created_at, row.number
+
+    while free := [row for row in waiting if caps.admit(held[row.user_id], held.total())]:
+        row = min(free, key=turn)
+        waiting.remove(row)
+        held[row.user_id] += 1
+        status = RunStatus.RUNNING
+        if row.status == RunStatus.QUEUED:
+            status = RunStatus.ACCEPTED
+            # Each a little later than the one before: runs admitted together would otherwise tie.
+            last = admitted_at[row.user_id] = now + timedelta(microseconds=len(promoted))
+            await change(tx, users, users.c.id == row.user_id, last_admitted_at=last)
+        admitted = update(runs).where(runs.c.id == row.id).returning(*COLUMNS)
+        admitted = admitted.values(status=str(status), ready_at=None, updated_at=now)
+        promoted.append(RUNS.of((await tx.execute(admitted)).one()))
     return promoted
-
-
-async def _bring_back(tx: Transaction, per_user: int, everyone: int, now: datetime) -> list[Run]:
-    """Resume runs that waited for their user, in the order of the answers."""
-    back: list[Run] = []
-    if await tx.scalar(_ONE_IS_READY) is None:
-        return back
-    while run_id := await _next(tx, _READY, (runs.c.ready_at, runs.c.id), per_user, everyone):
-        result = await tx.execute(
-            update(runs)
-            .where(runs.c.id == run_id)
-            .values(status="running", ready_at=None, updated_at=now)
-            .returning(*COLUMNS)
-        )
-        back.append(RUNS.of(result.one()))
-    return back
-
-
-async def _next(
-    tx: Transaction,
-    who: ColumnElement[bool],
-    order: Sequence[ColumnElement[Any]],
-    per_user: int,
-    everyone: int,
-) -> str | None:
-    """Return the first run that meets a condition and has a free slot."""
-    holding = (
-        select(runs.c.user_id, func.count().label("held"))
-        .where(runs.c.status.in_(_HOLDING))
-        .group_by(runs.c.user_id)
-        .subquery()
-    )
-    total = await tx.scalar(select(func.count()).where(runs.c.status.in_(_HOLDING))) or 0
-    if total >= everyone:
-        return None
-    found: str | None = await tx.scalar(
-        select(runs.c.id)
-        .join(users, users.c.id == runs.c.user_id)
-        .outerjoin(holding, holding.c.user_id == runs.c.user_id)
-        .where(who, func.coalesce(holding.c.held, 0) < per_user)
-        .order_by(*order)
-        .limit(1)
-    )
-    return found
 
 
 async def identical_in_batch(tx: Transaction, values: Json) -> Run | None:

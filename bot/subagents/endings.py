@@ -179,12 +179,7 @@ class Endings:
         return not held, True
 
     async def _promote(self, tx: Transaction) -> Sequence[Run]:
-        return await admission.promote(
-            tx,
-            per_user=self._settings.max_concurrent_per_user,
-            everyone=self._settings.max_concurrent_global,
-            now=self._now(),
-        )
+        return await admission.promote(tx, self._settings.slots, self._now())
 
     async def promote(self) -> None:
         """Admit queued runs to free slots, for instance after a change of the caps or a crash."""

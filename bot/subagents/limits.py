@@ -1,6 +1,5 @@
 """Caps on the runs of one user and of all users, and the admission decision."""
 
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Literal
@@ -9,6 +8,7 @@ from pydantic import Field, model_validator
 
 from bot.errors import LimitReachedError
 from bot.run_texts import counted
+from bot.subagents.slots import RunUsage, SlotCaps
 from bot.values import Settings
 
 
@@ -83,6 +83,11 @@ class SubagentSettings(Settings):
         60, gt=0, description="Time of one tool call that sets none of its own, in seconds."
     )
 
+    @property
+    def slots(self) -> SlotCaps:
+        """The caps on the slots that runs hold at once."""
+        return SlotCaps(per_user=self.max_concurrent_per_user, everyone=self.max_concurrent_global)
+
     @model_validator(mode="after")
     def _defaults_fit_below_the_caps(self) -> "SubagentSettings":
         if self.default_timeout_minutes > self.max_timeout_minutes:
@@ -90,26 +95,6 @@ class SubagentSettings(Settings):
         if self.default_token_budget > self.max_token_budget:
             raise ValueError("default_token_budget is above max_token_budget")
         return self
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunUsage:
-    """Usage from the tables at the moment of the decision, read in its transaction.
-
-    Attributes:
-        started_in_window: Runs this user started within the rate window, without refused ones; for
-            a delegated task, the tasks that were delegated.
-        oldest_in_window: Start of the first of these.
-        running: Slots that this user's runs hold.
-        queued: This user's runs that wait for a slot.
-        running_global: Slots that the runs of all users hold.
-    """
-
-    started_in_window: int = 0
-    oldest_in_window: datetime | None = None
-    running: int = 0
-    queued: int = 0
-    running_global: int = 0
 
 
 class Admission(StrEnum):
@@ -149,19 +134,17 @@ def decide(
             limit=f"subagents.{key}.max_requests",
             retry_after_seconds=wait,
         )
-    mine = usage.running >= settings.max_concurrent_per_user
-    everyone = usage.running_global >= settings.max_concurrent_global
-    if not mine and not everyone and (usage.queued == 0 or not may_queue):
+    free = settings.slots.admit(usage.running, usage.running_global)
+    if free and (usage.queued == 0 or not may_queue):
         return Admission.ADMITTED
     if may_queue and usage.queued < settings.max_queued_per_user:
         return Admission.QUEUED
-    raise _full(settings, usage, mine=mine, may_queue=may_queue)
+    raise _full(settings, usage, may_queue=may_queue)
 
 
-def _full(
-    settings: SubagentSettings, usage: RunUsage, *, mine: bool, may_queue: bool
-) -> LimitReachedError:
-    if mine:
+def _full(settings: SubagentSettings, usage: RunUsage, *, may_queue: bool) -> LimitReachedError:
+    """Return the refusal of a run for which neither a slot nor a place in the queue is free."""
+    if usage.running >= settings.max_concurrent_per_user:
         cap, key = settings.max_concurrent_per_user, "subagents.max_concurrent_per_user"
         text = f"{usage.running} of your {counted(cap, 'run')} {_are(cap)} still going"
     elif usage.running_global < settings.max_concurrent_global:

@@ -14,7 +14,7 @@ from bot.subagents import resuming
 from bot.subagents.active import ActiveRuns
 from bot.subagents.endings import Endings, admitted, wrap
 from bot.subagents.inner import InnerRuns
-from bot.subagents.limits import Admission, RunUsage, SubagentSettings, decide
+from bot.subagents.limits import Admission, SubagentSettings, decide
 from bot.subagents.planning import NewRun, PlannedRun, RunPlanner
 from bot.subagents.progress import Cards
 from bot.subagents.records import Records
@@ -194,14 +194,7 @@ class SubagentManager:
         now, settings = self.now(), self.settings
         rate = settings.spawn_rate_limit if may_queue else settings.delegation_rate_limit
         window = now - timedelta(seconds=rate.window_seconds)
-        counts = await admission.counts(tx, plan.run.user_id, window, mode=plan.run.mode)
-        usage = RunUsage(
-            started_in_window=counts.started_in_window,
-            oldest_in_window=counts.oldest_in_window,
-            running=counts.running,
-            queued=counts.queued,
-            running_global=counts.running_global,
-        )
+        usage = await admission.counts(tx, plan.run.user_id, window, mode=plan.run.mode)
         decision = decide(settings, usage, now, may_queue=may_queue)
         waits = decision is Admission.QUEUED
         status = RunStatus.QUEUED if waits else RunStatus.ACCEPTED

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from sqlalchemy import update
 from sqlalchemy.exc import IntegrityError
 
+from bot.subagents.slots import RunUsage, SlotCaps
 from bot.values import HOLDING_A_SLOT, Identity, Json, RunStatus, new_run_id
 from db import admission, runs
-from db.admission import Counts
 from db.database import Database, DatabaseSettings
 from db.rows import place_columns
 from db.runs import Run
@@ -45,7 +45,7 @@ async def promote(
 ) -> list[Run]:
     clock.advance(1)
     async with database.admission() as tx:
-        return await admission.promote(tx, per_user=per_user, everyone=everyone, now=clock())
+        return await admission.promote(tx, SlotCaps(per_user=per_user, everyone=everyone), clock())
 
 
 async def test_what_is_counted_is_what_the_tables_hold(
@@ -66,7 +66,7 @@ async def test_what_is_counted_is_what_the_tables_hold(
         delegated = await admission.counts(tx, alice.key, window, mode="sync")
 
     assert (delegated.started_in_window, delegated.running) == (0, 2)
-    assert found == Counts(
+    assert found == RunUsage(
         started_in_window=6,
         oldest_in_window=oldest,
         running=2,

@@ -12,13 +12,13 @@ from bot.run_texts import counted
 from bot.subagents.limits import (
     Admission,
     DelegationRateLimit,
-    RunUsage,
     SpawnRateLimit,
     SubagentSettings,
     clamp,
     decide,
     spoken,
 )
+from bot.subagents.slots import RunUsage, SlotCaps
 
 NOW = datetime(2026, 11, 21, 9, 0, tzinfo=UTC)
 
@@ -74,6 +74,15 @@ def test_a_run_is_never_let_in_past_a_cap(
     else:
         assert may_queue, "a delegated task never waits"
         assert usage.queued < caps.max_queued_per_user
+
+
+@given(caps, caps, numbers, numbers)
+def test_a_slot_is_free_below_both_caps_only(
+    per_user: int, everyone: int, running: int, running_global: int
+) -> None:
+    free = SlotCaps(per_user=per_user, everyone=everyone).admit(running, running_global)
+
+    assert free == (running < per_user and running_global < everyone)
 
 
 @given(settings, usages, st.booleans())
