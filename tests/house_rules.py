@@ -239,7 +239,7 @@ BOUNDARIES = {
     "bot.platforms.messaging.intake": "a message, or a call of the core",
     "bot.platforms.messaging.pacing": "a send that a newer one follows",
     "bot.platforms.slack.oauth": "a web page",
-    "bot.platforms.slack.visits": "a command, a click or a form",
+    "bot.platforms.slack.interactions": "a command, a click or a form",
     "bot.platforms.terminal.listener": "a line that was typed",
     "bot.platforms.terminal.printer": "a text on the screen",
     "skills.web.search.ddgs": "a search by way of other people's pages",
@@ -282,4 +282,12 @@ RIDDLE = re.compile(
 )
 
 #: Class names that adapters share for the same role; any other class name has one meaning.
-TWINS: set[str] = {"Draft", "History", "Recipient", "RefusedError", "Sender", "Tempo"}
+TWINS: set[str] = {
+    "AdmittedInteraction",
+    "Draft",
+    "History",
+    "Recipient",
+    "RefusedError",
+    "Sender",
+    "Tempo",
+}

@@ -7,18 +7,18 @@ import discord
 from bot.agent.sanitizer import one_line
 from bot.platforms.discord.settings import API_URL
 from bot.platforms.messages import Attachment
-from bot.platforms.messaging.attachments import Store
+from bot.platforms.messaging.attachments import FileHost
 
 HOSTS = frozenset({"cdn.discordapp.com", "media.discordapp.net"})
 
 
-def store(api_url: str) -> Store:
+def store(api_url: str) -> FileHost:
     """Return the file store of Discord.
 
     Args:
         api_url: The address of the REST API; another address than Discord's may serve files too.
     """
-    return Store(name="Discord", hosts=HOSTS, stand_in="" if api_url == API_URL else api_url)
+    return FileHost(name="Discord", hosts=HOSTS, stand_in="" if api_url == API_URL else api_url)
 
 
 def attached(attachments: Iterable[discord.Attachment], api_url: str) -> tuple[Attachment, ...]:
@@ -31,7 +31,7 @@ def attached(attachments: Iterable[discord.Attachment], api_url: str) -> tuple[A
     return tuple(_attached(each, store(api_url)) for each in attachments)
 
 
-def _attached(attachment: discord.Attachment, kept: Store) -> Attachment:
+def _attached(attachment: discord.Attachment, kept: FileHost) -> Attachment:
     name = one_line(attachment.filename)
 
     async def read() -> bytes:

@@ -12,9 +12,9 @@ from bot.conversations.command_table import COMMANDS
 from bot.platforms.base import CommandReply
 from bot.platforms.discord.client import RetinueClient
 from bot.platforms.discord.interactions import (
-    Asked,
-    Visit,
-    attend,
+    AdmittedInteraction,
+    ClientInteraction,
+    admit,
     carry_out,
 )
 from bot.values import RunStatus, short
@@ -75,10 +75,10 @@ class RunButton(DynamicButton, template=rf"run:(?P<name>{_NAMES}):{_RUN}(:(?P<pa
             await carry_out(interaction, line, below=lambda reply: more_below(reply, run))
             return
 
-        async def handle(visit: Visit) -> None:
-            await visit.interaction.response.send_modal(SendForm(run))
+        async def handle(admitted: AdmittedInteraction) -> None:
+            await admitted.interaction.response.send_modal(SendForm(run))
 
-        await attend(interaction, handle)
+        await admit(interaction, handle)
 
 
 def run_buttons(run_id: str, status: RunStatus) -> list[RunButton]:
@@ -141,7 +141,7 @@ def more_below(reply: CommandReply, run: str) -> Row | None:
     return Row(RunButton("log", run if whole else match["run"], match["page"]))
 
 
-async def take_form(interaction: Asked, data: Mapping[str, object]) -> None:
+async def take_form(interaction: ClientInteraction, data: Mapping[str, object]) -> None:
     """Handle a submitted form, also one that an earlier process opened."""
     match = _SEND.fullmatch(str(data.get("custom_id", "")))
     if match is None:

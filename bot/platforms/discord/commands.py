@@ -12,12 +12,12 @@ from bot.conversations.command_lines import CommandGroup, CommandSpec, CommandTa
 from bot.platforms.discord.buttons import more_below, take_form
 from bot.platforms.discord.client import RetinueClient
 from bot.platforms.discord.interactions import (
-    Asked,
-    Visit,
-    attend,
+    AdmittedInteraction,
+    ClientInteraction,
+    admit,
+    admitted_interaction,
     carry_out,
-    say_at_once,
-    visit_of,
+    send_at_once,
 )
 from bot.values import Json, short
 
@@ -33,7 +33,7 @@ CHANGED = "This command has changed since Discord was loaded. Press Ctrl+R, then
 def register(client: RetinueClient) -> None:
     """Register the handler of slash commands, completion and forms."""
 
-    async def on_interaction(interaction: Asked) -> None:
+    async def on_interaction(interaction: ClientInteraction) -> None:
         data: Json = dict(interaction.data or {})
         if interaction.client.inbound is None:
             log.info("The interaction %s came while nobody hears", interaction.id)
@@ -62,7 +62,7 @@ def _picked(
 
 
 async def _carry_out(
-    interaction: Asked, command: CommandSpec | None, options: Sequence[Json]
+    interaction: ClientInteraction, command: CommandSpec | None, options: Sequence[Json]
 ) -> None:
     """Carry out a slash command, unless it is one that an older version has registered."""
     values = {each["name"]: str(each["value"]) for each in options if each["value"] is not False}
@@ -70,7 +70,7 @@ async def _carry_out(
     needed = {name for name, required in known.items() if required}
     if command is None or not needed <= set(values) <= set(known):
         log.warning("The command of interaction %s is not known", interaction.id)
-        await attend(interaction, lambda _: say_at_once(interaction, CHANGED))
+        await admit(interaction, lambda _: send_at_once(interaction, CHANGED))
         return
     run = values.get("run", "")
     line = command.line(values)
@@ -78,16 +78,18 @@ async def _carry_out(
 
 
 async def _complete(
-    interaction: Asked, command: CommandSpec | None, options: Sequence[Json]
+    interaction: ClientInteraction, command: CommandSpec | None, options: Sequence[Json]
 ) -> None:
     """Offer the user's runs that fit the command and the typed text, newest first."""
     typed = next((str(each["value"]) for each in options if each.get("focused")), "")
     choices: list[app_commands.Choice[str]] = []
     try:
-        visit = visit_of(interaction)
-        if isinstance(visit, Visit) and command is not None:
+        admitted = admitted_interaction(interaction)
+        if isinstance(admitted, AdmittedInteraction) and command is not None:
             async with asyncio.timeout(CHOICES_SECONDS):
-                found = await visit.inbound.run_choices(visit.user, typed, action=command.name)
+                found = await admitted.inbound.run_choices(
+                    admitted.user, typed, action=command.name
+                )
             choices = [
                 app_commands.Choice(
                     name=one_line(f"{short(run)} {label}", LONGEST_CHOICE), value=run

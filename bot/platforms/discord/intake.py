@@ -82,7 +82,7 @@ class DiscordIntake:
         Raises:
             ConfigError: Discord refuses the connection; the text gives the reason and the fix.
         """
-        messages = DiscordReceiver(self._client, inbound, self._tasks, pauses=self._pauses)
+        messages = DiscordMessageReceiver(self._client, inbound, self._tasks, pauses=self._pauses)
         self._client.event(messages.on_message)
         syncing = registration.sync(self._client, inbound.command_table)
         beside = [self._tasks.start(syncing, name="register commands")]
@@ -111,7 +111,7 @@ class ReceivedOnDiscord(ReceivedMessage):
     channel: str
 
 
-class DiscordReceiver(MessageReceiver[ReceivedOnDiscord]):
+class DiscordMessageReceiver(MessageReceiver[ReceivedOnDiscord]):
     """Handles the messages of one gateway connection, and those that it missed.
 
     Later changes have no effect: edits are ignored, and deleted messages are still answered.

@@ -35,11 +35,11 @@ STORED_SECONDS = 1.0
 #: Exceptions of an answer that was not sent, including those of the breaker and the network.
 UNSENT = (discord.DiscordException, aiohttp.ClientError, OSError, DeliveryError)
 
-Asked = discord.Interaction[RetinueClient]
+ClientInteraction = discord.Interaction[RetinueClient]
 
 
 @dataclass(slots=True)
-class Visit:
+class AdmittedInteraction:
     """An interaction of an admitted user.
 
     Attributes:
@@ -50,7 +50,7 @@ class Visit:
         shared: Whether another process, or an earlier attempt, has acknowledged the interaction.
     """
 
-    interaction: Asked
+    interaction: ClientInteraction
     inbound: InboundHandler
     user: Identity
     place: Place
@@ -72,12 +72,12 @@ class Visit:
         )
 
 
-Handle = Callable[[Visit], Awaitable[None]]
+Handle = Callable[[AdmittedInteraction], Awaitable[None]]
 #: Returns the buttons below an answer.
 Below = Callable[[CommandReply], discord.ui.View | None]
 
 
-async def attend(interaction: Asked, handle: Handle) -> None:
+async def admit(interaction: ClientInteraction, handle: Handle) -> None:
     """Admit the user and handle the interaction; log errors and notify the user of them."""
     reception = interaction.client.reception
     if not reception.first(("interaction", interaction.id)):
@@ -85,27 +85,29 @@ async def attend(interaction: Asked, handle: Handle) -> None:
         return
     with reception.tracking():
         try:
-            match visit_of(interaction):
-                case Visit() as visit:
-                    await handle(visit)
+            match admitted_interaction(interaction):
+                case AdmittedInteraction() as admitted:
+                    await handle(admitted)
                 case AccessRefusal(text):
-                    await say_at_once(interaction, text)
+                    await send_at_once(interaction, text)
         except UNSENT as error:
             log.warning("The answer to interaction %s is lost: %s", interaction.id, error)
         except Exception:
             log.exception("The interaction %s failed", interaction.id)
             with suppress(*UNSENT):
-                await say_at_once(interaction, TROUBLE)
+                await send_at_once(interaction, TROUBLE)
 
 
-def visit_of(interaction: Asked) -> Visit | AccessRefusal | None:
-    """Return the visit, or the refusal if the user is not admitted; `None` while not listening."""
+def admitted_interaction(
+    interaction: ClientInteraction,
+) -> AdmittedInteraction | AccessRefusal | None:
+    """Return the interaction, or the refusal if the user is not admitted; `None` while not listening."""
     client = interaction.client
     if client.inbound is None:
         log.info("The interaction %s came while nobody hears", interaction.id)
         return None
     person, spot = person_of(interaction.user), spot_of(interaction.channel, interaction.guild_id)
-    return client.reception.refusal(person, spot) or Visit(
+    return client.reception.refusal(person, spot) or AdmittedInteraction(
         interaction,
         client.inbound,
         user=identity_of(person.account),
@@ -137,7 +139,9 @@ def spot_of(channel: object, guild_id: int | None) -> DiscordLocation:
     )
 
 
-async def carry_out(interaction: Asked, text: str, *, below: Below | None = None) -> None:
+async def carry_out(
+    interaction: ClientInteraction, text: str, *, below: Below | None = None
+) -> None:
     """Run a command and show the answer only to the user.
 
     Args:
@@ -146,21 +150,24 @@ async def carry_out(interaction: Asked, text: str, *, below: Below | None = None
         below: Returns the buttons below the answer.
     """
 
-    async def handle(visit: Visit) -> None:
-        asked = outcome(visit.hear(text), f"interaction {interaction.id}")
-        reply = await heard(visit, asked, thinking=True)
+    async def handle(admitted: AdmittedInteraction) -> None:
+        asked = outcome(admitted.hear(text), f"interaction {interaction.id}")
+        reply = await stored_reply(admitted, asked, thinking=True)
         if reply is not None:
-            await show(visit, reply, below=below)
-        elif not visit.shared:
-            await show(visit, CommandReply(text=DONE_ALREADY))
+            await show(admitted, reply, below=below)
+        elif not admitted.shared:
+            await show(admitted, CommandReply(text=DONE_ALREADY))
 
-    await attend(interaction, handle)
+    await admit(interaction, handle)
 
 
-async def heard(
-    visit: Visit, asked: Coroutine[Any, Any, CommandReply | None], *, thinking: bool
+async def stored_reply(
+    admitted: AdmittedInteraction,
+    asked: Coroutine[Any, Any, CommandReply | None],
+    *,
+    thinking: bool,
 ) -> CommandReply | None:
-    """Return the core's reply; acknowledge the visit after it is stored or `STORED_SECONDS`.
+    """Return the core's reply; acknowledge it after it is stored or `STORED_SECONDS`.
 
     Discord sends an interaction once. If the process dies before the interaction is stored, the
     acknowledgement is missing and Discord shows the user an error.
@@ -168,58 +175,68 @@ async def heard(
     async with asyncio.TaskGroup() as group:
         hearing = group.create_task(asked, name="hear an interaction")
         await asyncio.wait({hearing}, timeout=STORED_SECONDS)
-        await acknowledge(visit, thinking=thinking)
+        await acknowledge(admitted, thinking=thinking)
     return hearing.result()
 
 
-async def acknowledge(visit: Visit, *, thinking: bool) -> None:
+async def acknowledge(admitted: AdmittedInteraction, *, thinking: bool) -> None:
     """Acknowledge an interaction within Discord's 3 seconds; failures are logged.
 
     Args:
-        visit: The interaction.
+        admitted: The interaction.
         thinking: Whether the user sees a progress indicator; `False` if the clicked message will
             change instead.
     """
-    if visit.interaction.is_expired():
-        visit.expired = True
+    if admitted.interaction.is_expired():
+        admitted.expired = True
         return
     try:
-        await visit.interaction.response.defer(ephemeral=True, thinking=thinking)
+        await admitted.interaction.response.defer(ephemeral=True, thinking=thinking)
     except discord.HTTPException as error:
-        visit.expired = error.code in EXPIRED
-        visit.shared = error.code == ALREADY_ACKNOWLEDGED
-        log.info("The interaction %s was not acknowledged: %s", visit.interaction.id, error)
+        admitted.expired = error.code in EXPIRED
+        admitted.shared = error.code == ALREADY_ACKNOWLEDGED
+        log.info("The interaction %s was not acknowledged: %s", admitted.interaction.id, error)
     except UNSENT as error:
-        log.warning("The interaction %s was not acknowledged: %s", visit.interaction.id, error)
+        log.warning("The interaction %s was not acknowledged: %s", admitted.interaction.id, error)
 
 
-async def show(visit: Visit, reply: CommandReply, *, below: Below | None = None) -> None:
+async def show(
+    admitted: AdmittedInteraction, reply: CommandReply, *, below: Below | None = None
+) -> None:
     """Show an answer to the user; send it as a message if the interaction has expired.
 
     Args:
-        visit: The interaction.
+        admitted: The interaction.
         reply: The answer.
         below: Returns the buttons below the answer.
     """
     view = below(reply) if below else None
     text = answers.with_more(reply) if view is None else reply.text
-    if visit.expired or visit.interaction.is_expired() or not await _follow_up(visit, text, view):
-        await _show_elsewhere(visit, text, private=reply.private)
+    if (
+        admitted.expired
+        or admitted.interaction.is_expired()
+        or not await _follow_up(admitted, text, view)
+    ):
+        await _show_elsewhere(admitted, text, private=reply.private)
 
 
-async def _follow_up(visit: Visit, text: str, view: discord.ui.View | None) -> bool:
+async def _follow_up(
+    admitted: AdmittedInteraction, text: str, view: discord.ui.View | None
+) -> bool:
     """Show a text as a follow-up; return False if the interaction has expired."""
     try:
-        await _show_all(visit.interaction, text, view)
+        await _show_all(admitted.interaction, text, view)
     except discord.HTTPException as error:
         if error.code not in EXPIRED:
             raise
-        log.info("The interaction %s has expired; a message says it", visit.interaction.id)
+        log.info("The interaction %s has expired; a message says it", admitted.interaction.id)
         return False
     return True
 
 
-async def _show_all(interaction: Asked, text: str, view: discord.ui.View | None) -> None:
+async def _show_all(
+    interaction: ClientInteraction, text: str, view: discord.ui.View | None
+) -> None:
     # Discord does not de-duplicate follow-ups, so a text of unknown fate is not sent again.
     parts = await answers.parts_for(text)
     first, *rest = parts.texts
@@ -238,7 +255,7 @@ async def _show_all(interaction: Asked, text: str, view: discord.ui.View | None)
 
 
 async def _show_one(
-    interaction: Asked,
+    interaction: ClientInteraction,
     text: str,
     *,
     view: discord.ui.View | None = None,
@@ -254,23 +271,23 @@ async def _show_one(
     )
 
 
-async def _show_elsewhere(visit: Visit, text: str, *, private: bool) -> None:
+async def _show_elsewhere(admitted: AdmittedInteraction, text: str, *, private: bool) -> None:
     """Send the answer as a message.
 
     Raises:
         DeliveryError: The message was not delivered.
     """
-    interaction = visit.interaction
+    interaction = admitted.interaction
     recipient = Recipient(
         key=f"interaction {interaction.id}",
-        account=visit.user.account,
-        channel=visit.place.thread or visit.place.channel,
+        account=admitted.user.account,
+        channel=admitted.place.thread or admitted.place.channel,
         shared=not interaction.context.dm_channel,
     )
     await answers.answer(Sender(interaction.client), recipient, text, private=private)
 
 
-async def say_at_once(interaction: Asked, text: str) -> None:
+async def send_at_once(interaction: ClientInteraction, text: str) -> None:
     """Answer with a single message, whether or not the interaction was acknowledged.
 
     Raises:

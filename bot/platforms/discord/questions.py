@@ -10,7 +10,7 @@ from bot.errors import DeliveryError
 from bot.platforms.base import Choice, Confirmation, Settlement, Weight
 from bot.platforms.discord.buttons import Button, Clicked, DynamicButton, Row, Unkept
 from bot.platforms.discord.client import RetinueClient
-from bot.platforms.discord.interactions import Visit, attend, heard, show
+from bot.platforms.discord.interactions import AdmittedInteraction, admit, show, stored_reply
 from bot.platforms.discord.sending import Draft, Sender
 from bot.platforms.discord.texts import (
     MOST_CHARACTERS,
@@ -73,25 +73,25 @@ class AnswerButton(DynamicButton, template=r"ask:(?P<key>[a-z0-9]{1,8}):(?P<id>[
 
     async def callback(self, interaction: Clicked) -> None:
         """Pass the answer to the core; replace the buttons with the answer and its author."""
-        await attend(interaction, self._answer)
+        await admit(interaction, self._answer)
 
-    async def _answer(self, visit: Visit) -> None:
-        answered = visit.inbound.answer(
-            visit.user, self.confirmation_id, choice=self.key, admin=visit.admin
+    async def _answer(self, admitted: AdmittedInteraction) -> None:
+        answered = admitted.inbound.answer(
+            admitted.user, self.confirmation_id, choice=self.key, admin=admitted.admin
         )
         asked = outcome(answered, f"confirmation {self.confirmation_id}")
-        reply = await heard(visit, asked, thinking=False)
+        reply = await stored_reply(admitted, asked, thinking=False)
         assert reply is not None, "Every answer is answered."
         if not reply.refused:
-            await self._settle(visit)
-        elif visit.shared:
+            await self._settle(admitted)
+        elif admitted.shared:
             return  # another process has taken the same click
-        await show(visit, reply)
+        await show(admitted, reply)
 
-    async def _settle(self, visit: Visit) -> None:
-        interaction, question = visit.interaction, visit.interaction.message
+    async def _settle(self, admitted: AdmittedInteraction) -> None:
+        interaction, question = admitted.interaction, admitted.interaction.message
         assert question is not None, "Only messages have buttons."
-        note = _note(visit.user.account, self.label, self.key)
+        note = _note(admitted.user.account, self.label, self.key)
         # Not through the interaction, which may have expired while the answer was processed.
         sender = Sender(interaction.client)
         await _settle(sender, str(interaction.channel_id), question, note)

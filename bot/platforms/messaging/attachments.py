@@ -20,7 +20,7 @@ _NOT_OURS = frozenset({301, 302, 303, 307, 308, 401, 403})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Store:
+class FileHost:
     """The file storage of a platform.
 
     Attributes:

@@ -126,7 +126,7 @@ class _Part:
 
 
 @dataclass(frozen=True, slots=True)
-class _Window:
+class _PartWindow:
     """The candidate text of one part: from `start`, inside `fence`, up to `end` and `room`.
 
     Attributes:
@@ -175,7 +175,7 @@ class _Splitter:
         following = end + self.text.startswith("\n", end)
         return _Part(head + body + fence.closing, following, fence)
 
-    def _window(self, start: int, fence: _Fence | None, room: int) -> _Window:
+    def _window(self, start: int, fence: _Fence | None, room: int) -> _PartWindow:
         stop = self._reach(start, room)
         ends = []
         at, inner = start, fence
@@ -183,9 +183,9 @@ class _Splitter:
             inner = self._after(inner, self.text[at:end])
             ends.append((end, inner))
             at = end + 1
-        return _Window(start, stop, room, fence, ends, _left(inner, self.text[at:stop]))
+        return _PartWindow(start, stop, room, fence, ends, _left(inner, self.text[at:stop]))
 
-    def _choose(self, window: _Window) -> tuple[int, _Fence | None]:
+    def _choose(self, window: _PartWindow) -> tuple[int, _Fence | None]:
         """Return the best position of a cut that fits, and the fence that is open there."""
         end, fence = window.start, window.fence
         for end in self._cuts(window):
@@ -195,7 +195,7 @@ class _Splitter:
                 break
         return end, fence
 
-    def _cuts(self, window: _Window) -> Iterator[int]:
+    def _cuts(self, window: _PartWindow) -> Iterator[int]:
         """Yield positions of cuts, best first."""
         if window.end == len(self.text):
             yield window.end
@@ -209,7 +209,7 @@ class _Splitter:
         yield from sorted([*outside[-1:], *words], reverse=True)
         yield from self._anywhere(window)
 
-    def _words(self, window: _Window) -> list[int]:
+    def _words(self, window: _PartWindow) -> list[int]:
         """Return the ends of the last sentence and the last word of the line that is too long.
 
         The start of inline code precedes a cut through it. The list omits cuts after which the line
@@ -228,7 +228,7 @@ class _Splitter:
         inside = self.text.count("`", start, end) % 2 == 1
         return max(self.text.rfind("`", start, end), start + 1) if inside else end
 
-    def _ends_of_code_lines(self, window: _Window) -> Iterator[int]:
+    def _ends_of_code_lines(self, window: _PartWindow) -> Iterator[int]:
         if window.last_fence is None:
             return
         stop = self._reach(window.start, window.room - self.length(window.last_fence.closing))
@@ -242,7 +242,7 @@ class _Splitter:
             if before is not None and window.start < end <= stop:
                 yield end
 
-    def _anywhere(self, window: _Window) -> Iterator[int]:
+    def _anywhere(self, window: _PartWindow) -> Iterator[int]:
         """Yield cuts inside a line; the last cut is the fallback if no cut fits."""
         ends = [window.end]
         if window.last_fence:
@@ -279,7 +279,7 @@ class _Splitter:
             low, high = (middle, high) if fits else (low, middle)
         return low
 
-    def _fence_at(self, window: _Window, end: int) -> _Fence | None:
+    def _fence_at(self, window: _PartWindow, end: int) -> _Fence | None:
         """Return the fence that is open at `end` in the text of this part alone."""
         fence = window.fence
         for line in self.text[window.start : end].split("\n"):

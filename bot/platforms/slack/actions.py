@@ -13,9 +13,9 @@ from bot.platforms.base import CommandReply
 from bot.platforms.messaging.intake import outcome
 from bot.platforms.messaging.texts import decision
 from bot.platforms.slack import blocks, home
-from bot.platforms.slack.outlet import Shown
+from bot.platforms.slack.interactions import AdmittedInteraction, SlackReceiver
+from bot.platforms.slack.outlet import ShownQuestion
 from bot.platforms.slack.texts import written_out
-from bot.platforms.slack.visits import SlackReceiver, Visit
 from bot.values import Json
 
 log = logging.getLogger(__name__)
@@ -36,13 +36,13 @@ async def clicked(receiver: SlackReceiver, body: Json) -> None:
             continue
 
         async def attended(
-            visit: Visit,
+            admitted: AdmittedInteraction,
             handle: "_Clicked" = handle,
             action: Json = action,
         ) -> None:
-            await handle(visit, body, action)
+            await handle(admitted, body, action)
 
-        await receiver.attend(body, attended)
+        await receiver.admit(body, attended)
         return
 
 
@@ -62,36 +62,36 @@ async def submitted(receiver: SlackReceiver, body: Json) -> Json:
     wrong: Json = {}
     closed = asyncio.Event()
 
-    async def handle(visit: Visit) -> None:
-        reply = await _sent(visit, target.get("run", ""), str(field.get("value") or ""))
+    async def handle(admitted: AdmittedInteraction) -> None:
+        reply = await _sent(admitted, target.get("run", ""), str(field.get("value") or ""))
         if reply is not None and reply.failed and not closed.is_set():
             wrong[blocks.SEND_BLOCK] = reply.text[:LONGEST_ERROR]
         elif reply is not None:
-            await receiver.outlet.answers.give(visit.recipient, reply)
+            await receiver.outlet.answers.give(admitted.recipient, reply)
 
-    await receiver.for_a_while(receiver.attend(body | where, handle), "a Slack form")
+    await receiver.within_timeout(receiver.admit(body | where, handle), "a Slack form")
     closed.set()
     return wrong
 
 
-async def _sent(visit: Visit, run: str, message: str) -> CommandReply | None:
+async def _sent(admitted: AdmittedInteraction, run: str, message: str) -> CommandReply | None:
     if not run:
         return CommandReply(text=OLD, failed=True)
-    return await visit.hear(f"/subagents send {run} {message}")
+    return await admitted.hear(f"/subagents send {run} {message}")
 
 
-async def open_send_form(visit: Visit, body: Json, run: str) -> None:
+async def open_send_form(admitted: AdmittedInteraction, body: Json, run: str) -> None:
     """Open the form for a message to a run; permission is checked when the form is submitted."""
-    remembered = {"run": run, "channel": visit.place.channel, "thread": visit.place.thread}
+    remembered = {"run": run, "channel": admitted.place.channel, "thread": admitted.place.thread}
     form = blocks.send_form(run, remembered=json.dumps(remembered))
     try:
-        await visit.receiver.outlet.sender.ask(
-            visit.place.workspace,
+        await admitted.receiver.outlet.sender.ask(
+            admitted.place.workspace,
             lambda client: client.views_open(trigger_id=str(body.get("trigger_id")), view=form),
         )
     except DeliveryError as error:
-        log.info("The form for %s is not open: %s", visit.event_id, error)
-        await visit.say(CLOSED.format(run=run))
+        log.info("The form for %s is not open: %s", admitted.event_id, error)
+        await admitted.say(CLOSED.format(run=run))
 
 
 def _remembered(view: Json) -> Mapping[str, str]:
@@ -104,69 +104,69 @@ def _remembered(view: Json) -> Mapping[str, str]:
     return {name: value for name, value in kept.items() if isinstance(value, str)}
 
 
-async def _on_run(visit: Visit, body: Json, name: str, run: str) -> None:
+async def _on_run(admitted: AdmittedInteraction, body: Json, name: str, run: str) -> None:
     """Apply a command to a run, after asking for the text of a command that has one."""
-    command = visit.receiver.inbound.command_table.get(CommandGroup.RUNS, name)
+    command = admitted.receiver.inbound.command_table.get(CommandGroup.RUNS, name)
     if command is None or command.run is None:
         return
     if command.text is not None:
-        await open_send_form(visit, body, run)
+        await open_send_form(admitted, body, run)
     else:
-        await _carry_out(visit, body, command.line({"run": run}))
+        await _carry_out(admitted, body, command.line({"run": run}))
 
 
-async def _carry_out(visit: Visit, body: Json, command: str) -> None:
+async def _carry_out(admitted: AdmittedInteraction, body: Json, command: str) -> None:
     """Carry out a command and show its result in the channel or, from the Home tab, in a window."""
-    if visit.place.channel:
-        await visit.carry_out(command)
+    if admitted.place.channel:
+        await admitted.carry_out(command)
         return
-    reply = await visit.hear(command)
+    reply = await admitted.hear(command)
     if reply is None:
         return
     try:
-        await visit.receiver.outlet.sender.ask(
-            visit.place.workspace,
+        await admitted.receiver.outlet.sender.ask(
+            admitted.place.workspace,
             lambda client: client.views_open(
                 trigger_id=str(body.get("trigger_id")), view=blocks.reading(reply)
             ),
         )
     except DeliveryError as error:
-        log.info("The answer to %s opens no window: %s", visit.event_id, error)
-        await visit.receiver.outlet.answers.give(visit.recipient, reply)
-    await home.show(visit.receiver, visit.person)
+        log.info("The answer to %s opens no window: %s", admitted.event_id, error)
+        await admitted.receiver.outlet.answers.give(admitted.recipient, reply)
+    await home.show(admitted.receiver, admitted.person)
 
 
-async def _more(visit: Visit, body: Json, action: Json) -> None:
+async def _more(admitted: AdmittedInteraction, body: Json, action: Json) -> None:
     """Show the next page, if the button contains a command that only shows something."""
     command = str(action.get("value"))
-    typed = visit.receiver.inbound.command_table.find(command)
+    typed = admitted.receiver.inbound.command_table.find(command)
     reads = typed and typed.command and typed.command.run and not typed.changes
     if reads and command.startswith("/"):
-        await _carry_out(visit, body, command)
+        await _carry_out(admitted, body, command)
 
 
-async def _choose(visit: Visit, body: Json, action: Json) -> None:
+async def _choose(admitted: AdmittedInteraction, body: Json, action: Json) -> None:
     """Apply the action of a menu to the chosen run; the id of the block names the action."""
     name = str(action.get("block_id")).removeprefix("/subagents ")
-    await _on_run(visit, body, name, str((action.get("selected_option") or {}).get("value")))
+    await _on_run(admitted, body, name, str((action.get("selected_option") or {}).get("value")))
 
 
-async def _answer(visit: Visit, body: Json, action: Json) -> None:
+async def _answer(admitted: AdmittedInteraction, body: Json, action: Json) -> None:
     key, question = str(action.get("action_id")).removeprefix(blocks.ASK), str(action.get("value"))
-    receiver = visit.receiver
-    asked = receiver.inbound.answer(visit.person.identity, question, choice=key)
+    receiver = admitted.receiver
+    asked = receiver.inbound.answer(admitted.person.identity, question, choice=key)
     reply = await outcome(asked, f"confirmation {question}")
     assert reply is not None, "Every answer is answered."
     if not reply.refused:
         label = written_out(str((action.get("text") or {}).get("text") or key))
-        answer = decision(await receiver.names.of(visit.person), label, key)
+        answer = decision(await receiver.names.of(admitted.person), label, key)
         await receiver.outlet.question_answered(
-            question, visit.place, answer, shown=_question(visit, body)
+            question, admitted.place, answer, shown=_question(admitted, body)
         )
-    await receiver.outlet.answers.give(visit.recipient, reply)
+    await receiver.outlet.answers.give(admitted.recipient, reply)
 
 
-def _question(visit: Visit, body: Json) -> Shown | None:
+def _question(admitted: AdmittedInteraction, body: Json) -> ShownQuestion | None:
     """Return the question's message with the clicked button; `None` if the payload has none."""
     message: Json = body.get("message") or {}
     if not message.get("ts"):
@@ -177,12 +177,12 @@ def _question(visit: Visit, body: Json) -> Shown | None:
         if block.get("type") == "section" and isinstance(block.get("text"), dict)
     ]
     mrkdwn = "\n".join(texts) or str(message.get("text") or "")
-    return Shown(place=visit.place, message_id=str(message["ts"]), mrkdwn=mrkdwn)
+    return ShownQuestion(place=admitted.place, message_id=str(message["ts"]), mrkdwn=mrkdwn)
 
 
-async def _click_run(visit: Visit, body: Json, action: Json) -> None:
+async def _click_run(admitted: AdmittedInteraction, body: Json, action: Json) -> None:
     name = str(action.get("action_id")).removeprefix(blocks.RUN)
-    await _on_run(visit, body, name, str(action.get("value")))
+    await _on_run(admitted, body, name, str(action.get("value")))
 
 
 def _handler_of(action: Json) -> "_Clicked | None":
@@ -197,4 +197,4 @@ def _handler_of(action: Json) -> "_Clicked | None":
     return {blocks.MORE: _more, blocks.CHOICE: _choose}.get(action_id)
 
 
-_Clicked = Callable[[Visit, Json, Json], Awaitable[None]]
+_Clicked = Callable[[AdmittedInteraction, Json, Json], Awaitable[None]]

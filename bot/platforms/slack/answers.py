@@ -42,7 +42,7 @@ class Recipient:
     response_url: str = ""
 
 
-class Answers:
+class PrivateAnswers:
     """Answers users in private.
 
     Args:

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from bot.agent.sanitizer import one_line
 from bot.errors import DeliveryError
 from bot.platforms.messages import Attachment
-from bot.platforms.messaging.attachments import Store
+from bot.platforms.messaging.attachments import FileHost
 from bot.platforms.slack.clients import Clients
 from bot.platforms.slack.problems import NOT_INSTALLED
 from bot.platforms.slack.sending import Sender
@@ -20,14 +20,14 @@ NO_SCOPE = (
 _ASK = "check_file_info"
 
 
-def store(api_url: str) -> Store:
+def store(api_url: str) -> FileHost:
     """Return Slack's file storage.
 
     Args:
         api_url: The address of the Web API; a stand-in for the API may serve files too.
     """
     stand_in = "" if api_url == API_URL else api_url
-    return Store(name="Slack", hosts=HOSTS, stand_in=stand_in, refused=NO_SCOPE)
+    return FileHost(name="Slack", hosts=HOSTS, stand_in=stand_in, refused=NO_SCOPE)
 
 
 class Attachments:

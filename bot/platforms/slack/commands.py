@@ -5,8 +5,8 @@ from bot.conversations.command_lines import CommandGroup, CommandSpec, handle_an
 from bot.platforms.base import CommandReply
 from bot.platforms.messaging.intake import outcome
 from bot.platforms.slack import actions, blocks, speech
+from bot.platforms.slack.interactions import AdmittedInteraction, SlackReceiver
 from bot.platforms.slack.settings import SlackSettings
-from bot.platforms.slack.visits import SlackReceiver, Visit
 from bot.values import Json
 
 OPEN_QUOTE = (
@@ -31,35 +31,37 @@ async def typed(receiver: SlackReceiver, settings: SlackSettings, body: Json) ->
     found = receiver.inbound.command_table.find(text)
     command, words = (found.command, found.words) if found else (None, "")
 
-    async def handle(visit: Visit) -> None:
+    async def handle(admitted: AdmittedInteraction) -> None:
         if command is None:
-            await visit.carry_out(text)
+            await admitted.carry_out(text)
         elif command.leaves_quote_open(words):
-            await visit.say(OPEN_QUOTE.format(command=settings.subagents_command))
+            await admitted.say(OPEN_QUOTE.format(command=settings.subagents_command))
         elif command.threaded and command.changes(words):
-            await visit.say(IN_A_THREAD.format(rest=rest))
+            await admitted.say(IN_A_THREAD.format(rest=rest))
         elif command.run and (not words or (command.text and not handle_and_rest(words)[1])):
-            await _ask_for_rest(visit, body, command, handle_and_rest(words)[0])
+            await _ask_for_rest(admitted, body, command, handle_and_rest(words)[0])
         else:
-            await visit.carry_out(text)
+            await admitted.carry_out(text)
 
-    await receiver.attend(body, handle)
+    await receiver.admit(body, handle)
 
 
-async def _ask_for_rest(visit: Visit, body: Json, command: CommandSpec, named: str) -> None:
+async def _ask_for_rest(
+    admitted: AdmittedInteraction, body: Json, command: CommandSpec, named: str
+) -> None:
     """Offer a menu of the user's runs for a command, or the form for a message to the named run.
 
     The form contains the run's id: `last` can be another run by the time of the submission.
     """
-    receiver = visit.receiver
-    asked = receiver.inbound.run_choices(visit.person.identity, named, action=command.name)
+    receiver = admitted.receiver
+    asked = receiver.inbound.run_choices(admitted.person.identity, named, action=command.name)
     choices = await outcome(asked, f"/subagents {command.name}")
     if isinstance(choices, CommandReply):
-        await receiver.outlet.answers.give(visit.recipient, choices)
+        await receiver.outlet.answers.give(admitted.recipient, choices)
         return
     if named and len(choices) == 1:
-        await actions.open_send_form(visit, body, choices[0][0])
+        await actions.open_send_form(admitted, body, choices[0][0])
         return
     menu = blocks.run_menu(choices, f"/subagents {command.name}")
     none = NONE_NAMED.format(named=one_line(named, 60)) if named else command.without_runs
-    await receiver.outlet.answers.say(visit.recipient, WHICH if menu else none, below=menu)
+    await receiver.outlet.answers.say(admitted.recipient, WHICH if menu else none, below=menu)

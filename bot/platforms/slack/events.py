@@ -6,9 +6,9 @@ from typing import Any
 
 from bot.platforms.slack import home
 from bot.platforms.slack.answers import Recipient
-from bot.platforms.slack.intake import Listener
+from bot.platforms.slack.intake import SlackMessageReceiver
+from bot.platforms.slack.interactions import AdmittedInteraction, SlackReceiver
 from bot.platforms.slack.people import SlackUser, speaker_of
-from bot.platforms.slack.visits import SlackReceiver, Visit
 from bot.values import Json
 
 log = logging.getLogger(__name__)
@@ -22,7 +22,7 @@ class Events:
         listener: Handles messages.
     """
 
-    def __init__(self, receiver: SlackReceiver, listener: Listener) -> None:
+    def __init__(self, receiver: SlackReceiver, listener: SlackMessageReceiver) -> None:
         self._receiver = receiver
         self._listener = listener
         self._handlers: Mapping[str, Callable[[Json], Coroutine[Any, Any, None]]] = {
@@ -44,7 +44,7 @@ class Events:
         if kind in {"message", "app_mention"}:
             await self._listener.take(body)
         elif handler := self._handlers.get(kind):
-            await self._receiver.for_a_while(handler(body), f"a Slack event: {kind}")
+            await self._receiver.within_timeout(handler(body), f"a Slack event: {kind}")
 
     async def _who(self, body: Json) -> SlackUser | None:
         """Return the user who caused an event; `None` for a repeated delivery or without a user."""
@@ -74,14 +74,14 @@ class Events:
         # A later repeated delivery must not stop the next answer.
         event_id = f"event:{body.get('event_id')}"
         recipient = Recipient(place=place, account=person.account)
-        visit = Visit(
+        admitted = AdmittedInteraction(
             receiver=self._receiver,
             event_id=event_id,
             person=person,
             place=place,
             recipient=recipient,
         )
-        await visit.carry_out("/retinue stop")
+        await admitted.carry_out("/retinue stop")
 
     async def _uninstall(self, body: Json) -> None:
         """Delete the installation of a workspace that removed the bot or revoked its token."""

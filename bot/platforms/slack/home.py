@@ -6,8 +6,8 @@ from bot.errors import DeliveryError
 from bot.platforms.base import CommandReply
 from bot.platforms.messaging.intake import outcome
 from bot.platforms.slack import blocks
+from bot.platforms.slack.interactions import SlackReceiver
 from bot.platforms.slack.people import SlackUser
-from bot.platforms.slack.visits import SlackReceiver
 
 log = logging.getLogger(__name__)
 

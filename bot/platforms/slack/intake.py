@@ -21,8 +21,8 @@ from bot.platforms.slack import speech
 from bot.platforms.slack.answers import Recipient
 from bot.platforms.slack.attachments import Attachments
 from bot.platforms.slack.clients import Installed
+from bot.platforms.slack.interactions import SlackReceiver
 from bot.platforms.slack.people import SlackUser, speaker_of
-from bot.platforms.slack.visits import SlackReceiver
 from bot.values import Json, Place
 
 log = logging.getLogger(__name__)
@@ -47,7 +47,7 @@ class ReceivedOnSlack(ReceivedMessage):
     person: SlackUser
 
 
-class Listener(MessageReceiver[ReceivedOnSlack]):
+class SlackMessageReceiver(MessageReceiver[ReceivedOnSlack]):
     """Receives messages and passes those for the bot to the core.
 
     Later changes are ignored: the first version of an edited message counts, and a deleted message

@@ -25,7 +25,7 @@ from bot.platforms.messaging.splitting import MessageParts
 from bot.platforms.messaging.texts import KEPT, decision
 from bot.platforms.slack import blocks, texts
 from bot.platforms.slack.abilities import Abilities
-from bot.platforms.slack.answers import Answers, Recipient
+from bot.platforms.slack.answers import PrivateAnswers, Recipient
 from bot.platforms.slack.budget import WorkspaceBudgets
 from bot.platforms.slack.clients import Clients
 from bot.platforms.slack.history import History
@@ -67,7 +67,7 @@ class Tempo:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shown:
+class ShownQuestion:
     """A message that shows a question.
 
     Attributes:
@@ -114,10 +114,10 @@ class SlackOutlet(MessagingOutlet):
         seconds = tempo.edit_seconds
         self._now = now
         self.sender = Sender(clients, pauses=tempo.pauses)
-        self.answers = Answers(self.sender, session)
+        self.answers = PrivateAnswers(self.sender, session)
         self.budgets = budgets or WorkspaceBudgets()
         #: `None` for a question that is shown as answered already.
-        self._questions: OrderedDict[str, Shown | None] = OrderedDict()
+        self._questions: OrderedDict[str, ShownQuestion | None] = OrderedDict()
         self._names = Names(self.sender)
         self._history = History(clients, self.sender, self._names, settings.api_url)
         abilities = Abilities()
@@ -159,7 +159,12 @@ class SlackOutlet(MessagingOutlet):
         await self._status.clear_open(places)
 
     async def question_answered(
-        self, confirmation_id: str, place: Place, outcome: str, *, shown: Shown | None = None
+        self,
+        confirmation_id: str,
+        place: Place,
+        outcome: str,
+        *,
+        shown: ShownQuestion | None = None,
     ) -> None:
         """Show the outcome of an answered question and remove its buttons. Never raises.
 
@@ -259,7 +264,9 @@ class SlackOutlet(MessagingOutlet):
                 mrkdwn=texts.question_twin(confirmation, text),
             )
             asked = await self.sender.post(route.place, draft)
-            self._keep(confirmation.id, Shown(place=route.place, message_id=asked, mrkdwn=text))
+            self._keep(
+                confirmation.id, ShownQuestion(place=route.place, message_id=asked, mrkdwn=text)
+            )
             self._status.asked(route.place, confirmation.id, confirmation.expires_in_seconds)
             return (*before, asked)
 
@@ -276,15 +283,15 @@ class SlackOutlet(MessagingOutlet):
             outcome = decision(name, settlement.chosen, settlement.key)
         await self.question_answered(question.id, question.place, outcome, shown=shown)
 
-    async def _shown(self, question: Confirmation) -> Shown:
+    async def _shown(self, question: Confirmation) -> ShownQuestion:
         """Return the message of a question that an earlier or another process posted."""
         text = await made_harmless(question.text.strip(), links=False)
         text = "\n".join((texts.mention(question.owner.account), text or texts.EMPTY))
         if len(text) > texts.MOST_IN_SECTION:
             text = ABOVE
-        return Shown(place=question.place, message_id=question.message_id, mrkdwn=text)
+        return ShownQuestion(place=question.place, message_id=question.message_id, mrkdwn=text)
 
-    def _keep(self, confirmation_id: str, shown: Shown | None) -> None:
+    def _keep(self, confirmation_id: str, shown: ShownQuestion | None) -> None:
         self._questions[confirmation_id] = shown
         if len(self._questions) > QUESTIONS_KEPT:
             self._questions.popitem(last=False)

@@ -92,7 +92,7 @@ def author_of(message: Json, workspace: str, enterprise: str) -> SlackUser:
     return _person(account, workspace, enterprise, stranger_of=home)
 
 
-def visitor_of(body: Json, workspace: str, enterprise: str) -> SlackUser:
+def interacting_user_of(body: Json, workspace: str, enterprise: str) -> SlackUser:
     """Return the user who clicked, submitted a form, or typed a slash command.
 
     Args:

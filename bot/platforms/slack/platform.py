@@ -15,17 +15,17 @@ from bot.platforms.base import InboundHandler
 from bot.platforms.messaging.catch_up import CatchUp
 from bot.platforms.slack import sockets, web
 from bot.platforms.slack.attachments import Attachments
+from bot.platforms.slack.bolt import BoltHandlers
 from bot.platforms.slack.clients import Clients, OneClient, open_session
 from bot.platforms.slack.events import Events
-from bot.platforms.slack.hearing import BoltHandlers
 from bot.platforms.slack.installations import EncryptedInstallationStore
-from bot.platforms.slack.intake import Listener
+from bot.platforms.slack.intake import SlackMessageReceiver
+from bot.platforms.slack.interactions import SlackReceiver
 from bot.platforms.slack.names import Names
 from bot.platforms.slack.oauth import InstallFlow
 from bot.platforms.slack.outlet import SlackOutlet, Tempo
 from bot.platforms.slack.people import PLATFORM, SlackAccessPolicy
 from bot.platforms.slack.settings import SlackSettings
-from bot.platforms.slack.visits import SlackReceiver
 from bot.tasks import Tasks
 from db.database import Database
 
@@ -100,7 +100,7 @@ class SlackIntake:
             tasks=self._tasks,
         )
         attachments = Attachments(self._clients, self._outlet.sender, self._settings.api_url)
-        listener = Listener(receiver, attachments)
+        listener = SlackMessageReceiver(receiver, attachments)
         events = Events(receiver, listener)
         app = BoltHandlers(receiver, events, self._settings).app(self._session)
         catching: asyncio.Task[None] | None = None

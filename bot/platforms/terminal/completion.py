@@ -8,7 +8,7 @@ from prompt_toolkit.document import Document
 from bot.agent.sanitizer import one_line
 from bot.conversations.command_lines import GROUPS, ArgumentKind, CommandGroup, CommandSpec
 from bot.platforms.base import InboundHandler
-from bot.platforms.terminal.room import Room
+from bot.platforms.terminal.state import TerminalState
 from bot.platforms.terminal.texts import number_of
 from bot.values import short
 
@@ -25,8 +25,8 @@ OWN = {
 class CommandCompleter(Completer):
     """Completes lines that begin with a slash."""
 
-    def __init__(self, room: Room, inbound: InboundHandler) -> None:
-        self._room = room
+    def __init__(self, state: TerminalState, inbound: InboundHandler) -> None:
+        self._state = state
         self._inbound = inbound
 
     def get_completions(self, document: Document, event: CompleteEvent) -> Iterable[Completion]:
@@ -54,8 +54,8 @@ class CommandCompleter(Completer):
                 words |= {f"/{each.name}": each.description for each in chat}
                 return _fitting(words | OWN, typed)
             case [("/yes" | "/all" | "/no") as word]:
-                user = self._room.present
-                asked = self._room.questions_of(user, word.removeprefix("/")) if user else []
+                user = self._state.present
+                asked = self._state.questions_of(user, word.removeprefix("/")) if user else []
                 return _fitting({number_of(item): one_line(item.text) for item in asked}, typed)
             case [only] if only == runs:
                 of_runs = table.of(CommandGroup.RUNS)
@@ -70,8 +70,8 @@ class CommandCompleter(Completer):
         """Return the values of the first argument of a command."""
         argument = command.arguments[0]
         found = {}
-        if argument.kind is ArgumentKind.RUN and self._room.present is not None:
-            runs = await self._inbound.run_choices(self._room.present, typed, action=command.name)
+        if argument.kind is ArgumentKind.RUN and self._state.present is not None:
+            runs = await self._inbound.run_choices(self._state.present, typed, action=command.name)
             found = {short(run_id): one_line(label) for run_id, label in runs}
         return found | _fitting(dict(argument.choices), typed)
 

@@ -9,8 +9,8 @@ from typing import Any
 from bot.errors import BotError, DeliveryError
 from bot.platforms.base import CommandReply, InboundHandler, Incoming
 from bot.platforms.terminal.people import identity_of, place_of
-from bot.platforms.terminal.room import Room
-from bot.platforms.terminal.surface import Note, Surface
+from bot.platforms.terminal.state import TerminalState
+from bot.platforms.terminal.surface import Notice, Surface
 from bot.platforms.terminal.texts import OWN_HELP, not_offered, which_question
 from bot.values import Identity
 
@@ -22,12 +22,12 @@ OnPresent = Callable[[Identity], Awaitable[None]]
 TROUBLE = "Something went wrong on our side; the log has the details. Please try again."
 
 
-class Listener:
+class LineHandler:
     """Handles the lines of the active user in order.
 
     Args:
         inbound: Receives messages and commands.
-        room: The state of the terminal.
+        state: The state of the terminal.
         surface: Shows the replies to commands.
         on_present: Called when a user becomes active at the prompt.
 
@@ -36,22 +36,22 @@ class Listener:
     """
 
     def __init__(
-        self, inbound: InboundHandler, room: Room, surface: Surface, on_present: OnPresent
+        self, inbound: InboundHandler, state: TerminalState, surface: Surface, on_present: OnPresent
     ) -> None:
         self._inbound = inbound
-        self._room = room
+        self._state = state
         self._surface = surface
         self._on_present = on_present
         self.left = False
 
     async def arrive(self, user: Identity) -> None:
         """Make a user active at the prompt; deliver pending announcements and open questions."""
-        self._room.enter(user, self._surface)
+        self._state.enter(user, self._surface)
         try:
             await self._on_present(user)
         except Exception:
             log.exception("What waits for %s was not delivered", user.account)
-        for question in self._room.questions_of(user):
+        for question in self._state.questions_of(user):
             await self._surface.show(question)
 
     async def take(self, line: str) -> bool:
@@ -96,7 +96,7 @@ class Listener:
                 return await self._become(name)
             case ("/yes" | "/all" | "/no") as command, number:
                 return await self._answer(command.removeprefix("/"), number)
-            case ("yes" | "all" | "no") as answer, "" if self._room.questions_of(
+            case ("yes" | "all" | "no") as answer, "" if self._state.questions_of(
                 self._user, answer
             ):
                 return await self._answer(answer, "")
@@ -113,14 +113,14 @@ class Listener:
         if user == before:
             return CommandReply(text=f"You are {name} already.")
         note = f"You are **{name}** now. What {before.account} started goes on and waits for them."
-        await self._surface.show(Note(note))
+        await self._surface.show(Notice(note))
         await self.arrive(user)
         return CommandReply(text="")
 
     async def _answer(self, word: str, number: str) -> CommandReply:
-        asked = self._room.questions_of(self._user)
+        asked = self._state.questions_of(self._user)
         meant = [question for question in asked if question.id.endswith(number)]
-        fitting = [each for each in self._room.questions_of(self._user, word) if each in meant]
+        fitting = [each for each in self._state.questions_of(self._user, word) if each in meant]
         if len(fitting) > 1:
             return CommandReply(text=which_question(fitting, word), failed=True)
         if meant and not fitting:
@@ -131,17 +131,17 @@ class Listener:
         reply = await self._inbound.answer(self._user, confirmation_id, choice=word)
         if fitting or not reply.refused:
             # A refused answer to another user's question leaves that question open.
-            self._room.drop_question(confirmation_id)
+            self._state.drop_question(confirmation_id)
         return reply
 
     async def _stop(self) -> CommandReply | None:
         reply = await self._hear("/stop")
-        self._room.forget(place_of(self._user))
+        self._state.forget(place_of(self._user))
         return reply
 
     async def _hear(self, text: str) -> CommandReply | None:
         user, place = self._user, place_of(self._user)
-        busy = self._room.busy(user)
+        busy = self._state.busy(user)
         incoming = Incoming(
             event_id=str(uuid.uuid4()),
             user=user,
@@ -151,15 +151,15 @@ class Listener:
         )
         reply = await self._inbound.receive(incoming)
         if reply is not None and not busy:
-            self._room.forget(place)
+            self._state.forget(place)
         if reply is not None and reply.answered:
-            self._room.drop_question(reply.answered)
+            self._state.drop_question(reply.answered)
         return reply
 
     @property
     def _user(self) -> Identity:
-        assert self._room.present is not None, "Nobody is at the prompt."
-        return self._room.present
+        assert self._state.present is not None, "Nobody is at the prompt."
+        return self._state.present
 
 
 def _with_own_help(reply: CommandReply | None) -> CommandReply:

@@ -6,7 +6,7 @@ from rich.text import Text
 from bot.agent.sanitizer import for_terminal
 from bot.platforms.terminal.cards import STEP_LINES, live_lines
 from bot.platforms.terminal.markdown import SafeMarkdown
-from bot.platforms.terminal.room import LiveCard, Room
+from bot.platforms.terminal.state import LiveCard, TerminalState
 from bot.platforms.terminal.texts import number_of, words_for
 from bot.platforms.terminal.view import to_ansi
 from bot.values import Identity, RunStatus
@@ -15,11 +15,11 @@ from bot.values import Identity, RunStatus
 TAIL_CHARACTERS = 2000
 
 
-def live_region(room: Room, user: Identity, *, width: int, height: int) -> str:
+def live_region(state: TerminalState, user: Identity, *, width: int, height: int) -> str:
     """Return the live region of one user: at most `height` lines, or more if that is tiny."""
-    below = [*_card_lines(room, user, (height - 2) // 2), *_status_lines(room, user)]
+    below = [*_card_lines(state, user, (height - 2) // 2), *_status_lines(state, user)]
     lines = _lines_of(below, width)
-    answers = [line for reply in room.replies_of(user) for line in reply.drawn]
+    answers = [line for reply in state.replies_of(user) for line in reply.drawn]
     free = max(height - len(lines), 1)
     return "\n".join(answers[-free:] + lines)
 
@@ -40,11 +40,11 @@ def tail_of(text: str, limit: int = TAIL_CHARACTERS) -> str:
     return ("```\n" if fences % 2 else "") + text[start:]
 
 
-def _card_lines(room: Room, user: Identity, most: int) -> list[Text]:
-    going = room.cards_of(user)
+def _card_lines(state: TerminalState, user: Identity, most: int) -> list[Text]:
+    going = state.cards_of(user)
     # Each card gets two lines; the remaining lines are shared equally among the tool calls.
     spare = max(0, most - 2 * len(going)) // max(1, len(going))
-    cards = [_lines_of_card(live, room.now(), min(spare, STEP_LINES)) for live in going]
+    cards = [_lines_of_card(live, state.now(), min(spare, STEP_LINES)) for live in going]
     shown: list[Text] = []
     for index, lines in enumerate(cards):
         left = len(cards) - index
@@ -60,16 +60,16 @@ def _lines_of_card(live: LiveCard, now: float, steps: int) -> list[Text]:
     return live_lines(live.card, elapsed, steps=steps)
 
 
-def _status_lines(room: Room, user: Identity) -> list[Text]:
+def _status_lines(state: TerminalState, user: Identity) -> list[Text]:
     lines = [
         Text(f"? Question {number_of(item)} waits for you: {words_for(item)}", style="yellow")
-        for item in room.questions_of(user)[-3:]
+        for item in state.questions_of(user)[-3:]
     ]
-    replies = room.replies_of(user)
-    if room.busy(user):
-        since = min([reply.since for reply in replies] or [room.thinking[user.account]])
+    replies = state.replies_of(user)
+    if state.busy(user):
+        since = min([reply.since for reply in replies] or [state.thinking[user.account]])
         word = "answering" if any(reply.text for reply in replies) else "thinking"
-        seconds = int(room.now() - since)
+        seconds = int(state.now() - since)
         lines.append(Text(f"{word}… {seconds} s (Ctrl-C stops it)", style="dim"))
     return lines
 

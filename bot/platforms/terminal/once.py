@@ -7,12 +7,12 @@ from typing import TextIO
 
 from bot.agent.sanitizer import for_terminal
 from bot.platforms.base import Announcement, CommandReply, InboundHandler, RunCard
-from bot.platforms.terminal.listener import Listener, OnPresent
+from bot.platforms.terminal.listener import LineHandler, OnPresent
 from bot.platforms.terminal.outlet import TerminalOutlet
 from bot.platforms.terminal.people import PLATFORM, identity_of
 from bot.platforms.terminal.plain import Pipe, everything_was_said
-from bot.platforms.terminal.room import Room
-from bot.platforms.terminal.surface import Answer, Note, Said
+from bot.platforms.terminal.state import TerminalState
+from bot.platforms.terminal.surface import FinalReply, Notice, Printable
 from bot.platforms.terminal.texts import farewell, run_id_in
 from bot.values import Identity, Json, RunStatus
 
@@ -61,17 +61,19 @@ class Output:
         said = "\n\n".join(for_terminal(text) for text in self._said)
         return {"answer": said, "runs": runs, "failed": self.failed}
 
-    def show(self, said: Said, as_shown: Callable[[], None] | None = None) -> asyncio.Future[None]:
+    def show(
+        self, said: Printable, as_shown: Callable[[], None] | None = None
+    ) -> asyncio.Future[None]:
         """Write an item to the stream of its kind; see `Surface.show`."""
         match said:
-            case Answer(text, failed):
+            case FinalReply(text, failed):
                 return self._answer(text, said, as_shown, failed=failed)
             case CommandReply(text=text) if said.failed or not self._results_only:
                 return self._answer(text, said, as_shown, failed=said.failed)
             case Announcement() if (run_id := run_id_in(said.key)) in self._ended:
                 self._results[run_id] = said.text
                 if self._results_only:
-                    return self._answer(said.text, Answer(said.text), as_shown, failed=False)
+                    return self._answer(said.text, FinalReply(said.text), as_shown, failed=False)
                 return self._written(said, as_shown)
             case _:
                 return self._notes.show(said, as_shown)
@@ -90,7 +92,7 @@ class Output:
         """Do nothing, since the user is always the same."""
 
     def _answer(
-        self, text: str, said: Said, as_shown: Callable[[], None] | None, *, failed: bool
+        self, text: str, said: Printable, as_shown: Callable[[], None] | None, *, failed: bool
     ) -> asyncio.Future[None]:
         self.failed |= failed
         self._said.append(text)
@@ -98,7 +100,9 @@ class Output:
             return self._notes.show(said, as_shown)
         return self._written(said, as_shown)
 
-    def _written(self, said: Said, as_shown: Callable[[], None] | None) -> asyncio.Future[None]:
+    def _written(
+        self, said: Printable, as_shown: Callable[[], None] | None
+    ) -> asyncio.Future[None]:
         if not self._as_json:
             return self._answers.show(said, as_shown)
         if as_shown is not None:
@@ -140,8 +144,8 @@ class OneMessage:
         self._on_present = on_present
         self._answers = answers
         self._output = Output(answers, notes, as_json=as_json, results_only=bool(agent))
-        self._room = Room()
-        self.outlet = TerminalOutlet(self._room)
+        self._state = TerminalState()
+        self.outlet = TerminalOutlet(self._state)
 
     @property
     def failed(self) -> bool:
@@ -150,18 +154,18 @@ class OneMessage:
 
     async def run(self, inbound: InboundHandler, *, settle_seconds: float = 2.0) -> None:
         """Send the message and wait for its answer and the results of its runs."""
-        listener = Listener(inbound, self._room, self._output, self._on_present)
+        listener = LineHandler(inbound, self._state, self._output, self._on_present)
         try:
             await listener.arrive(self._user)
-            replied = self._room.next_reply()
+            replied = self._state.next_reply()
             if await listener.take(self._text):
                 await replied()
-            await everything_was_said(self._room, settle_seconds=settle_seconds)
+            await everything_was_said(self._state, settle_seconds=settle_seconds)
         finally:
-            words = farewell(len(self._room.going), answering=bool(self._room.replies))
+            words = farewell(len(self._state.going), answering=bool(self._state.replies))
             if words:
-                self._output.show(Note(words))
-            self._room.leave()
+                self._output.show(Notice(words))
+            self._state.leave()
         if self._as_json:
             document = json.dumps(self._output.document, ensure_ascii=False)
             print(document, file=self._answers, flush=True)

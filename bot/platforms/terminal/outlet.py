@@ -16,8 +16,8 @@ from bot.platforms.base import (
 )
 from bot.platforms.messages import PastMessage
 from bot.platforms.terminal.people import PLATFORM
-from bot.platforms.terminal.room import OpenReply, Room
-from bot.platforms.terminal.surface import Answer, Note
+from bot.platforms.terminal.state import OpenReply, TerminalState
+from bot.platforms.terminal.surface import FinalReply, Notice
 from bot.platforms.terminal.texts import run_id_in, unanswered
 from bot.values import Identity, Place
 
@@ -27,15 +27,15 @@ log = logging.getLogger(__name__)
 class TerminalReply:
     """A reply that grows in the live region; its final text is printed above."""
 
-    def __init__(self, room: Room, reply: OpenReply, message_id: str) -> None:
-        self._room = room
+    def __init__(self, state: TerminalState, reply: OpenReply, message_id: str) -> None:
+        self._state = state
         self._reply = reply
         self._message_id = message_id
 
     def update(self, text: str) -> None:
         """Show the whole text so far in the next frame."""
         self._reply.text = text
-        self._room.stir()
+        self._state.notify()
 
     async def finish(self, text: str, *, failed: bool = False) -> Delivered:
         """Print the complete final text and close the reply.
@@ -44,8 +44,8 @@ class TerminalReply:
             NotPresentError: The owner is not at the prompt.
         """
         try:
-            surface = self._room.surface_for(self._reply.owner)
-            await surface.show(Answer(text, failed=failed), self._close)
+            surface = self._state.surface_for(self._reply.owner)
+            await surface.show(FinalReply(text, failed=failed), self._close)
         finally:
             self._close()
         return Delivered((self._message_id,))
@@ -55,7 +55,7 @@ class TerminalReply:
         self._close()
 
     def _close(self) -> None:
-        self._room.close_reply(self._reply)
+        self._state.close_reply(self._reply)
 
 
 class TerminalOutlet:
@@ -63,12 +63,12 @@ class TerminalOutlet:
 
     platform = PLATFORM
 
-    def __init__(self, room: Room) -> None:
-        self._room = room
+    def __init__(self, state: TerminalState) -> None:
+        self._state = state
 
     async def acknowledge(self, place: Place) -> None:
         """Show that the bot is thinking."""
-        self._room.hear(place)
+        self._state.receive_message(place)
 
     async def answered(self, place: Place) -> None:
         """Do nothing, since the reply replaces the indicator."""
@@ -82,8 +82,8 @@ class TerminalOutlet:
         begun: OnBegun = not_kept,
     ) -> TerminalReply:
         """Open a reply; a resumed one is printed again, since printed text cannot be edited."""
-        reply = self._room.open_reply(owner, place)
-        return TerminalReply(self._room, reply, message_id or str(uuid.uuid4()))
+        reply = self._state.open_reply(owner, place)
+        return TerminalReply(self._state, reply, message_id or str(uuid.uuid4()))
 
     async def announce(self, announcement: Announcement) -> Delivered:
         """Print an announcement above the prompt.
@@ -91,13 +91,13 @@ class TerminalOutlet:
         Raises:
             NotPresentError: The owner is not at the prompt.
         """
-        await self._room.surface_for(announcement.owner).show(announcement)
-        self._room.announced(run_id_in(announcement.key))
+        await self._state.surface_for(announcement.owner).show(announcement)
+        self._state.announced(run_id_in(announcement.key))
         return Delivered((announcement.key,))
 
     def show_card(self, card: RunCard, *, begun: OnBegun = not_kept) -> None:
         """Show or update a run card."""
-        self._room.move_card(card)
+        self._state.move_card(card)
 
     async def ask(self, confirmation: Confirmation) -> str:
         """Print a question above the prompt.
@@ -106,16 +106,16 @@ class TerminalOutlet:
             NotPresentError: The owner is not at the prompt.
             DeliveryError: The surface is a pipe, where no user can answer.
         """
-        surface = self._room.surface_for(confirmation.owner)
+        surface = self._state.surface_for(confirmation.owner)
         if not surface.can_ask:
             raise DeliveryError("There is nobody to ask here, so the answer is no.", permanent=True)
         await surface.show(confirmation)
-        self._room.add_question(confirmation)
+        self._state.add_question(confirmation)
         return ""
 
     async def settle(self, question: Confirmation, settlement: Settlement) -> None:
         """Close a question; notify its owner if it was settled without an answer."""
-        if self._room.drop_question(question.id) and settlement.by is None:
+        if self._state.drop_question(question.id) and settlement.by is None:
             await self.tell(question.place, question.owner, unanswered(question, settlement))
 
     async def history(self, place: Place, after: datetime | str, limit: int) -> list[PastMessage]:
@@ -125,6 +125,6 @@ class TerminalOutlet:
     async def tell(self, place: Place, user: Identity, text: str) -> None:
         """Show a short note to a user who is at the prompt; otherwise drop it."""
         try:
-            await self._room.surface_for(user).show(Note(text))
+            await self._state.surface_for(user).show(Notice(text))
         except DeliveryError as error:
             log.info("Not told in %s: %s", place.channel, error)

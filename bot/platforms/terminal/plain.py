@@ -11,8 +11,8 @@ from bot.agent.sanitizer import for_terminal
 from bot.errors import DeliveryError
 from bot.platforms.base import Announcement, CommandReply, Confirmation, RunCard
 from bot.platforms.terminal.cards import clock, name_of, progress_text, status_of, step_lines
-from bot.platforms.terminal.room import Room
-from bot.platforms.terminal.surface import Answer, Note, Said, Typed
+from bot.platforms.terminal.state import TerminalState
+from bot.platforms.terminal.surface import FinalReply, Notice, Printable, TypedLine
 from bot.platforms.terminal.texts import REPEATED, choice_lines, footer_of, title_of
 from bot.values import Identity, RunStatus
 
@@ -29,7 +29,9 @@ class Pipe:
     def __init__(self, out: TextIO) -> None:
         self._out = out
 
-    def show(self, said: Said, as_shown: Callable[[], None] | None = None) -> asyncio.Future[None]:
+    def show(
+        self, said: Printable, as_shown: Callable[[], None] | None = None
+    ) -> asyncio.Future[None]:
         """Write an item immediately; see `Surface.show`."""
         done = asyncio.get_running_loop().create_future()
         try:
@@ -57,10 +59,10 @@ class Pipe:
         """Do nothing, since a pipe has no state per user."""
 
 
-def plain_text(said: Said) -> str:
+def plain_text(said: Printable) -> str:
     """Return an item as plain text, with Markdown left unrendered (pure)."""
     match said:
-        case Answer(text) | Note(text) | Typed(_, text):
+        case FinalReply(text) | Notice(text) | TypedLine(_, text):
             return for_terminal(text)
         case RunCard():
             return _card_line(said)
@@ -92,7 +94,7 @@ def _announcement(said: Announcement) -> str:
     return "\n".join(part for part in parts if part)
 
 
-async def everything_was_said(room: Room, *, settle_seconds: float) -> None:
+async def everything_was_said(state: TerminalState, *, settle_seconds: float) -> None:
     """Wait until all replies and runs have ended and the ended runs are announced.
 
     Silent runs are never announced and cannot be distinguished here. So the wait for announcements
@@ -100,23 +102,23 @@ async def everything_was_said(room: Room, *, settle_seconds: float) -> None:
     chat.
     """
     while True:
-        await room.until(lambda: not _under_way(room))
-        missing = len(room.unannounced)
+        await state.until(lambda: not _under_way(state))
+        missing = len(state.unannounced)
         if not missing:
             return
         try:
             async with asyncio.timeout(settle_seconds):
-                await room.until(partial(_moved_on, room, missing))
+                await state.until(partial(_moved_on, state, missing))
         except TimeoutError:
             return
 
 
-def _moved_on(room: Room, missing: int) -> bool:
-    return _under_way(room) or len(room.unannounced) < missing
+def _moved_on(state: TerminalState, missing: int) -> bool:
+    return _under_way(state) or len(state.unannounced) < missing
 
 
-def _under_way(room: Room) -> bool:
-    return bool(room.replies or room.thinking or room.going)
+def _under_way(state: TerminalState) -> bool:
+    return bool(state.replies or state.thinking or state.going)
 
 
 async def lines_of(stream: TextIO) -> AsyncIterator[str]:

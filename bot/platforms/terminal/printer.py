@@ -9,15 +9,15 @@ from prompt_toolkit.application import get_app_session, in_terminal
 
 from bot.errors import DeliveryError, NotPresentError
 from bot.platforms.terminal.live import answer_lines
-from bot.platforms.terminal.surface import Said
+from bot.platforms.terminal.surface import Printable
 from bot.platforms.terminal.view import renderable, to_ansi
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class _Item:
-    said: Said
+class _PrintJob:
+    said: Printable
     done: asyncio.Future[None]
     as_shown: Callable[[], None] | None
 
@@ -43,11 +43,13 @@ class Printer:
 
     def __init__(self, before_redraw: Callable[[], None]) -> None:
         self._before_redraw = before_redraw
-        self._items: asyncio.Queue[_Item | None] = asyncio.Queue()
+        self._items: asyncio.Queue[_PrintJob | None] = asyncio.Queue()
 
-    def put(self, said: Said, as_shown: Callable[[], None] | None = None) -> asyncio.Future[None]:
+    def put(
+        self, said: Printable, as_shown: Callable[[], None] | None = None
+    ) -> asyncio.Future[None]:
         """Queue an item for printing; see `Surface.show`."""
-        item = _Item(said, asyncio.get_running_loop().create_future(), as_shown)
+        item = _PrintJob(said, asyncio.get_running_loop().create_future(), as_shown)
         self._items.put_nowait(item)
         return item.done
 
@@ -65,7 +67,7 @@ class Printer:
                 if (item := self._items.get_nowait()) is not None:
                     item.settle(_left())
 
-    async def _deliver(self, item: _Item) -> None:
+    async def _deliver(self, item: _PrintJob) -> None:
         if item.done.cancelled():
             return
         try:
@@ -78,7 +80,7 @@ class Printer:
         finally:
             item.settle(_left())
 
-    async def _print(self, item: _Item) -> None:
+    async def _print(self, item: _PrintJob) -> None:
         output = get_app_session().output
         width = output.get_size().columns
         # Rendering a long answer takes up to 0.5 s and must not block typing.

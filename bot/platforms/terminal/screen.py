@@ -22,8 +22,8 @@ from prompt_toolkit.patch_stdout import patch_stdout
 from bot.platforms.base import RunCard
 from bot.platforms.terminal.live import live_region
 from bot.platforms.terminal.printer import Printer, lay_out
-from bot.platforms.terminal.room import Room
-from bot.platforms.terminal.surface import Said, Typed
+from bot.platforms.terminal.state import TerminalState
+from bot.platforms.terminal.surface import Printable, TypedLine
 from bot.platforms.terminal.texts import prompt_of
 from bot.values import Identity, RunStatus
 
@@ -39,7 +39,7 @@ class Screen:
     """The surface for a user at an interactive terminal.
 
     Args:
-        room: The state of the terminal.
+        state: The state of the terminal.
         completer: Completes commands and run ids.
         on_line: Called with every line that the user sends.
         on_interrupt: Called when the user presses Ctrl-C.
@@ -49,13 +49,13 @@ class Screen:
 
     def __init__(
         self,
-        room: Room,
+        state: TerminalState,
         completer: Completer,
         *,
         on_line: Callable[[str], None],
         on_interrupt: Callable[[], None],
     ) -> None:
-        self._room = room
+        self._state = state
         self._completer = completer
         self._on_line = on_line
         self._on_interrupt = on_interrupt
@@ -67,7 +67,9 @@ class Screen:
 
     # --- the surface ----------------------------------------------------------------------------
 
-    def show(self, said: Said, as_shown: Callable[[], None] | None = None) -> asyncio.Future[None]:
+    def show(
+        self, said: Printable, as_shown: Callable[[], None] | None = None
+    ) -> asyncio.Future[None]:
         """Queue an item for printing above the prompt; see `Surface.show`."""
         return self._printer.put(said, as_shown)
 
@@ -156,8 +158,8 @@ class Screen:
 
     def _accept(self, buffer: Buffer) -> bool:
         """Send a line and keep the prompt open, so that no output appears between two prompts."""
-        if buffer.text.strip() and self._room.present is not None:
-            self.show(Typed(self._room.present, buffer.text))
+        if buffer.text.strip() and self._state.present is not None:
+            self.show(TypedLine(self._state.present, buffer.text))
             self._on_line(buffer.text)
         return False
 
@@ -179,28 +181,28 @@ class Screen:
     async def _lay_out_answers(self) -> None:
         """Render the open replies whose text has changed."""
         width = self._opened_session.output.get_size().columns
-        for reply in self._room.replies_of(self._room.present) if self._room.present else []:
+        for reply in self._state.replies_of(self._state.present) if self._state.present else []:
             text = reply.text
             if text != reply.drawn_text:
                 reply.drawn = await lay_out(text, width)
                 reply.drawn_text = text
 
     def _ticking(self) -> bool:
-        user = self._room.present
-        return user is not None and (self._room.busy(user) or bool(self._room.cards_of(user)))
+        user = self._state.present
+        return user is not None and (self._state.busy(user) or bool(self._state.cards_of(user)))
 
     def _compose(self) -> None:
-        user = self._room.present
+        user = self._state.present
         size = self._opened_session.output.get_size()
         region = ""
         if user is not None:
             # Half of the window remains for earlier output.
             height = max(3, size.rows // 2)
-            region = live_region(self._room, user, width=size.columns, height=height)
+            region = live_region(self._state, user, width=size.columns, height=height)
         self._live = to_formatted_text(ANSI(f"{region}\n")) if region else []
 
     def _above_and_prompt(self) -> StyleAndTextTuples:
-        user = self._room.present
+        user = self._state.present
         return [*self._live, ("bold", prompt_of(user) if user else "")]
 
 

@@ -10,7 +10,7 @@ from bot.values import Identity, RunStatus
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class FinalReply:
     """A complete reply.
 
     Attributes:
@@ -22,14 +22,14 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class Note:
+class Notice:
     """A short note to the user, in Markdown."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
-class Typed:
+class TypedLine:
     """A line that the user sent, shown above the prompt."""
 
     user: Identity
@@ -38,7 +38,7 @@ class Typed:
 
 #: All items that can be printed permanently. A `RunCard` is printed when its run has ended, on a
 #: pipe at each new status.
-Said = Answer | Note | Typed | Announcement | CommandReply | Confirmation | RunCard
+Printable = FinalReply | Notice | TypedLine | Announcement | CommandReply | Confirmation | RunCard
 
 
 class Surface(Protocol):
@@ -50,7 +50,9 @@ class Surface(Protocol):
 
     can_ask: bool
 
-    def show(self, said: Said, as_shown: Callable[[], None] | None = None) -> asyncio.Future[None]:
+    def show(
+        self, said: Printable, as_shown: Callable[[], None] | None = None
+    ) -> asyncio.Future[None]:
         """Print an item permanently.
 
         Args:
@@ -68,7 +70,7 @@ class Surface(Protocol):
         ...
 
     def moved(self) -> None:
-        """Handle a change of the room's state."""
+        """Handle a change of the terminal's state."""
         ...
 
     def person_changed(self, user: Identity) -> None:

@@ -5,12 +5,12 @@ import sys
 from typing import TextIO
 
 from bot.platforms.base import InboundHandler
-from bot.platforms.terminal.listener import Listener, OnPresent
+from bot.platforms.terminal.listener import LineHandler, OnPresent
 from bot.platforms.terminal.outlet import TerminalOutlet
 from bot.platforms.terminal.people import DEFAULT_NAME, PLATFORM, identity_of
 from bot.platforms.terminal.plain import Pipe, everything_was_said, lines_of
-from bot.platforms.terminal.room import Room
-from bot.platforms.terminal.surface import Note
+from bot.platforms.terminal.state import TerminalState
+from bot.platforms.terminal.surface import Notice
 from bot.platforms.terminal.texts import farewell
 
 
@@ -54,8 +54,8 @@ class Terminal:
         self._stdout = stdout or sys.stdout
         self.interactive = self._find_out() if interactive is None else interactive
         self._settle_seconds = settle_seconds
-        self._room = Room()
-        self.outlet = TerminalOutlet(self._room)
+        self._state = TerminalState()
+        self.outlet = TerminalOutlet(self._state)
 
     @property
     def intake(self) -> "Terminal":
@@ -70,7 +70,7 @@ class Terminal:
         # The drawing libraries take 0.25 s to import, and only an interactive chat needs them.
         from bot.platforms.terminal.chat import Chat  # noqa: PLC0415
 
-        chat = Chat(inbound, self._room, self._on_present)
+        chat = Chat(inbound, self._state, self._on_present)
         await chat.run(self._user, self._model_name)
 
     def _find_out(self) -> bool:
@@ -79,21 +79,21 @@ class Terminal:
 
     async def _run_pipe(self, inbound: InboundHandler) -> None:
         pipe = Pipe(self._stdout)
-        listener = Listener(inbound, self._room, pipe, self._on_present)
+        listener = LineHandler(inbound, self._state, pipe, self._on_present)
         try:
             await self._answer_lines(listener)
             if not listener.left:
-                await everything_was_said(self._room, settle_seconds=self._settle_seconds)
+                await everything_was_said(self._state, settle_seconds=self._settle_seconds)
         finally:
-            words = farewell(len(self._room.going), answering=bool(self._room.replies))
+            words = farewell(len(self._state.going), answering=bool(self._state.replies))
             if words:
-                pipe.show(Note(words))
-            self._room.leave()
+                pipe.show(Notice(words))
+            self._state.leave()
 
-    async def _answer_lines(self, listener: Listener) -> None:
+    async def _answer_lines(self, listener: LineHandler) -> None:
         await listener.arrive(self._user)
         async for line in lines_of(self._stdin):
-            replied = self._room.next_reply()
+            replied = self._state.next_reply()
             if await listener.take(line):
                 await replied()
             if listener.left:

@@ -10,7 +10,7 @@ from bot.agent.sanitizer import for_terminal
 from bot.platforms.base import Announcement, CommandReply, Confirmation, RunCard, Weight
 from bot.platforms.terminal.cards import ended_lines
 from bot.platforms.terminal.markdown import SafeMarkdown
-from bot.platforms.terminal.surface import Answer, Note, Said, Typed
+from bot.platforms.terminal.surface import FinalReply, Notice, Printable, TypedLine
 from bot.platforms.terminal.texts import (
     REPEATED,
     answer_hint,
@@ -29,12 +29,12 @@ PANEL_LINES = 200
 _STYLES = {Weight.GOOD: "green", Weight.BAD: "red", Weight.PLAIN: ""}
 
 
-def renderable(said: Said) -> RenderableType:
+def renderable(said: Printable) -> RenderableType:
     """Return the renderable of a printed item."""
     match said:
-        case Answer(text) | Note(text):
+        case FinalReply(text) | Notice(text):
             return Group(_markdown(text), "")
-        case Typed(user, text):
+        case TypedLine(user, text):
             return Text(for_terminal(prompt_of(user) + text), style="bold")
         case RunCard():
             return Group(*ended_lines(said))

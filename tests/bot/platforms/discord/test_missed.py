@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import discord
 
 from bot.platforms.discord.history import History
-from bot.platforms.discord.intake import DiscordReceiver
+from bot.platforms.discord.intake import DiscordMessageReceiver
 from bot.platforms.discord.sending import Sender
 from bot.tasks import Tasks
 from bot.values import Place
@@ -38,7 +38,7 @@ async def test_only_places_with_something_new_are_read_latest_first(fake: FakeDi
         places = [place_of(here, channel) for channel in (general, silent, earlier, later)]
         unknown = Place("discord", str(guild.id), "4711")
 
-        receiver = DiscordReceiver(here.client, FakeInboundHandler(), Tasks())
+        receiver = DiscordMessageReceiver(here.client, FakeInboundHandler(), Tasks())
         found = receiver.with_news([*places, unknown], NOW)
 
     assert found == [unknown, places[3], places[2]]

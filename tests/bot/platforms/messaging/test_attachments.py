@@ -10,7 +10,7 @@ from aiohttp import web
 from bot.errors import DeliveryError
 from bot.platforms.discord import attachments as discord
 from bot.platforms.discord.settings import API_URL
-from bot.platforms.messaging.attachments import MOST_BYTES, Store
+from bot.platforms.messaging.attachments import MOST_BYTES, FileHost
 from bot.platforms.slack import attachments as slack
 from bot.platforms.slack.settings import API_URL as SLACK_API_URL
 
@@ -113,8 +113,8 @@ async def shelf() -> AsyncIterator[Shelf]:
     await runner.cleanup()
 
 
-def kept_at(url: str, refused: str = "") -> Store:
-    return Store(name="Discord", hosts=frozenset(), stand_in=url + "/api/v10", refused=refused)
+def kept_at(url: str, refused: str = "") -> FileHost:
+    return FileHost(name="Discord", hosts=frozenset(), stand_in=url + "/api/v10", refused=refused)
 
 
 async def got(shelf: Shelf, path: str = "/a%2Fb.txt") -> bytes:

@@ -77,12 +77,12 @@ async def test_settling_waits_for_whoever_is_being_seen_to_but_not_for_ever(task
     attendance = Deduplicator()
     may_end, begun = asyncio.Event(), asyncio.Event()
 
-    async def visit() -> None:
+    async def admitted() -> None:
         with attendance.tracking():
             begun.set()
             await may_end.wait()
 
-    visiting = tasks.start(visit(), name="visit")
+    visiting = tasks.start(admitted(), name="visit")
     async with asyncio.timeout(5):
         await begun.wait()
         await attendance.settle(0.01)

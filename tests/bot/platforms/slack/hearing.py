@@ -13,16 +13,16 @@ from bot.platforms.base import CommandReply
 from bot.platforms.messaging.intake import STORE_PAUSES
 from bot.platforms.slack import sockets
 from bot.platforms.slack.attachments import Attachments
+from bot.platforms.slack.bolt import BoltHandlers
 from bot.platforms.slack.clients import Clients, Installed, OneClient, new_client, open_session
 from bot.platforms.slack.events import Events
-from bot.platforms.slack.hearing import BoltHandlers
-from bot.platforms.slack.intake import STORED_SECONDS, Listener
+from bot.platforms.slack.intake import STORED_SECONDS, SlackMessageReceiver
+from bot.platforms.slack.interactions import ACK_SECONDS, SlackReceiver
 from bot.platforms.slack.names import Names
 from bot.platforms.slack.outlet import SlackOutlet
 from bot.platforms.slack.people import SlackAccessPolicy, SlackUser
 from bot.platforms.slack.platform import Slack, open_slack
 from bot.platforms.slack.settings import SlackSettings
-from bot.platforms.slack.visits import ACK_SECONDS, SlackReceiver
 from bot.tasks import Tasks
 from bot.values import Identity, Json, Place
 from db.database import Database
@@ -98,7 +98,7 @@ class Counter(Town):
     clients: Clients
     receiver: SlackReceiver
     attachments: Attachments
-    listener: Listener
+    listener: SlackMessageReceiver
 
     async def knows(self, user: User) -> None:
         """Let the bot know somebody's name, so that it need not ask when there is little time."""
@@ -221,7 +221,9 @@ async def counter(
             ack_seconds=ack_seconds,
         )
         attachments = Attachments(known, outlet.sender, fake.api_url)
-        listener = Listener(receiver, attachments, stored_seconds=stored_seconds, pauses=pauses)
+        listener = SlackMessageReceiver(
+            receiver, attachments, stored_seconds=stored_seconds, pauses=pauses
+        )
         try:
             yield Counter(
                 fake, inbound, general, alice, bob, tasks, known, receiver, attachments, listener

@@ -102,7 +102,7 @@ class SlowDatabase(Database):
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class ShownQuestion:
     """A page as a browser shows it."""
 
     status: int
@@ -143,8 +143,8 @@ class Browser:
         async with self.session.get(URL(self.link, encoded=True), allow_redirects=False) as page:
             return page.headers["Location"]
 
-    async def back(self, url: str, *, cookie: str | None = None) -> Shown:
+    async def back(self, url: str, *, cookie: str | None = None) -> ShownQuestion:
         """Come back to the bot; return the page."""
         headers = {"Cookie": self.cookie if cookie is None else cookie}
         async with self.session.get(URL(url, encoded=True), headers=headers) as page:
-            return Shown(page.status, await page.text(), dict(page.headers))
+            return ShownQuestion(page.status, await page.text(), dict(page.headers))

@@ -6,7 +6,13 @@ from collections.abc import AsyncIterator
 import pytest
 
 from bot.platforms.base import CommandReply
-from bot.platforms.slack.answers import GOES_ON, IN_PRIVATE, MOST_FOLLOWING, Answers, Recipient
+from bot.platforms.slack.answers import (
+    GOES_ON,
+    IN_PRIVATE,
+    MOST_FOLLOWING,
+    PrivateAnswers,
+    Recipient,
+)
 from bot.values import Place
 from tests.bot.platforms.slack.hearing import Counter, counter
 from tests.fakes.slack.answers import MAX_SECONDS, MAX_USES, Answer
@@ -186,7 +192,7 @@ async def test_in_a_thread_the_answer_stands_in_the_thread(at: Counter) -> None:
 
 async def test_without_connections_of_its_own_it_is_whispered(at: Counter) -> None:
     answer = did(at)
-    poor = Answers(at.receiver.outlet.sender)
+    poor = PrivateAnswers(at.receiver.outlet.sender)
 
     await poor.say(after(at, answer), "Only for you.")
 

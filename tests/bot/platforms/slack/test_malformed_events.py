@@ -6,9 +6,9 @@ from urllib.parse import urlencode
 
 import pytest
 
+from bot.platforms.slack.bolt import BoltHandlers
 from bot.platforms.slack.clients import open_session
 from bot.platforms.slack.events import Events
-from bot.platforms.slack.hearing import BoltHandlers
 from bot.platforms.slack.web import EVENTS_PATH
 from bot.platforms.slack.web import listening as listening_over_http
 from bot.values import Json

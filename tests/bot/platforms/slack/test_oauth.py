@@ -31,7 +31,7 @@ from db.database import Database
 from db.tables import slack_installs, slack_states
 from tests.bot.platforms.slack.installing import (
     Browser,
-    Shown,
+    ShownQuestion,
     installed_as,
     nowhere,
     settings_for,
@@ -90,7 +90,7 @@ class Bot:
     def browser(self) -> Browser:
         return Browser(self.slack, self.session, self.page)
 
-    async def install(self, team: Team, *, org_wide: bool = False) -> Shown:
+    async def install(self, team: Team, *, org_wide: bool = False) -> ShownQuestion:
         """Go all the way at once."""
         browser = self.browser()
         await browser.offered()
@@ -120,7 +120,7 @@ async def bot(slack: FakeSlack, database: Database, clock: FakeClock) -> AsyncIt
         yield bot
 
 
-def text_of(page: Shown) -> str:
+def text_of(page: ShownQuestion) -> str:
     """Return what a page says, after it was seen to be harmless and to lead somewhere."""
     assert page.headers["Content-Type"] == "text/html; charset=utf-8"
     assert page.headers["Content-Security-Policy"].startswith(CONTENT_POLICY)
@@ -132,7 +132,7 @@ def text_of(page: Shown) -> str:
     return page.text
 
 
-def offers_to_start_again(bot: Bot, page: Shown) -> bool:
+def offers_to_start_again(bot: Bot, page: ShownQuestion) -> bool:
     return f'href="{bot.page}"' in page.text and "Start again" in page.text
 
 
@@ -378,7 +378,7 @@ async def test_while_the_database_is_out_of_reach_a_page_says_to_come_back(
     async with nowhere() as database, opened(slack, database, clock) as bot:
         browser = bot.browser()
         async with bot.session.get(bot.page) as offer:
-            shown = Shown(offer.status, await offer.text(), dict(offer.headers))
+            shown = ShownQuestion(offer.status, await offer.text(), dict(offer.headers))
         url = f"{bot.url}{REDIRECT_PATH}?code=good&state=mine"
         back = await browser.back(url, cookie="slack-app-oauth-state=mine")
 

@@ -11,9 +11,9 @@ from bot.platforms.slack.people import (
     NOT_THIS_WORKSPACE,
     SlackAccessPolicy,
     SlackUser,
+    interacting_user_of,
     refusal_of,
     speaker_of,
-    visitor_of,
     workspaces_of,
 )
 from bot.platforms.slack.settings import SlackSettings
@@ -41,7 +41,7 @@ def speaker(
 
 
 def visitor(body: Json, *, enterprise: str = "", workspace: str = "T11") -> SlackUser:
-    return visitor_of(body, workspace, enterprise)
+    return interacting_user_of(body, workspace, enterprise)
 
 
 # --- who ------------------------------------------------------------------------------------------

@@ -442,7 +442,7 @@ async def test_a_word_answers_the_one_question_that_offers_it() -> None:
             Answered(person("alice"), allow.id, "all"),
             Answered(person("alice"), plain.id, "no"),
         ]
-        assert sitting.terminal.outlet._room.questions_of(person("alice")) == [open_one]
+        assert sitting.terminal.outlet._state.questions_of(person("alice")) == [open_one]
 
 
 async def test_a_word_that_a_question_does_not_offer_is_no_answer_to_it() -> None:

@@ -7,10 +7,10 @@ from prompt_toolkit.document import Document
 from bot.conversations.command_lines import CommandGroup
 from bot.conversations.command_table import COMMANDS
 from bot.platforms.terminal.completion import CommandCompleter
-from bot.platforms.terminal.room import Room
+from bot.platforms.terminal.state import TerminalState
 from bot.platforms.terminal.texts import number_of
 from bot.values import Identity
-from tests.bot.platforms.terminal.test_room import Recorder
+from tests.bot.platforms.terminal.test_state import Recorder
 from tests.bot.platforms.terminal.things import ALLOW, OPTIONS, RUN, person, question
 from tests.fakes.inbound import FakeInboundHandler
 from tests.fakes.terminal import sit_down
@@ -29,13 +29,13 @@ def inbound() -> FakeInboundHandler:
 
 
 async def offered(
-    inbound: FakeInboundHandler, line: str, room: Room | None = None
+    inbound: FakeInboundHandler, line: str, state: TerminalState | None = None
 ) -> dict[str, str]:
     """Return the words offered for a line, and what is said about each."""
-    if room is None:
-        room = Room()
-        room.enter(person("alice"), Recorder())
-    completions = CommandCompleter(room, inbound).get_completions_async(
+    if state is None:
+        state = TerminalState()
+        state.enter(person("alice"), Recorder())
+    completions = CommandCompleter(state, inbound).get_completions_async(
         Document(line), CompleteEvent(text_inserted=True)
     )
     return {item.text: item.display_meta_text async for item in completions}
@@ -76,25 +76,25 @@ async def test_only_stop_takes_all_runs(inbound: FakeInboundHandler) -> None:
 async def test_no_run_is_offered_where_none_is_meant(inbound: FakeInboundHandler) -> None:
     assert await offered(inbound, "/subagents list ") == {}
     assert await offered(inbound, "/subagents send 1a2b3c4d ") == {}
-    assert await offered(inbound, "/subagents log 1a", Room()) == {}
+    assert await offered(inbound, "/subagents log 1a", TerminalState()) == {}
 
 
 async def test_open_questions_are_offered(inbound: FakeInboundHandler) -> None:
-    room = Room()
-    room.enter(person("alice"), Recorder())
+    state = TerminalState()
+    state.enter(person("alice"), Recorder())
     asked = question("alice", text="Shall I?")
-    room.add_question(asked)
-    room.add_question(question("bob"))
+    state.add_question(asked)
+    state.add_question(question("bob"))
 
     asked_too = question("alice", text="May it?", choices=ALLOW)
-    room.add_question(asked_too)
-    room.add_question(question("alice", choices=OPTIONS, open_ended=True))
+    state.add_question(asked_too)
+    state.add_question(question("alice", choices=OPTIONS, open_ended=True))
 
-    assert await offered(inbound, "/yes ", room) == {
+    assert await offered(inbound, "/yes ", state) == {
         number_of(asked): "Shall I?",
         number_of(asked_too): "May it?",
     }
-    assert await offered(inbound, "/all ", room) == {number_of(asked_too): "May it?"}
+    assert await offered(inbound, "/all ", state) == {number_of(asked_too): "May it?"}
 
 
 async def test_what_is_chosen_stands_in_the_line(inbound: FakeInboundHandler) -> None:

@@ -3,7 +3,7 @@ import uuid
 
 from bot.platforms.terminal.live import TAIL_CHARACTERS, answer_lines, live_region, tail_of
 from bot.platforms.terminal.people import place_of
-from bot.platforms.terminal.room import Room
+from bot.platforms.terminal.state import TerminalState
 from bot.values import RunStatus, StepState
 from tests.bot.platforms.terminal.things import ALLOW, card, person, question, steps
 
@@ -20,74 +20,74 @@ class Watch:
         return self.seconds
 
 
-def region(room: Room, name: str = "alice", *, width: int = 100, height: int = 12) -> str:
-    return COLOURS.sub("", live_region(room, person(name), width=width, height=height))
+def region(state: TerminalState, name: str = "alice", *, width: int = 100, height: int = 12) -> str:
+    return COLOURS.sub("", live_region(state, person(name), width=width, height=height))
 
 
 def test_nothing_is_drawn_when_nothing_goes_on() -> None:
-    assert region(Room()) == ""
+    assert region(TerminalState()) == ""
 
 
 def test_a_running_card_ticks_and_a_waiting_one_does_not() -> None:
     watch = Watch()
-    room = Room(monotonic=watch)
-    room.move_card(card())
-    room.move_card(card(run_id=str(uuid.uuid4()), status=RunStatus.WAITING_APPROVAL))
+    state = TerminalState(monotonic=watch)
+    state.move_card(card())
+    state.move_card(card(run_id=str(uuid.uuid4()), status=RunStatus.WAITING_APPROVAL))
 
     watch.seconds += 10
 
-    first, second = region(room).split("\n")
+    first, second = region(state).split("\n")
     assert "· 0:52 ·" in first
     assert "· 0:42 ·" in second
 
 
 def test_thinking_and_answering_are_shown_with_the_time_they_take() -> None:
     watch = Watch()
-    room = Room(monotonic=watch)
-    room.hear(place_of(person()))
+    state = TerminalState(monotonic=watch)
+    state.receive_message(place_of(person()))
     watch.seconds += 2
-    assert region(room) == "thinking… 2 s (Ctrl-C stops it)"
+    assert region(state) == "thinking… 2 s (Ctrl-C stops it)"
 
-    reply = room.open_reply(person(), place_of(person()))
+    reply = state.open_reply(person(), place_of(person()))
     reply.text, reply.drawn = "It is", ("It is",)
     watch.seconds += 1
 
-    assert region(room) == "It is\nanswering… 3 s (Ctrl-C stops it)"
+    assert region(state) == "It is\nanswering… 3 s (Ctrl-C stops it)"
 
 
 def test_an_open_question_is_kept_in_sight_until_it_expires() -> None:
     watch = Watch()
-    room = Room(monotonic=watch)
-    room.add_question(question(seconds=60))
-    assert "waits for you: yes or no" in region(room)
+    state = TerminalState(monotonic=watch)
+    state.add_question(question(seconds=60))
+    assert "waits for you: yes or no" in region(state)
 
-    room.add_question(question(choices=ALLOW))
-    assert "waits for you: yes, all or no" in region(room)
-    room.drop_question(room.questions_of(person())[-1].id)
+    state.add_question(question(choices=ALLOW))
+    assert "waits for you: yes, all or no" in region(state)
+    state.drop_question(state.questions_of(person())[-1].id)
 
     watch.seconds += 61
 
-    assert region(room) == ""
+    assert region(state) == ""
 
 
 def test_nobody_sees_what_goes_on_for_others() -> None:
-    room = Room()
-    room.move_card(card("alice"))
-    room.hear(place_of(person("alice")))
-    room.open_reply(person("alice"), place_of(person("alice"))).drawn = ("secret",)
-    room.add_question(question("alice"))
+    state = TerminalState()
+    state.move_card(card("alice"))
+    state.receive_message(place_of(person("alice")))
+    state.open_reply(person("alice"), place_of(person("alice"))).drawn = ("secret",)
+    state.add_question(question("alice"))
 
-    assert region(room, "bob") == ""
+    assert region(state, "bob") == ""
 
 
 def test_the_region_keeps_to_its_height_and_shows_the_end_of_the_answer() -> None:
-    room = Room()
+    state = TerminalState()
     for number in range(20):
-        room.move_card(card(run_id=str(uuid.uuid4()), label=f"run{number}", line="going"))
-    reply = room.open_reply(person(), place_of(person()))
+        state.move_card(card(run_id=str(uuid.uuid4()), label=f"run{number}", line="going"))
+    reply = state.open_reply(person(), place_of(person()))
     reply.text, reply.drawn = "…", tuple(f"line{number}" for number in range(50))
 
-    lines = region(room, height=12).split("\n")
+    lines = region(state, height=12).split("\n")
 
     assert len(lines) == 12
     assert "line49" in lines
@@ -95,10 +95,10 @@ def test_the_region_keeps_to_its_height_and_shows_the_end_of_the_answer() -> Non
 
 
 def test_a_line_that_is_too_long_is_cut_and_not_wrapped() -> None:
-    room = Room()
-    room.move_card(card(line="x" * 90))
+    state = TerminalState()
+    state.move_card(card(line="x" * 90))
 
-    lines = region(room, width=40).split("\n")
+    lines = region(state, width=40).split("\n")
 
     assert len(lines) == 2
     assert all(len(line) <= 40 for line in lines)
@@ -123,17 +123,17 @@ def test_the_end_of_an_answer_keeps_an_open_fence_open() -> None:
 
 
 def test_tool_calls_take_no_more_than_their_share_of_the_region() -> None:
-    room = Room()
-    room.move_card(card(steps=steps(*[StepState.DONE] * 5)))
-    assert region(room, height=20).count("✓ grep") == 5
-    assert region(room, height=12).split("\n")[1:] == [
+    state = TerminalState()
+    state.move_card(card(steps=steps(*[StepState.DONE] * 5)))
+    assert region(state, height=20).count("✓ grep") == 5
+    assert region(state, height=12).split("\n")[1:] == [
         "  ├ … 3 earlier",
         "  ├ ✓ grep",
         "  └ ✓ grep",
     ]
 
     for number in range(3):
-        room.move_card(card(run_id=str(uuid.uuid4()), label=f"run{number}"))
+        state.move_card(card(run_id=str(uuid.uuid4()), label=f"run{number}"))
 
-    lines = region(room, height=12).split("\n")
+    lines = region(state, height=12).split("\n")
     assert [line[:4] for line in lines] == ["🔵 ne", "🔵 ru", "🔵 ru", "🔵 ru"]

@@ -7,7 +7,7 @@ from bot.errors import DeliveryError
 from bot.platforms.base import CommandReply, Incoming
 from bot.platforms.terminal.people import identity_of, place_of
 from bot.platforms.terminal.plain import plain_text
-from bot.platforms.terminal.surface import Answer
+from bot.platforms.terminal.surface import FinalReply
 from bot.platforms.terminal.terminal import Terminal
 from bot.values import RunStatus, StepState, Stopper
 from tests.bot.platforms.terminal.pipes import Output, Piped, from_file, idle, piped
@@ -250,7 +250,7 @@ def test_a_pipe_at_either_end_is_no_person(end: str) -> None:
 
 
 def test_hostile_text_does_nothing_to_whatever_reads_it() -> None:
-    text = plain_text(Answer("a \x1b]0;title\x07 \x1b[2J \x9b31m \x00 [red]b[/red]"))
+    text = plain_text(FinalReply("a \x1b]0;title\x07 \x1b[2J \x9b31m \x00 [red]b[/red]"))
 
     assert text.split() == ["a", "\ufffd", "[red]b[/red]"]
 

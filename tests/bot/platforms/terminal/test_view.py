@@ -3,7 +3,7 @@ import re
 import pytest
 
 from bot.platforms.base import Choice, CommandReply
-from bot.platforms.terminal.surface import Answer, Note, Said, Typed
+from bot.platforms.terminal.surface import FinalReply, Notice, Printable, TypedLine
 from bot.platforms.terminal.texts import farewell, number_of, welcome
 from bot.platforms.terminal.view import PANEL_LINES, renderable, to_ansi
 from bot.values import Identity, RunStatus, Stopper
@@ -20,7 +20,7 @@ from tests.bot.platforms.terminal.things import (
 COLOURS = re.compile("\x1b\\[[0-9;]*m")
 
 
-def shown(said: Said, width: int = 80) -> str:
+def shown(said: Printable, width: int = 80) -> str:
     """Return something as it is read, without colours."""
     return COLOURS.sub("", to_ansi(renderable(said), width))
 
@@ -41,11 +41,11 @@ def shown(said: Said, width: int = 80) -> str:
     ],
 )
 def test_markdown_hides_nothing_and_is_no_markup_of_rich(text: str, readable: str) -> None:
-    assert readable in shown(Answer(text))
+    assert readable in shown(FinalReply(text))
 
 
 def test_markdown_is_laid_out() -> None:
-    text = shown(Answer("# Title\n\n- **one**\n- two\n\n| a | b |\n|---|---|\n| 1 | 2 |"))
+    text = shown(FinalReply("# Title\n\n- **one**\n- two\n\n| a | b |\n|---|---|\n| 1 | 2 |"))
 
     assert "Title" in text
     assert " • one" in text
@@ -54,14 +54,14 @@ def test_markdown_is_laid_out() -> None:
 
 
 def test_a_long_word_in_a_table_is_folded_and_not_cut() -> None:
-    text = shown(Answer(f"| a | b |\n|---|---|\n| {'x' * 200} | {'y' * 200} |"), width=60)
+    text = shown(FinalReply(f"| a | b |\n|---|---|\n| {'x' * 200} | {'y' * 200} |"), width=60)
 
     assert text.count("x") == 200
     assert text.count("y") == 200
 
 
 def test_escape_sequences_do_not_come_through() -> None:
-    text = to_ansi(renderable(Answer("a \x1b]0;title\x07 \x1b[2J b \x9b31m")), 80)
+    text = to_ansi(renderable(FinalReply("a \x1b]0;title\x07 \x1b[2J b \x9b31m")), 80)
 
     assert set(re.findall("\x1b.", text)) <= {"\x1b["}
     assert "2J" not in text
@@ -168,8 +168,8 @@ def test_a_reply_to_a_command_says_when_it_failed_and_where_it_goes_on() -> None
 
 
 def test_what_was_typed_is_shown_as_it_was_typed() -> None:
-    assert shown(Typed(person(), "**hi** [red]")) == "alice> **hi** [red]\n"
-    assert shown(Typed(person("me"), "hi")) == "> hi\n"
+    assert shown(TypedLine(person(), "**hi** [red]")) == "alice> **hi** [red]\n"
+    assert shown(TypedLine(person("me"), "hi")) == "> hi\n"
 
 
 def test_the_end_of_a_run_is_shown() -> None:
@@ -177,7 +177,7 @@ def test_the_end_of_a_run_is_shown() -> None:
 
 
 def test_the_welcome_says_who_you_are_and_who_answers() -> None:
-    text = shown(Note(welcome(person(), "offline demo")))
+    text = shown(Notice(welcome(person(), "offline demo")))
 
     assert "you are alice" in text
     assert "offline demo" in text

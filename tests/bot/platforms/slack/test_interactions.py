@@ -12,8 +12,8 @@ from bot.errors import BotError, DatabaseUnreachableError, DeliveryError
 from bot.platforms.base import CommandReply, Incoming
 from bot.platforms.messaging.intake import NOT_YOU, TROUBLE
 from bot.platforms.slack.clients import Clients, Installed
+from bot.platforms.slack.interactions import ACK_SECONDS, AdmittedInteraction
 from bot.platforms.slack.people import NO_DIRECT_MESSAGES, NOT_THIS_CHANNEL, NOT_THIS_WORKSPACE
-from bot.platforms.slack.visits import ACK_SECONDS, Visit
 from bot.values import Identity, Json, Place
 from tests.bot.platforms.slack.hearing import (
     Counter,
@@ -110,14 +110,14 @@ def click(at: Counter, **more: object) -> Json:
     }
 
 
-async def visited(at: Counter, body: Json) -> list[Visit]:
+async def visited(at: Counter, body: Json) -> list[AdmittedInteraction]:
     """Let somebody in, and return their visit if they were let in."""
-    found: list[Visit] = []
+    found: list[AdmittedInteraction] = []
 
-    async def handle(visit: Visit) -> None:
-        found.append(visit)
+    async def handle(admitted: AdmittedInteraction) -> None:
+        found.append(admitted)
 
-    await at.tasks.start(at.receiver.attend(body, handle), name="attend")
+    await at.tasks.start(at.receiver.admit(body, handle), name="attend")
     return found
 
 
@@ -166,8 +166,8 @@ async def test_for_a_while_gives_the_result_or_nothing_and_goes_on(slack: FakeSl
         return "done"
 
     async with counter(slack, ack_seconds=QUICK) as at:
-        assert await at.receiver.for_a_while(quick(), "quick") == "done"
-        assert await at.receiver.for_a_while(slow(), "slow") is None
+        assert await at.receiver.within_timeout(quick(), "quick") == "done"
+        assert await at.receiver.within_timeout(slow(), "slow") is None
         go_on.set()
         await asyncio.wait_for(done.wait(), 5)
 
@@ -184,8 +184,8 @@ async def test_what_goes_wrong_at_once_is_told_and_later_is_logged(
 
     async with counter(slack, ack_seconds=QUICK) as at:
         with pytest.raises(ValueError, match="a bug"):
-            await at.receiver.for_a_while(fail(wait=False), "quick")
-        await at.receiver.for_a_while(fail(wait=True), "slow")
+            await at.receiver.within_timeout(fail(wait=False), "quick")
+        await at.receiver.within_timeout(fail(wait=True), "slow")
         go_on.set()
         await at.tasks.settle(5)
 
@@ -195,12 +195,12 @@ async def test_what_goes_wrong_at_once_is_told_and_later_is_logged(
 async def test_what_is_being_seen_to_is_waited_for_at_the_end(slack: FakeSlack) -> None:
     begun, go_on = asyncio.Event(), asyncio.Event()
 
-    async def handle(_: Visit) -> None:
+    async def handle(_: AdmittedInteraction) -> None:
         begun.set()
         await go_on.wait()
 
     async with counter(slack) as at:
-        attended = at.tasks.start(at.receiver.attend(click(at), handle), name="attend")
+        attended = at.tasks.start(at.receiver.admit(click(at), handle), name="attend")
         await asyncio.wait_for(begun.wait(), 5)
         settled = at.tasks.start(at.receiver.reception.settle(5), name="settle")
         early, _ = await asyncio.wait({attended, settled}, timeout=QUICK)
@@ -264,12 +264,15 @@ async def test_a_visit_is_where_it_was_clicked(
     slack: FakeSlack, around: Json, channel: str, thread: str
 ) -> None:
     async with counter(slack) as at:
-        (visit,) = await visited(at, click(at, response_url="https://x.example", **around))
+        (admitted,) = await visited(at, click(at, response_url="https://x.example", **around))
 
-        assert visit.place == Place("slack", slack.team.id, channel, thread)
-        assert visit.event_id == "interaction:7.7.trigger"
-        assert (visit.recipient.place, visit.recipient.account) == (visit.place, at.alice.id)
-        assert visit.recipient.response_url == "https://x.example"
+        assert admitted.place == Place("slack", slack.team.id, channel, thread)
+        assert admitted.event_id == "interaction:7.7.trigger"
+        assert (admitted.recipient.place, admitted.recipient.account) == (
+            admitted.place,
+            at.alice.id,
+        )
+        assert admitted.recipient.response_url == "https://x.example"
 
 
 async def test_an_organisations_installation_is_told_from_the_workspace(slack: FakeSlack) -> None:
@@ -436,7 +439,7 @@ async def test_a_guest_from_another_organisation_is_somebody_else_here(slack: Fa
         guest = at.fake.add_user("guest", team=team)
         body = click(at, user=guest.brief(), channel={"id": at.general.id})
 
-        (visit,) = await visited(at, body)
+        (admitted,) = await visited(at, body)
 
-        assert visit.person.identity == Identity("slack", team.id, guest.id)
-        assert visit.place.workspace == slack.team.id
+        assert admitted.person.identity == Identity("slack", team.id, guest.id)
+        assert admitted.place.workspace == slack.team.id

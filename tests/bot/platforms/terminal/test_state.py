@@ -7,8 +7,8 @@ from bot.errors import NotPresentError
 from bot.platforms.base import RunCard
 from bot.platforms.terminal.outlet import TerminalOutlet
 from bot.platforms.terminal.people import place_of
-from bot.platforms.terminal.room import Room
-from bot.platforms.terminal.surface import Said
+from bot.platforms.terminal.state import TerminalState
+from bot.platforms.terminal.surface import Printable
 from bot.values import Identity, RunStatus
 from tests.bot.platforms.terminal.things import announcement, card, person, question
 
@@ -19,10 +19,12 @@ class Recorder:
     can_ask = True
 
     def __init__(self) -> None:
-        self.said: list[Said] = []
+        self.said: list[Printable] = []
         self.cards: list[tuple[RunStatus, RunStatus | None]] = []
 
-    def show(self, said: Said, as_shown: Callable[[], None] | None = None) -> asyncio.Future[None]:
+    def show(
+        self, said: Printable, as_shown: Callable[[], None] | None = None
+    ) -> asyncio.Future[None]:
         self.said.append(said)
         if as_shown is not None:
             as_shown()
@@ -41,38 +43,38 @@ class Recorder:
 
 
 async def test_a_run_that_has_ended_does_not_come_back() -> None:
-    room, surface = Room(), Recorder()
-    room.enter(person(), surface)
+    state, surface = TerminalState(), Recorder()
+    state.enter(person(), surface)
 
     for status in (RunStatus.RUNNING, RunStatus.COMPLETED, RunStatus.RUNNING):
-        room.move_card(card(status=status))
+        state.move_card(card(status=status))
 
     assert surface.cards == [
         (RunStatus.RUNNING, None),
         (RunStatus.COMPLETED, RunStatus.RUNNING),
     ]
-    assert room.going == []
+    assert state.going == []
 
 
 async def test_a_run_that_ended_while_its_owner_was_away_is_shown_once_when_they_are_back() -> None:
-    room, others, own = Room(), Recorder(), Recorder()
-    room.enter(person("bob"), others)
-    room.move_card(card("alice", status=RunStatus.RUNNING))
-    room.move_card(card("alice", status=RunStatus.FAILED))
+    state, others, own = TerminalState(), Recorder(), Recorder()
+    state.enter(person("bob"), others)
+    state.move_card(card("alice", status=RunStatus.RUNNING))
+    state.move_card(card("alice", status=RunStatus.FAILED))
 
-    room.enter(person("alice"), own)
-    room.enter(person("alice"), own)
+    state.enter(person("alice"), own)
+    state.enter(person("alice"), own)
 
     assert others.cards == []
     assert own.cards == [(RunStatus.FAILED, None)]
 
 
 async def test_everything_but_the_present_persons_own_is_refused() -> None:
-    room, surface = Room(), Recorder()
-    outlet = TerminalOutlet(room)
+    state, surface = TerminalState(), Recorder()
+    outlet = TerminalOutlet(state)
     with pytest.raises(NotPresentError, match="alice is not at the terminal"):
         await outlet.announce(announcement("alice"))
-    room.enter(person("bob"), surface)
+    state.enter(person("bob"), surface)
 
     with pytest.raises(NotPresentError):
         await outlet.announce(announcement("alice"))
@@ -84,31 +86,31 @@ async def test_everything_but_the_present_persons_own_is_refused() -> None:
     await outlet.announce(announcement("bob"))
 
     assert surface.said == [announcement("bob")]
-    assert room.questions_of(person("alice")) == []
+    assert state.questions_of(person("alice")) == []
 
 
 async def test_nobody_is_there_any_more_after_leaving() -> None:
-    room = Room()
-    room.enter(person(), Recorder())
-    room.leave()
+    state = TerminalState()
+    state.enter(person(), Recorder())
+    state.leave()
 
     with pytest.raises(NotPresentError):
-        room.surface_for(person())
+        state.surface_for(person())
 
 
 async def test_a_reply_is_over_when_it_is_finished_refused_or_abandoned() -> None:
-    room = Room()
-    outlet = TerminalOutlet(room)
+    state = TerminalState()
+    outlet = TerminalOutlet(state)
     place = place_of(person())
     await outlet.acknowledge(place)
-    assert room.busy(person())
+    assert state.busy(person())
     refused, abandoned, finished = (outlet.open_reply(place, person()) for _ in range(3))
 
     with pytest.raises(NotPresentError):
         await refused.finish("too early")
     await abandoned.abandon()
-    room.enter(person(), Recorder())
+    state.enter(person(), Recorder())
     await finished.finish("just right")
 
-    assert not room.busy(person())
-    assert room.closed[person()] == 3
+    assert not state.busy(person())
+    assert state.closed[person()] == 3

@@ -14,7 +14,12 @@ from bot.platforms.slack.answers import Recipient
 from bot.platforms.slack.clients import Clients, Installed
 from bot.platforms.slack.names import Names
 from bot.platforms.slack.outlet import SlackOutlet
-from bot.platforms.slack.people import SlackAccessPolicy, SlackUser, visitor_of, workspaces_of
+from bot.platforms.slack.people import (
+    SlackAccessPolicy,
+    SlackUser,
+    interacting_user_of,
+    workspaces_of,
+)
 from bot.tasks import Tasks
 from bot.values import Json, Place
 
@@ -48,7 +53,7 @@ class SlackReceiver:
     ack_seconds: float = ACK_SECONDS
     where_seconds: float = WHERE_SECONDS
 
-    async def for_a_while(self, work: Coroutine[Any, Any, Result], name: str) -> Result | None:
+    async def within_timeout(self, work: Coroutine[Any, Any, Result], name: str) -> Result | None:
         """Return the result of some work, or `None` after `ack_seconds`.
 
         After the timeout the work continues in the background.
@@ -65,7 +70,7 @@ class SlackReceiver:
         """
         return await self.clients.find(workspaces_of(body))
 
-    async def attend(self, body: Json, handle: "Handle") -> None:
+    async def admit(self, body: Json, handle: "Handle") -> None:
         """Check access and handle an interaction once; errors are logged and sent to the user."""
         event_id = f"interaction:{body.get('trigger_id', '')}"
         if not self.reception.first(event_id):
@@ -73,42 +78,42 @@ class SlackReceiver:
             return
         with self.reception.tracking():
             try:
-                visit = await self._visit_of(body, event_id)
+                admitted = await self._admitted(body, event_id)
             except DeliveryError as error:
                 log.warning("The %s is not heard: %s", event_id, error)
                 return
-            if visit is None:
+            if admitted is None:
                 return
             try:
-                await handle(visit)
+                await handle(admitted)
             except Exception:
                 log.exception("The %s failed", event_id)
                 with suppress(DeliveryError):
-                    await visit.say(TROUBLE)
+                    await admitted.say(TROUBLE)
 
-    async def _visit_of(self, body: Json, event_id: str) -> "Visit | None":
-        """Return an interaction as a visit; `None` if access is denied, after a notice."""
+    async def _admitted(self, body: Json, event_id: str) -> "AdmittedInteraction | None":
+        """Return an admitted interaction; `None` if access is denied, after a notice."""
         found = await self.where(body)
         if found is None:
             log.warning("The %s came from a workspace where the bot is not", event_id)
             return None
         workspace, installed = found
-        person = visitor_of(body, workspace, installed.enterprise)
+        person = interacting_user_of(body, workspace, installed.enterprise)
         place = person.place(*_spot_of(body))
         url = str(body.get("response_url") or "")
         recipient = Recipient(place=place, account=person.account, response_url=url)
-        visit = Visit(
+        admitted = AdmittedInteraction(
             receiver=self, event_id=event_id, person=person, place=place, recipient=recipient
         )
         refusal = self.reception.refusal(person, place.channel)
         if refusal is not None:
-            await visit.say(refusal.text)
+            await admitted.say(refusal.text)
             return None
-        return visit
+        return admitted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Visit:
+class AdmittedInteraction:
     """A click, a form or a slash command of an admitted user.
 
     Attributes:
@@ -145,7 +150,7 @@ class Visit:
         await self.receiver.outlet.answers.say(self.recipient, text)
 
 
-Handle = Callable[[Visit], Awaitable[None]]
+Handle = Callable[[AdmittedInteraction], Awaitable[None]]
 
 
 def _spot_of(body: Json) -> tuple[str, str]:

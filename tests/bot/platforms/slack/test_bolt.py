@@ -12,9 +12,9 @@ from slack_sdk.web.async_client import AsyncWebClient
 from bot.errors import DatabaseUnreachableError, DeliveryError
 from bot.platforms.base import CommandReply, Incoming, Overview
 from bot.platforms.slack import blocks, web
+from bot.platforms.slack.bolt import BoltHandlers
 from bot.platforms.slack.clients import Clients, Installed, open_session
 from bot.platforms.slack.events import Events
-from bot.platforms.slack.hearing import BoltHandlers
 from bot.values import Identity, Json
 from tests.bot.platforms.slack.hearing import (
     Counter,

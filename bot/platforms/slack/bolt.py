@@ -16,8 +16,8 @@ from bot.platforms.slack import actions, commands
 from bot.platforms.slack.clients import Installed
 from bot.platforms.slack.events import Events
 from bot.platforms.slack.intake import NotStoredError
+from bot.platforms.slack.interactions import SlackReceiver
 from bot.platforms.slack.settings import SlackSettings
-from bot.platforms.slack.visits import SlackReceiver
 from bot.values import Json
 
 log = logging.getLogger(__name__)
@@ -98,12 +98,12 @@ class BoltHandlers:
     async def on_command(self, body: Json, ack: AsyncAck) -> None:
         """Handle a slash command."""
         command = commands.typed(self._receiver, self._settings, body)
-        await self._receiver.for_a_while(command, "a Slack command")
+        await self._receiver.within_timeout(command, "a Slack command")
         await ack()
 
     async def on_action(self, body: Json, ack: AsyncAck) -> None:
         """Handle a click."""
-        await self._receiver.for_a_while(actions.clicked(self._receiver, body), "a Slack click")
+        await self._receiver.within_timeout(actions.clicked(self._receiver, body), "a Slack click")
         await ack()
 
     async def on_view(self, body: Json, ack: AsyncAck) -> None:

@@ -17,7 +17,7 @@ class OpenReply:
     """A reply in progress.
 
     Attributes:
-        since: Start of its turn, in seconds of the room's clock.
+        since: Start of its turn, in seconds of the terminal's clock.
         text: The whole text so far.
         drawn_text: The text that was rendered last.
         drawn: The last rendered lines of `drawn_text`, with colours.
@@ -33,21 +33,21 @@ class OpenReply:
 
 @dataclass(frozen=True, slots=True)
 class LiveCard:
-    """The newest card of a run and the time it arrived, in seconds of the room's clock."""
+    """The newest card of a run and the time it arrived, in seconds of the terminal's clock."""
 
     card: RunCard
     since: float
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
-    """An open confirmation and its deadline, in seconds of the room's clock."""
+class OpenQuestion:
+    """An open confirmation and its deadline, in seconds of the terminal's clock."""
 
     confirmation: Confirmation
     until: float
 
 
-class Room:
+class TerminalState:
     """Stores the active user and the replies, runs and questions of all users.
 
     Every user sees only their own.
@@ -71,9 +71,9 @@ class Room:
         self.closed: Counter[Identity] = Counter()
         self.unannounced: set[str] = set()
         self._surface: Surface | None = None
-        self._questions: dict[str, Question] = {}
+        self._questions: dict[str, OpenQuestion] = {}
         self._ended: set[str] = set()
-        self._stirred = asyncio.Event()
+        self._changed = asyncio.Event()
 
     # --- the active user ------------------------------------------------------------------------
 
@@ -85,12 +85,12 @@ class Room:
             if live.card.status.final:
                 del self.cards[live.card.run_id]
                 surface.card_moved(live.card, None)
-        self.stir()
+        self.notify()
 
     def leave(self) -> None:
         """Clear the active user and the surface."""
         self.present, self._surface = None, None
-        self.stir()
+        self.notify()
 
     def surface_for(self, owner: Identity) -> Surface:
         """Return the surface that this user sees.
@@ -106,22 +106,22 @@ class Room:
 
     # --- replies --------------------------------------------------------------------------------
 
-    def hear(self, place: Place) -> None:
+    def receive_message(self, place: Place) -> None:
         """Record that a message was received whose reply is in preparation."""
         self.thinking[place.channel] = self.now()
-        self.stir()
+        self.notify()
 
     def forget(self, place: Place) -> None:
         """Record that the newest message of a place gets no reply."""
         if self.thinking.pop(place.channel, None) is not None:
-            self.stir()
+            self.notify()
 
     def open_reply(self, owner: Identity, place: Place) -> OpenReply:
         """Open a reply and return it."""
         since = self.thinking.pop(place.channel, self.now())
         reply = OpenReply(owner, place, since)
         self.replies.append(reply)
-        self.stir()
+        self.notify()
         return reply
 
     def close_reply(self, reply: OpenReply) -> None:
@@ -129,7 +129,7 @@ class Room:
         if reply in self.replies:
             self.replies.remove(reply)
             self.closed[reply.owner] += 1
-            self.stir()
+            self.notify()
 
     def replies_of(self, user: Identity) -> list[OpenReply]:
         """Return the open replies of one user."""
@@ -162,12 +162,12 @@ class Room:
             if card.status.final:
                 del self.cards[card.run_id]
             self._surface.card_moved(card, before.card.status if before else None)
-        self.stir()
+        self.notify()
 
     def announced(self, run_id: str) -> None:
         """Record that the result of a run was announced."""
         self.unannounced.discard(run_id)
-        self.stir()
+        self.notify()
 
     def cards_of(self, user: Identity) -> list[LiveCard]:
         """Return the cards of one user's runs, oldest first."""
@@ -183,7 +183,7 @@ class Room:
     def add_question(self, confirmation: Confirmation) -> None:
         """Store a question that was shown."""
         until = self.now() + confirmation.expires_in_seconds
-        self._questions[confirmation.id] = Question(confirmation, until)
+        self._questions[confirmation.id] = OpenQuestion(confirmation, until)
 
     def drop_question(self, confirmation_id: str) -> bool:
         """Remove a closed question; return True if it was stored."""
@@ -204,14 +204,14 @@ class Room:
 
     # --- waiting --------------------------------------------------------------------------------
 
-    def stir(self) -> None:
+    def notify(self) -> None:
         """Notify the waiting tasks and the surface of a change."""
-        self._stirred.set()
+        self._changed.set()
         if self._surface is not None:
             self._surface.moved()
 
     async def until(self, condition: Callable[[], bool]) -> None:
         """Wait until the condition is true; it is checked after each change."""
         while not condition():
-            self._stirred.clear()
-            await self._stirred.wait()
+            self._changed.clear()
+            await self._changed.wait()
