@@ -281,7 +281,14 @@ class BaseAgent:
             )
         allowed = max(0, self._config.max_tool_calls - progress.tool_calls)
         progress.tool_calls += min(len(calls), allowed)
-        await self._begin_step(progress, calls[:allowed])
+        begun = []
+        for index, call in enumerate(calls[:allowed]):
+            context = self._call_context(progress, index)
+            stored = progress.stored_result(progress.steps, index)
+            if stored is None and not await self._may_have_begun(progress, call, context):
+                begun.append((call, context))
+        # The toolbox asks once about all calls that this attempt may make.
+        await self._toolbox.begin_step(begun)
         try:
             async with asyncio.TaskGroup() as group:
                 tasks = [
@@ -295,17 +302,6 @@ class BaseAgent:
         over = "Not called: you have made all the tool calls you may make."
         refused = [ToolResult(call.id, over, failed=True) for call in calls[allowed:]]
         return ToolResults((*made, *refused))
-
-    async def _begin_step(self, progress: Progress, calls: Sequence[ToolCall]) -> None:
-        """Pass all calls that this attempt may make to the toolbox, before the first is made."""
-        step, begun = progress.steps, []
-        for index, call in enumerate(calls):
-            context = self._call_context(progress, index)
-            if progress.stored_result(step, index) is None and not await self._may_have_begun(
-                progress, call, context
-            ):
-                begun.append((call, context))
-        await self._toolbox.begin_step(begun)
 
     def _call_context(self, progress: Progress, index: int) -> ToolContext:
         return replace(

@@ -35,12 +35,20 @@ def brief(schema: Json) -> Json:
 
 
 def _brief(schema: Json, definitions: Json) -> Json:
-    merged = _merged(schema, definitions)
-    return {
-        key: _below(key, value, definitions)
-        for key, value in merged.items()
-        if not _is_noise(key, value)
-    }
+    found: Json = {}
+    for key, value in _merged(schema, definitions).items():
+        if _is_noise(key, value):
+            continue
+        # The keys of `properties` are names of arguments; an argument may be named `title`.
+        if key == "properties" and isinstance(value, Mapping):
+            found[key] = {name: _brief(part, definitions) for name, part in value.items()}
+        elif key in {"items", "additionalProperties"} and isinstance(value, dict):
+            found[key] = _brief(value, definitions)
+        elif key in {"anyOf", "prefixItems"} and isinstance(value, list):
+            found[key] = [_brief(each, definitions) for each in value]
+        else:
+            found[key] = value
+    return found
 
 
 def _merged(schema: Json, definitions: Json) -> Json:
@@ -65,14 +73,3 @@ def _is_noise(key: str, value: object) -> bool:
         or (key in _UPPER and isinstance(value, int) and value >= _MOST)
         or (key in _LOWER and isinstance(value, int) and 0 <= value <= _LEAST)
     )
-
-
-def _below(key: str, value: object, definitions: Json) -> object:
-    # The keys of `properties` are names of arguments; an argument may be named `title`.
-    if key == "properties" and isinstance(value, Mapping):
-        return {name: _brief(part, definitions) for name, part in value.items()}
-    if key in {"items", "additionalProperties"} and isinstance(value, dict):
-        return _brief(value, definitions)
-    if key in {"anyOf", "prefixItems"} and isinstance(value, list):
-        return [_brief(each, definitions) for each in value]
-    return value

@@ -25,7 +25,6 @@ GENERAL = "general"
 ANNOUNCE = ("result", "summary", "silent")
 #: Handling of a call that needs permission: refused, or the run's owner is asked.
 APPROVALS = ("deny", "ask")
-EFFORTS = ("low", "medium", "high", "xhigh", "max")
 WORKSPACES = ("user", "run")
 #: Appended to the description of an agent whose work takes long.
 IN_BACKGROUND = " Start it in the background (`sessions_spawn`)."
@@ -155,9 +154,6 @@ def read(path: Path) -> Parsed[AgentDefinition]:
     steps = lenient("maxTurns", head.count, f"{MAX_STEPS} is used", default=None)
     model = lenient("model", head.text, "the model of runs is used", default="")
 
-    def effort(key: str) -> str:
-        return head.one_of(key, EFFORTS)
-
     agent = AgentDefinition(
         name=head.text("name", needed=True).lower(),
         description=" ".join(head.text("description", needed=True).split()),
@@ -173,7 +169,7 @@ def read(path: Path) -> Parsed[AgentDefinition]:
         skills=lenient("skills", head.some_names, "none is used", default=()),
         mcp_servers=servers[0],
         background=lenient("background", head.switch, "`false` is used", default=False),
-        effort=lenient("effort", effort, "the model's usual is used", default="") or None,
+        effort=lenient("effort", head.effort, "the model's usual is used", default="") or None,
         color=lenient("color", head.text, "none is used", default=""),
         input_schema=head.schema("input_schema"),
         tool=head.text("tool"),

@@ -24,6 +24,7 @@ _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _FENCE = "---"
 #: Highest accepted number of requests to a model. No work takes more, so more is a mistake.
 MOST_TURNS = 10_000
+EFFORTS = ("low", "medium", "high", "xhigh", "max")
 
 _SWITCH = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
 _WHOLE = re.compile(r"[0-9]{1,9}")
@@ -236,6 +237,10 @@ class FrontMatter:
         if meant is None:
             raise self.wrong(f"`{key}` must be true or false")
         return meant
+
+    def effort(self, key: str) -> str:
+        """Return a reasoning effort; empty if the key is missing."""
+        return self.one_of(key, EFFORTS)
 
     def rules(self, key: str) -> PermissionRules:
         """Return permission rules, with tools under our names."""

@@ -128,16 +128,11 @@ def task_of(schema: Json, given: Json) -> str:
         value = given.get(name, field.get("default"))
         if value is None or value == "":
             continue
-        lines.append(f"{name}: {_said(name, field, value)}")
+        if not _is(value, field["type"]):
+            raise BadRequestError(f"`{name}` must be of the type {field['type']}.")
+        if "enum" in field and value not in field["enum"]:
+            known = ", ".join(str(each) for each in field["enum"])
+            raise BadRequestError(f"`{name}` must be one of {known}.")
+        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        lines.append(f"{name}: {text}")
     return "\n".join(lines)
-
-
-def _said(name: str, field: Json, value: object) -> str:
-    kinds = {"string": str, "integer": int, "number": (int, float), "boolean": bool, "array": list}
-    fits = isinstance(value, kinds[field["type"]])  # type: ignore[arg-type]
-    if not fits or (isinstance(value, bool) and field["type"] != "boolean"):
-        raise BadRequestError(f"`{name}` must be of the type {field['type']}.")
-    if "enum" in field and value not in field["enum"]:
-        known = ", ".join(str(each) for each in field["enum"])
-        raise BadRequestError(f"`{name}` must be one of {known}.")
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

@@ -68,31 +68,28 @@ class StreamedMessage:
             ValueError: The event does not fit the earlier events.
         """
         try:
-            self._take(event)
+            match event.type:
+                case "content_block_delta":
+                    self._grow(event.index, event.delta)
+                case "content_block_start":
+                    self._blocks.append(event.content_block.to_dict())
+                case "content_block_stop":
+                    if raw := self._inputs.pop(event.index, ""):
+                        arguments = arguments_in(raw)
+                        self._blocks[event.index]["input"] = raw if arguments is None else arguments
+                case "message_start":
+                    self._begun = True
+                    self._document["model"] = event.message.model
+                    self._count(event.message.usage.to_dict() if event.message.usage else {})
+                case "message_delta":
+                    self._document["stop_reason"] = event.delta.stop_reason
+                    if event.delta.stop_details is not None:
+                        self._document["stop_details"] = event.delta.stop_details.to_dict()
+                    self._count(event.usage.to_dict() if event.usage else {})
+                case "message_stop":
+                    self.complete = True
         except MALFORMED as error:
             raise ValueError(f"a {event.type} that does not fit: {error!r}") from error
-
-    def _take(self, event: "RawMessageStreamEvent") -> None:
-        match event.type:
-            case "content_block_delta":
-                self._grow(event.index, event.delta)
-            case "content_block_start":
-                self._blocks.append(event.content_block.to_dict())
-            case "content_block_stop":
-                if raw := self._inputs.pop(event.index, ""):
-                    arguments = arguments_in(raw)
-                    self._blocks[event.index]["input"] = raw if arguments is None else arguments
-            case "message_start":
-                self._begun = True
-                self._document["model"] = event.message.model
-                self._count(event.message.usage.to_dict() if event.message.usage else {})
-            case "message_delta":
-                self._document["stop_reason"] = event.delta.stop_reason
-                if event.delta.stop_details is not None:
-                    self._document["stop_details"] = event.delta.stop_details.to_dict()
-                self._count(event.usage.to_dict() if event.usage else {})
-            case "message_stop":
-                self.complete = True
 
     def _grow(self, index: int, delta: "RawContentBlockDelta") -> None:
         block = self._blocks[index]

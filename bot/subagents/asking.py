@@ -126,7 +126,18 @@ class OwnerQuestions(AnswerWaiter):
         """Store the questions about some calls; the first one is shown, with the text of all."""
         place, now = self.run.place, self.now()
         first, *others = group
-        text = _text_of(self._who(), group) if others else first.text
+        text = first.text
+        if others:
+            asks = f"{self._who()} asks: may it"
+            lines = [
+                "- "
+                + each.text.removeprefix(f"{asks} use ").replace(
+                    "?\nIt takes your yes, since ", ": ", 1
+                )
+                for each in group
+            ]
+            text = f"{asks} make these {len(group)} calls? Each takes your yes.\n"
+            text += "\n".join(lines)
         await run_questions.put(tx, replace(first, text=text), place, now)
         for each in others:
             silent = replace(each, status="withdrawn", shown_with=first.id)
@@ -236,17 +247,6 @@ class OwnerQuestions(AnswerWaiter):
 def _like(question: RunQuestion, answered: RunQuestion) -> RunQuestion:
     """Return a question with the answer to the question that was shown for it."""
     return replace(question, status=answered.status, answer=answered.answer)
-
-
-def _text_of(who: str, questions: Sequence[RunQuestion]) -> str:
-    """Return one question about several calls, with the full text of each."""
-    asks = f"{who} asks: may it use "
-    calls = [
-        each.text.removeprefix(asks).replace("?\nIt takes your yes, since ", ": ", 1)
-        for each in questions
-    ]
-    lines = "\n".join(f"- {each}" for each in calls)
-    return f"{who} asks: may it make these {len(questions)} calls? Each takes your yes.\n{lines}"
 
 
 def _refusal(tool: str, asked: RunQuestion, answered: RunQuestion | None) -> str:

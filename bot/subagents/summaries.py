@@ -69,18 +69,29 @@ class Summaries:
         kept = run.summary
         if kept:
             return replace(outcome, summary=kept)
-        question = self._question(run, outcome)
         # The reserve of the last step is excluded: using it up would be a time-out.
         seconds = min(MOST_SECONDS, clock.left())
-        if question is None or seconds <= 0:
-            return outcome
         costs: list[Usage] = []
 
         def count(usage: Usage) -> None:
             costs.append(usage)
             spent(usage)
 
-        summary = await self._ask(run, question, seconds, count)
+        question = self._question(run, outcome, seconds, count)
+        if question is None or seconds <= 0:
+            return outcome
+        summary = ""
+        try:
+            async with asyncio.timeout(seconds):
+                model = self.model_of(run.provider or "", question.model)
+                answer = await model.ask(question)
+            count(answer.usage)
+            if answer.stop is StopReason.END:
+                summary = stored(answer.text.strip())
+        except TimeoutError:
+            log.info("The result of run %s stays long: no answer came in time", run.id)
+        except ModelError as error:
+            log.warning("The result of run %s stays long: %s", run.id, error)
         usage = sum(costs, outcome.usage or Usage())
         if len(summary) >= len(outcome.text):
             summary = ""
@@ -99,7 +110,9 @@ class Summaries:
                 )
         return outcome
 
-    def _question(self, run: Run, outcome: Outcome) -> Question | None:
+    def _question(
+        self, run: Run, outcome: Outcome, seconds: float, spent: Spent
+    ) -> Question | None:
         """Return the request for a summary; `None` if none is due, or too few tokens are left."""
         agent, _ = find(self.agents, run.agent)
         due = outcome.status is not RunStatus.FAILED and len(outcome.text) > LONG
@@ -117,25 +130,7 @@ class Summaries:
             prompt=prompt,
             messages=messages,
             max_tokens=min(MOST_OUTPUT, room),
-        )
-
-    async def _ask(self, run: Run, question: Question, seconds: float, spent: Spent) -> str:
-        """Return the summary; empty when none came."""
-        asked = replace(
-            question,
             seconds=seconds,
             background=run.mode != "sync",
             on_lost=lambda _, lost: spent(lost),
         )
-        try:
-            async with asyncio.timeout(seconds):
-                model = self.model_of(run.provider or "", question.model)
-                answer = await model.ask(asked)
-        except TimeoutError:
-            log.info("The result of run %s stays long: no answer came in time", run.id)
-            return ""
-        except ModelError as error:
-            log.warning("The result of run %s stays long: %s", run.id, error)
-            return ""
-        spent(answer.usage)
-        return stored(answer.text.strip()) if answer.stop is StopReason.END else ""

@@ -6,7 +6,6 @@ import pytest
 
 from bot.agent.permissions import Decision, PermissionRule, PermissionRules
 from bot.catalog.agents import (
-    EFFORTS,
     GENERAL,
     AgentCatalog,
     AgentDefinition,
@@ -14,6 +13,7 @@ from bot.catalog.agents import (
     find,
     read,
 )
+from bot.catalog.frontmatter import EFFORTS
 from bot.errors import ConfigError
 from tests.fakes.agents import FakeAgents
 
