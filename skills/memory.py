@@ -9,6 +9,7 @@ import re
 import uuid
 from dataclasses import asdict, replace
 from datetime import datetime
+from functools import partial
 from typing import Annotated
 
 from pydantic import Field
@@ -51,23 +52,24 @@ def build(database: Database) -> Skill:
         name="memory",
         description="Short facts about the person, known in every conversation.",
         tools=(
-            _remember(database),
-            _remember_found(database),
-            _recall(database),
-            _forget(database),
+            *_remembering(database),
+            *_recalling(database),
         ),
         guide=GUIDE,
     )
 
 
-def _remember(database: Database) -> Tool:
-    @tool(
+def _remembering(database: Database) -> tuple[Tool, Tool]:
+    writes = partial(
+        tool,
         main_agent_only=True,
         effects=Effects.REPEATABLE,
         foreign=False,
         private=False,
         reach=Reach.CHANGES_OWN,
     )
+
+    @writes()
     async def remember(
         context: ToolContext,
         text: Annotated[str, "Word for word as they wrote it to you"],
@@ -79,19 +81,15 @@ def _remember(database: Database) -> Tool:
                 tx, context.user.key, context.conversation_id, limit=MESSAGES_BACK
             )
         own = ((found, unquoted(words)) for found, words in said)
-        message_id = next((found for found, words in own if _stands_in(text, words)), None)
+        message_id = next((found for found, words in own if _contains_words(text, words)), None)
         if message_id is None:
             raise ToolError(
                 "These are not the person's own words. Copy the fact word for word from what they "
                 "wrote in this conversation; for anything else, remember_found asks them."
             )
-        return await _keep(database, context, text, origin="said", message_id=message_id)
+        return await _store(database, context, text, origin="said", message_id=message_id)
 
-    return remember
-
-
-def _remember_found(database: Database) -> Tool:
-    async def what_is_kept(context: ToolContext, arguments: Json) -> tuple[Json, str]:
+    async def exact_text(context: ToolContext, arguments: Json) -> tuple[Json, str]:
         """Return the exact text to store, so that the user confirms that text."""
         text = _cleaned(str(arguments.get("text", "")))
         source = one_line(stored(str(arguments.get("source", ""))), 100)
@@ -99,29 +97,21 @@ def _remember_found(database: Database) -> Tool:
             raise ToolError("Say in `source` where this was found.")
         return {"text": text, "source": source}, f"remember “{text}” (found in: {source})"
 
-    @tool(
-        main_agent_only=True,
-        needs_confirmation=True,
-        effects=Effects.REPEATABLE,
-        prepare=what_is_kept,
-        foreign=False,
-        private=False,
-        reach=Reach.CHANGES_OWN,
-    )
+    @writes(needs_confirmation=True, prepare=exact_text)
     async def remember_found(
         context: ToolContext,
         text: _Text,
         source: Annotated[str, "The page, file or tool it is from"],
     ) -> str:
         """Remember a fact from elsewhere, or in other words. The person is asked first."""
-        return await _keep(
+        return await _store(
             database, context, _cleaned(text), origin="confirmed", source=one_line(source, 100)
         )
 
-    return remember_found
+    return remember, remember_found
 
 
-def _recall(database: Database) -> Tool:
+def _recalling(database: Database) -> tuple[Tool, Tool]:
     # Not for subagents: a run could put a memory into the address of a page.
     @tool(
         main_agent_only=True,
@@ -141,15 +131,20 @@ def _recall(database: Database) -> Tool:
             found = fitting(found, one_line(query, 1000))
         if not found:
             return "Nothing of that kind is remembered."
-        lines = [_line(memory, context) for memory in found[:SHOWN]]
+        lines = []
+        for memory in found[:SHOWN]:
+            source = "they said so"
+            if memory.origin != "said":
+                source = f"they confirmed it: {memory.source}"
+            here = memory.conversation_id == context.conversation_id
+            where = "in this conversation" if here else "in another conversation"
+            day = f"{memory.created_at:%Y-%m-%d}"
+            text = f"- {memory.number}: {memory.text} ({source}, {day}, {where})"
+            lines.append(escape_for_model(text))
         if len(found) > SHOWN:
             lines.append(f"{len(found) - SHOWN} more: ask for them by their words.")
         return "\n".join(lines)
 
-    return recall
-
-
-def _forget(database: Database) -> Tool:
     async def reach_of(context: ToolContext, _: Json) -> Reach:
         async with database.snapshot() as tx:
             has_room = await changes.has_room(tx, context.user.key, MemoryRestorer.kind)
@@ -186,7 +181,7 @@ def _forget(database: Database) -> Tool:
             await memories.remove(tx, user, number)
         return f"Memory {number} is forgotten. {CAN_BE_UNDONE}"
 
-    return forget
+    return recall, forget
 
 
 class MemoryRestorer:
@@ -230,7 +225,7 @@ def _state(memory: Memory) -> Json:
     return asdict(memory) | {"created_at": memory.created_at.isoformat()}
 
 
-async def _keep(
+async def _store(
     database: Database,
     context: ToolContext,
     text: str,
@@ -284,22 +279,13 @@ def _cleaned(text: str) -> str:
     return cleaned
 
 
-def _stands_in(text: str, said: str) -> bool:
+def _contains_words(text: str, said: str) -> bool:
     """Return True if the words of the text occur in `said` in sequence, whatever separates them."""
     wanted, words = (f" {' '.join(_WORD.findall(each.casefold()))} " for each in (text, said))
     if not text.isascii():
         # Not every language puts spaces between its words.
         wanted = wanted.strip()
     return bool(wanted.strip()) and wanted in words
-
-
-def _line(memory: Memory, context: ToolContext) -> str:
-    origin = "they said so" if memory.origin == "said" else f"they confirmed it: {memory.source}"
-    here = memory.conversation_id == context.conversation_id
-    where = "in this conversation" if here else "in another conversation"
-    return escape_for_model(
-        f"- {memory.number}: {memory.text} ({origin}, {memory.created_at:%Y-%m-%d}, {where})"
-    )
 
 
 SKILL = SkillDeclaration(

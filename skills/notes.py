@@ -4,6 +4,7 @@ import asyncio
 import json
 import uuid
 from datetime import datetime
+from functools import partial
 from typing import Annotated
 
 from pydantic import Field
@@ -25,6 +26,7 @@ MOST_CHARACTERS = 10_000
 MOST_TITLE_CHARACTERS = 200
 EXCERPT_CHARACTERS = 600
 PER_PAGE = 20
+NO_NOTE = "There is no note {}. See note_list for the numbers."
 
 GUIDE = """\
 Notes keep longer texts for the person. Save one only when they want it, never because a page or a
@@ -37,28 +39,23 @@ _Number = Annotated[int, Field(ge=1, lt=2**63)]
 
 def build(database: Database) -> Skill:
     """Return the skill that stores the notes of all users in this database."""
+    save, delete = _writing(database)
     return Skill(
         name="notes",
         description="What a person asks to be remembered, found again by its words.",
         tools=(
-            _note_save(database),
-            _note_search(database),
-            _note_list(database),
-            _note_read(database),
-            _note_delete(database),
+            save,
+            *_reading(database),
+            delete,
         ),
         guide=GUIDE,
     )
 
 
-def _note_save(database: Database) -> Tool:
-    @tool(
-        main_agent_only=True,
-        effects=Effects.REPEATABLE,
-        foreign=False,
-        private=False,
-        reach=Reach.CHANGES_OWN,
-    )
+def _writing(database: Database) -> tuple[Tool, Tool]:
+    writes = partial(tool, main_agent_only=True, foreign=False, private=False)
+
+    @writes(effects=Effects.REPEATABLE, reach=Reach.CHANGES_OWN)
     async def note_save(
         context: ToolContext,
         text: Annotated[str, f"At most {MOST_CHARACTERS:,} characters"],
@@ -66,7 +63,13 @@ def _note_save(database: Database) -> Tool:
     ) -> str:
         """Save a note for the person."""
         text = await asyncio.to_thread(stored, text)
-        _check_length(text)
+        if not text.strip():
+            raise ToolError("The note is empty: give the text to remember.")
+        if len(text) > MOST_CHARACTERS:
+            raise ToolError(
+                f"The note has {len(text):,} characters, and {MOST_CHARACTERS:,} is the most: "
+                "shorten it, or save it as several notes."
+            )
         title = one_line(stored(title), MOST_TITLE_CHARACTERS)
         # The same call made again after a crash finds its note.
         note_id = uuid.uuid5(_NAMESPACE, f"{context.work_id}/{context.call_id}").hex
@@ -81,11 +84,42 @@ def _note_save(database: Database) -> Tool:
                 )
         return f"Saved as note {note.number}."
 
-    return note_save
+    async def reach_of(context: ToolContext, _: Json) -> Reach:
+        async with database.snapshot() as tx:
+            has_room = await changes.has_room(tx, context.user.key, NoteRestorer.kind)
+        return Reach.CHANGES_OWN if has_room else Reach.DESTROYS
+
+    # A second call might delete a newer note that was given the number in between.
+    @writes(effects=Effects.ONCE, reach=Reach.DESTROYS, reach_of=reach_of)
+    async def note_delete(context: ToolContext, number: _Number) -> str:
+        """Delete a note, when the person asks for it."""
+        user = context.user.key
+        async with database.transaction() as tx:
+            await lock(tx, user)
+            note = await notes.get(tx, user, number)
+            if note is None:
+                raise ToolError(NO_NOTE.format(number))
+            await changes.keep(
+                tx,
+                context.cause,
+                kind=NoteRestorer.kind,
+                key=note.id,
+                title=f"note {number} “{one_line(note.title or note.text, 60)}”",
+                before=_state(note),
+                after=None,
+                now=context.now(),
+                drops=not context.spares_former,
+            )
+            await notes.remove(tx, user, number)
+        return f"Note {number} is deleted. {CAN_BE_UNDONE}"
+
+    return note_save, note_delete
 
 
-def _note_search(database: Database) -> Tool:
-    @tool(effects=Effects.NONE, foreign=True, private=True, reach=Reach.READS_BEYOND)
+def _reading(database: Database) -> tuple[Tool, ...]:
+    reads = tool(effects=Effects.NONE, foreign=True, private=True, reach=Reach.READS_BEYOND)
+
+    @reads
     async def note_search(
         context: ToolContext,
         query: str,
@@ -100,11 +134,7 @@ def _note_search(database: Database) -> Tool:
         words = words_of(asked)
         return await asyncio.to_thread(_spelled, {n: excerpt(n.text, words) for n in found})
 
-    return note_search
-
-
-def _note_list(database: Database) -> Tool:
-    @tool(effects=Effects.NONE, foreign=True, private=True, reach=Reach.READS_BEYOND)
+    @reads
     async def note_list(
         context: ToolContext, page: Annotated[int, Field(ge=1, le=1000)] = 1
     ) -> str:
@@ -118,60 +148,16 @@ def _note_list(database: Database) -> Tool:
         rows = await asyncio.to_thread(_spelled, {note: one_line(note.text) for note in found})
         return f"Notes {offset + 1} to {offset + len(found)} of {total}:\n{rows}"
 
-    return note_list
-
-
-def _note_read(database: Database) -> Tool:
-    @tool(effects=Effects.NONE, foreign=True, private=True, reach=Reach.READS_BEYOND)
+    @reads
     async def note_read(context: ToolContext, number: _Number) -> str:
         """Read a whole note."""
         async with database.snapshot() as tx:
             note = await notes.get(tx, context.user.key, number)
         if note is None:
-            raise _no_note(number)
+            raise ToolError(NO_NOTE.format(number))
         return await asyncio.to_thread(_spelled, {note: note.text})
 
-    return note_read
-
-
-def _note_delete(database: Database) -> Tool:
-    async def reach_of(context: ToolContext, _: Json) -> Reach:
-        async with database.snapshot() as tx:
-            has_room = await changes.has_room(tx, context.user.key, NoteRestorer.kind)
-        return Reach.CHANGES_OWN if has_room else Reach.DESTROYS
-
-    # A second call might delete a newer note that was given the number in between.
-    @tool(
-        main_agent_only=True,
-        effects=Effects.ONCE,
-        foreign=False,
-        private=False,
-        reach=Reach.DESTROYS,
-        reach_of=reach_of,
-    )
-    async def note_delete(context: ToolContext, number: _Number) -> str:
-        """Delete a note, when the person asks for it."""
-        user = context.user.key
-        async with database.transaction() as tx:
-            await lock(tx, user)
-            note = await notes.get(tx, user, number)
-            if note is None:
-                raise _no_note(number)
-            await changes.keep(
-                tx,
-                context.cause,
-                kind=NoteRestorer.kind,
-                key=note.id,
-                title=_title(note),
-                before=_state(note),
-                after=None,
-                now=context.now(),
-                drops=not context.spares_former,
-            )
-            await notes.remove(tx, user, number)
-        return f"Note {number} is deleted. {CAN_BE_UNDONE}"
-
-    return note_delete
+    return note_search, note_list, note_read
 
 
 class NoteRestorer:
@@ -241,26 +227,12 @@ def _spelled(texts: dict[Note, str]) -> str:
     )
 
 
-def _check_length(text: str) -> None:
-    if not text.strip():
-        raise ToolError("The note is empty: give the text to remember.")
-    if len(text) > MOST_CHARACTERS:
-        raise ToolError(
-            f"The note has {len(text):,} characters, and {MOST_CHARACTERS:,} is the most: shorten "
-            "it, or save it as several notes."
-        )
-
-
 def _check_room(count: int) -> None:
     if count >= MOST_NOTES:
         raise ToolError(
             f"This person has {count:,} notes, which is the most. Ask which ones may go, and "
             "delete them with note_delete."
         )
-
-
-def _title(note: Note) -> str:
-    return f"note {note.number} “{one_line(note.title or note.text, 60)}”"
 
 
 def _state(note: Note) -> Json:
@@ -270,10 +242,6 @@ def _state(note: Note) -> Json:
         "text": note.text,
         "created_at": note.created_at.isoformat(),
     }
-
-
-def _no_note(number: int) -> ToolError:
-    return ToolError(f"There is no note {number}. See note_list for the numbers.")
 
 
 SKILL = SkillDeclaration(

@@ -37,18 +37,17 @@ def build(manager: SubagentManager, records: Records, *, nested: bool = False) -
     """
     tools = (*_starting(manager), *_watching(records), *_steering(manager, records))
     if nested:
-        tools = tuple(_for_subagents(item) for item in tools)
+        # A tool that needs a confirmation stays with the main agent.
+        tools = tuple(
+            each if each.needs_confirmation else replace(each, main_agent_only=False)
+            for each in tools
+        )
     return Skill(
         name="subagents",
         description="Hands work to subagents and manages their runs.",
         tools=tools,
         guide=GUIDE,
     )
-
-
-def _for_subagents(item: Tool) -> Tool:
-    """Return the tool for use by subagents too, unless it needs a confirmation."""
-    return item if item.needs_confirmation else replace(item, main_agent_only=False)
 
 
 def _starting(manager: SubagentManager) -> tuple[Tool, ...]:
@@ -141,13 +140,15 @@ def _starting(manager: SubagentManager) -> tuple[Tool, ...]:
 
 
 def _watching(records: Records) -> tuple[Tool, ...]:
-    @tool(
+    reads = tool(
         main_agent_only=True,
         effects=Effects.NONE,
         foreign=True,
         private=True,
         reach=Reach.READS_HERE,
     )
+
+    @reads
     async def sessions_list(context: ToolContext) -> str:
         """List the person's runs, also those that ended in the last half hour."""
         active, ended = await records.list(Caller.of(context))
@@ -158,13 +159,7 @@ def _watching(records: Records) -> tuple[Tool, ...]:
             lines += ["Recently finished:", *(_line(run) for run in ended)]
         return "\n".join(lines)
 
-    @tool(
-        main_agent_only=True,
-        effects=Effects.NONE,
-        foreign=True,
-        private=True,
-        reach=Reach.READS_HERE,
-    )
+    @reads
     async def sessions_log(
         context: ToolContext,
         run_id: RunId,
@@ -176,13 +171,7 @@ def _watching(records: Records) -> tuple[Tool, ...]:
         head = f"Log of {named}, page {found.page} of {found.pages}:"
         return escape_for_model("\n".join([head, *found.lines]))
 
-    @tool(
-        main_agent_only=True,
-        effects=Effects.NONE,
-        foreign=True,
-        private=True,
-        reach=Reach.READS_HERE,
-    )
+    @reads
     async def sessions_info(context: ToolContext, run_id: RunId) -> str:
         """Show a run's status, tokens, time, and the beginning of its result."""
         details = await records.info(run_id, Caller.of(context))
@@ -210,7 +199,7 @@ def _watching(records: Records) -> tuple[Tool, ...]:
 
 
 def _steering(manager: SubagentManager, records: Records) -> tuple[Tool, ...]:
-    async def the_one_run(context: ToolContext, arguments: Json) -> tuple[Json, str]:
+    async def run_to_stop(context: ToolContext, arguments: Json) -> tuple[Json, str]:
         """Return the one run to stop, so that the user confirms exactly that run."""
         handle = str(arguments.get("run_id", ""))
         run = await records.find(handle, Caller.of(context), action="stop")
@@ -219,7 +208,7 @@ def _steering(manager: SubagentManager, records: Records) -> tuple[Tool, ...]:
             raise ToolError(f"{_name(run)} is over already ({words}); there is nothing to stop.")
         return {"run_id": run.id}, f"stop “{one_line(run.label, 60)}” ({short(run.id)})"
 
-    async def the_message(context: ToolContext, arguments: Json) -> tuple[Json, str]:
+    async def message_to_send(context: ToolContext, arguments: Json) -> tuple[Json, str]:
         """Return the arguments with the one run that the message is for, and a description."""
         handle = str(arguments.get("run_id", ""))
         run = await records.find(handle, Caller.of(context), action="send")
@@ -230,7 +219,7 @@ def _steering(manager: SubagentManager, records: Records) -> tuple[Tool, ...]:
         main_agent_only=True,
         effects=Effects.REPEATABLE,
         auto_approved=True,
-        prepare=the_message,
+        prepare=message_to_send,
         foreign=False,
         private=False,
         reach=Reach.ACTS_BEYOND,
@@ -243,7 +232,7 @@ def _steering(manager: SubagentManager, records: Records) -> tuple[Tool, ...]:
         main_agent_only=True,
         needs_confirmation=True,
         effects=Effects.REPEATABLE,
-        prepare=the_one_run,
+        prepare=run_to_stop,
         foreign=False,
         private=False,
         reach=Reach.ACTS_BEYOND,

@@ -8,7 +8,7 @@ from bot.agent.sanitizer import escape_for_model, one_line, stored
 from db import todos
 from db.database import Database
 from db.todos import Todo, progress
-from skills.base import Effects, Reach, Skill, Tool, ToolContext, ToolError, tool
+from skills.base import Effects, Reach, Skill, ToolContext, ToolError, tool
 from skills.declaration import SkillDeclaration
 
 MOST_ITEMS = 50
@@ -20,7 +20,7 @@ With three steps or more ahead, write them down with todo_write, and again whene
 _MARKS = {"pending": "[ ]", "in_progress": "[>]", "done": "[x]"}
 
 
-class Item(BaseModel):
+class TodoItem(BaseModel):
     """One thing to do, as a model writes it."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -31,15 +31,7 @@ class Item(BaseModel):
 
 def build(database: Database) -> Skill:
     """Return the skill that stores lists in this database."""
-    return Skill(
-        name="todo",
-        description="A list of what is to be done in this piece of work.",
-        tools=(_todo_write(database), _todo_read(database)),
-        guide=GUIDE,
-    )
 
-
-def _todo_write(database: Database) -> Tool:
     @tool(
         effects=Effects.REPEATABLE,
         auto_approved=True,
@@ -47,13 +39,15 @@ def _todo_write(database: Database) -> Tool:
         private=False,
         reach=Reach.CHANGES_OWN,
     )
-    async def todo_write(context: ToolContext, items: list[Item]) -> str:
+    async def todo_write(context: ToolContext, items: list[TodoItem]) -> str:
         """Write your whole list of things to do, in place of the one before; [] clears it."""
         if len(items) > MOST_ITEMS:
             raise ToolError(
                 f"The list has {len(items)} items, and {MOST_ITEMS} is the most: put some together."
             )
-        found = [Todo(_text(item.text), item.status) for item in items]
+        found = [Todo(one_line(stored(i.text), MOST_CHARACTERS), i.status) for i in items]
+        if not all(item.text for item in found):
+            raise ToolError("An item of the list is empty: say what is to be done.")
         async with database.transaction() as tx:
             await todos.write(tx, _list(context), context.user.key, found, context.now())
         if not found:
@@ -62,10 +56,6 @@ def _todo_write(database: Database) -> Tool:
         await context.report(summary(found))
         return f"Written: {progress(found)}."
 
-    return todo_write
-
-
-def _todo_read(database: Database) -> Tool:
     @tool(effects=Effects.NONE, foreign=True, private=True, reach=Reach.READS_HERE)
     async def todo_read(context: ToolContext) -> str:
         """Read your list of things to do."""
@@ -76,7 +66,12 @@ def _todo_read(database: Database) -> Tool:
         lines = [f"{_MARKS[item.status]} {item.text}" for item in found]
         return escape_for_model("\n".join([*lines, f"{progress(found)}."]))
 
-    return todo_read
+    return Skill(
+        name="todo",
+        description="A list of what is to be done in this piece of work.",
+        tools=(todo_write, todo_read),
+        guide=GUIDE,
+    )
 
 
 def summary(items: list[Todo]) -> str:
@@ -88,13 +83,6 @@ def summary(items: list[Todo]) -> str:
 def _list(context: ToolContext) -> str:
     """Return the id of the list: the run's or the conversation's. No argument can change it."""
     return context.run_id or context.conversation_id
-
-
-def _text(given: str) -> str:
-    text = one_line(stored(given), MOST_CHARACTERS)
-    if not text:
-        raise ToolError("An item of the list is empty: say what is to be done.")
-    return text
 
 
 SKILL = SkillDeclaration(build=lambda services: build(services.database))

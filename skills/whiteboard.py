@@ -14,7 +14,7 @@ from bot.values import Clock, Json, short
 from db import changes, whiteboard
 from db.database import Database, Transaction
 from db.whiteboard import MOST_CHARACTERS
-from skills.base import Effects, Reach, ReachOf, Skill, Tool, ToolContext, ToolError, tool
+from skills.base import Effects, Reach, Skill, Tool, ToolContext, ToolError, tool
 from skills.declaration import BotServices, SkillDeclaration, SkillParts
 
 #: The result of reading a missing key.
@@ -24,6 +24,8 @@ GUIDE = """\
 Each run has a whiteboard that you share with it: for inputs too long for its task
 (`sessions_spawn(whiteboard={...})` or whiteboard_write), and for results. Tell it which keys to
 read and write."""
+
+ToolDecorator = Callable[[Callable[..., Awaitable[str]]], Tool]
 
 _Value = Annotated[str, f"At most {MOST_CHARACTERS:,} characters"]
 
@@ -172,39 +174,25 @@ def build_for_runs(database: Database, now: Clock) -> Skill:
     async def board_of(context: ToolContext, _: Json) -> str:
         return _own(context)
 
-    reach_of = _reach_of(boards, board_of)
+    reads, writes = _decorators(boards, board_of, main_agent_only=False)
 
-    @tool(
-        effects=Effects.REPEATABLE,
-        auto_approved=True,
-        foreign=False,
-        private=False,
-        reach=Reach.DESTROYS,
-        reach_of=reach_of,
-    )
+    @writes
     async def whiteboard_write(context: ToolContext, key: str, value: _Value) -> str:
         """Put a text on the whiteboard that you share with whoever gave the task."""
         return await boards.write(context, _own(context), key, value)
 
-    @tool(effects=Effects.NONE, foreign=True, private=True, reach=Reach.READS_HERE)
+    @reads
     async def whiteboard_read(context: ToolContext, key: str) -> str:
         """Read from the whiteboard; `null` if there is nothing."""
         value = await boards.read(_own(context), key)
         return MISSING if value is None else value
 
-    @tool(effects=Effects.NONE, foreign=True, private=True, reach=Reach.READS_HERE)
+    @reads
     async def whiteboard_list(context: ToolContext) -> str:
         """List what is on the whiteboard."""
         return await boards.listed(_own(context))
 
-    @tool(
-        effects=Effects.REPEATABLE,
-        auto_approved=True,
-        foreign=False,
-        private=False,
-        reach=Reach.DESTROYS,
-        reach_of=reach_of,
-    )
+    @writes
     async def whiteboard_delete(context: ToolContext, key: str) -> str:
         """Delete from the whiteboard."""
         return await boards.remove(context, _own(context), key)
@@ -219,54 +207,26 @@ def build_for_main(database: Database, resolve: Resolve, now: Clock) -> Skill:
     async def board_of(context: ToolContext, given: Json) -> str:
         return await resolve(context, given["run_id"])
 
-    reach_of = _reach_of(boards, board_of)
+    reads, writes = _decorators(boards, board_of, main_agent_only=True)
 
-    @tool(
-        main_agent_only=True,
-        effects=Effects.REPEATABLE,
-        auto_approved=True,
-        foreign=False,
-        private=False,
-        reach=Reach.DESTROYS,
-        reach_of=reach_of,
-    )
+    @writes
     async def whiteboard_write(context: ToolContext, run_id: str, key: str, value: _Value) -> str:
         """Put a text on a run's whiteboard."""
         return await boards.write(context, await resolve(context, run_id), key, value)
 
-    @tool(
-        main_agent_only=True,
-        effects=Effects.NONE,
-        foreign=True,
-        private=True,
-        reach=Reach.READS_HERE,
-    )
+    @reads
     async def whiteboard_read(context: ToolContext, run_id: str, key: str) -> str:
         """Read from a run's whiteboard; `null` if there is nothing."""
         value = await boards.read(await resolve(context, run_id), key)
         return MISSING if value is None else await asyncio.to_thread(escape_for_model, value)
 
-    @tool(
-        main_agent_only=True,
-        effects=Effects.NONE,
-        foreign=True,
-        private=True,
-        reach=Reach.READS_HERE,
-    )
+    @reads
     async def whiteboard_list(context: ToolContext, run_id: str) -> str:
         """List what is on a run's whiteboard."""
         listed = await boards.listed(await resolve(context, run_id))
         return await asyncio.to_thread(escape_for_model, listed)
 
-    @tool(
-        main_agent_only=True,
-        effects=Effects.REPEATABLE,
-        auto_approved=True,
-        foreign=False,
-        private=False,
-        reach=Reach.DESTROYS,
-        reach_of=reach_of,
-    )
+    @writes
     async def whiteboard_delete(context: ToolContext, run_id: str, key: str) -> str:
         """Delete from a run's whiteboard."""
         return await boards.remove(context, await resolve(context, run_id), key)
@@ -275,8 +235,13 @@ def build_for_main(database: Database, resolve: Resolve, now: Clock) -> Skill:
     return _skill(tools, guide=GUIDE)
 
 
-def _reach_of(boards: Boards, board_of: Callable[[ToolContext, Json], Awaitable[str]]) -> ReachOf:
-    """Return a function for the reach of writing to and deleting from the board of a call."""
+def _decorators(
+    boards: Boards,
+    board_of: Callable[[ToolContext, Json], Awaitable[str]],
+    *,
+    main_agent_only: bool,
+) -> tuple[ToolDecorator, ToolDecorator]:
+    """Return the decorators of the tools that read the board of a call, and that change it."""
 
     async def reach_of(context: ToolContext, given: Json) -> Reach:
         try:
@@ -286,7 +251,23 @@ def _reach_of(boards: Boards, board_of: Callable[[ToolContext, Json], Awaitable[
             # The call itself reports the problem with the run or the key.
             return Reach.CHANGES_OWN
 
-    return reach_of
+    reads = tool(
+        main_agent_only=main_agent_only,
+        effects=Effects.NONE,
+        foreign=True,
+        private=True,
+        reach=Reach.READS_HERE,
+    )
+    writes = tool(
+        main_agent_only=main_agent_only,
+        effects=Effects.REPEATABLE,
+        auto_approved=True,
+        foreign=False,
+        private=False,
+        reach=Reach.DESTROYS,
+        reach_of=reach_of,
+    )
+    return reads, writes
 
 
 def _skill(tools: tuple[Tool, ...], *, guide: str = "") -> Skill:

@@ -12,7 +12,7 @@ from bot.values import Identity, Json
 from db import conversations, memories
 from db.database import Database
 from skills.base import Skill, ToolContext
-from skills.memory import MOST_MEMORIES, _stands_in, build
+from skills.memory import MOST_MEMORIES, _contains_words, build
 from tests.fakes.calls import Caller
 from tests.fakes.clock import FakeClock
 from tests.fakes.stored import Stored
@@ -197,7 +197,7 @@ async def test_markup_in_a_memory_is_read_back_as_data(talk: Talk) -> None:
     ],
 )
 def test_words_are_found_whatever_stands_around_them(text: str, said: str) -> None:
-    assert _stands_in(text, said)
+    assert _contains_words(text, said)
 
 
 @pytest.mark.parametrize(
@@ -210,13 +210,13 @@ def test_words_are_found_whatever_stands_around_them(text: str, said: str) -> No
     ],
 )
 def test_words_that_were_not_said_in_this_order_are_not_found(text: str, said: str) -> None:
-    assert not _stands_in(text, said)
+    assert not _contains_words(text, said)
 
 
 @given(before=st.text(max_size=30), fact=st.text("abc ", min_size=3), after=st.text(max_size=30))
-def test_what_stands_in_a_message_is_found_in_it(before: str, fact: str, after: str) -> None:
+def test_what_contains_words_a_message_is_found_in_it(before: str, fact: str, after: str) -> None:
     if fact.strip():
-        assert _stands_in(fact, f"{before} {fact} {after}")
+        assert _contains_words(fact, f"{before} {fact} {after}")
 
 
 async def test_a_line_that_quotes_somebody_is_not_the_persons_own_words(talk: Talk) -> None:

@@ -48,5 +48,5 @@ def test_check_says_whose_they_are(radicale: Radicale) -> None:
 
     assert "Calendars      good: of 1 person, events may be added" in told
     assert "home: everyone's, read only" in told
-    assert "off:" not in told.partition("Calendars")[2].partition("\n\n")[0]
+    assert "off:" not in told.partition("Calendars")[2].partition("MCP servers")[0]
     assert "canary" not in told
