@@ -101,7 +101,7 @@ async def admit(interaction: ClientInteraction, handle: Handle) -> None:
 def admitted_interaction(
     interaction: ClientInteraction,
 ) -> AdmittedInteraction | AccessRefusal | None:
-    """Return the interaction, or the refusal if the user is not admitted; `None` while not listening."""
+    """Return the interaction, or the refusal; `None` while not listening."""
     client = interaction.client
     if client.inbound is None:
         log.info("The interaction %s came while nobody hears", interaction.id)

@@ -1,15 +1,15 @@
 """Formats texts for Discord: cards, announcements, questions (pure)."""
 
 import re
-from collections.abc import Iterator
 
 from bot.agent.plain import LIMIT
 from bot.agent.sanitizer import for_discord, in_discord_line, one_line
 from bot.platforms.base import Announcement, Choice, Confirmation, RunCard
+from bot.platforms.messaging.cards import card_lines
 from bot.platforms.messaging.splitting import MessageParts, split
-from bot.platforms.messaging.texts import LONGEST_LABEL, nested, stop_watch
-from bot.run_texts import counted, status_text
-from bot.values import RunStatus, Stopper, short
+from bot.platforms.messaging.texts import LONGEST_LABEL, stop_watch
+from bot.run_texts import status_text
+from bot.values import RunStatus
 
 #: Most characters in one message.
 MOST_CHARACTERS = 2_000
@@ -68,12 +68,9 @@ def inline(text: str, limit: int) -> str:
     Formatting and hiding are disabled. Pass the text that contains the result to `harmless`.
     """
     line = one_line(text, limit).replace("`", "'")
-    return _SPECIAL.sub(_escaped, in_discord_line(line))
-
-
-def _escaped(match: re.Match[str]) -> str:
-    found = match.group()
-    return found if len(found) > 1 else f"\\{found}"
+    return _SPECIAL.sub(
+        lambda match: match[0] if len(match[0]) > 1 else f"\\{match[0]}", in_discord_line(line)
+    )
 
 
 def code(text: str, limit: int) -> str:
@@ -126,33 +123,16 @@ def card_text(card: RunCard, started: int) -> str:
         card: The state of the run.
         started: Start of a running run in seconds since 1970; Discord shows the time since then.
     """
-    return harmless("\n".join(_card_lines(card, started)))
-
-
-def _card_lines(card: RunCard, started: int) -> Iterator[str]:
-    status = status_text(card.status, inline(card.stopped_by, 60), degraded=card.degraded)
-    label = inline(card.label, 80) or inline(card.agent, 80) or "run"
-    head = f"{status.icon} **{label}** · `{short(card.run_id)}` · {status.words}"
-    facts = " · ".join(fact for fact in _facts(card, started) if fact)
-    collapsed = card.awaited and card.status.final
-    yield from [f"{head} · {facts}"] if collapsed else [head, facts]
-    if (tool := code(card.tool, 80)) and not card.status.final and not card.steps:
-        yield f"🔧 {tool}"
-    if (line := inline(card.line, 100)) and not collapsed:
-        yield f"↳ {line}"
-    steps = [(code(step.tool, 40), step.state) for step in card.steps]
-    yield from nested(steps, earlier=card.earlier_steps)
-
-
-def _facts(card: RunCard, started: int) -> Iterator[str]:
-    yield code(card.agent, 40)
-    if card.status is RunStatus.RUNNING:
-        yield f"started <t:{started}:R>"
-    elif card.elapsed_seconds >= 1:
-        yield stop_watch(card.elapsed_seconds)
-    yield counted(card.tool_calls, "tool call")
-    budget = counted(card.token_budget, "token")
-    yield f"{card.tokens:,} of {budget}" if card.token_budget else counted(card.tokens, "token")
+    elapsed = stop_watch(card.elapsed_seconds) if card.elapsed_seconds >= 1 else ""
+    lines = card_lines(
+        card,
+        status_text(card.status, inline(card.stopped_by, 60), degraded=card.degraded),
+        name=f"**{inline(card.label, 80) or inline(card.agent, 80) or 'run'}**",
+        elapsed=f"started <t:{started}:R>" if card.status is RunStatus.RUNNING else elapsed,
+        line=inline(card.line, 100),
+        code=code,
+    )
+    return harmless("\n".join(lines))
 
 
 def start_of(card: RunCard, now: float, before: int = 0) -> int:
@@ -183,17 +163,15 @@ def announcement_tail(announcement: Announcement, *, shared: bool) -> str:
     """
     footer = inline(announcement.footer, 200)
     stopper = announcement.stopped_by
-    lines = [f"-# {_stopped(stopper, shared=shared)}"] if stopper else []
+    lines = []
+    if stopper is not None:
+        by = stopper.identity
+        mentioned = shared and by.platform == "discord" and by.account.isdecimal()
+        name = f"<@{by.account}>" if mentioned else harmless(f"@{inline(stopper.name, 60)}")
+        lines = [f"-# Stopped by {name}."]
     lines += [f"-# {footer}"] if footer else []
     lines += [REPEATED] if announcement.maybe_repeated else []
     return "\n".join(lines)
-
-
-def _stopped(stopper: Stopper, *, shared: bool) -> str:
-    by = stopper.identity
-    if shared and by.platform == "discord" and by.account.isdecimal():
-        return f"Stopped by <@{by.account}>."
-    return harmless(f"Stopped by @{inline(stopper.name, 60)}.")
 
 
 def question_text(confirmation: Confirmation) -> str:

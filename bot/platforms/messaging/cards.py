@@ -11,12 +11,54 @@ from bot.errors import DeliveryError
 from bot.platforms.base import OnBegun, RunCard
 from bot.platforms.messaging.live import DraftT, LiveMessage
 from bot.platforms.messaging.pacing import Pace, Paced
+from bot.platforms.messaging.texts import nested
+from bot.run_texts import StatusText, counted
 from bot.tasks import Tasks
+from bot.values import short
 
 log = logging.getLogger(__name__)
 
 #: Backoff before each further attempt to show the final state of a card, in seconds.
 LAST_PAUSES = (5.0, 20.0, 60.0)
+
+
+def tokens_of(card: RunCard) -> str:
+    """Return the tokens of a run in words, with its budget if it has one."""
+    budget = counted(card.token_budget, "token")
+    return f"{card.tokens:,} of {budget}" if card.token_budget else counted(card.tokens, "token")
+
+
+def card_lines(
+    card: RunCard,
+    status: StatusText,
+    *,
+    name: str,
+    elapsed: str,
+    line: str,
+    code: Callable[[str, int], str],
+) -> list[str]:
+    """Return the lines of a run card in the format of a platform.
+
+    Args:
+        card: The state of the run.
+        status: The icon and the words of its status.
+        name: The name of the run, formatted.
+        elapsed: The elapsed time or the start; empty for none.
+        line: The progress report, escaped.
+        code: Returns a text of limited length as inline code.
+    """
+    head = f"{status.icon} {name} · `{short(card.run_id)}` · {status.words}"
+    calls = counted(card.tool_calls, "tool call")
+    found = (code(card.agent, 40), elapsed, calls, tokens_of(card))
+    facts = " · ".join(fact for fact in found if fact)
+    collapsed = card.awaited and card.status.final
+    lines = [f"{head} · {facts}"] if collapsed else [head, facts]
+    if (tool := code(card.tool, 80)) and not card.status.final and not card.steps:
+        lines.append(f"🔧 {tool}")
+    if line and not collapsed:
+        lines.append(f"↳ {line}")
+    steps = [(code(step.tool, 40), step.state) for step in card.steps]
+    return [*lines, *nested(steps, earlier=card.earlier_steps)]
 
 
 class CardMessage(ABC, Generic[DraftT]):

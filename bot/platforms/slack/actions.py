@@ -63,7 +63,9 @@ async def submitted(receiver: SlackReceiver, body: Json) -> Json:
     closed = asyncio.Event()
 
     async def handle(admitted: AdmittedInteraction) -> None:
-        reply = await _sent(admitted, target.get("run", ""), str(field.get("value") or ""))
+        reply: CommandReply | None = CommandReply(text=OLD, failed=True)
+        if run := target.get("run", ""):
+            reply = await admitted.hear(f"/subagents send {run} {field.get('value') or ''}")
         if reply is not None and reply.failed and not closed.is_set():
             wrong[blocks.SEND_BLOCK] = reply.text[:LONGEST_ERROR]
         elif reply is not None:
@@ -72,12 +74,6 @@ async def submitted(receiver: SlackReceiver, body: Json) -> Json:
     await receiver.within_timeout(receiver.admit(body | where, handle), "a Slack form")
     closed.set()
     return wrong
-
-
-async def _sent(admitted: AdmittedInteraction, run: str, message: str) -> CommandReply | None:
-    if not run:
-        return CommandReply(text=OLD, failed=True)
-    return await admitted.hear(f"/subagents send {run} {message}")
 
 
 async def open_send_form(admitted: AdmittedInteraction, body: Json, run: str) -> None:

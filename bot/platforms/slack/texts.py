@@ -4,21 +4,20 @@
 """
 
 import re
-from collections.abc import Iterator
 from unicodedata import east_asian_width
 
 from bot.agent.plain import LIMIT
 from bot.agent.sanitizer import for_slack, in_slack_line, one_line
 from bot.platforms.base import Announcement, Choice, Confirmation, RunCard
+from bot.platforms.messaging.cards import card_lines
 from bot.platforms.messaging.splitting import MessageParts, split
 from bot.platforms.messaging.texts import (
     LONGEST_LABEL,
     MOST_TO_PICK,
-    nested,
     one_of,
     stop_watch,
 )
-from bot.run_texts import StatusText, counted, status_text
+from bot.run_texts import StatusText, status_text
 from bot.values import short
 
 #: Most characters in one message. Slack's limit is 12,000, and 13,200 for all blocks of a message.
@@ -128,29 +127,15 @@ def parts_of(markdown: str, *, name: str, empty: str = EMPTY) -> MessageParts:
 
 def card_text(card: RunCard) -> str:
     """Return the text of a run card, in mrkdwn, far below the limit of a section."""
-    return "\n".join(_card_lines(card))
-
-
-def _card_lines(card: RunCard) -> Iterator[str]:
-    status = _status(card)
-    head = f"{status.icon} *{name_of(card)}* · `{short(card.run_id)}` · {status.words}"
-    facts = " · ".join(fact for fact in _facts(card) if fact)
-    collapsed = card.awaited and card.status.final
-    yield from [f"{head} · {facts}"] if collapsed else [head, facts]
-    if card.tool and not card.status.final and not card.steps:
-        yield f"🔧 {code(card.tool, 80)}"
-    if (line := inline(card.line, 150)) and not collapsed:
-        yield f"↳ {line}"
-    steps = [(code(step.tool, 40), step.state) for step in card.steps]
-    yield from nested(steps, earlier=card.earlier_steps)
-
-
-def _facts(card: RunCard) -> Iterator[str]:
-    yield code(card.agent, 40)
-    yield stop_watch(card.elapsed_seconds) if card.elapsed_seconds >= 1 else ""
-    yield counted(card.tool_calls, "tool call")
-    budget = counted(card.token_budget, "token")
-    yield f"{card.tokens:,} of {budget}" if card.token_budget else counted(card.tokens, "token")
+    lines = card_lines(
+        card,
+        _status(card),
+        name=f"*{name_of(card)}*",
+        elapsed=stop_watch(card.elapsed_seconds) if card.elapsed_seconds >= 1 else "",
+        line=inline(card.line, 150),
+        code=code,
+    )
+    return "\n".join(lines)
 
 
 def name_of(card: RunCard) -> str:

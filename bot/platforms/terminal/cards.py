@@ -4,7 +4,8 @@ from rich.text import Text
 
 from bot.agent.sanitizer import one_line
 from bot.platforms.base import RunCard
-from bot.platforms.messaging.texts import nested
+from bot.platforms.messaging.cards import tokens_of
+from bot.platforms.messaging.texts import nested, stop_watch
 from bot.run_texts import StatusText, counted, status_text
 from bot.values import RunStatus, short
 
@@ -20,13 +21,6 @@ def status_of(card: RunCard) -> StatusText:
     return status_text(card.status, one_line(card.stopped_by, 60), degraded=card.degraded)
 
 
-def clock(seconds: float) -> str:
-    """Return a duration in the format of a stopwatch: `0:42`, `1:02:03`."""
-    minutes, rest = divmod(int(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
-
-
 def name_of(card: RunCard) -> str:
     """Return the run's label and short id, on one line."""
     return f"{one_line(card.label or card.agent, limit=40)} {short(card.run_id)}"
@@ -34,13 +28,11 @@ def name_of(card: RunCard) -> str:
 
 def facts_of(card: RunCard, elapsed: float) -> list[str]:
     """Return the facts of a card: elapsed time, current tool, tool calls, tokens."""
-    facts = [clock(elapsed)]
+    facts = [stop_watch(elapsed)]
     if card.tool and not card.status.final:
         facts.append(one_line(card.tool, limit=40))
     facts.append(counted(card.tool_calls, "tool call"))
-    budget = counted(card.token_budget, "token")
-    tokens = counted(card.tokens, "token")
-    facts.append(f"{card.tokens:,} of {budget}" if card.token_budget else tokens)
+    facts.append(tokens_of(card))
     return facts
 
 

@@ -103,7 +103,8 @@ class LineHandler:
             case "/stop", "":
                 return await self._stop()
             case "/help", "":
-                return _with_own_help(await self._hear(text))
+                general = await self._hear(text) or CommandReply(text="")
+                return replace(general, text=general.text.rstrip() + OWN_HELP)
             case _:
                 return await self._hear(text)
 
@@ -160,8 +161,3 @@ class LineHandler:
     def _user(self) -> Identity:
         assert self._state.present is not None, "Nobody is at the prompt."
         return self._state.present
-
-
-def _with_own_help(reply: CommandReply | None) -> CommandReply:
-    general = reply or CommandReply(text="")
-    return replace(general, text=general.text.rstrip() + OWN_HELP)

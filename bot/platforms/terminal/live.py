@@ -6,7 +6,7 @@ from rich.text import Text
 from bot.agent.sanitizer import for_terminal
 from bot.platforms.terminal.cards import STEP_LINES, live_lines
 from bot.platforms.terminal.markdown import SafeMarkdown
-from bot.platforms.terminal.state import LiveCard, TerminalState
+from bot.platforms.terminal.state import TerminalState
 from bot.platforms.terminal.texts import number_of, words_for
 from bot.platforms.terminal.view import to_ansi
 from bot.values import Identity, RunStatus
@@ -18,7 +18,9 @@ TAIL_CHARACTERS = 2000
 def live_region(state: TerminalState, user: Identity, *, width: int, height: int) -> str:
     """Return the live region of one user: at most `height` lines, or more if that is tiny."""
     below = [*_card_lines(state, user, (height - 2) // 2), *_status_lines(state, user)]
-    lines = _lines_of(below, width)
+    for text in below:
+        text.no_wrap, text.overflow = True, "ellipsis"
+    lines = to_ansi(Group(*below), width).rstrip("\n").split("\n") if below else []
     answers = [line for reply in state.replies_of(user) for line in reply.drawn]
     free = max(height - len(lines), 1)
     return "\n".join(answers[-free:] + lines)
@@ -44,7 +46,11 @@ def _card_lines(state: TerminalState, user: Identity, most: int) -> list[Text]:
     going = state.cards_of(user)
     # Each card gets two lines; the remaining lines are shared equally among the tool calls.
     spare = max(0, most - 2 * len(going)) // max(1, len(going))
-    cards = [_lines_of_card(live, state.now(), min(spare, STEP_LINES)) for live in going]
+    cards = []
+    for live in going:
+        moving = live.card.status is RunStatus.RUNNING
+        elapsed = live.card.elapsed_seconds + (state.now() - live.since) * moving
+        cards.append(live_lines(live.card, elapsed, steps=min(spare, STEP_LINES)))
     shown: list[Text] = []
     for index, lines in enumerate(cards):
         left = len(cards) - index
@@ -52,12 +58,6 @@ def _card_lines(state: TerminalState, user: Identity, most: int) -> list[Text]:
             return [*shown, Text(f"… and {left} more: /subagents list", style="dim")]
         shown += lines
     return shown
-
-
-def _lines_of_card(live: LiveCard, now: float, steps: int) -> list[Text]:
-    moving = live.card.status is RunStatus.RUNNING
-    elapsed = live.card.elapsed_seconds + (now - live.since) * moving
-    return live_lines(live.card, elapsed, steps=steps)
 
 
 def _status_lines(state: TerminalState, user: Identity) -> list[Text]:
@@ -72,9 +72,3 @@ def _status_lines(state: TerminalState, user: Identity) -> list[Text]:
         seconds = int(state.now() - since)
         lines.append(Text(f"{word}… {seconds} s (Ctrl-C stops it)", style="dim"))
     return lines
-
-
-def _lines_of(texts: list[Text], width: int) -> list[str]:
-    for text in texts:
-        text.no_wrap, text.overflow = True, "ellipsis"
-    return to_ansi(Group(*texts), width).rstrip("\n").split("\n") if texts else []

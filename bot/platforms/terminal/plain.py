@@ -4,13 +4,13 @@ import asyncio
 import codecs
 import os
 from collections.abc import AsyncIterator, Callable
-from functools import partial
 from typing import TextIO
 
 from bot.agent.sanitizer import for_terminal
 from bot.errors import DeliveryError
 from bot.platforms.base import Announcement, CommandReply, Confirmation, RunCard
-from bot.platforms.terminal.cards import clock, name_of, progress_text, status_of, step_lines
+from bot.platforms.messaging.texts import stop_watch
+from bot.platforms.terminal.cards import name_of, progress_text, status_of, step_lines
 from bot.platforms.terminal.state import TerminalState
 from bot.platforms.terminal.surface import FinalReply, Notice, Printable, TypedLine
 from bot.platforms.terminal.texts import REPEATED, choice_lines, footer_of, title_of
@@ -82,7 +82,7 @@ def _card_line(card: RunCard) -> str:
     if not card.status.final:
         return line
     head = f"{status.icon} Subagent {status.words}"
-    line = f"{head}: {name_of(card)} after {clock(card.elapsed_seconds)}"
+    line = f"{head}: {name_of(card)} after {stop_watch(card.elapsed_seconds)}"
     told = card.status is not RunStatus.COMPLETED and not card.awaited
     progress = [progress_text(card)] if told and progress_text(card) else []
     return "\n".join([line, *progress, *step_lines(card)])
@@ -108,13 +108,11 @@ async def everything_was_said(state: TerminalState, *, settle_seconds: float) ->
             return
         try:
             async with asyncio.timeout(settle_seconds):
-                await state.until(partial(_moved_on, state, missing))
+                await state.until(
+                    lambda: _under_way(state) or len(state.unannounced) < missing  # noqa: B023
+                )
         except TimeoutError:
             return
-
-
-def _moved_on(state: TerminalState, missing: int) -> bool:
-    return _under_way(state) or len(state.unannounced) < missing
 
 
 def _under_way(state: TerminalState) -> bool:

@@ -52,7 +52,10 @@ class Terminal:
         self._on_present = on_present
         self._stdin = stdin or sys.stdin
         self._stdout = stdout or sys.stdout
-        self.interactive = self._find_out() if interactive is None else interactive
+        if interactive is None:
+            dumb = os.environ.get("TERM", "") in {"dumb", "unknown"}
+            interactive = self._stdin.isatty() and self._stdout.isatty() and not dumb
+        self.interactive = interactive
         self._settle_seconds = settle_seconds
         self._state = TerminalState()
         self.outlet = TerminalOutlet(self._state)
@@ -73,15 +76,17 @@ class Terminal:
         chat = Chat(inbound, self._state, self._on_present)
         await chat.run(self._user, self._model_name)
 
-    def _find_out(self) -> bool:
-        dumb = os.environ.get("TERM", "") in {"dumb", "unknown"}
-        return self._stdin.isatty() and self._stdout.isatty() and not dumb
-
     async def _run_pipe(self, inbound: InboundHandler) -> None:
         pipe = Pipe(self._stdout)
         listener = LineHandler(inbound, self._state, pipe, self._on_present)
         try:
-            await self._answer_lines(listener)
+            await listener.arrive(self._user)
+            async for line in lines_of(self._stdin):
+                replied = self._state.next_reply()
+                if await listener.take(line):
+                    await replied()
+                if listener.left:
+                    break
             if not listener.left:
                 await everything_was_said(self._state, settle_seconds=self._settle_seconds)
         finally:
@@ -89,12 +94,3 @@ class Terminal:
             if words:
                 pipe.show(Notice(words))
             self._state.leave()
-
-    async def _answer_lines(self, listener: LineHandler) -> None:
-        await listener.arrive(self._user)
-        async for line in lines_of(self._stdin):
-            replied = self._state.next_reply()
-            if await listener.take(line):
-                await replied()
-            if listener.left:
-                return

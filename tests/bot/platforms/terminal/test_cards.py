@@ -2,8 +2,8 @@ from dataclasses import replace
 
 import pytest
 
+from bot.platforms.messaging.texts import stop_watch
 from bot.platforms.terminal.cards import (
-    clock,
     ended_lines,
     live_lines,
     progress_colour,
@@ -74,7 +74,7 @@ def test_a_label_is_one_harmless_line() -> None:
 
 
 def test_time_is_shown_as_on_a_stop_watch() -> None:
-    assert [clock(seconds) for seconds in (0, 59.9, 61, 3723)] == [
+    assert [stop_watch(seconds) for seconds in (0, 59.9, 61, 3723)] == [
         "0:00",
         "0:59",
         "1:01",
