@@ -1,6 +1,7 @@
 """Files that users attach on Discord."""
 
 from collections.abc import Iterable
+from functools import partial
 
 import discord
 
@@ -28,15 +29,15 @@ def attached(attachments: Iterable[discord.Attachment], api_url: str) -> tuple[A
         attachments: Discord's descriptions of the files.
         api_url: The address of Discord's REST API.
     """
-    return tuple(_attached(each, store(api_url)) for each in attachments)
-
-
-def _attached(attachment: discord.Attachment, kept: FileHost) -> Attachment:
-    name = one_line(attachment.filename)
-
-    async def read() -> bytes:
-        return await kept.fetch(attachment.url, name)
-
-    return Attachment(
-        name=name, media_type=attachment.content_type or "", size=attachment.size, read=read
-    )
+    host, found = store(api_url), []
+    for each in attachments:
+        name = one_line(each.filename)
+        found.append(
+            Attachment(
+                name=name,
+                media_type=each.content_type or "",
+                size=each.size,
+                read=partial(host.fetch, each.url, name),
+            )
+        )
+    return tuple(found)

@@ -212,26 +212,23 @@ async def show(
     """
     view = below(reply) if below else None
     text = answers.with_more(reply) if view is None else reply.text
-    if (
-        admitted.expired
-        or admitted.interaction.is_expired()
-        or not await _follow_up(admitted, text, view)
-    ):
-        await _show_elsewhere(admitted, text, private=reply.private)
-
-
-async def _follow_up(
-    admitted: AdmittedInteraction, text: str, view: discord.ui.View | None
-) -> bool:
-    """Show a text as a follow-up; return False if the interaction has expired."""
-    try:
-        await _show_all(admitted.interaction, text, view)
-    except discord.HTTPException as error:
-        if error.code not in EXPIRED:
-            raise
-        log.info("The interaction %s has expired; a message says it", admitted.interaction.id)
-        return False
-    return True
+    interaction = admitted.interaction
+    if not (admitted.expired or interaction.is_expired()):
+        try:
+            await _show_all(interaction, text, view)
+        except discord.HTTPException as error:
+            if error.code not in EXPIRED:
+                raise
+            log.info("The interaction %s has expired; a message says it", interaction.id)
+        else:
+            return
+    recipient = Recipient(
+        key=f"interaction {interaction.id}",
+        account=admitted.user.account,
+        channel=admitted.place.thread or admitted.place.channel,
+        shared=not interaction.context.dm_channel,
+    )
+    await answers.answer(Sender(interaction.client), recipient, text, private=reply.private)
 
 
 async def _show_all(
@@ -269,22 +266,6 @@ async def _show_one(
         allowed_mentions=discord.AllowedMentions.none(),
         suppress_embeds=True,
     )
-
-
-async def _show_elsewhere(admitted: AdmittedInteraction, text: str, *, private: bool) -> None:
-    """Send the answer as a message.
-
-    Raises:
-        DeliveryError: The message was not delivered.
-    """
-    interaction = admitted.interaction
-    recipient = Recipient(
-        key=f"interaction {interaction.id}",
-        account=admitted.user.account,
-        channel=admitted.place.thread or admitted.place.channel,
-        shared=not interaction.context.dm_channel,
-    )
-    await answers.answer(Sender(interaction.client), recipient, text, private=private)
 
 
 async def send_at_once(interaction: ClientInteraction, text: str) -> None:

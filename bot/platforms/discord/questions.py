@@ -126,8 +126,11 @@ async def settle_there(sender: Sender, channel: str, asked: str, settlement: Set
         log.info("The question %s was answered and still has its buttons: %s", asked, error)
         return False
     found = [message for message in newest if _asks(message, asked)]
+    note = harmless(inline(settlement.chosen, MOST_OF_ANSWER))
+    if settlement.by is not None:
+        note = _note(settlement.by.account, settlement.chosen, settlement.key)
     for message in found:
-        await _settle(sender, channel, message, _note_of(settlement))
+        await _settle(sender, channel, message, note)
     return bool(found)
 
 
@@ -136,12 +139,6 @@ def _asks(message: discord.Message, confirmation_id: str) -> bool:
     rows = [each for each in message.components if isinstance(each, discord.ActionRow)]
     ids = [each.custom_id or "" for row in rows for each in row.children]
     return any(each.startswith("ask:") and each.endswith(f":{confirmation_id}") for each in ids)
-
-
-def _note_of(settlement: Settlement) -> str:
-    if settlement.by is None:
-        return harmless(inline(settlement.chosen, MOST_OF_ANSWER))
-    return _note(settlement.by.account, settlement.chosen, settlement.key)
 
 
 def _note(account: str, label: str, key: str = "") -> str:

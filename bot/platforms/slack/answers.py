@@ -80,23 +80,17 @@ class PrivateAnswers:
     ) -> bool:
         """Answer over the `response_url`; return True if Slack accepted the answer."""
         if len(parts.texts) > MOST_FOLLOWING:
-            return await self._say_in_private(recipient, parts, below)
+            try:
+                await self._say_directly(recipient, parts, below)
+            except RefusedError as error:
+                log.info("An answer cannot be sent in private: %s", error)
+                return False
+            await self._respond(recipient, IN_PRIVATE, ())
+            return True
         for part, under in _with_below(parts, below):
             # Once a part is shown, later parts that fail are dropped: they belong nowhere else.
             if not await self._respond(recipient, part, under) and part is parts.texts[0]:
                 return False
-        return True
-
-    async def _say_in_private(
-        self, recipient: Recipient, parts: MessageParts, below: tuple[Json, ...]
-    ) -> bool:
-        """Send a long answer as a direct message; return False if Slack refuses it."""
-        try:
-            await self._say_directly(recipient, parts, below)
-        except RefusedError as error:
-            log.info("An answer cannot be sent in private: %s", error)
-            return False
-        await self._respond(recipient, IN_PRIVATE, ())
         return True
 
     async def _respond(self, recipient: Recipient, markdown: str, below: tuple[Json, ...]) -> bool:

@@ -1,6 +1,7 @@
 """Reads files attached on Slack, with the bot's token and from Slack's hosts only."""
 
 from collections.abc import Iterable
+from functools import partial
 
 from bot.agent.sanitizer import one_line
 from bot.errors import DeliveryError
@@ -51,17 +52,14 @@ class Attachments:
             files: The file objects of Slack's payload.
             workspace: The workspace of the bot.
         """
-        return tuple(self._of(file, workspace) for file in files)
-
-    def _of(self, file: Json, workspace: str) -> Attachment:
-        async def read() -> bytes:
-            return await self._read(file, workspace)
-
-        return Attachment(
-            name=_name(file),
-            media_type=str(file.get("mimetype") or ""),
-            size=int(file.get("size") or 0),
-            read=read,
+        return tuple(
+            Attachment(
+                name=_name(file),
+                media_type=str(file.get("mimetype") or ""),
+                size=int(file.get("size") or 0),
+                read=partial(self._read, file, workspace),
+            )
+            for file in files
         )
 
     async def _read(self, file: Json, workspace: str) -> bytes:

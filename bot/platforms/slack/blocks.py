@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from bot.conversations.command_table import COMMANDS
 from bot.platforms.base import (
     Announcement,
-    Choice,
     CommandReply,
     Confirmation,
     Overview,
@@ -122,22 +121,20 @@ def _run_buttons(card: RunCard, *, owner: str) -> Json:
         if each.button and each.fits(card.status, False):  # noqa: FBT003 - it may be delivered
             danger = "danger" * (each.button == "danger")
             button = _run_button(each.name, card.run_id, owner=owner, style=danger)
-            buttons.append(button | ({"confirm": _sure()} if danger else {}))
+            if danger:
+                button["confirm"] = {
+                    "title": plain("Stop this run?"),
+                    "text": plain("It ends with what it has found so far."),
+                    "confirm": plain("Stop it"),
+                    "deny": plain("Let it go on"),
+                    "style": "danger",
+                }
+            buttons.append(button)
     return {"type": "actions", "elements": buttons}
 
 
 def _run_button(name: str, run_id: str, *, owner: str, style: str = "") -> Json:
     return _button(name.capitalize(), RUN + name, run_id, owner=owner, style=style)
-
-
-def _sure() -> Json:
-    return {
-        "title": plain("Stop this run?"),
-        "text": plain("It ends with what it has found so far."),
-        "confirm": plain("Stop it"),
-        "deny": plain("Let it go on"),
-        "style": "danger",
-    }
 
 
 def question_blocks(confirmation: Confirmation, *, mrkdwn: str, tail: str) -> tuple[Json, ...]:
@@ -148,20 +145,20 @@ def question_blocks(confirmation: Confirmation, *, mrkdwn: str, tail: str) -> tu
         mrkdwn: The text of the question, already escaped, at most 3,000 characters.
         tail: The line about the form and the deadline of an answer.
     """
-    buttons = [_choice_button(confirmation, each) for each in confirmation.choices[:MOST_TO_PICK]]
+    owner = confirmation.owner.account
+    buttons = [
+        _button(
+            texts.choice_label(each),
+            f"{ASK}{each.key}",
+            confirmation.id,
+            owner=owner,
+            style=_STYLES[each.weight],
+        )
+        for each in confirmation.choices[:MOST_TO_PICK]
+    ]
     rows = [buttons[at : at + MOST_IN_ROW] for at in range(0, len(buttons), MOST_IN_ROW)]
     actions = [{"type": "actions", "elements": row} for row in rows]
     return (section(mrkdwn), quiet(tail), *actions)
-
-
-def _choice_button(confirmation: Confirmation, choice: Choice) -> Json:
-    return _button(
-        texts.choice_label(choice),
-        f"{ASK}{choice.key}",
-        confirmation.id,
-        owner=confirmation.owner.account,
-        style=_STYLES[choice.weight],
-    )
 
 
 def answered_blocks(mrkdwn: str, outcome: str) -> tuple[Json, ...]:

@@ -61,25 +61,22 @@ class History:
         if oldest:
             asked["oldest"] = oldest
         for _ in range(MAX_PAGES):
-            page = await self._page(place, asked)
+            if place.thread:
+                response = await self._sender.ask(
+                    place.workspace,
+                    lambda client: client.conversations_replies(ts=place.thread, **asked),
+                )
+            else:
+                response = await self._sender.ask(
+                    place.workspace, lambda client: client.conversations_history(**asked)
+                )
+            page: Json = dict(response.data) if isinstance(response.data, dict) else {}
             found += page.get("messages") or ()
             cursor = (page.get("response_metadata") or {}).get("next_cursor")
             if not cursor or (not place.thread and len(found) >= limit):
                 break
             asked["cursor"] = cursor
         return found
-
-    async def _page(self, place: Place, asked: dict[str, Any]) -> Json:
-        if place.thread:
-            response = await self._sender.ask(
-                place.workspace,
-                lambda client: client.conversations_replies(ts=place.thread, **asked),
-            )
-        else:
-            response = await self._sender.ask(
-                place.workspace, lambda client: client.conversations_history(**asked)
-            )
-        return dict(response.data) if isinstance(response.data, dict) else {}
 
     async def _past(self, message: Json, place: Place, installed: Installed) -> PastMessage:
         ts, text = str(message["ts"]), str(message.get("text") or "")
