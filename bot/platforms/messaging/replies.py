@@ -3,7 +3,6 @@
 import logging
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable
 from typing import Generic
 
 from bot.errors import DeliveryError
@@ -20,35 +19,6 @@ LEAVE_SECONDS = 1.0
 FILE_NAME = "answer.md"
 
 
-class ResumedText:
-    """Compares drafts with the visible text of a resumed reply.
-
-    A resumed step begins its text anew. Until that text is as long as the visible text, a draft
-    would remove words that users have read already.
-
-    Args:
-        read: Returns the text of the message; `None` for a new reply.
-    """
-
-    def __init__(self, read: Callable[[], Awaitable[str]] | None) -> None:
-        self._read = read
-        self._length = 0
-
-    async def is_longer_than(self, draft: str) -> bool:
-        """Return True if a draft would shorten the message, or if the message cannot be read."""
-        if self._read is not None:
-            read, self._read = self._read, None
-            try:
-                self._length = len(await read())
-            except DeliveryError as error:
-                log.info("A resumed reply shows no drafts: %s", error)
-                self._length = sys.maxsize
-        if len(draft) < self._length:
-            return True
-        self._length = 0
-        return False
-
-
 class GrowingReply(ABC, Generic[DraftT]):
     """A reply that grows by edits of one message and ends in as many messages as necessary.
 
@@ -63,7 +33,9 @@ class GrowingReply(ABC, Generic[DraftT]):
     def __init__(self, message: LiveMessage[DraftT], pace: Pace, tasks: Tasks) -> None:
         self._message = message
         self._pace = pace
-        self._resumed = ResumedText(message.text if message.message_id else None)
+        #: Whether an earlier process began the message, and its text was not read yet.
+        self._resumed = bool(message.message_id)
+        self._shown_before = 0
         self._shown = ""
         self._refused = False
         self._paced = Paced(self._grow, pace, tasks, name="move a reply", failed=self._failed)
@@ -96,13 +68,26 @@ class GrowingReply(ABC, Generic[DraftT]):
     async def _grow(self, text: str) -> None:
         """Show a part of the text."""
         markdown = await self._preview(text)
-        if (
-            markdown
-            and markdown != self._shown
-            and not await self._resumed.is_longer_than(markdown)
-        ):
+        if markdown and markdown != self._shown and not await self._shortens(markdown):
             await self._message.show(self._draft(markdown))
             self._was_shown(markdown)
+
+    async def _shortens(self, draft: str) -> bool:
+        """Return True if a draft would remove words that users have read before a restart.
+
+        A resumed step begins its text anew, and a message that cannot be read gets no drafts.
+        """
+        if self._resumed:
+            self._resumed = False
+            try:
+                self._shown_before = len(await self._message.text())
+            except DeliveryError as error:
+                log.info("A resumed reply shows no drafts: %s", error)
+                self._shown_before = sys.maxsize
+        if len(draft) < self._shown_before:
+            return True
+        self._shown_before = 0
+        return False
 
     async def _finish_first(self, markdown: str) -> None:
         """Show the final text of the first message."""
