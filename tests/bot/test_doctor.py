@@ -153,7 +153,7 @@ async def test_search_is_looked_at_and_what_is_off_says_so(sqlite_url: str) -> N
     assert (sandbox.good is None) == sandbox.text.startswith("the shell tool is off. ")
     for subject in ("Discord", "Slack"):
         assert found[subject].good is None
-        assert f"set {subject.upper()}_" in found[subject].text
+        assert f"{subject.upper()}_" in found[subject].text
         assert f"docs/{subject.lower()}.md" in found[subject].text
     assert str(found["Terminal"]).startswith("– Terminal")
 

@@ -134,7 +134,7 @@ def test_what_slack_is_set_to_is_said_without_its_secrets() -> None:
         client_id="1.2",
         client_secret=SecretStr("word-seven"),
         encryption_key=SecretStr(base64.urlsafe_b64encode(b"word-eight" * 3 + b"!!").decode()),
-        public_url="https://bot.config.example",
+        public_url="https://bot.example",
         direct_messages=False,
         workspaces=("T10001", "E10002"),
         channels=("C20001",),

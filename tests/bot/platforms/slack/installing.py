@@ -27,7 +27,7 @@ def new_key() -> str:
 
 
 def settings_for(
-    slack: FakeSlack, *, public_url: str = "https://bot.config.example", **more: Any
+    slack: FakeSlack, *, public_url: str = "https://bot.example", **more: Any
 ) -> SlackSettings:
     """Return the settings of a bot that many workspaces install."""
     given = {"encryption_key": "a" * 43 + "="} | more

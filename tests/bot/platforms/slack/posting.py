@@ -214,7 +214,7 @@ def head(*headers: str, length: int | None = None, body: bytes = b"") -> bytes:
     stamp = str(int(time.time()))
     lines = [
         "POST /slack/events HTTP/1.1",
-        "Host: bot.config.example",
+        "Host: bot.example",
         "Content-Type: application/json",
         f"X-Slack-Request-Timestamp: {stamp}",
         f"X-Slack-Signature: {sign(SIGNING_SECRET, stamp, body)}",

@@ -41,7 +41,7 @@ def for_many(slack: FakeSlack, **more: Any) -> SlackSettings:
             "client_id": slack.client_id,
             "client_secret": SecretStr(slack.client_secret),
             "encryption_key": SecretStr(KEY),
-            "public_url": "https://bot.config.example",
+            "public_url": "https://bot.example",
             "api_url": slack.api_url,
             **more,
         }

@@ -15,7 +15,7 @@ MANY: dict[str, object] = {
     "client_id": "1.2",
     "client_secret": "secret",
     "encryption_key": KEY,
-    "public_url": "https://bot.config.example",
+    "public_url": "https://bot.example",
 }
 
 
