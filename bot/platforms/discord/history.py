@@ -1,5 +1,6 @@
 """Reads earlier messages of a channel, direct message or thread of Discord."""
 
+from dataclasses import replace
 from datetime import datetime
 
 import discord
@@ -41,25 +42,23 @@ class History:
         """
         channel = place.thread or place.channel
         found = await self._sender.newest(channel, limit, after=after, guild=place.workspace)
-        return [self._past(message, place) for message in reversed(found)]
-
-    def _past(self, message: discord.Message, place: Place) -> PastMessage:
-        me = self._client.user
-        route = Place(place.platform, place.workspace, place.channel, place.thread, str(message.id))
-        direct = not place.workspace
-        text = text_of(message, me)
-        return PastMessage(
-            event_id=message_key("", place.thread or place.channel, str(message.id)),
-            place=route,
-            author=identity_of(message.author.id),
-            author_name=message.author.display_name,
-            text=text,
-            sent_at=message.created_at,
-            by_bot=not is_from_user(message),
-            own=me is not None and message.author.id == me.id,
-            addressed=direct or (me is not None and is_addressed(message, me.id)),
-            only_mention=bool(message.content.strip()) and not text,
-            files=attached(files_of(message), self._api_url),
-            quoted=quoted_in(message, me.id, whole=not text) if me else (),
-            reply_to=reply_to_of(message),
-        )
+        me, read = self._client.user, []
+        for message in reversed(found):
+            text = text_of(message, me)
+            past = PastMessage(
+                event_id=message_key("", channel, str(message.id)),
+                place=replace(place, message=str(message.id)),
+                author=identity_of(message.author.id),
+                author_name=message.author.display_name,
+                text=text,
+                sent_at=message.created_at,
+                by_bot=not is_from_user(message),
+                own=me is not None and message.author.id == me.id,
+                addressed=not place.workspace or (me is not None and is_addressed(message, me.id)),
+                only_mention=bool(message.content.strip()) and not text,
+                files=attached(files_of(message), self._api_url),
+                quoted=quoted_in(message, me.id, whole=not text) if me else (),
+                reply_to=reply_to_of(message),
+            )
+            read.append(past)
+        return read

@@ -20,7 +20,6 @@ from bot.platforms.messaging.texts import decision
 from bot.platforms.slack import speech
 from bot.platforms.slack.answers import Recipient
 from bot.platforms.slack.attachments import Attachments
-from bot.platforms.slack.clients import Installed
 from bot.platforms.slack.interactions import SlackReceiver
 from bot.platforms.slack.people import SlackUser, speaker_of
 from bot.values import Json, Place
@@ -126,8 +125,10 @@ class SlackMessageReceiver(MessageReceiver[ReceivedOnSlack]):
         if not addressed and (not thread or speech.begins_with_another(markup, installed.user)):
             return None
         person = speaker_of(event, body, workspace, installed.enterprise)
-        if event["type"] == "app_mention" and _known_by_organisation(person, installed):
-            # The message event arrives too and names the workspace, as the user's clicks do.
+        of_organisation = person.home.startswith("E") and person.home != installed.enterprise
+        if event["type"] == "app_mention" and of_organisation:
+            # The payload names another organisation, not a workspace, as the home. The message
+            # event arrives too and names the workspace, as the user's clicks do.
             return None
         text = speech.spoken(markup, installed.user)
         incoming = Incoming(
@@ -193,8 +194,3 @@ class SlackMessageReceiver(MessageReceiver[ReceivedOnSlack]):
         if reply.chosen:
             shown = decision(await self._receiver.names.of(message.person), reply.chosen)
         await self._receiver.outlet.question_answered(reply.answered, message.incoming.place, shown)
-
-
-def _known_by_organisation(person: SlackUser, installed: Installed) -> bool:
-    """Return True if the payload names another organisation, not a workspace, as the home."""
-    return person.home.startswith("E") and person.home != installed.enterprise

@@ -155,7 +155,12 @@ class Sender:
         """
 
         async def edit(content: dict[str, Any]) -> None:
-            await self._after_the_rest(place.workspace, final=final)
+            # Wait until Slack's rate limit allows edits in the workspace.
+            left = self._rests.get(place.workspace, 0.0) - self._now()
+            if final and left > FINAL_REST_SECONDS:
+                raise DeliveryError(problems.BUSY, retry_after_seconds=left)
+            if left > 0:
+                await asyncio.sleep(left)
             await self.ask(
                 place.workspace,
                 lambda client: client.chat_update(channel=place.channel, ts=message_id, **content),
@@ -168,14 +173,6 @@ class Sender:
                 until = self._now() + min(error.retry_after_seconds, LONGEST_REST_SECONDS)
                 self._rests[place.workspace] = until
             raise
-
-    async def _after_the_rest(self, workspace: str, *, final: bool) -> None:
-        """Wait until Slack's rate limit allows edits in a workspace."""
-        left = self._rests.get(workspace, 0.0) - self._now()
-        if final and left > FINAL_REST_SECONDS:
-            raise DeliveryError(problems.BUSY, retry_after_seconds=left)
-        if left > 0:
-            await asyncio.sleep(left)
 
     async def text_of(self, place: Place, message_id: str) -> str:
         """Return the text of a message of ours; empty if the message is not found.
