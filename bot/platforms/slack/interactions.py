@@ -99,7 +99,12 @@ class SlackReceiver:
             return None
         workspace, installed = found
         person = interacting_user_of(body, workspace, installed.enterprise)
-        place = person.place(*_spot_of(body))
+        container: Json = body.get("container") or {}
+        message: Json = body.get("message") or {}
+        channel: Json = body.get("channel") or {}
+        channel_id = body.get("channel_id") or container.get("channel_id") or channel.get("id")
+        thread = container.get("thread_ts") or message.get("thread_ts")
+        place = person.place(str(channel_id or ""), str(thread or ""))
         url = str(body.get("response_url") or "")
         recipient = Recipient(place=place, account=person.account, response_url=url)
         admitted = AdmittedInteraction(
@@ -151,13 +156,3 @@ class AdmittedInteraction:
 
 
 Handle = Callable[[AdmittedInteraction], Awaitable[None]]
-
-
-def _spot_of(body: Json) -> tuple[str, str]:
-    """Return the channel and the thread of an interaction; empty for none."""
-    container: Json = body.get("container") or {}
-    message: Json = body.get("message") or {}
-    channel: Json = body.get("channel") or {}
-    place = body.get("channel_id") or container.get("channel_id") or channel.get("id")
-    thread = container.get("thread_ts") or message.get("thread_ts")
-    return str(place or ""), str(thread or "")
