@@ -17,7 +17,7 @@ from pathlib import Path
 
 from bot.catalog.agents import AGENTS, AgentCatalog
 from bot.config.model import Config
-from bot.conversations.announcements import Announcements
+from bot.conversations.announcements import Announcements, Notices
 from bot.conversations.answers import Answers
 from bot.conversations.approvals import Approvals
 from bot.conversations.command_lines import CommandTable
@@ -26,7 +26,6 @@ from bot.conversations.commands import CommandRunner
 from bot.conversations.durable_commands import DurableCommands
 from bot.conversations.gaps import Gaps
 from bot.conversations.inbound import TurnQueue
-from bot.conversations.notices import Notices
 from bot.conversations.orchestrator import Orchestrator
 from bot.conversations.retention import Retention
 from bot.conversations.turn_context import TurnContext

@@ -26,11 +26,6 @@ def spelled(user: Identity) -> str:
     return ":".join(part for part in user.parts if part)
 
 
-def role_of(user: Identity, settings: AccessSettings) -> Role:
-    """Return a user's role, by the account and never by a name that can be changed."""
-    return Role.ADMIN if spelled(user) in settings.admins else Role.USER
-
-
 def is_blocked(user: Identity, settings: AccessSettings) -> bool:
     """Return True if the admins have blocked this user."""
     return spelled(user) in settings.blocked

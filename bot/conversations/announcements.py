@@ -1,8 +1,9 @@
-"""Delivers the announcements in the outbox, with retries and backoff."""
+"""Delivers the announcements in the outbox, with retries and backoff; sends signals and notices."""
 
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Set
+from dataclasses import dataclass
 from datetime import timedelta
 from math import inf
 
@@ -11,7 +12,7 @@ from bot.events import AnnouncementDue
 from bot.platforms.base import Announcement, Outlet
 from bot.subagents.wording import shown_name
 from bot.tasks import Tasks
-from bot.values import Clock, Identity, Stopper
+from bot.values import Clock, Identity, Place, Stopper
 from db import outbox, runs, users
 from db.database import Database, Transaction, patiently
 from db.outbox import OutboxEntry
@@ -166,3 +167,26 @@ class Announcements:
             keys = await outbox.due(tx, list(self._outlets), now)
         for key in keys:
             self.deliver_soon(key)
+
+
+@dataclass(frozen=True, slots=True)
+class Notices:
+    """Sends signals in the background; does nothing for a platform without an outlet here."""
+
+    outlets: Mapping[str, Outlet]
+    tasks: Tasks
+
+    def acknowledge(self, place: Place) -> None:
+        """Show in a place that the message was received."""
+        if outlet := self.outlets.get(place.platform):
+            self.tasks.start(outlet.acknowledge(place), name="acknowledge")
+
+    def answered(self, place: Place) -> None:
+        """Remove the sign that the message waits for an answer."""
+        if outlet := self.outlets.get(place.platform):
+            self.tasks.start(outlet.answered(place), name="answered")
+
+    def notify(self, place: Place, user: Identity, text: str) -> None:
+        """Send a short text to one user in a place."""
+        if outlet := self.outlets.get(place.platform):
+            self.tasks.start(outlet.tell(place, user, text), name="notify")

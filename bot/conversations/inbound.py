@@ -13,11 +13,11 @@ from typing import NamedTuple, TypeVar
 
 from bot.agent.journal import only_step
 from bot.agent.plain import plain, quotes
-from bot.conversations import quoting
-from bot.conversations.access import AccessSettings, is_blocked, role_of
+from bot.conversations import foreign_content
+from bot.conversations.access import AccessSettings, spelled
+from bot.conversations.announcements import Notices
 from bot.conversations.command_table import COMMANDS
 from bot.conversations.files import AttachmentSettings, not_read_yet, take
-from bot.conversations.notices import Notices
 from bot.engine import Engine
 from bot.errors import NotAllowedError
 from bot.events import TurnWaiting
@@ -43,7 +43,7 @@ def normalise(incoming: Incoming) -> Incoming:
 
 
 def authorise(user: Identity, access: AccessSettings, *, admin: bool = False) -> Role:
-    """Return the role of a user.
+    """Return the role of a user, by the account and never by a name that can be changed.
 
     Args:
         user: The user.
@@ -53,9 +53,10 @@ def authorise(user: Identity, access: AccessSettings, *, admin: bool = False) ->
     Raises:
         NotAllowedError: The admins have blocked this user.
     """
-    if is_blocked(user, access):
+    account = spelled(user)
+    if account in access.blocked:
         raise NotAllowedError("You cannot use this bot. Ask its admins if you think you should.")
-    return Role.ADMIN if admin else role_of(user, access)
+    return Role.ADMIN if admin or account in access.admins else Role.USER
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +139,7 @@ class TurnQueue:
         """
         place, now = incoming.place, self.now()
         text = incoming.text if kind == "message" else ONLY_A_MENTION
-        notes = not_read_yet(incoming.files).notes
+        notes = not_read_yet(incoming.files).notes if incoming.files else ()
 
         async def effect(tx: Transaction) -> _Queued:
             await users.ensure_user(tx, incoming.user, incoming.user_name, now)
@@ -149,7 +150,7 @@ class TurnQueue:
                 role="user",
                 text=text,
                 now=now,
-                quoted=quoting.stored([*incoming.quoted, *notes]),
+                quoted=foreign_content.stored([*incoming.quoted, *notes]),
                 foreign=quotes(text),
             )
             turn_id = await turns.add(
@@ -188,7 +189,7 @@ class TurnQueue:
             if nothing:
                 await turns.withdraw(tx, queued.turn_id)
             else:
-                quoted = quoting.stored([*incoming.quoted, *taken.notes])
+                quoted = foreign_content.stored([*incoming.quoted, *taken.notes])
                 await conversations.requote(tx, queued.message_id, quoted)
                 await files.put(tx, queued.message_id, taken.files, self.now())
                 await turns.let_go(tx, queued.turn_id)

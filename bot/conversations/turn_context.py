@@ -12,9 +12,9 @@ from bot.agent.messages import Answer, Message, UserMessage
 from bot.agent.sanitizer import escape_for_model, one_line
 from bot.agent.settings import AgentSettings
 from bot.catalog.agents import Agents, described
-from bot.conversations import file_blocks, quoting
+from bot.conversations import foreign_content
 from bot.conversations.access import own_scope
-from bot.conversations.file_blocks import MessageFiles
+from bot.conversations.foreign_content import MessageFiles
 from bot.run_texts import status_text
 from bot.subagents.requests import FOREIGN, Caller
 from bot.values import Clock, Place
@@ -92,7 +92,7 @@ class TurnContext:
             newest = await conversations.get(tx, turn.message_id)
             spoken = [item.id for item in past if item.role == "user"]
             room = int(self.settings.context_tokens * FILE_CHARACTERS_PER_TOKEN)
-            sent = await file_blocks.read(tx, [*spoken, turn.message_id], room)
+            sent = await foreign_content.read(tx, [*spoken, turn.message_id], room)
             active = await runs.active(tx, scope.owner, read_in=scope.read_in, limit=20)
             asked = await run_questions.open_of_many(tx, [run.id for run in active])
             since = self.now() - timedelta(minutes=RECENT_MINUTES)
@@ -104,7 +104,7 @@ class TurnContext:
             )
             remembered = await memories.everything(tx, turn.user.key)
             todo = await todos.read(tx, turn.conversation_id, turn.user.key)
-        text = quoting.shown(newest.text, newest.quoted) if newest else ""
+        text = foreign_content.with_quotes(newest.text, newest.quoted) if newest else ""
         memories_shown = _remembered(remembered, newest.text if newest else "")
         zone = ZoneInfo(self.settings.timezone)
         block = situation(
@@ -138,14 +138,17 @@ class TurnContext:
 
 def _history(past: Sequence[StoredMessage], files: Mapping[str, MessageFiles]) -> list[Message]:
     """Return the history as messages; it begins with a user, since providers require this."""
-    spoken = dropwhile(lambda item: item.role == "assistant", past)
-    return [
-        Answer(text=item.text)
-        if item.role == "assistant"
-        else files.get(item.id, MessageFiles()).said_with(quoting.shown(item.text, item.quoted))
-        for item in spoken
-        if item.text.strip() or item.quoted or item.id in files
-    ]
+    messages: list[Message] = []
+    for item in dropwhile(lambda item: item.role == "assistant", past):
+        if not (item.text.strip() or item.quoted or item.id in files):
+            continue
+        if item.role == "assistant":
+            messages.append(Answer(text=item.text))
+        else:
+            own = files.get(item.id, MessageFiles())
+            text = own.blocks + foreign_content.with_quotes(item.text, item.quoted)
+            messages.append(UserMessage(text, own.images))
+    return messages
 
 
 def _line(run: Run, asked: str = "") -> RunLine:

@@ -18,9 +18,9 @@ log = logging.getLogger(__name__)
 SEND_SECONDS = 60.0
 STOPPED = "_(stopped)_"
 LIMITS = {
-    RunStatus.MAX_STEPS: "_(I stopped here: a turn has only so many steps. Say “go on”.)_",
-    RunStatus.MAX_TOOL_CALLS: "_(I stopped here: a turn has only so many tool calls.)_",
-    RunStatus.TIMEOUT: "_(I stopped here: a turn has only so much time. Say “go on”.)_",
+    RunStatus.MAX_STEPS: "_(I reached my limit of steps for one reply. Say “go on” to continue.)_",
+    RunStatus.MAX_TOOL_CALLS: "_(I reached my limit of tool calls for one reply.)_",
+    RunStatus.TIMEOUT: "_(I ran out of time for this reply. Say “go on” to continue.)_",
 }
 FALLBACK = "_(`{}` answered: the usual model was unavailable.)_"
 AWAY = "⚠️ Not reachable now: {}. {} tools were missing."

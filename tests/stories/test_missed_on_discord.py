@@ -3,7 +3,7 @@
 import pytest
 
 from bot.conversations.catch_up_settings import CatchUpSettings
-from bot.conversations.quoting import WARNING
+from bot.conversations.foreign_content import QUOTED_WARNING
 from bot.values import Json
 from tests.fakes.anthropic_server import Reply
 from tests.stories.on_discord import new_server, on_discord
@@ -106,7 +106,7 @@ async def test_what_was_said_in_between_reaches_the_model_as_foreign_content(
     first, _, second = [said(body["messages"][-1]) for body in play.asked[1:]]
     context, _, words = first.partition("</quoted_message>")
     assert '<quoted_message kind="said_before">' in context
-    assert WARNING in context
+    assert QUOTED_WARNING in context
     assert "Bob (20" in context
     assert ": Check the farm every day" in context
     assert words.strip() == "do that"

@@ -1,6 +1,6 @@
 """What was said on Slack while the bot was away is answered once: row 77 of `faults.md`."""
 
-from bot.conversations.quoting import WARNING
+from bot.conversations.foreign_content import QUOTED_WARNING
 from bot.values import Json
 from tests.fakes.anthropic_server import Reply
 from tests.stories.on_slack import Way, new_office, on_slack
@@ -60,7 +60,7 @@ async def test_what_was_said_in_between_reaches_the_model_as_foreign_content(way
     first, _, second = [said(body["messages"][-1]) for body in play.asked[1:]]
     context, _, words = first.partition("</quoted_message>")
     assert '<quoted_message kind="said_before">' in context
-    assert WARNING in context
+    assert QUOTED_WARNING in context
     assert "bob (20" in context
     assert ": Check the farm every day" in context
     assert words.strip() == "do that"

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 from bot.conversations.access import AccessSettings
+from bot.conversations.announcements import Notices
 from bot.conversations.answers import Answers
 from bot.conversations.approvals import Approvals
 from bot.conversations.catch_up_settings import CatchUpSettings
@@ -13,7 +14,6 @@ from bot.conversations.durable_commands import DurableCommands
 from bot.conversations.files import AttachmentSettings, FileSettings
 from bot.conversations.gaps import Gaps
 from bot.conversations.inbound import TurnQueue
-from bot.conversations.notices import Notices
 from bot.conversations.orchestrator import Orchestrator
 from bot.disk import DiskReserve
 from bot.events import EventBus

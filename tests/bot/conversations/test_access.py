@@ -10,10 +10,10 @@ from bot.conversations.access import (
     has_admin_powers,
     is_private,
     own_scope,
-    role_of,
     scope_of,
     spelled,
 )
+from bot.conversations.inbound import authorise
 from bot.subagents.requests import Caller
 from bot.values import Identity, Place, Role
 
@@ -28,8 +28,8 @@ def test_people_are_spelled_as_in_the_configuration() -> None:
 def test_an_admin_is_one_by_account() -> None:
     settings = AccessSettings(admins=("discord:1001",))
 
-    assert role_of(ANN, settings) is Role.ADMIN
-    assert role_of(BEN, settings) is Role.USER
+    assert authorise(ANN, settings) is Role.ADMIN
+    assert authorise(BEN, settings) is Role.USER
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,7 @@ def test_an_admin_is_one_by_account() -> None:
 def test_nobody_else_is_taken_for_an_admin(other: Identity) -> None:
     settings = AccessSettings(admins=("discord:1001", "slack:T1:U2"))
 
-    assert role_of(other, settings) is Role.USER
+    assert authorise(other, settings) is Role.USER
 
 
 USERS = st.sampled_from([ANN, BEN, Identity("slack", "T2", "U2"), Identity("discord", "", "7")])

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from bot.agent.context import fit
 from bot.agent.messages import Answer, Image, Message, UserMessage
 from bot.agent.settings import AgentSettings
-from bot.conversations import file_blocks
-from bot.conversations.file_blocks import EARLIER_IMAGES, IMAGE_BYTES, LEFT_OUT, chosen
+from bot.conversations import foreign_content
+from bot.conversations.foreign_content import EARLIER_IMAGES, IMAGE_BYTES, LEFT_OUT, chosen
 from bot.conversations.turn_context import MEMORIES, MEMORY_CHARACTERS, TurnContext
 from bot.values import File, Identity, Json, Place, Role
 from db import conversations, files, memories, outbox, tables, turns
@@ -369,8 +369,8 @@ async def test_trimming_the_history_takes_files_away_with_their_messages(talk: T
 async def test_of_files_that_are_left_out_nothing_is_read(talk: Talk, database: Database) -> None:
     turn = await talk.say("Look", *[CAT] * 3)
     async with database.snapshot() as tx:
-        sent = await file_blocks.read(tx, [turn.message_id, "another"], 100)
-        shown = await file_blocks.read(tx, [turn.message_id], 100)
+        sent = await foreign_content.read(tx, [turn.message_id, "another"], 100)
+        shown = await foreign_content.read(tx, [turn.message_id], 100)
 
     assert len(sent.contents) == 3
     assert len(shown.contents) == 3
