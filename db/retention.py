@@ -49,6 +49,7 @@ KEPT = {
     "memories": "the user's own: kept until the user deletes it",
     "slack_installs": "kept until the app is removed from the workspace",
     "mcp_pins": "a row per tool that a configured server offers",
+    "skill_data": "kept until the skill deletes it; limited in number and size for each skill",
 }
 
 _UNFINISHED = [str(status) for status in UNFINISHED]

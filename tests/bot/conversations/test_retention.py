@@ -29,7 +29,7 @@ from tests.fakes.watched_database import WatchedDatabase
 #: The user's own: it stays, and the user with it.
 OWN = frozenset({"notes", "memories"})
 #: Rows that belong to no user and are few.
-STAYS = frozenset({"slack_installs", "mcp_pins"})
+STAYS = frozenset({"slack_installs", "mcp_pins", "skill_data"})
 YEARS = 400 * 86_400
 #: Whether a transaction waits for another one of the same database.
 WAITING = text(
