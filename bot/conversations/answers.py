@@ -11,7 +11,7 @@ from bot.conversations.access import scope_of
 from bot.conversations.approvals import GONE, Approvals, Waiting
 from bot.conversations.inbound import EventKey
 from bot.platforms.base import CommandReply, Incoming
-from bot.platforms.messaging.texts import ShortAnswer, short_answer
+from bot.platforms.messaging.texts import short_answer
 from bot.subagents.requests import Caller
 from bot.subagents.settling import PERMIT
 from bot.values import Clock, Identity, Place, Role, short
@@ -73,10 +73,19 @@ class Answers:
             return None
         asked = await self.open_in(incoming.user, incoming.place, reply_to=incoming.reply_to)
         if given is not None:
-            waiting = await self._waiting(incoming, asked, given)
+            waiting = []
+            if given.choice != "all":  # confirmations have no such choice
+                waiting = await self.approvals.waiting(incoming.user, incoming.place)
+            permits = [item for item in asked if item.kind == "permit"]
+            waiting += [Waiting(item.id, f"`{item.tool}` of a run") for item in permits]
+            waiting = [item for item in waiting if item.id.endswith(given.ending)]
             if waiting:
                 return await self._in_a_word(incoming, role, given.choice, waiting)
-        return await self._told(incoming, asked, text)
+        questions = [item for item in asked if item.kind == "input"]
+        # Of several open questions the main agent, which sees them all, may know the right one.
+        if incoming.files or len(questions) != 1:
+            return None
+        return await self._in_full(incoming, questions[0], text)
 
     async def expire(self) -> None:
         """Close the questions that were not answered in time; no answer counts as no."""
@@ -86,62 +95,46 @@ class Answers:
         for run_id in over:
             self.stir(run_id)
 
-    # -- a yes or a no -----------------------------------------------------------------------------
-
-    async def _waiting(
-        self, incoming: Incoming, asked: list[RunQuestion], given: ShortAnswer
-    ) -> list[Waiting]:
-        """Return the questions that a bare answer may mean; `all` means only those of runs."""
-        waiting = []
-        if given.choice != "all":
-            waiting = await self.approvals.waiting(incoming.user, incoming.place)
-        waiting += [
-            Waiting(item.id, f"`{item.tool}` of a run") for item in asked if item.kind == "permit"
-        ]
-        return [item for item in waiting if item.id.endswith(given.ending)]
-
     async def _in_a_word(
         self, incoming: Incoming, role: Role, choice: str, waiting: list[Waiting]
     ) -> CommandReply | None:
-        event = EventKey.of(incoming)
+        """Store a bare answer to the one question that it may mean."""
         if len(waiting) > 1:
-            if not await inbound.store(self.database, event, _changes_nothing, self.now):
-                return None
             lines = "\n".join(f"- `{choice} {item.id[-6:]}`: {item.about}" for item in waiting)
-            return CommandReply(text=f"Which one do you mean?\n{lines}", failed=True)
+            return await self._refuse(incoming, f"Which one do you mean?\n{lines}")
         asked = waiting[0].id
+        event = EventKey.of(incoming)
         reply = await self._answer(incoming.user, role, asked, choice, event)
         if reply is None or reply.refused:
             return reply
         return replace(reply, answered=asked, chosen=choice)
 
-    # -- the answer to a run's question ------------------------------------------------------------
-
-    async def _told(
-        self, incoming: Incoming, asked: list[RunQuestion], text: str
+    async def _in_full(
+        self, incoming: Incoming, question: RunQuestion, text: str
     ) -> CommandReply | None:
-        if incoming.files:
-            return None
-        waiting = [item for item in asked if item.kind == "input"]
-        # Of several open questions the main agent, which sees them all, may know the right one.
-        if len(waiting) != 1:
-            return None
-        event = EventKey.of(incoming)
+        """Store a text as the answer to the question of a run."""
         if len(text) > MAX_ANSWER:
-            if not await inbound.store(self.database, event, _changes_nothing, self.now):
-                return None
-            return CommandReply(
-                text=f"An answer to a run has at most {MAX_ANSWER:,} characters. Make it shorter.",
-                failed=True,
+            return await self._refuse(
+                incoming,
+                f"An answer to a run has at most {MAX_ANSWER:,} characters. Make it shorter.",
             )
-        question = waiting[0]
         skips = text.strip().lower() == "skip"
-        said = "" if skips else question.meant_by(plain(text, limit=None).strip())
-        meant = _Meaning("no" if skips else "yes", said)
-        reply = await self._take(incoming.user, question, meant, event)
+        answer = "" if skips else question.meant_by(plain(text, limit=None).strip())
+        meant = _Meaning("no" if skips else "yes", answer)
+        reply = await self._take(incoming.user, question, meant, EventKey.of(incoming))
         if reply is None or reply.refused:
             return reply
-        return replace(reply, answered=question.id, chosen=one_line(said, 100) or "Skip")
+        return replace(reply, answered=question.id, chosen=one_line(answer, 100) or "Skip")
+
+    async def _refuse(self, incoming: Incoming, text: str) -> CommandReply | None:
+        """Store the event of an answer that cannot be used; return the reason."""
+
+        async def write(_: Transaction) -> bool:
+            return True
+
+        if not await inbound.store(self.database, EventKey.of(incoming), write, self.now):
+            return None
+        return CommandReply(text=text, failed=True)
 
     async def open_in(
         self, user: Identity, place: Place, *, reply_to: str = ""
@@ -181,7 +174,14 @@ class Answers:
             )
             run = await runs.get(tx, question.run_id)
             if taken and user.key != question.user_id:
-                await self._audit(tx, question, user)
+                await workers.note(
+                    tx,
+                    user_id=user.key,
+                    action="answer",
+                    subject=question.id,
+                    detail=f"question of a run of {question.user_id}",
+                    now=self.now(),
+                )
             return taken, run
 
         written = await inbound.store(self.database, event, write, self.now)
@@ -192,16 +192,6 @@ class Answers:
             return _gone()
         self.stir(question.run_id)
         return CommandReply(text=_reply(run, question, meant))
-
-    async def _audit(self, tx: Transaction, question: RunQuestion, user: Identity) -> None:
-        await workers.note(
-            tx,
-            user_id=user.key,
-            action="answer",
-            subject=question.id,
-            detail=f"question of a run of {question.user_id}",
-            now=self.now(),
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,10 +225,6 @@ def _reply(run: Run, question: RunQuestion, meant: _Meaning) -> str:
         return f"Denied: {name} goes on without `{question.tool}`."
     for_ = "as long as it goes on" if meant.whole_run else "this once"
     return f"Allowed: {name} may use `{question.tool}` {for_}."
-
-
-async def _changes_nothing(_: Transaction) -> bool:
-    return True
 
 
 def _gone() -> CommandReply:

@@ -2,8 +2,8 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import astuple, dataclass
 from datetime import timedelta
 
 from bot.agent.journal import first_step
@@ -25,9 +25,6 @@ from db.database import Database, Transaction
 from skills.base import Tool
 
 log = logging.getLogger(__name__)
-
-#: A further write in the transaction of an answer.
-_Then = Callable[[Transaction], Awaitable[None]]
 
 EXPIRES_AFTER = timedelta(minutes=10)
 ASK_SECONDS = 60.0
@@ -78,19 +75,23 @@ class Approvals:
 
     async def ask(self, asked: Sequence[AskedCall]) -> Sequence[Json | BotError]:
         """Store and show one question about these calls; return a result for each."""
-        told: dict[str, Json | BotError] = {}
-        shown: list[_Shown] = []
+        results: dict[str, Json | BotError] = {}
+        shown: list[ShownCall] = []
         for each in asked:
+            arguments, words = each.call.arguments, ""
             try:
-                shown.append(await _definite(each))
+                if each.tool.prepare is not None:
+                    arguments, words = await each.tool.prepare(each.context, arguments)
             except BotError as error:
-                told[each.context.call_id] = error
+                results[each.context.call_id] = error
+            else:
+                shown.append(ShownCall(each, arguments, words))
         if shown:
             outcome = await self._put(shown)
-            told |= {each.asked.context.call_id: outcome for each in shown}
-        return [told[each.context.call_id] for each in asked]
+            results |= {each.asked.context.call_id: outcome for each in shown}
+        return [results[each.context.call_id] for each in asked]
 
-    async def _put(self, shown: Sequence["_Shown"]) -> Json | BotError:
+    async def _put(self, shown: Sequence["ShownCall"]) -> Json | BotError:
         """Store a question and show it; return the one result for all its calls."""
         context, approval = shown[0].asked.context, self._approval(shown)
         text = _question(shown)
@@ -107,7 +108,7 @@ class Approvals:
                     now=self._now(),
                 )
         if before is not None and before.status != "open":
-            return {"status": before.status, "note": "The person has answered this already."}
+            return {"status": before.status, "note": "The user has answered this already."}
         question = Confirmation(
             id=approval.id,
             owner=context.user,
@@ -119,21 +120,20 @@ class Approvals:
             async with asyncio.timeout(ASK_SECONDS):
                 await self._outlets[context.place.platform].ask(question)
         except DeliveryError as error:
-            await self._close(approval.id, "denied", context.user)
+            await self._deny(approval)
             return {"status": "denied", "reason": f"{error} It was not done."}
         except Exception:
-            # The question was not shown, so it must not be answered.
-            await self._close(approval.id, "denied", context.user)
+            await self._deny(approval)
             raise
         async with self._database.transaction() as tx:
             await approvals.show(tx, approval.id, self._now())
         return {
             "status": "confirmation_asked",
-            "note": "The person has been asked. If they say yes, it is done and you are given the "
+            "note": "The user has been asked. If they say yes, it is done and you are given the "
             "result in a turn of its own. Do not call it again.",
         }
 
-    def _approval(self, shown: Sequence["_Shown"]) -> Approval:
+    def _approval(self, shown: Sequence["ShownCall"]) -> Approval:
         context = shown[0].asked.context
         calls = [each.document for each in shown]
         ids = "+".join(each.asked.context.call_id for each in shown)
@@ -146,13 +146,7 @@ class Approvals:
             arguments=calls[0]["arguments"],
             fingerprint=fingerprint(context.user.key, context.run_id, calls),
             context={
-                "place": [
-                    context.place.platform,
-                    context.place.workspace,
-                    context.place.channel,
-                    context.place.thread,
-                    context.place.message,
-                ],
+                "place": list(astuple(context.place)),
                 "conversation_id": context.conversation_id,
                 "role": str(context.role),
                 "calls": calls,
@@ -185,28 +179,42 @@ class Approvals:
         async with self._database.snapshot() as tx:
             approval = await approvals.get(tx, approval_id)
         scope = scope_of(Caller.of_user(user, role))
+        gone = CommandReply(text=GONE, failed=True, refused=True)
         if approval is None or not scope.covers(approval.user_id):
-            return CommandReply(text=GONE, failed=True, refused=True)
-        if yes and not self._is_as_shown(approval):
+            return gone
+        sound = not yes or self._is_as_shown(approval)
+        if not sound:
             log.error("The confirmation %s is not what was shown", approval.id)
-            await self._close(approval.id, "denied", user, event)
-            return CommandReply(text=GONE, failed=True, refused=True)
-        begins = self._begin(approval) if yes else None
-        status = "approved" if yes else "denied"
-        audited = self._audited(approval, user, begins)
-        closed = await self._close(approval.id, status, user, event, then=audited)
-        if closed is None:
+        begins = yes and sound
+
+        async def write(tx: Transaction) -> bool:
+            status = "approved" if begins else "denied"
+            first = await approvals.answer(
+                tx, approval.id, status=status, by=user.key, now=self._now()
+            )
+            if first and approval.user_id != user.key:
+                await workers.note(
+                    tx,
+                    user_id=user.key,
+                    action="answer",
+                    subject=approval.id,
+                    detail=f"confirmation of {approval.user_id}",
+                    now=self._now(),
+                )
+            if first and begins:
+                await self._begin(tx, approval)
+            return first
+
+        first = await inbound.store(self._database, event, write, self._now)
+        if first is None:
             return None
-        if not closed:
-            return CommandReply(text=GONE, failed=True, refused=True)
+        if not (first and sound):
+            return gone
         if not yes:
-            await self._remember(approval, "The person said no; it was not done.")
+            await self._remember(approval, "The user said no; it was not done.")
             return CommandReply(text=f"Not done: {_briefly(approval)}.")
-        conversation_id, platform = (
-            approval.context["conversation_id"],
-            approval.context["place"][0],
-        )
-        self._events.publish(TurnWaiting(conversation_id=conversation_id, platform=platform))
+        conversation_id, place = approval.context["conversation_id"], approval.context["place"]
+        self._events.publish(TurnWaiting(conversation_id=conversation_id, platform=place[0]))
         return CommandReply(text=f"Yes: {_briefly(approval)}. The answer follows.")
 
     async def waiting(self, user: Identity, place: Place) -> list[Waiting]:
@@ -220,26 +228,14 @@ class Approvals:
         async with self._database.transaction() as tx:
             over = await approvals.expire(tx, self._now())
         for approval in over:
-            await self._remember(approval, "The person did not answer in time; it was not done.")
+            await self._remember(approval, "The user did not answer in time; it was not done.")
 
-    async def _close(
-        self,
-        approval_id: str,
-        status: str,
-        user: Identity,
-        event: EventKey | None = None,
-        *,
-        then: _Then | None = None,
-    ) -> bool | None:
-        async def write(tx: Transaction) -> bool:
-            first = await approvals.answer(
-                tx, approval_id, status=status, by=user.key, now=self._now()
+    async def _deny(self, approval: Approval) -> None:
+        """Close a question that was not shown, so that it cannot be answered."""
+        async with self._database.transaction() as tx:
+            await approvals.answer(
+                tx, approval.id, status="denied", by=approval.user_id, now=self._now()
             )
-            if first and then is not None:
-                await then(tx)
-            return first
-
-        return await inbound.store(self._database, event, write, self._now)
 
     def _is_as_shown(self, approval: Approval) -> bool:
         """Return True if the tools still exist and the calls are those that were shown."""
@@ -250,76 +246,52 @@ class Approvals:
         first = {"tool": approval.tool, "arguments": approval.arguments}
         return bool(calls[0] == first and all(self._find(each["tool"]) for each in calls))
 
-    def _begin(self, approval: Approval) -> _Then:
-        """Return the write that stores the turn for the approved calls, along with the yes.
+    async def _begin(self, tx: Transaction, approval: Approval) -> None:
+        """Store the turn for the approved calls.
 
-        The first step of the turn is stored with the calls, so they are made once, as in any turn.
+        Its first step is stored with the calls, so they are made once, as in any turn.
         """
-        stored = approval.context
+        stored, now = approval.context, self._now()
         calls = [
             ToolCall(f"approved_{number}", each["tool"], each["arguments"])
             for number, each in enumerate(stored["calls"], 1)
         ]
-
-        async def write(tx: Transaction) -> None:
-            owner = await users.get(tx, approval.user_id)
-            assert owner is not None, "Only users who are stored are asked."
-            now = self._now()
-            message_id = await conversations.say(
-                tx,
-                stored["conversation_id"],
-                role="result",
-                text=f"[The user said yes to: {escape_for_model(_briefly(approval))}. "
-                "The calls are made now. Go on with the work and answer with what came of it.]",
-                now=now,
-            )
-            turn_id = await turns.add(
-                tx,
-                stored["conversation_id"],
-                user=owner.identity,
-                place=Place(*stored["place"]),
-                message_id=message_id,
-                now=now,
-                kind="confirmed",
-                role=Role(stored["role"]),
-            )
-            await steps.begin_with(tx, turn_id, first_step(calls), now)
-            await approvals.done(tx, approval.id, now)
-
-        return write
+        owner = await users.get(tx, approval.user_id)
+        assert owner is not None, "Only users who are stored are asked."
+        message_id = await conversations.say(
+            tx,
+            stored["conversation_id"],
+            role="result",
+            text=f"[The user said yes to: {escape_for_model(_briefly(approval))}. "
+            "The calls are made now. Go on with the work and answer with what came of it.]",
+            now=now,
+        )
+        turn_id = await turns.add(
+            tx,
+            stored["conversation_id"],
+            user=owner.identity,
+            place=Place(*stored["place"]),
+            message_id=message_id,
+            now=now,
+            kind="confirmed",
+            role=Role(stored["role"]),
+        )
+        await steps.begin_with(tx, turn_id, first_step(calls), now)
+        await approvals.done(tx, approval.id, now)
 
     async def _remember(self, approval: Approval, text: str) -> None:
         """Store the outcome of a question in the conversation, for the main agent."""
         conversation_id = approval.context["conversation_id"]
         if not conversation_id:
             return
-        said = f"{_briefly(approval)} was asked of the person. {text}"
+        said = f"{_briefly(approval)} was asked of the user. {text}"
         note = f"[{escape_for_model(said)}]"
         async with self._database.transaction() as tx:
             await conversations.say(tx, conversation_id, role="result", text=note, now=self._now())
 
-    def _audited(self, approval: Approval, user: Identity, begins: _Then | None) -> _Then | None:
-        """Return the write for an answer, with an audit row for another user's question."""
-        if approval.user_id == user.key:
-            return begins
-
-        async def write(tx: Transaction) -> None:
-            await workers.note(
-                tx,
-                user_id=user.key,
-                action="answer",
-                subject=approval.id,
-                detail=f"confirmation of {approval.user_id}",
-                now=self._now(),
-            )
-            if begins is not None:
-                await begins(tx)
-
-        return write
-
 
 @dataclass(frozen=True, slots=True)
-class _Shown:
+class ShownCall:
     """A call as shown to the user: its definite arguments, and a description."""
 
     asked: AskedCall
@@ -338,13 +310,7 @@ class _Shown:
         return f"{self.words}: {call}" if self.words else call
 
 
-async def _definite(asked: AskedCall) -> _Shown:
-    if asked.tool.prepare is None:
-        return _Shown(asked, asked.call.arguments, "")
-    return _Shown(asked, *await asked.tool.prepare(asked.context, asked.call.arguments))
-
-
-def _question(shown: Sequence[_Shown]) -> str:
+def _question(shown: Sequence[ShownCall]) -> str:
     """Return the question about calls, with each call uncut."""
     reasons = dict.fromkeys(each.asked.reason for each in shown if each.asked.reason)
     why = f"\n\nI ask because {'; '.join(reasons)}." if reasons else ""

@@ -2,6 +2,7 @@
 
 from bot.catalog.agents import described
 from bot.conversations.access import has_admin_powers
+from bot.conversations.command_lines import CommandSpec, CommandTable
 from bot.conversations.commands import CommandCall
 from bot.platforms.base import CommandReply
 from db import commands as stored
@@ -63,3 +64,14 @@ async def help_(call: CommandCall) -> CommandReply:
     commands = bot.table.help(platform, admin=has_admin_powers(call.caller))
     agents = "\n".join(f"- {line}" for line in described(bot.agents))
     return CommandReply(text=f"{commands}\n\n**Agents**\n{agents}")
+
+
+def greeting(table: CommandTable[CommandSpec], platform: str) -> str:
+    """Return the answer to a message that only mentions the bot, Markdown."""
+    sign = "!" if platform == "slack" else "/"
+    commands = "!help" if platform == "slack" else table.typed("help", platform)
+    return (
+        "Hello! I answer questions, work with your files, and hand longer work to subagents that "
+        "report back here. Tell me what to do, such as “Research the history of tea in the "
+        f"background”. `{sign}subagents list` shows your runs, `{commands}` all commands."
+    )

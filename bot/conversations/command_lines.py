@@ -57,7 +57,8 @@ class Argument:
         listed: Whether help and slash commands show it.
         least: The smallest number, or the fewest characters.
         most: The largest number, or the most characters; 0 for no limit.
-        choices: Values that completion offers besides runs, each with its description.
+        choices: Special values, each with the description of the command with this value; help
+            and completion show them. Words in capitals stand for further values.
     """
 
     name: str
@@ -87,7 +88,6 @@ class CommandSpec:
         groups: The groups that have the command; help lists it in the first.
         description: For help, completion and slash commands, at most 100 characters.
         aliases: Further names.
-        forms: Typed forms with a description of each, for help; empty for the usage alone.
         admin: Whether only admins have it. Discord would offer it to everyone, so that it is not a
             slash command there.
         public: Whether everyone in the place may read the answer, since it names no runs.
@@ -108,7 +108,6 @@ class CommandSpec:
     arguments: tuple[Argument, ...] = ()
     _: KW_ONLY
     aliases: tuple[str, ...] = ()
-    forms: tuple[tuple[str, str], ...] = ()
     admin: bool = False
     public: bool = False
     changes: Callable[[str], bool] = lambda _: False
@@ -134,9 +133,17 @@ class CommandSpec:
         return next((each for each in self.arguments if each.kind is ArgumentKind.TEXT), None)
 
     @property
+    def choices(self) -> list[tuple[str, str]]:
+        """The flags and the special values of the arguments, with their descriptions."""
+        flags = [each for each in self.listed if each.kind is ArgumentKind.FLAG]
+        found = [(each.label, each.description) for each in flags]
+        return found + [choice for each in self.arguments for choice in each.choices]
+
+    @property
     def usage(self) -> str:
-        """The name and the arguments."""
-        return " ".join([self.name, *(each.usage for each in self.listed)])
+        """The name and the arguments without flags."""
+        shown = [each for each in self.listed if each.kind is not ArgumentKind.FLAG]
+        return " ".join([self.name, *(each.usage for each in shown)])
 
     @property
     def most_words(self) -> int:
@@ -371,21 +378,13 @@ class CommandTable(Generic[Spec_co]):
         for each in self.commands:
             if each.groups[0] is not group or each.admin is not admin:
                 continue
-            for words, text in each.forms or ((each.usage, each.description),):
+            forms = [(each.usage, each.description)]
+            forms += [(f"{each.name} {value}", text) for value, text in each.choices]
+            for words, text in forms:
                 runs = group is CommandGroup.RUNS
                 form = f"/subagents {words}" if runs else self.typed(words, platform)
                 lines.append(f"- `{form}` – {text[:1].lower()}{text[1:]}")
         return lines
-
-    def greeting(self, platform: str) -> str:
-        """Return the answer to a message that only mentions the bot, Markdown."""
-        sign = "!" if platform == "slack" else "/"
-        commands = "!help" if platform == "slack" else self.typed("help", platform)
-        return (
-            "Hello! I answer questions, work with your files, and hand longer work to subagents "
-            "that report back here. Tell me what to do, such as “Research the history of tea in "
-            f"the background”. `{sign}subagents list` shows your runs, `{commands}` all commands."
-        )
 
 
 def _parted(line: str) -> tuple[str, str]:

@@ -4,6 +4,8 @@ Help, completion, menus, buttons, slash commands and parsing are made from the t
 platform.
 """
 
+from dataclasses import replace
+
 from bot.conversations import chat_commands, run_commands
 from bot.conversations.command_lines import Argument, ArgumentKind, CommandGroup, CommandTable
 from bot.conversations.commands import ChatCommand
@@ -19,15 +21,7 @@ _RUN = Argument(
     least=1,
     most=100,
 )
-_RUN_OR_ALL = Argument(
-    "run",
-    "ID",
-    "One of your runs: pick it, or type the first letters of its id, its label, “last” or “all”",
-    ArgumentKind.RUN,
-    least=1,
-    most=100,
-    choices=(("all", "all your runs"),),
-)
+_RUN_OR_ALL = replace(_RUN, choices=(("all", "Stop all your runs"),))
 
 
 def _option(name: str, label: str, description: str) -> Argument:
@@ -69,10 +63,6 @@ COMMANDS: CommandTable[ChatCommand] = CommandTable(
             (_RUN_OR_ALL,),
             handler=run_commands.stop,
             aliases=("kill",),
-            forms=(
-                ("stop ID", "stop it; you get what it has so far"),
-                ("stop all", "stop all of yours"),
-            ),
             changes=lambda _: True,
             fits=lambda status, _: not status.final,
             without_runs="None of your runs is going on: there is nothing to stop.",
@@ -205,14 +195,10 @@ COMMANDS: CommandTable[ChatCommand] = CommandTable(
                     "NAME",
                     "The model, or “default”; leave it out to see them all",
                     required=False,
+                    choices=(("default", "Let the usual model answer here"),),
                 ),
             ),
             handler=chat_commands.model,
-            forms=(
-                ("model", "which language model answers here"),
-                ("model NAME", "let another one answer"),
-                ("model default", "let the usual one answer"),
-            ),
             public=True,
             changes=bool,
             opens=True,
@@ -230,7 +216,7 @@ COMMANDS: CommandTable[ChatCommand] = CommandTable(
         ChatCommand(
             _CHAT,
             "undo",
-            "What can be taken back: files, notes, memories, schedules",
+            "What can be taken back: files, notes, memories, schedules; an id takes it back",
             (
                 Argument(
                     "change",
@@ -238,16 +224,13 @@ COMMANDS: CommandTable[ChatCommand] = CommandTable(
                     "Its id, “last”, or “list NAME”; leave it out to see the newest",
                     required=False,
                     most=40,
-                    choices=(("last", "the last change"),),
+                    choices=(
+                        ("last", "Take back the last change"),
+                        ("list NAME", "Find what can be taken back by its name"),
+                    ),
                 ),
             ),
             handler=chat_commands.undo,
-            forms=(
-                ("undo", "what can be taken back: files, notes, memories, schedules"),
-                ("undo list NAME", "find what can be taken back by its name"),
-                ("undo last", "take back the last change"),
-                ("undo ID", "take back any change"),
-            ),
             changes=lambda words: words.lower().split()[:1] not in ([], ["list"]),
         ),
         ChatCommand(

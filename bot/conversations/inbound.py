@@ -16,6 +16,7 @@ from bot.agent.plain import plain, quotes
 from bot.conversations import foreign_content
 from bot.conversations.access import AccessSettings, spelled
 from bot.conversations.announcements import Notices
+from bot.conversations.chat_commands import greeting
 from bot.conversations.command_table import COMMANDS
 from bot.conversations.files import AttachmentSettings, not_read_yet, take
 from bot.engine import Engine
@@ -164,8 +165,8 @@ class TurnQueue:
                 now=now,
             )
             if kind == "greeting":
-                greeting = COMMANDS.greeting(place.platform)
-                await steps.begin_with(tx, turn_id, only_step(greeting), now)
+                answer = greeting(COMMANDS, place.platform)
+                await steps.begin_with(tx, turn_id, only_step(answer), now)
             if incoming.said_at is not None:
                 await turns.keep_said_at(tx, turn_id, incoming.said_at)
             if incoming.files:

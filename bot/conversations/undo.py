@@ -1,8 +1,7 @@
 """Carries out `/retinue undo`: lists a user's changes, and takes them back."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 
 from bot.agent.sanitizer import one_line
 from bot.changes import Cause, ChangeStore, OwnChange, handle, is_meant, time_of
@@ -12,7 +11,7 @@ from bot.subagents.requests import Caller
 from bot.values import Clock, Identity, short
 from db import changes, commands, runs
 from db.changes import Restorer, StoredChange, fingerprint
-from db.database import Database, Transaction
+from db.database import Database
 
 MOST_SHOWN = 10
 
@@ -82,15 +81,21 @@ class Undo:
         return sorted(found, key=lambda change: change.id, reverse=True)
 
     async def _list(self, found: Sequence[Change], user: Identity, wanted: str) -> str:
-        found = [change for change in found if wanted in _names(change).lower()]
+        found = [
+            change
+            for change in found
+            if wanted
+            in (change.title if isinstance(change, StoredChange) else change.names).lower()
+        ]
         if not found:
             return f"There is nothing to undo with “{one_line(wanted, 40)}”." if wanted else NOTHING
         shown = found[:MOST_SHOWN]
         ids = {change.cause.run_id for change in shown if change.cause.run_id is not None}
         async with self.database.snapshot() as tx:
-            labels = await _labels(tx, user, ids)
+            started = await runs.get_many(tx, sorted(ids))
+        labels = {run.id: one_line(run.label, 40) for run in started if run.user_id == user.key}
         lines = [
-            f"- `{handle(change.id)}` {_spelled(time_of(change.id))}: {_what(change)} "
+            f"- `{handle(change.id)}` {time_of(change.id):%d %b %H:%M} UTC: {_what(change)} "
             f"({_who(change.cause, labels)})"
             for change in shown
         ]
@@ -109,9 +114,8 @@ class Undo:
         user = caller.user
         restorer = self.restorers.get(change.kind)
         if restorer is None:
-            raise BadRequestError(
-                f"{_capital(change.title)} cannot be restored: it is switched off."
-            )
+            title = change.title[:1].upper() + change.title[1:]
+            raise BadRequestError(f"{title} cannot be restored: it is switched off.")
         now = self.now()
         async with self.database.transaction() as tx:
             if not await changes.mark_undone(tx, user.key, change.id, now):
@@ -159,16 +163,6 @@ def _meant(typed: str, found: Sequence[Change]) -> Change:
     return fitting[0]
 
 
-async def _labels(tx: Transaction, user: Identity, ids: Iterable[str]) -> dict[str, str]:
-    """Return the labels of these runs, as far as they belong to the user."""
-    found = await runs.get_many(tx, sorted(ids))
-    return {run.id: one_line(run.label, 40) for run in found if run.user_id == user.key}
-
-
-def _names(change: Change) -> str:
-    return change.title if isinstance(change, StoredChange) else change.names
-
-
 def _what(change: Change) -> str:
     if not isinstance(change, StoredChange):
         return change.what
@@ -188,11 +182,3 @@ def _who(cause: Cause, labels: Mapping[str, str]) -> str:
 
 def _taken_back_by(undo: str) -> str:
     return f" `/retinue undo {handle(undo)}` takes this back."
-
-
-def _spelled(moment: datetime) -> str:
-    return f"{moment:%d %b %H:%M} UTC"
-
-
-def _capital(text: str) -> str:
-    return text[:1].upper() + text[1:]

@@ -12,6 +12,13 @@ from skills.mcp import review
 from skills.mcp.servers import McpServer, McpServers
 
 APPROVE = "mcp approve SERVER [TOOL …]"
+_WORDS = Argument(
+    "words",
+    "approve",
+    "What to do",
+    required=False,
+    choices=((APPROVE.removeprefix("mcp "), "Let changed or new tools be used"),),
+)
 MOST_SHOWN = 6
 MOST_LINES = 40
 MOST_CHARACTERS = 1_500
@@ -30,12 +37,8 @@ class McpCommands:
             (CommandGroup.CHAT,),
             "mcp",
             "MCP servers, and what waits for your approval",
-            (Argument("words", APPROVE.removeprefix("mcp "), "What to do", required=False),),
+            (_WORDS,),
             handler=self.run,
-            forms=(
-                ("mcp", "MCP servers, and what waits for your approval"),
-                (APPROVE, "let changed or new tools be used"),
-            ),
             admin=True,
             changes=lambda words: words.lower().split()[:1] == ["approve"],
         )

@@ -73,7 +73,8 @@ class CommandCompleter(Completer):
         if argument.kind is ArgumentKind.RUN and self._state.present is not None:
             runs = await self._inbound.run_choices(self._state.present, typed, action=command.name)
             found = {short(run_id): one_line(label) for run_id, label in runs}
-        return found | _fitting(dict(argument.choices), typed)
+        choices = {value.split()[0]: text for value, text in argument.choices}
+        return found | _fitting(choices, typed)
 
 
 def _fitting(words: Mapping[str, str], typed: str) -> dict[str, str]:

@@ -224,7 +224,7 @@ async def test_nobody_sees_or_takes_back_what_is_another_user_s(
 
 
 async def test_the_help_names_the_command() -> None:
-    assert "`/retinue undo`" in COMMANDS.help("fake")
+    assert "`/retinue undo [ID]`" in COMMANDS.help("fake")
 
 
 async def test_a_command_that_is_carried_out_again_after_a_crash_takes_back_one_change(

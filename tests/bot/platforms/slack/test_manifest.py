@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from bot.conversations.command_lines import CommandGroup
+from bot.conversations.command_table import COMMANDS
 from bot.platforms.slack import oauth, web
 from bot.platforms.slack.scopes import BOT_EVENTS, BOT_SCOPES
 from bot.platforms.slack.settings import SlackSettings
@@ -78,6 +80,10 @@ def test_it_has_the_commands_that_the_bot_listens_to() -> None:
     settings = SlackSettings()
     assert set(commands) == {settings.command, settings.subagents_command}
     assert not any(each["should_escape"] for each in commands.values())
+    groups = {settings.command: CommandGroup.CHAT, settings.subagents_command: CommandGroup.RUNS}
+    for name, group in groups.items():
+        hinted = commands[name]["usage_hint"].split(" | ")
+        assert not [word for word in hinted if COMMANDS.get(group, word) is None]
 
 
 def test_everything_is_as_long_as_slack_allows() -> None:
