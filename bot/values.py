@@ -141,6 +141,18 @@ def check_names(names: Iterable[str], thing: str) -> None:
             )
 
 
+def check_runs(runs: Iterable[str], confirm: Iterable[str]) -> None:
+    """Check that runs are not given tools that need a confirmation.
+
+    Raises:
+        ValueError: A tool is in both lists.
+    """
+    if both := sorted({*runs} & {*confirm}):
+        raise ValueError(
+            f"names {', '.join(both)} in `runs` and in `confirm`; a run has no person to ask"
+        )
+
+
 @dataclass(frozen=True, slots=True)
 class Identity:
     """The account of a user: never a display name.

@@ -5,7 +5,7 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, SecretStr, StringConstraints, field_validator, model_validator
 
-from bot.values import Settings, SkillSettings, check_names
+from bot.values import Settings, SkillSettings, check_names, check_runs
 
 _Text = Annotated[str, StringConstraints(min_length=1)]
 
@@ -77,10 +77,7 @@ class McpServerSettings(Settings):
             raise ValueError("has a `url`, so `environment` and `folder` mean nothing")
         if self.command and self.headers:
             raise ValueError("has a `command`, so `headers` mean nothing; use `environment`")
-        if both := sorted({*self.runs} & {*self.confirm}):
-            raise ValueError(
-                f"names {', '.join(both)} in `runs` and in `confirm`; a run has no person to ask"
-            )
+        check_runs(self.runs, self.confirm)
         return self
 
 

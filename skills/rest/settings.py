@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, SecretStr, StringConstraints, field_validator, model_validator
 
-from bot.values import Json, Settings, SkillSettings, check_names
+from bot.values import Json, Settings, SkillSettings, check_names, check_runs
 
 _Path = Annotated[str, StringConstraints(pattern=r"^/")]
 Method = Literal["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"]
@@ -103,10 +103,7 @@ class RestServiceSettings(Settings):
             raise ValueError("must have a `document`, or `requests`")
         if self.requests and not self.base:
             raise ValueError("has `requests`, so it must say where: `base`")
-        if both := sorted({*self.runs} & {*self.confirm}):
-            raise ValueError(
-                f"names {', '.join(both)} in `runs` and in `confirm`; a run has no person to ask"
-            )
+        check_runs(self.runs, self.confirm)
         return self
 
 
