@@ -54,7 +54,7 @@ class _NoTracebacks(logging.Filter):
 def quieten() -> None:
     """Drop needless messages, and pass the others on to our own handlers."""
     library = logging.getLogger("dbos")
-    if not any(isinstance(kept, _NoTracebacks) for kept in library.filters):
+    if not any(isinstance(each, _NoTracebacks) for each in library.filters):
         library.addFilter(_NoTracebacks())
     if not library.handlers:
         library.addHandler(logging.NullHandler())

@@ -248,7 +248,7 @@ async def _run(
                 over.cancel()
                 serving.cancel()
                 async with asyncio.TaskGroup() as group:
-                    group.create_task(asyncio.wait({serving}), name="hear no more")
+                    group.create_task(asyncio.wait({serving}), name="stop receiving")
                     group.create_task(bot.drain(), name="drain")
             if not serving.cancelled():
                 serving.result()

@@ -114,7 +114,7 @@ class Service:
     async def listen(self, bot: Bot) -> None:
         """Receive until cancelled or refused by the platform; reconnect after other errors."""
         assert self.opened is not None, "It is open."
-        loop, wait, said = asyncio.get_running_loop(), FIRST_WAIT_SECONDS, ""
+        loop, wait, logged = asyncio.get_running_loop(), FIRST_WAIT_SECONDS, ""
         while True:
             began = loop.time()
             try:
@@ -124,11 +124,11 @@ class Service:
                 return
             except Exception as error:
                 if loop.time() - began > STABLE_SECONDS:
-                    wait, said = FIRST_WAIT_SECONDS, ""
+                    wait, logged = FIRST_WAIT_SECONDS, ""
                 reason = without_secrets(f"{type(error).__name__}: {error}")
-                if reason != said:
-                    log.exception("%s is not heard any more; trying again", self.name)
-                    said = reason
+                if reason != logged:
+                    log.exception("%s cannot be received from any more; trying again", self.name)
+                    logged = reason
             else:
                 return
             await asyncio.sleep(wait)
@@ -250,7 +250,7 @@ async def enter(
     Raises:
         BotError: The resource is reachable but unusable.
     """
-    wait, said = FIRST_WAIT_SECONDS, ""
+    wait, logged = FIRST_WAIT_SECONDS, ""
     while True:
         try:
             opened = await stack.enter_async_context(opening())
@@ -261,13 +261,13 @@ async def enter(
             if not known and (isinstance(error, ConfigError) or not patient):
                 raise
             reason = without_secrets(trouble_of(error) or _reason(error))
-            if reason != said:
+            if reason != logged:
                 shown = None if known else error
-                log.warning("%s is out of reach; waiting for it: %s", name, reason, exc_info=shown)
-                said = reason
+                log.warning("%s is unavailable; retrying: %s", name, reason, exc_info=shown)
+                logged = reason
         else:
-            if said:
-                log.info("%s is there now", name)
+            if logged:
+                log.info("%s is available again", name)
             return opened
         failed()
         await asyncio.sleep(wait)
@@ -287,8 +287,8 @@ def _unusable(name: str, error: DBAPIError, trouble: str | None) -> ConfigError:
     """Return the error for a database that answers but refuses the bot."""
     if trouble is not None:
         return ConfigError(f"{name} cannot be used: {trouble}")
-    said = str(error.orig).partition("\n")[0].rpartition(">: ")[2].rstrip(".")
+    text = str(error.orig).partition("\n")[0].rpartition(">: ")[2].rstrip(".")
     return ConfigError(
-        f"{name} cannot be used: {without_secrets(said)}. Check `database.url`; "
-        "`python -m bot doctor` says more."
+        f"{name} cannot be used: {without_secrets(text)}. Check `database.url`; "
+        "`python -m bot doctor` shows details."
     )

@@ -113,7 +113,7 @@ async def test_discord_that_is_away_is_waited_for_and_sigterm_ends_that(
     fake.fail("GET", "/users/@me", status=503, times=None)
 
     async with serving(fake, tmp_path) as bot:
-        await bot.wrote("Discord is out of reach; waiting for it")
+        await bot.wrote("Discord is unavailable; retrying")
         bot.signal()
         assert await bot.ended() == 0
 
@@ -122,7 +122,7 @@ async def test_a_database_server_that_is_away_is_waited_for_with_what_to_do(
     fake: FakeDiscord, tmp_path: Path
 ) -> None:
     async with serving(fake, tmp_path, database_url="postgresql://bot@127.0.0.1:1/bot") as bot:
-        await bot.wrote("waiting for it: connection refused. Check host and port in `database.url`")
+        await bot.wrote("retrying: connection refused. Check host and port in `database.url`")
 
 
 @pytest.mark.parametrize("started_before", [False, True])
@@ -141,5 +141,5 @@ async def test_a_full_disk_at_the_start_is_said_and_waited_for(
         begun = await begins(fake, await fake.say(alice, channel, "hello", mention=True))
 
     assert begun.text()
-    assert "retinue.db is out of reach; waiting for it" in "".join(bot.log)
+    assert "retinue.db is unavailable; retrying" in "".join(bot.log)
     assert "Traceback" not in "".join(bot.log)

@@ -37,7 +37,7 @@ async def look(
     except (ConfigError, PlatformUnreachableError) as error:
         found.append(fails(str(error)))
     except (discord.HTTPException, aiohttp.ClientError, OSError) as error:
-        found.append(fails(f"then Discord answered no more: {error}."))
+        found.append(fails(f"Discord stopped responding: {error}."))
     return found
 
 
@@ -49,7 +49,9 @@ async def _checks(client: RetinueClient) -> AsyncIterator[Check]:
     assert application is not None
     yield works(f"the token is {client.user}'s, of “{application.name}”.")
     if client.hears_content:
-        yield works("Message Content Intent is on: in threads it hears without a mention.")
+        yield works(
+            "Message Content Intent is on: in threads it receives messages without a mention."
+        )
     else:
         yield is_off(portal.without_content(application.id))
     for check in _settings_of(application):

@@ -304,7 +304,7 @@ def _quieten() -> None:
     discord.VoiceClient.warn_nacl = discord.VoiceClient.warn_dave = False
     for name in _LIBRARIES:
         library = logging.getLogger(name)
-        if not any(isinstance(kept, _Brief) for kept in library.filters):
+        if not any(isinstance(each, _Brief) for each in library.filters):
             library.addFilter(_Brief("connect"))
 
 

@@ -60,7 +60,7 @@ def place_of(spot: DiscordLocation, message: str = "") -> Place:
 
 
 def refusal_of(
-    settings: DiscordSettings, person: DiscordUser, spot: DiscordLocation
+    settings: DiscordSettings, user: DiscordUser, spot: DiscordLocation
 ) -> AccessRefusal | None:
     """Return the refusal for a user in a location; `None` if the user is admitted."""
     if not spot.guild:
@@ -74,7 +74,7 @@ def refusal_of(
         return AccessRefusal(NOT_THIS_CHANNEL, silent=True)
     if not (settings.roles or settings.users):
         return None
-    if person.account in settings.users or person.roles & set(settings.roles):
+    if user.account in settings.users or user.roles & set(settings.roles):
         return None
     return AccessRefusal(ROLES_UNKNOWN if settings.roles and not spot.guild else NOT_YOU)
 
@@ -93,10 +93,10 @@ class DiscordAccessPolicy(Deduplicator):
         super().__init__(monotonic=monotonic)
         self._settings = settings
 
-    def refusal(self, person: DiscordUser, spot: DiscordLocation) -> AccessRefusal | None:
+    def refusal(self, user: DiscordUser, spot: DiscordLocation) -> AccessRefusal | None:
         """Return the refusal for a user in a location; `None` if the user is admitted."""
-        return refusal_of(self._settings, person, spot)
+        return refusal_of(self._settings, user, spot)
 
-    def is_admin(self, person: DiscordUser) -> bool:
+    def is_admin(self, user: DiscordUser) -> bool:
         """Return True if a role makes the user an admin in the server of the event."""
-        return bool(person.roles & set(self._settings.admin_roles))
+        return bool(user.roles & set(self._settings.admin_roles))

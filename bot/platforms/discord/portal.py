@@ -20,7 +20,7 @@ class Permission(NamedTuple):
 
 
 PERMISSIONS = (
-    Permission("View Channels", 10, "to hear mentions at all"),
+    Permission("View Channels", 10, "to receive mentions"),
     Permission("Send Messages", 11, "to answer in channels"),
     Permission("Send Messages in Threads", 38, "to answer in threads"),
     Permission("Create Public Threads", 35, "to open a thread for a mention"),
@@ -30,7 +30,7 @@ PERMISSIONS = (
         16,
         "to reply to a message, and to settle a question that was answered by one",
     ),
-    Permission("Add Reactions", 6, "to show with 👀 that it heard"),
+    Permission("Add Reactions", 6, "to acknowledge messages with 👀"),
 )
 PERMISSION_INTEGER = sum(1 << permission.bit for permission in PERMISSIONS)
 
@@ -52,7 +52,7 @@ def without_content(application_id: int | str) -> str:
     """Return the notice about a missing message-content intent: its effect and the fix."""
     return (
         "Discord gives this bot the text of messages only where it is mentioned and in direct "
-        "messages: in threads it does not hear what is said without a mention. To change that, "
+        "messages: in threads it does not receive messages without a mention. To change that, "
         f"open {page(application_id, 'bot')}, switch on Message Content Intent, press Save "
         "Changes, and start the bot again."
     )

@@ -15,17 +15,17 @@ UNKNOWN_CHANNEL, UNKNOWN_MESSAGE = 10003, 10008
 TOO_MANY_EDITS, ARCHIVED = 30046, 50083
 THREAD_EXISTS = 160004
 
-BUSY = "Discord asks to be left alone for a while; I try again later."
+BUSY = "Discord limits my requests at the moment; I try again later."
 OUT_OF_ORDER = "Discord is out of order; I try again later."
 UNREACHABLE = "Discord cannot be reached; I try again later."
-SILENT = "The connection to Discord broke before it said whether it took this."
+SILENT = "The connection to Discord broke before Discord confirmed this message."
 TOKEN_REFUSED = "Discord refuses the bot's token: the people who run it have to renew it."  # noqa: S105
 NO_PLACE = "There is no such place on Discord."
 REFUSED = {
     10003: "That channel or thread is gone.",
     10008: "That message is gone.",
     50001: "The bot may not see that channel: give it the permission View Channel there.",
-    50007: "That person takes no direct messages from the bot.",
+    50007: "That user accepts no direct messages from the bot.",
     50013: "The bot may not write in that channel: give it the permission Send Messages there.",
     160005: "That thread is locked.",
     200000: "AutoMod of that server does not let this text pass.",
@@ -55,5 +55,5 @@ def _answered_with(error: discord.HTTPException) -> DeliveryError:
     if error.status == HTTPStatus.UNAUTHORIZED:
         return DeliveryError(TOKEN_REFUSED)
     log.info("Discord refuses a request: %s", error)
-    text = f"Discord does not take this message (its error {error.code}); the log says more."
+    text = f"Discord does not accept this message (its error {error.code}); the log has details."
     return RefusedError(REFUSED.get(error.code, text), error.code)

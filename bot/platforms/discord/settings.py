@@ -61,7 +61,7 @@ class DiscordSettings(PlatformSettings):
         (), description="Roles whose members the bot answers, beside `users`; none: everyone."
     )
     users: tuple[Snowflake, ...] = Field(
-        (), description="People whom the bot answers, beside `roles`; none: everyone."
+        (), description="Users whom the bot answers, beside `roles`; none: everyone."
     )
     admin_roles: tuple[Snowflake, ...] = Field(
         (), description="Roles whose members are admins, beside `access.admins`."

@@ -145,7 +145,7 @@ def _refused(settings: SlackSettings, error: Exception) -> str:
 def _unreachable(settings: SlackSettings, error: BaseException) -> PlatformUnreachableError:
     if isinstance(error, SlackClientError):
         return PlatformUnreachableError(
-            "Slack is out of order, or asks to be left alone for a while: ask again in a few "
+            "Slack is out of order or limits requests: try again in a few "
             "minutes. https://slack-status.com tells how it is."
         )
     return PlatformUnreachableError(

@@ -15,8 +15,8 @@ from bot.values import Json
 log = logging.getLogger(__name__)
 
 #: Time to live of a cached name, and time before the retry of a failed lookup, in seconds.
-KEPT_SECONDS, NOT_GIVEN_SECONDS = 3_600.0, 60.0
-KEPT_NAMES = 5_000
+CACHE_SECONDS, RETRY_SECONDS = 3_600.0, 60.0
+MAX_CACHED_NAMES = 5_000
 #: Timeout of the lookup of a name, in seconds.
 ASK_SECONDS = 1.0
 LONGEST_NAME = 80
@@ -35,31 +35,31 @@ class Names:
         self._now = monotonic
         self._names: OrderedDict[tuple[str, str], tuple[str, float]] = OrderedDict()
 
-    async def of(self, person: SlackUser) -> str:
+    async def of(self, user: SlackUser) -> str:
         """Return the name of a user, within `ASK_SECONDS`. Never raises."""
-        key = (person.workspace, person.account)
+        key = (user.workspace, user.account)
         name, until = self._names.get(key, ("", 0.0))
         if self._now() < until:
             return name
-        asked = await self._ask(person)
-        seconds = KEPT_SECONDS if asked else NOT_GIVEN_SECONDS
-        self._names[key] = (asked or name or person.account, self._now() + seconds)
+        asked = await self._ask(user)
+        seconds = CACHE_SECONDS if asked else RETRY_SECONDS
+        self._names[key] = (asked or name or user.account, self._now() + seconds)
         self._names.move_to_end(key)
-        if len(self._names) > KEPT_NAMES:
+        if len(self._names) > MAX_CACHED_NAMES:
             self._names.popitem(last=False)
         return self._names[key][0]
 
-    async def _ask(self, person: SlackUser) -> str:
+    async def _ask(self, user: SlackUser) -> str:
         try:
             async with asyncio.timeout(ASK_SECONDS):
                 answer = await self._sender.ask(
-                    person.workspace, lambda client: client.users_info(user=person.account)
+                    user.workspace, lambda client: client.users_info(user=user.account)
                 )
         except (DeliveryError, TimeoutError) as error:
-            log.info("The name of %s is not known: %s", person.account, error or "no answer")
+            log.info("The name of %s is not known: %s", user.account, error or "no answer")
             return ""
-        user: Json = answer.get("user") or {}
-        profile: Json = user.get("profile") or {}
-        names = (profile.get("display_name"), user.get("real_name"), user.get("name"))
+        found: Json = answer.get("user") or {}
+        profile: Json = found.get("profile") or {}
+        names = (profile.get("display_name"), found.get("real_name"), found.get("name"))
         lines = (one_line(str(name or ""), LONGEST_NAME) for name in names)
         return next((line for line in lines if line), "")

@@ -78,7 +78,7 @@ def speaker_of(event: Json, body: Json, workspace: str, enterprise: str) -> Slac
     """
     team = str(event.get("user_team") or event.get("source_team") or event.get("team") or "")
     home = team if body.get("is_ext_shared_channel") else ""
-    return _person(str(event["user"]), workspace, enterprise, stranger_of=home)
+    return _user_of(str(event["user"]), workspace, enterprise, stranger_of=home)
 
 
 def author_of(message: Json, workspace: str, enterprise: str) -> SlackUser:
@@ -89,7 +89,7 @@ def author_of(message: Json, workspace: str, enterprise: str) -> SlackUser:
     """
     home = str(message.get("user_team") or message.get("source_team") or "")
     account = str(message.get("user") or message.get("bot_id") or "")
-    return _person(account, workspace, enterprise, stranger_of=home)
+    return _user_of(account, workspace, enterprise, stranger_of=home)
 
 
 def interacting_user_of(body: Json, workspace: str, enterprise: str) -> SlackUser:
@@ -100,14 +100,14 @@ def interacting_user_of(body: Json, workspace: str, enterprise: str) -> SlackUse
         workspace: The workspace of the bot.
         enterprise: The organisation of that workspace; empty for none.
     """
-    user = _part(body, "user")
-    account = str(user.get("id") or body.get("user_id") or "")
+    given = _part(body, "user")
+    account = str(given.get("id") or body.get("user_id") or "")
     sibling = bool(enterprise) and _id(body, "enterprise") == enterprise
-    team = "" if sibling else str(user.get("team_id") or "")
-    return _person(account, workspace, enterprise, stranger_of=team)
+    team = "" if sibling else str(given.get("team_id") or "")
+    return _user_of(account, workspace, enterprise, stranger_of=team)
 
 
-def _person(account: str, workspace: str, enterprise: str, *, stranger_of: str) -> SlackUser:
+def _user_of(account: str, workspace: str, enterprise: str, *, stranger_of: str) -> SlackUser:
     here = workspace.rpartition(".")[2]
     stranger = stranger_of not in {"", here, enterprise}
     home = stranger_of if stranger else enterprise or here
@@ -124,16 +124,16 @@ def _part(body: Json, what: str) -> Json:
     return part if isinstance(part, dict) else {}
 
 
-def refusal_of(settings: SlackSettings, person: SlackUser, channel: str) -> AccessRefusal | None:
+def refusal_of(settings: SlackSettings, user: SlackUser, channel: str) -> AccessRefusal | None:
     """Return the reason for which this user may not use the bot there; `None` if they may.
 
     Args:
         settings: The admitted workspaces, channels and users.
-        person: The user.
+        user: The user.
         channel: The channel; empty for the Home tab.
     """
-    enterprise, _, team = person.workspace.rpartition(".")
-    here = {enterprise, team} if person.stranger else {enterprise, team, person.home}
+    enterprise, _, team = user.workspace.rpartition(".")
+    here = {enterprise, team} if user.stranger else {enterprise, team, user.home}
     if settings.workspaces and not here & set(settings.workspaces):
         return AccessRefusal(NOT_THIS_WORKSPACE, silent=True)
     if channel.startswith("D"):
@@ -141,10 +141,10 @@ def refusal_of(settings: SlackSettings, person: SlackUser, channel: str) -> Acce
             return AccessRefusal(NO_DIRECT_MESSAGES)
     elif channel and settings.channels and channel not in settings.channels:
         return AccessRefusal(NOT_THIS_CHANNEL, silent=True)
-    names = {f"{person.home}:{person.account}"}
-    if not person.stranger:
-        names.add(f"{team}:{person.account}")
-        names.add("" if settings.many_workspaces else person.account)
+    names = {f"{user.home}:{user.account}"}
+    if not user.stranger:
+        names.add(f"{team}:{user.account}")
+        names.add("" if settings.many_workspaces else user.account)
     if settings.users and not names & set(settings.users):
         return AccessRefusal(NOT_YOU)
     return None
@@ -164,6 +164,6 @@ class SlackAccessPolicy(Deduplicator):
         super().__init__(monotonic=monotonic)
         self._settings = settings
 
-    def refusal(self, person: SlackUser, channel: str) -> AccessRefusal | None:
+    def refusal(self, user: SlackUser, channel: str) -> AccessRefusal | None:
         """Return the reason for which this user may not use the bot there; `None` if they may."""
-        return refusal_of(self._settings, person, channel)
+        return refusal_of(self._settings, user, channel)

@@ -24,10 +24,10 @@ ONCE = frozenset(
     }
 )
 
-BUSY = "Slack asks to be left alone for a while; I try again later."
+BUSY = "Slack limits my requests at the moment; I try again later."
 OUT_OF_ORDER = "Slack is out of order; I try again later."
 UNREACHABLE = "Slack cannot be reached; I try again later."
-SILENT = "The connection to Slack broke before it said whether it took this."
+SILENT = "The connection to Slack broke before Slack confirmed this message."
 REVOKED = (
     "Slack refuses the bot's token: it was revoked, or the bot was removed from that workspace. "
     "The people who run it have to install it again."
@@ -53,20 +53,20 @@ CHANNEL_GONE = {
     "is_archived": "That channel is archived.",
     "is_inactive": "That channel is archived.",
     "messages_tab_disabled": "The bot takes no direct messages: its App Home is switched off.",
-    "method_not_supported_for_channel_type": "That cannot be said in such a place.",
-    "channel_type_not_supported": "That cannot be said in such a place.",
+    "method_not_supported_for_channel_type": "Slack accepts no such message in that channel.",
+    "channel_type_not_supported": "Slack accepts no such message in that channel.",
     "not_in_channel": "The bot is not in that channel: invite it there.",
     "restricted_action": "The rules of that workspace do not let the bot write there.",
     "restricted_action_read_only_channel": "That channel is read-only.",
     "restricted_action_thread_only_channel": "That channel takes replies in threads only.",
     "team_access_not_granted": "The bot has no access to that workspace.",
-    "user_not_in_channel": "That person is not in the channel.",
+    "user_not_in_channel": "That user is not in the channel.",
 }
 PERSON_GONE = {
-    "user_not_found": "There is no such person on Slack.",
-    "users_not_found": "There is no such person on Slack.",
-    "user_not_visible": "There is no such person on Slack.",
-    "user_disabled": "That person's account is deactivated.",
+    "user_not_found": "There is no such user on Slack.",
+    "users_not_found": "There is no such user on Slack.",
+    "user_not_visible": "There is no such user on Slack.",
+    "user_disabled": "That user's account is deactivated.",
     "cannot_dm_bot": "That is a bot, which takes no direct messages.",
 }
 #: The message exists and can no longer be edited.
@@ -161,5 +161,5 @@ def _problem_of_response(response: Any) -> DeliveryError:
     if known is None:
         log.warning("Slack refuses a request: %s", name)
     return RefusedError(
-        known or f"Slack does not do this (its error {name}); the log says more.", name
+        known or f"Slack does not do this (its error {name}); the log has details.", name
     )

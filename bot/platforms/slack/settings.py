@@ -135,7 +135,7 @@ class SlackSettings(PlatformSettings):
         None, description="Of the app, from the page Basic Information; goes with `client_id`."
     )
     state_seconds: int = Field(
-        600, ge=60, le=3600, description="How long somebody may take to install the bot."
+        600, ge=60, le=3600, description="Time for a user to complete an installation, in seconds."
     )
     encryption_key: Annotated[SecretStr | None, AfterValidator(_encryption_key)] = Field(
         None,
@@ -154,7 +154,7 @@ class SlackSettings(PlatformSettings):
     )
     users: tuple[User, ...] = Field(
         (),
-        description="People whom the bot answers: their member id (U…) or, with `client_id`, "
+        description="Users whom the bot answers: their member id (U…) or, with `client_id`, "
         "workspace:id (T…:U…); none: everyone.",
     )
     direct_messages: bool = Field(default=True, description="Whether direct messages are answered.")
@@ -227,5 +227,5 @@ class SlackSettings(PlatformSettings):
         if bare := [user for user in self.users if ":" not in user]:
             raise ValueError(
                 f"`slack.users` must say in which workspace {bare[0]} is, as T…:{bare[0]}: in "
-                "another workspace the same id may be somebody else"
+                "another workspace the same id may be another user"
             )

@@ -50,7 +50,10 @@ async def test_a_bot_that_is_set_up_is_found_good_in_all(fake: FakeDiscord) -> N
 
     assert [remark.good for remark in found] == [True] * len(found)
     assert about(found, "the token is").text == "the token is retinue's, of “Retinue”."
-    assert "in threads it hears without a mention" in about(found, "Message Content Intent").text
+    assert (
+        "in threads it receives messages without a mention"
+        in about(found, "Message Content Intent").text
+    )
     assert "it is in 1 server" in about(found, "add it to another").text
     assert about(found, "slash commands").text.endswith("/retinue, /subagents are registered.")
     assert fake.gateway.identifies == 0

@@ -173,7 +173,7 @@ async def test_without_the_text_of_messages_it_goes_on_and_says_what_to_click(
         assert not fake.gateway.intents & CONTENT
 
     (line,) = lines(caplog)
-    assert "does not hear what is said without a mention" in line
+    assert "does not receive messages without a mention" in line
     assert f"/developers/applications/{fake.application_id}/bot" in line
     assert "Message Content Intent" in line
 

@@ -75,7 +75,7 @@ async def test_scopes_that_are_missing_are_named_with_what_to_click(slack: FakeS
     remark = about(await look(settings_for(slack)), "it lacks")
 
     assert remark.good is False
-    assert "the scopes files:read (to read files that people attach), im:write (" in remark.text
+    assert "the scopes files:read (to read attached files), im:write (" in remark.text
     assert "OAuth & Permissions" in remark.text
     assert "Add an OAuth Scope" in remark.text
     assert "Reinstall" in remark.text

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from bot.platforms.slack import names
-from bot.platforms.slack.names import KEPT_SECONDS, LONGEST_NAME, NOT_GIVEN_SECONDS, Names
+from bot.platforms.slack.names import CACHE_SECONDS, LONGEST_NAME, RETRY_SECONDS, Names
 from bot.platforms.slack.people import SlackUser
 from bot.values import Json
 from tests.bot.platforms.slack.hearing import Counter, counter
@@ -61,7 +61,7 @@ async def test_a_name_is_asked_for_once_and_again_after_an_hour(
     alice = person(at.alice)
     assert await known.of(alice) == "alice"
     at.alice.name = "alicia"
-    watch.now += KEPT_SECONDS - 1
+    watch.now += CACHE_SECONDS - 1
     assert await known.of(alice) == "alice"
     watch.now += 1
     assert await known.of(alice) == "alicia"
@@ -90,7 +90,7 @@ async def test_whoever_has_no_name_is_called_by_their_account_and_asked_for_late
     alice = person(at.alice)
     at.fake.fail("users.info", error=error, times=1)
     assert await known.of(alice) == at.alice.id
-    watch.now += NOT_GIVEN_SECONDS - 1
+    watch.now += RETRY_SECONDS - 1
     assert await known.of(alice) == at.alice.id
     assert len(asked(at)) == 1
     watch.now += 1
@@ -103,7 +103,7 @@ async def test_a_name_that_was_known_outlives_slack_not_telling_it(
 ) -> None:
     alice = person(at.alice)
     await known.of(alice)
-    watch.now += KEPT_SECONDS
+    watch.now += CACHE_SECONDS
     at.fake.fail("users.info", refuse=True, times=None)
 
     assert await known.of(alice) == "alice"
@@ -172,7 +172,7 @@ async def test_what_is_remembered_longest_ago_is_forgotten_first(
 ) -> None:
     newest, *others = [
         SlackUser(account=f"U{number}", home="T11", workspace=at.fake.team.id)
-        for number in range(names.KEPT_NAMES + 1)
+        for number in range(names.MAX_CACHED_NAMES + 1)
     ]
     for each in others:
         known._names[each.workspace, each.account] = ("somebody", watch.now + 1)
@@ -182,7 +182,7 @@ async def test_what_is_remembered_longest_ago_is_forgotten_first(
     for each in (oldest, newest):
         await known.of(each)
     assert asked(at) == [oldest.account, newest.account]
-    assert len(known._names) == names.KEPT_NAMES
+    assert len(known._names) == names.MAX_CACHED_NAMES
     for each in (oldest, third, newest, second):
         await known.of(each)
 
