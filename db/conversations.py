@@ -105,14 +105,14 @@ async def last_word(tx: Transaction, user: Identity, place: Place) -> datetime |
     if newest.closed_at is not None:
         closed_at: datetime = newest.closed_at
         return closed_at
-    said_at: datetime | None = await tx.scalar(
+    last_at: datetime | None = await tx.scalar(
         select(messages.c.created_at)
         .where(messages.c.conversation_id == newest.id)
         .order_by(messages.c.id.desc())
         .limit(1)
     )
     opened_at: datetime = newest.created_at
-    return said_at or opened_at
+    return last_at or opened_at
 
 
 async def places(

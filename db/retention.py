@@ -94,7 +94,7 @@ RULES = (
     Rule("runs", todos, lambda moment: todos.c.updated_at < moment),
     Rule("conversations", messages, lambda moment: messages.c.created_at < moment),
     Rule("conversations", turns, lambda moment: turns.c.ended_at < moment),
-    Rule("conversations", listeners, lambda moment: listeners.c.heard_at < moment),
+    Rule("conversations", listeners, lambda moment: listeners.c.last_event_at < moment),
     Rule("conversations", approvals, lambda moment: approvals.c.created_at < moment),
     Rule("addresses", web_addresses, lambda moment: web_addresses.c.created_at < moment),
     Rule("undo", changes, lambda moment: changes.c.created_at < moment),

@@ -15,7 +15,7 @@ MASK = "[secret]"
 
 
 class DatabaseSettings(Settings):
-    """Where the data is kept."""
+    """The database, and the connections to it."""
 
     url: str = Field(
         "sqlite:///data/retinue.db",

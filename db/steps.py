@@ -97,7 +97,7 @@ BUSY_STEPS = 16
 BUSY_SECONDS = 0.4
 GATHER_SECONDS = 0.02
 #: Shortest time between two heartbeats that are stored along with steps.
-BEAT_SECONDS = 2.0
+HEARTBEAT_SECONDS = 2.0
 
 
 class StepWriter:
@@ -128,7 +128,7 @@ class StepWriter:
         self._tasks = tasks
         self._worker_id = worker_id
         self._stored = stored
-        self._beat_at = -BEAT_SECONDS
+        self._heartbeat_at = -HEARTBEAT_SECONDS
         self._waiting: list[_Waiting] = []
         self._flushing = False
         self._lately: deque[float] = deque(maxlen=BUSY_STEPS)
@@ -173,7 +173,7 @@ class StepWriter:
             async with self._database.transaction() as tx:
                 self._move_to(batch)
                 owned = await _store(tx, [step for step, _ in batch])
-                await self._beat(tx)
+                await self._heartbeat(tx)
                 return owned
 
         try:
@@ -192,12 +192,16 @@ class StepWriter:
             for _, stored in batch:
                 stored.cancel()
 
-    async def _beat(self, tx: Transaction) -> None:
+    async def _heartbeat(self, tx: Transaction) -> None:
         """Store a heartbeat at the end of a transaction, since it locks the worker's row."""
         now = asyncio.get_running_loop().time()
-        if self._worker_id and not self._database.is_sqlite and now - self._beat_at >= BEAT_SECONDS:
+        if (
+            self._worker_id
+            and not self._database.is_sqlite
+            and now - self._heartbeat_at >= HEARTBEAT_SECONDS
+        ):
             await workers.heartbeat(tx, self._worker_id)
-            self._beat_at = now
+            self._heartbeat_at = now
 
     def _move_to(self, batch: "list[_Waiting]") -> None:
         batch += self._waiting

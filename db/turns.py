@@ -22,7 +22,7 @@ class Turn:
         role: The user's role at the time of the message.
         reply_message_id: The platform's id of the reply that has begun; empty for none.
         model: The model of this conversation, as `provider/model`; empty for the default.
-        said_at: When its message was sent, if that was before the bot received it.
+        sent_at: When its message was sent, if that was before the bot received it.
         input_tokens: Tokens that earlier attempts were charged, as `output_tokens`.
     """
 
@@ -40,7 +40,7 @@ class Turn:
     reply_message_id: str
     stop_requested_at: datetime | None
     created_at: datetime
-    said_at: datetime | None
+    sent_at: datetime | None
     model: str
     input_tokens: int = 0
     output_tokens: int = 0
@@ -88,9 +88,9 @@ async def add(
     return turn_id
 
 
-async def keep_said_at(tx: Transaction, turn_id: str, said_at: datetime) -> None:
+async def set_sent_at(tx: Transaction, turn_id: str, sent_at: datetime) -> None:
     """Store the time when the message of a turn was sent, if that was before it was received."""
-    await change(tx, turns, turns.c.id == turn_id, said_at=said_at)
+    await change(tx, turns, turns.c.id == turn_id, sent_at=sent_at)
 
 
 async def hold(tx: Transaction, turn_id: str, until: datetime) -> None:

@@ -29,13 +29,13 @@ def time_of(tx: Transaction, *, ago: timedelta = timedelta(0)) -> ColumnElement[
 async def start(tx: Transaction, worker_id: str, platforms: list[str]) -> None:
     """Store a process that has just started."""
     now = time_of(tx)
-    row = insert(workers).values(id=worker_id, platforms=platforms, started_at=now, beat_at=now)
-    await tx.execute(row)
+    row = {"id": worker_id, "platforms": platforms, "started_at": now, "heartbeat_at": now}
+    await tx.execute(insert(workers).values(row))
 
 
 async def heartbeat(tx: Transaction, worker_id: str) -> bool:
     """Store a heartbeat; `False` if the process was deleted and must be stored again."""
-    return await change(tx, workers, workers.c.id == worker_id, beat_at=time_of(tx))
+    return await change(tx, workers, workers.c.id == worker_id, heartbeat_at=time_of(tx))
 
 
 async def leave(tx: Transaction, worker_id: str) -> None:
@@ -46,7 +46,7 @@ async def leave(tx: Transaction, worker_id: str) -> None:
 async def stop(tx: Transaction, worker_id: str) -> None:
     """Record that a process ended in good order."""
     now = time_of(tx)
-    await change(tx, workers, workers.c.id == worker_id, stopped_at=now, beat_at=now)
+    await change(tx, workers, workers.c.id == worker_id, stopped_at=now, heartbeat_at=now)
 
 
 async def end_platform(tx: Transaction, worker_id: str, platform: str, reason: str) -> None:
@@ -86,19 +86,20 @@ async def try_take_over_lock(tx: Transaction) -> bool:
 
 async def alive(tx: Transaction, within: timedelta) -> list[str]:
     """Return the processes with a heartbeat within this time that have not stopped."""
-    heard = workers.c.beat_at >= time_of(tx, ago=within)
-    return list(await tx.scalars(select(workers.c.id).where(heard, workers.c.stopped_at.is_(None))))
+    recent = workers.c.heartbeat_at >= time_of(tx, ago=within)
+    query = select(workers.c.id).where(recent, workers.c.stopped_at.is_(None))
+    return list(await tx.scalars(query))
 
 
 async def last_seen(tx: Transaction) -> dict[str, datetime]:
     """Return the time of the last heartbeat of each known process."""
-    rows = await tx.execute(select(workers.c.id, workers.c.beat_at))
-    return {row.id: row.beat_at for row in rows}
+    rows = await tx.execute(select(workers.c.id, workers.c.heartbeat_at))
+    return {row.id: row.heartbeat_at for row in rows}
 
 
 async def forget(tx: Transaction, silent_for: timedelta) -> None:
     """Delete processes without a heartbeat for this long."""
-    await tx.execute(delete(workers).where(workers.c.beat_at < time_of(tx, ago=silent_for)))
+    await tx.execute(delete(workers).where(workers.c.heartbeat_at < time_of(tx, ago=silent_for)))
 
 
 async def count_crashes(tx: Transaction, alive: Sequence[str]) -> int:
@@ -112,7 +113,7 @@ async def count_crashes(tx: Transaction, alive: Sequence[str]) -> int:
                 workers.c.id.not_in(alive),
                 workers.c.stopped_at.is_(None),
                 workers.c.leaving_at.is_(None),
-                or_(workers.c.crashed_at.is_(None), workers.c.crashed_at < workers.c.beat_at),
+                or_(workers.c.crashed_at.is_(None), workers.c.crashed_at < workers.c.heartbeat_at),
             )
         )
     )

@@ -270,10 +270,6 @@ MAY_BE_LONG = ("migrations.versions",)
 #: Functions that may be longer: the composition root is a list of parts, in their order.
 LONG_FUNCTIONS = {"bot.app": "open_bot"}
 
-#: Modules whose docstrings still hint at the code instead of stating what it does: to be rewritten.
-#: Those of settings are in the schema.
-RIDDLES = ("bot.subagents.limits", "db.settings")
-
 #: Docstrings that hint at the code instead of stating what it does.
 RIDDLE = re.compile(
     r"(?:(?:return|say|tell|give|keep)\s+)?(?:what|whether|who|whose|whom|why|how|where|which)\b"

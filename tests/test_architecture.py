@@ -24,7 +24,6 @@ from tests.house_rules import (
     MAY_BE_LONG,
     PURE,
     RIDDLE,
-    RIDDLES,
     SEEN_BY_SKILLS,
     SEES_ITS_LINE,
     VALUE_BASES,
@@ -190,8 +189,6 @@ _DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
 def riddles(house: House) -> Iterator[str]:
     for source in house.inside:
-        if begins(source.module, RIDDLES):
-            continue
         for node in source.nodes:
             text = ast.get_docstring(node) if isinstance(node, _DOCUMENTED) else None
             if text and RIDDLE.match(text):

@@ -42,7 +42,7 @@ class Gaps:
         """Return the gap and the places to read; `None` at the first start or if switched off."""
         settings, now = self.settings, self.now()
         async with self.database.snapshot() as tx:
-            heard_at = await listeners.heard_at(tx, listener)
+            heard_at = await listeners.last_event_at(tx, listener)
             places = await conversations.places(
                 tx, platform, since=now - timedelta(days=settings.days)
             )

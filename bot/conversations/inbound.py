@@ -168,7 +168,7 @@ class TurnQueue:
                 answer = greeting(COMMANDS, place.platform)
                 await steps.begin_with(tx, turn_id, only_step(answer), now)
             if incoming.said_at is not None:
-                await turns.keep_said_at(tx, turn_id, incoming.said_at)
+                await turns.set_sent_at(tx, turn_id, incoming.said_at)
             if incoming.files:
                 fetching = timedelta(seconds=self.attachments.files.fetch_seconds)
                 await turns.hold(tx, turn_id, now + fetching + HELD_BESIDE)

@@ -99,7 +99,7 @@ class Turns:
         reply = TurnReply(Progress())
         try:
             reply.stream = self._open_stream(turn)
-            if turn.kind == "message" and self.is_old(turn.said_at or turn.created_at):
+            if turn.kind == "message" and self.is_old(turn.sent_at or turn.created_at):
                 async with self.database.snapshot() as tx:
                     reply.quote = quote(await conversations.text_of(tx, turn.message_id))
             result = await self._attempt(turn, reply)

@@ -132,7 +132,7 @@ turns = Table(
     Column("output_tokens", Integer, nullable=False, server_default=text("0")),
     Column("created_at", UtcDateTime, nullable=False),
     # When its message was sent, if that was before the bot received it.
-    Column("said_at", UtcDateTime),
+    Column("sent_at", UtcDateTime),
     # The turn waits until then while the files of its message are fetched.
     Column("held_until", UtcDateTime),
     Column("ended_at", UtcDateTime),

@@ -14,7 +14,7 @@ workers = Table(
     # Platforms that this process serves no more, or never did, with the reason.
     Column("ended_platforms", JsonDocument),
     Column("started_at", UtcDateTime, nullable=False),
-    Column("beat_at", UtcDateTime, nullable=False),
+    Column("heartbeat_at", UtcDateTime, nullable=False),
     # When it was asked to end.
     Column("leaving_at", UtcDateTime),
     Column("stopped_at", UtcDateTime),
@@ -27,7 +27,7 @@ listeners = Table(
     metadata,
     # The source of events, such as `discord`; a sharded process receives a part of it.
     Column("name", String(255), primary_key=True),
-    Column("heard_at", UtcDateTime, nullable=False),
+    Column("last_event_at", UtcDateTime, nullable=False),
 )
 
 seen_events = Table(

@@ -88,7 +88,7 @@ async def test_only_crashes_of_the_last_minutes_are_recent(database: Database) -
     await count(database, "second")
     async with database.transaction() as tx:
         seen = (await workers.last_seen(tx))["first"] - timedelta(minutes=11)
-        older = update(table).values(crashed_at=seen, beat_at=seen)
+        older = update(table).values(crashed_at=seen, heartbeat_at=seen)
         await tx.execute(older.where(table.c.id == "first"))
     await count(database)
 

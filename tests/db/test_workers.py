@@ -34,7 +34,7 @@ async def let_pass(database: Database, seconds: float) -> None:
     async with database.transaction() as tx:
         for name, seen in (await workers.last_seen(tx)).items():
             older = update(table).where(table.c.id == name)
-            await tx.execute(older.values(beat_at=seen - timedelta(seconds=seconds)))
+            await tx.execute(older.values(heartbeat_at=seen - timedelta(seconds=seconds)))
 
 
 async def alive(database: Database) -> set[str]:

@@ -82,7 +82,7 @@ async def test_a_database_without_tables_has_no_version(empty_url: str) -> None:
 async def test_upgrading_again_keeps_the_rows(
     database: Database, database_url: str, clock: FakeClock
 ) -> None:
-    row = {"id": "w1", "platforms": ["slack"], "started_at": clock(), "beat_at": clock()}
+    row = {"id": "w1", "platforms": ["slack"], "started_at": clock(), "heartbeat_at": clock()}
     async with database.transaction() as tx:
         await tx.execute(workers.insert().values(row))
 

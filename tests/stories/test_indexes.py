@@ -77,7 +77,7 @@ async def duties(it: Stage) -> None:
         await duty()
     async with it.bot.database.transaction() as tx:
         await listeners.mark(tx, PLATFORM, now)
-        await listeners.heard_at(tx, PLATFORM)
+        await listeners.last_event_at(tx, PLATFORM)
         await turns.idle_places(tx, PLATFORM, since=now)
         await conversations.last_word(tx, ALICE, ROOM)
         await conversations.places(tx, PLATFORM, since=now)

@@ -155,7 +155,7 @@ async def test_of_a_missed_message_it_is_kept_when_it_was_said(
             turn = await turns.get(tx, turn_id)
 
     assert turn is not None
-    assert turn.said_at == said_at
+    assert turn.sent_at == said_at
 
 
 @pytest.mark.parametrize(("minutes", "quoted"), [(11, True), (9, False)])
