@@ -52,7 +52,7 @@ class McpTimings:
     pins_every: float = 2.0
 
 
-class McpLink(Protocol):
+class McpConnection(Protocol):
     """A connected server: `skills.mcp.link.McpLink`.
 
     Attributes:
@@ -69,7 +69,7 @@ class McpLink(Protocol):
 
 Connect = Callable[
     [str, McpServerSettings, Mapping[str, str], Callable[[], object]],
-    AbstractAsyncContextManager[McpLink],
+    AbstractAsyncContextManager[McpConnection],
 ]
 
 
@@ -107,7 +107,7 @@ class McpServer:
         self._pins = pins
         self._environ = environ
         self._pace = pace
-        self._link: McpLink | None = None
+        self._link: McpConnection | None = None
         self._offered: Mapping[str, Offer] = {}
         self._accepted: Mapping[str, Offer] = {}
         self._tools: tuple[Tool, ...] = ()
@@ -182,14 +182,14 @@ class McpServer:
                 await self._watch(link)
         return "the connection ended"
 
-    async def _listen(self, link: McpLink) -> None:
+    async def _listen(self, link: McpConnection) -> None:
         while True:
             await link.listen(self.look_again)
             # The stream ended, or the server has none: polling finds the changes that were missed.
             await asyncio.sleep(self._pace.list_every)
             self.look_again()
 
-    async def _watch(self, link: McpLink) -> None:
+    async def _watch(self, link: McpConnection) -> None:
         """Update the list of tools, on notification and periodically."""
         loop = asyncio.get_running_loop()
         while True:
@@ -352,7 +352,7 @@ class McpServers:
 
 
 async def offered_by(
-    name: str, settings: McpServerSettings, link: McpLink
+    name: str, settings: McpServerSettings, link: McpConnection
 ) -> tuple[dict[str, Offer], list[str]]:
     """Request a server's tools; return the usable ones by raw name, and the problems found."""
     listed = await link.tools()
@@ -368,7 +368,7 @@ async def offered_by(
     return found, problems
 
 
-async def _raise_at_end(link: McpLink) -> None:
+async def _raise_at_end(link: McpConnection) -> None:
     await link.ended.wait()
     raise ConnectionResetError("the connection ended")
 

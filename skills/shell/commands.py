@@ -6,7 +6,7 @@ from skills.shell.settings import ShellSettings
 from skills.shell.shell import CommandResult, Sandbox
 
 
-class Commands:
+class SandboxCommands:
     """Runs the commands of tool calls.
 
     Args:

@@ -15,7 +15,7 @@ from skills.base import Effects, Reach, Skill, ToolContext, ToolError, tool
 from skills.declaration import BotServices, SkillDeclaration, SkillParts
 from skills.files.settings import WorkspaceSettings
 from skills.files.workspaces import Workspaces
-from skills.shell.commands import Commands
+from skills.shell.commands import SandboxCommands
 from skills.shell.host import SandboxUnavailableError
 from skills.shell.selftest import open_sandbox
 from skills.shell.settings import FileLimits, ShellSettings
@@ -25,8 +25,8 @@ from skills.shell.slots import SlotsBusyError
 log = logging.getLogger(__name__)
 
 
-class CommandRunner(Protocol):
-    """Runs commands in a sandbox: `skills.shell.commands.Commands`."""
+class SandboxRunner(Protocol):
+    """Runs commands in a sandbox: `skills.shell.commands.SandboxCommands`."""
 
     @property
     def settings(self) -> ShellSettings:
@@ -59,7 +59,7 @@ GUIDE = """\
 """
 
 
-def build(commands: CommandRunner) -> Skill:
+def build(commands: SandboxRunner) -> Skill:
     """Return the skill that runs commands; not offered without a sandbox."""
     settings = commands.settings
     default, most = settings.default_seconds, settings.max_seconds
@@ -164,7 +164,7 @@ async def _open(stack: AsyncExitStack, services: BotServices) -> SkillParts:
         log.info("The shell tool is off. %s", error)
         return SkillParts()
     workspaces = Workspaces(files, reserve=services.reserve)
-    return SkillParts(skills=(build(Commands(sandbox, workspaces)),))
+    return SkillParts(skills=(build(SandboxCommands(sandbox, workspaces)),))
 
 
 SKILL = SkillDeclaration(open=_open)

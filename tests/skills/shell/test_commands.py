@@ -12,7 +12,7 @@ from skills.base import ToolContext
 from skills.files.settings import WorkspaceSettings
 from skills.files.workspace import Workspace
 from skills.files.workspaces import Workspaces
-from skills.shell.commands import Commands
+from skills.shell.commands import SandboxCommands
 from skills.shell.host import Host
 from skills.shell.settings import FileLimits, ShellSettings
 from skills.shell.shell import CommandResult, Sandbox
@@ -36,7 +36,7 @@ class Waiting(Sandbox):
         raise AssertionError
 
 
-async def is_refused(commands: Commands, context: ToolContext) -> bool:
+async def is_refused(commands: SandboxCommands, context: ToolContext) -> bool:
     try:
         await commands.run(context, "true", seconds=1)
     except SlotsBusyError:
@@ -62,7 +62,7 @@ async def test_one_user_gets_no_more_slots_than_a_share_and_another_gets_the_res
 ) -> None:
     with ThreadPoolExecutor(1) as executor:
         sandbox = Waiting(HOST, settings, ROOM, executor)
-        commands = Commands(sandbox, Workspaces(WorkspaceSettings(folder=str(tmp_path))))
+        commands = SandboxCommands(sandbox, Workspaces(WorkspaceSettings(folder=str(tmp_path))))
         mine, theirs = (context_of(user, clock) for user in (alice, bob))
         async with asyncio.TaskGroup() as group:
             tasks = [
@@ -90,7 +90,7 @@ async def test_a_command_asks_when_not_all_files_could_be_restored_beside_what_i
     workspaces = Workspaces(WorkspaceSettings(folder=str(tmp_path), user_bytes=20_000))
     own, foreign = context_of(alice, clock), replace(context_of(alice, clock), foreign=True)
     with ThreadPoolExecutor(1) as executor:
-        commands = Commands(Sandbox(HOST, ShellSettings(), ROOM, executor), workspaces)
+        commands = SandboxCommands(Sandbox(HOST, ShellSettings(), ROOM, executor), workspaces)
         can = []
         for text in ("", *(sign * 15_000 for sign in "abcd")):
             workspaces.of(own).write("file.txt", text.encode())
