@@ -7,7 +7,7 @@ from sqlalchemy import insert, select, update
 
 from bot.values import Json, Place
 from db.database import Transaction
-from db.rows import Records, change, place_columns
+from db.rows import RowMapper, change, place_columns
 from db.tables import approvals
 
 
@@ -32,7 +32,7 @@ class Approval:
     expires_at: datetime
 
 
-_APPROVALS = Records(Approval, approvals)
+_APPROVALS = RowMapper(Approval, approvals)
 
 
 async def put(

@@ -8,7 +8,7 @@ from sqlalchemy import delete, insert, select, update
 
 from bot.values import Identity, Place, Role
 from db.database import Transaction
-from db.rows import Records, change, place_columns
+from db.rows import RowMapper, change, place_columns
 from db.tables import commands, users
 
 
@@ -33,7 +33,7 @@ class StoredCommand:
     applied: bool = False
 
 
-_COMMANDS = Records(
+_COMMANDS = RowMapper(
     StoredCommand,
     commands,
     others={"applied": commands.c.applied_at.is_not(None)},

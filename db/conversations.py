@@ -8,7 +8,7 @@ from sqlalchemy import ColumnElement, func, insert, select
 
 from bot.values import Identity, Json, Place, new_sortable_id
 from db.database import Transaction
-from db.rows import Records, change, insert_new, place_columns
+from db.rows import RowMapper, change, insert_new, place_columns
 from db.tables import conversations, messages, seen_events, turns
 
 _INSERT = insert(messages)
@@ -34,7 +34,7 @@ class StoredMessage:
     foreign: bool = False
 
 
-_MESSAGES = Records(
+_MESSAGES = RowMapper(
     StoredMessage,
     messages,
     others={"foreign": messages.c.foreign_content},

@@ -8,7 +8,7 @@ from sqlalchemy import bindparam, func, insert, select
 
 from bot.values import File, new_sortable_id
 from db.database import Transaction
-from db.rows import Records
+from db.rows import RowMapper
 from db.tables import files
 
 
@@ -28,7 +28,7 @@ class StoredFile:
     size: int
 
 
-_FILES = Records(StoredFile, files, others={"size": func.length(files.c.data)})
+_FILES = RowMapper(StoredFile, files, others={"size": func.length(files.c.data)})
 # Built once: every turn queries files, and hardly any has one.
 _OF_MESSAGES = (
     select(*_FILES.columns)

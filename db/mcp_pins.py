@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import delete, select
 
 from db.database import Transaction
-from db.rows import Records, change, insert_new
+from db.rows import RowMapper, change, insert_new
 from db.tables import mcp_pins
 
 
@@ -41,7 +41,7 @@ class Pin:
         return self.offered_hash != self.approved_hash
 
 
-_PINS = Records(Pin, mcp_pins)
+_PINS = RowMapper(Pin, mcp_pins)
 
 
 async def all_of(tx: Transaction, server: str) -> list[Pin]:

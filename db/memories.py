@@ -7,7 +7,7 @@ from datetime import datetime
 from sqlalchemy import ColumnElement, delete, func, insert, select
 
 from db.database import Transaction
-from db.rows import Records
+from db.rows import RowMapper
 from db.search import words_of
 from db.tables import conversations, memories, messages
 
@@ -37,7 +37,7 @@ class Memory:
     created_at: datetime
 
 
-_MEMORIES = Records(Memory, memories)
+_MEMORIES = RowMapper(Memory, memories)
 _NEWEST_FIRST = select(*_MEMORIES.columns).order_by(memories.c.number.desc())
 
 

@@ -6,7 +6,7 @@ from datetime import datetime
 from sqlalchemy import ColumnElement, delete, func, insert, select
 
 from db.database import Transaction
-from db.rows import Records
+from db.rows import RowMapper
 from db.tables import notes
 
 
@@ -25,7 +25,7 @@ class Note:
     created_at: datetime
 
 
-NOTES = Records(Note, notes)
+NOTES = RowMapper(Note, notes)
 
 
 async def add(

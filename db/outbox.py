@@ -10,7 +10,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from bot.values import Identity, Place, short
 from db.database import Transaction
-from db.rows import Records, change, owned_by, place_columns, readable_in
+from db.rows import RowMapper, change, owned_by, place_columns, readable_in
 from db.tables import messages, outbox, subagent_runs, users
 from db.types import UtcDateTime
 
@@ -44,7 +44,7 @@ class OutboxEntry:
         return short(self.run_id) if self.run_id else self.key[-8:]
 
 
-_ENTRIES = Records(OutboxEntry, outbox)
+_ENTRIES = RowMapper(OutboxEntry, outbox)
 _QUERY = select(*_ENTRIES.columns).join(users, users.c.id == outbox.c.user_id)
 
 # Statements of the hot path are built once: building one costs more than running it.

@@ -19,7 +19,7 @@ PLACE = ("channel", "place_workspace", "place_channel", "place_thread", "place_m
 
 
 @dataclass(frozen=True)
-class Records(Generic[Record]):
+class RowMapper(Generic[Record]):
     """Reads the rows of a table as records of a dataclass.
 
     A field has the value of the column with its name. A field `place` is read from the columns of

@@ -7,7 +7,7 @@ from datetime import datetime
 from sqlalchemy import bindparam, select
 
 from db.database import Transaction
-from db.rows import Records, insert_new
+from db.rows import RowMapper, insert_new
 from db.tables import run_messages as sent
 
 _UNREAD = (
@@ -27,7 +27,7 @@ class RunMessage:
     read_at_step: int | None
 
 
-_MESSAGES = Records(RunMessage, sent)
+_MESSAGES = RowMapper(RunMessage, sent)
 
 
 async def add(tx: Transaction, *, message_id: str, run_id: str, text: str, now: datetime) -> bool:

@@ -8,7 +8,7 @@ from sqlalchemy import func, select, update
 
 from bot.values import Place
 from db.database import Transaction
-from db.rows import Records, change, insert_new, place_columns
+from db.rows import RowMapper, change, insert_new, place_columns
 from db.tables import run_questions as asked
 
 
@@ -59,7 +59,7 @@ class RunQuestion:
         return text
 
 
-_QUESTIONS = Records(RunQuestion, asked, convert={"options": tuple})
+_QUESTIONS = RowMapper(RunQuestion, asked, convert={"options": tuple})
 _QUERY = select(*_QUESTIONS.columns)
 
 

@@ -19,7 +19,7 @@ from sqlalchemy import (
 
 from bot.values import UNFINISHED, WAITING, Json, Place, RunStatus
 from db.database import Transaction
-from db.rows import Records, change, owned_by, readable_in
+from db.rows import RowMapper, change, owned_by, readable_in
 from db.tables import subagent_runs
 from db.types import UtcDateTime
 
@@ -106,7 +106,7 @@ class Run:
         return str(self.metadata.get(SUMMARY, ""))
 
 
-RUNS = Records(
+RUNS = RowMapper(
     Run,
     runs,
     convert={

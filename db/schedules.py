@@ -9,7 +9,7 @@ from sqlalchemy import Row, Select, func, insert, or_, select, update
 
 from bot.values import UNFINISHED, Place, RunStatus
 from db.database import Transaction
-from db.rows import Records, change, insert_new
+from db.rows import RowMapper, change, insert_new
 from db.tables import outbox, schedule_fires, schedules, subagent_runs
 
 ALIVE = ("active", "paused")
@@ -68,7 +68,7 @@ class EndedFire:
     unheard: bool
 
 
-_SCHEDULES = Records(Schedule, schedules)
+_SCHEDULES = RowMapper(Schedule, schedules)
 _QUERY = select(*_SCHEDULES.columns)
 _FIRE = [
     *_SCHEDULES.columns,

@@ -6,7 +6,7 @@ from datetime import datetime
 from sqlalchemy import delete, insert, select
 
 from db.database import Transaction
-from db.rows import Records, put_row
+from db.rows import RowMapper, put_row
 from db.tables import slack_installs as installs
 from db.tables import slack_states as states
 
@@ -32,7 +32,7 @@ class Install:
     token: str
 
 
-_INSTALLS = Records(Install, installs)
+_INSTALLS = RowMapper(Install, installs)
 
 
 async def put(tx: Transaction, install: Install, now: datetime) -> None:

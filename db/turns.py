@@ -7,7 +7,7 @@ from sqlalchemy import delete, func, insert, select
 
 from bot.values import Identity, Place, Role, new_sortable_id
 from db.database import Transaction
-from db.rows import PLACE, Records, change, place_columns
+from db.rows import PLACE, RowMapper, change, place_columns
 from db.tables import conversations, messages, turns, users
 
 
@@ -51,7 +51,7 @@ class Turn:
         return self.input_tokens + self.output_tokens
 
 
-_TURNS = Records(
+_TURNS = RowMapper(
     Turn,
     turns,
     others={"user_name": users.c.name, "model": conversations.c.model},
