@@ -26,7 +26,7 @@ endef
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help chat test test-fast test-slow test-long migrations lint format bench measures soak reference pythons requirements hooks clean
+.PHONY: help chat test test-fast test-slow test-long migrations lint format bench measures mutants soak reference pythons requirements hooks clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' Makefile
@@ -69,6 +69,9 @@ bench: $(VENV)/.installed-dev ## Measure speed and memory, and print a table
 measures: $(VENV)/.installed-dev ## Print the measures of the source code (ARGS=--list: with names)
 	$(BIN)/python -m bench.measures $(ARGS)
 	$(BIN)/python -m bench.path
+
+mutants: $(VENV)/.installed-dev ## Break important lines one at a time: the tests nearby must notice
+	$(BIN)/python -m bench.mutants
 
 soak: $(VENV)/.installed-dev ## Run the bot under load and faults for MINUTES (continues an interrupted one)
 	$(BIN)/python -m tests.soak --minutes $(MINUTES) $(ARGS)

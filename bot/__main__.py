@@ -53,7 +53,7 @@ Name = Annotated[
 MAX_PIPED = 1_000_000
 
 
-class CommandGroup(TyperGroup):
+class ConsoleCommands(TyperGroup):
     """Reports errors as a sentence, without a traceback."""
 
     def invoke(self, ctx: Any) -> Any:
@@ -304,7 +304,7 @@ def options(
 def build() -> typer.Typer:
     """Return the command line."""
     app = typer.Typer(
-        cls=CommandGroup,
+        cls=ConsoleCommands,
         add_completion=False,
         no_args_is_help=True,
         rich_markup_mode=None,

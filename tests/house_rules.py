@@ -287,3 +287,9 @@ TWINS: set[str] = {
     "Sender",
     "Tempo",
 }
+
+#: Words of class names that hide what a class does.
+FURNITURE = {
+    *("attendance", "desk", "doors", "ears", "equipment", "fate", "furniture", "ground", "kept"),
+    *("means", "office", "paper", "reception", "room", "shelf", "surroundings", "visit", "wires"),
+}

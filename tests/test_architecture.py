@@ -3,6 +3,7 @@
 """
 
 import ast
+import re
 from collections.abc import Callable, Iterator
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
@@ -14,6 +15,7 @@ from tests.house_rules import (
     ADAPTERS,
     BOUNDARIES,
     EDGE,
+    FURNITURE,
     HEAVY,
     INSTANCES,
     LATE,
@@ -26,6 +28,7 @@ from tests.house_rules import (
     RIDDLE,
     SEEN_BY_SKILLS,
     SEES_ITS_LINE,
+    TWINS,
     VALUE_BASES,
     VALUES,
 )
@@ -198,6 +201,32 @@ def riddles(house: House) -> Iterator[str]:
                 )
 
 
+def names_with_two_meanings(house: House) -> Iterator[str]:
+    homes: dict[str, list[str]] = {}
+    for source in house.inside:
+        for node in source.nodes:
+            if isinstance(node, ast.ClassDef):
+                homes.setdefault(node.name.lstrip("_"), []).append(source.path)
+    for name, paths in homes.items():
+        if len(paths) > 1 and name not in TWINS:
+            yield f"Several classes are called {name} ({', '.join(paths)}): qualify the names."
+    for name in TWINS:
+        if len(homes.get(name, ())) < 2:
+            yield f"TWINS names {name}, which is the name of one class at most: take it out."
+
+
+def furniture(house: House) -> Iterator[str]:
+    for source in house.inside:
+        for node in source.nodes:
+            if isinstance(node, ast.ClassDef) and FURNITURE & set(_words(node.name)):
+                yield f"{source.at(node)} {node.name}: name it after its work, in plain terms."
+
+
+def _words(name: str) -> list[str]:
+    """Return the words of a class name, in lower case."""
+    return [word.lower() for word in re.findall("[A-Z][a-z0-9]*", name)]
+
+
 def broad_excepts(house: House) -> Iterator[str]:
     for source in house.inside:
         if source.module not in BOUNDARIES:
@@ -325,6 +354,14 @@ def test_a_function_fits_a_screen(house: House) -> None:
     check(house, long_functions)
 
 
+def test_a_class_name_has_one_meaning(house: House) -> None:
+    check(house, names_with_two_meanings)
+
+
+def test_no_class_is_named_after_furniture(house: House) -> None:
+    check(house, furniture)
+
+
 def test_docstrings_state_what_the_code_does(house: House) -> None:
     check(house, riddles)
 
@@ -387,6 +424,8 @@ BROKEN: list[tuple[Rule, str, str, str]] = [
     (riddles, "bot/bad.py", '"""What waits for its turn."""', "What waits"),
     (riddles, "bot/bad.py", 'def f():\n    """Return whether it waits."""', "Return whether"),
     (riddles, "bot/bad.py", 'class A:\n    """Waits for somebody."""', "somebody"),
+    (names_with_two_meanings, "bot/bad.py", "class EventBus:\n    pass", "called EventBus"),
+    (furniture, "bot/bad.py", "class FrontDesk:\n    pass", "FrontDesk"),
     (long_functions, "bot/bad.py", "def f():\n" + "    x = 1\n" * 50, "51 lines"),
 ]
 

@@ -17,7 +17,7 @@ import typer
 from sqlalchemy.engine import make_url
 from typer.testing import CliRunner, Result
 
-from bot.__main__ import MAX_PIPED, CommandGroup, build
+from bot.__main__ import MAX_PIPED, ConsoleCommands, build
 from bot.errors import BadRequestError
 from db.database import hold
 from migrations.version import SCHEMA_VERSION
@@ -334,7 +334,7 @@ def test_a_file_that_cannot_be_used_is_told_in_a_line() -> None:
     def command() -> None:
         raise PermissionError(errno.EACCES, "Permission denied", "data/files")
 
-    app = typer.Typer(cls=CommandGroup)
+    app = typer.Typer(cls=ConsoleCommands)
     app.command("one")(command)
     app.command("two")(command)
 
@@ -460,7 +460,7 @@ def test_what_stops_a_command_is_said_without_traceback_or_secret(
     def command() -> None:
         raise raised
 
-    app = typer.Typer(cls=CommandGroup)
+    app = typer.Typer(cls=ConsoleCommands)
     app.command("one")(command)
     app.command("two")(command)
 
