@@ -12,6 +12,7 @@ from typing import Any
 from bot.values import SkillSettings
 
 _DECLARED = re.compile(r"^SKILL\b", re.MULTILINE)
+_MAKES_TOOLS = re.compile(r"(?:partial\()?tool[(,]")
 
 
 @cache
@@ -62,12 +63,17 @@ def _files(pattern: str) -> dict[str, Path]:
 
 
 def _names_in(source: str) -> Iterator[str]:
-    for node in ast.walk(ast.parse(source)):
+    nodes = list(ast.walk(ast.parse(source)))
+    # A module may give its decorator a name: `reads = tool(...)`, `writes = partial(tool, ...)`.
+    made = [each for each in nodes if isinstance(each, ast.Assign)]
+    of_tools = [each for each in made if _MAKES_TOOLS.match(ast.unparse(each.value))]
+    decorators = {"tool", *(ast.unparse(name) for each in of_tools for name in each.targets)}
+    for node in nodes:
         if isinstance(node, ast.AsyncFunctionDef):
-            if any(
-                isinstance(each, ast.Call) and ast.unparse(each.func) == "tool"
-                for each in node.decorator_list
-            ):
+            calls = (
+                each.func if isinstance(each, ast.Call) else each for each in node.decorator_list
+            )
+            if decorators.intersection(map(ast.unparse, calls)):
                 yield node.name
         elif isinstance(node, ast.Call) and ast.unparse(node.func) == "Skill":
             for keyword in node.keywords:

@@ -337,7 +337,7 @@ async def test_who_cannot_be_reached_at_all_is_noted_and_no_more(
     await say(at, recipient(at, at.general), "Only for you.")
 
     assert not direct(at)
-    assert f"An answer in {at.general.id} is lost: That person's account" in caplog.text
+    assert f"An answer in {at.general.id} is lost: That user's account" in caplog.text
 
 
 async def test_what_slack_does_not_take_now_is_not_said_in_another_place(
