@@ -167,7 +167,7 @@ class RunCompleted(RunEnded):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunFailed(RunEnded):
-    """A run ended in an error, at a limit other than time, stalled or lost."""
+    """A run failed, reached a limit other than time, stalled, or was lost."""
 
     name = "subagent.failed"
     severity = Severity.MEDIUM

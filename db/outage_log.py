@@ -21,7 +21,7 @@ _STATES = {
 
 
 class OutageLog:
-    """Logs one line for each change of state, however many transactions fail in between.
+    """Logs the start and the end of an outage once, however many transactions fail.
 
     Args:
         name: The database, without its password.

@@ -203,13 +203,13 @@ async def release(
 async def finish(
     tx: Transaction, run_id: str, values: Json, *, attempt: int | None, now: datetime
 ) -> Run | None:
-    """Write the final status, once, and return the run; `None` when it has one already.
+    """Write the final status, once, and return the run; `None` if the run has ended.
 
     Args:
         tx: The transaction.
         run_id: The run.
         values: `status`, `result`, `error`, counts …
-        attempt: Only if this attempt still has the run; `None` for any attempt.
+        attempt: Only if this attempt still holds the run; `None` for any attempt.
         now: The time.
     """
     written = values | {"reserved_tokens": 0, "completed_at": now, "updated_at": now}

@@ -79,5 +79,5 @@ async def count(tx: Transaction) -> int:
 
 
 async def lock(tx: Transaction, key: str) -> None:
-    """Lock a user's row, so that no other transaction counts or numbers their things."""
+    """Lock a user's row: concurrent transactions neither count nor number what the user owns."""
     await tx.execute(select(users.c.id).where(users.c.id == key).with_for_update())

@@ -114,8 +114,8 @@ class SkillRegistry:
     def resolve(self, names: Iterable[str]) -> frozenset[str]:
         """Return the tools of these names; the name of a skill denotes all its tools.
 
-        The name of a tool that comes and goes is valid while the tool is away. The name of its
-        skill stays in the result, so that permissions apply to tools that come later.
+        The name of a tool is valid while its server is disconnected. The name of the skill then
+        stays in the result, so that permissions apply when the server connects again.
 
         Raises:
             BadRequestError: No tool or skill has one of these names.

@@ -214,7 +214,7 @@ class Progress:
         return newest.calls if isinstance(newest, Answer) and has_calls(newest) else ()
 
     def repeated(self, calls: Sequence[ToolCall], times: int) -> str:
-        """Return a clause if an equal or a malformed call came `times` in a row; else empty."""
+        """Return the reason to halt after `times` equal or malformed calls in a row; else empty."""
         for call in calls:
             spelled = json.dumps([call.name, call.arguments], sort_keys=True)
             if call.malformed:

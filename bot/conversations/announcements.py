@@ -171,7 +171,7 @@ class Announcements:
 
 @dataclass(frozen=True, slots=True)
 class Notices:
-    """Sends signals in the background; does nothing for a platform without an outlet here."""
+    """Sends receipts and short notices in the background, to platforms with an outlet here."""
 
     outlets: Mapping[str, Outlet]
     tasks: Tasks

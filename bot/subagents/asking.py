@@ -46,7 +46,7 @@ REFUSED = {
 
 
 class OwnerQuestions(AnswerWaiter):
-    """Asks for one attempt at a run: the `RunApprover` of its tools, and `ask_user`."""
+    """Asks the owner of a run for permissions (the `RunApprover`) and for answers (`ask_user`)."""
 
     # -- for permissions ---------------------------------------------------------------------------
 

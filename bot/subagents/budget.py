@@ -41,7 +41,7 @@ class Budget:
         self.spent += usage.weighted
 
     def set_aside(self, input_tokens: int) -> None:
-        """Reserve tokens for a last step with this input, within bounds; never lower them."""
+        """Raise the reserve for the last step to that of this input, up to a maximum."""
         wanted = min(input_tokens + REPORT_OUTPUT, self._most_aside)
         self._aside = max(self._aside, wanted)
 

@@ -96,7 +96,7 @@ class SubagentSettings(Settings):
 
 
 class Admission(StrEnum):
-    """The decision about a run that no cap refuses."""
+    """The decision about a request that is accepted: the run starts now, or it waits."""
 
     ADMITTED = "admitted"
     QUEUED = "queued"

@@ -1,4 +1,4 @@
-"""The manager of runs: delegate, spawn, list, info, log, send, stop."""
+"""Admits, delegates, resumes, messages and stops runs."""
 
 import logging
 from collections.abc import Awaitable, Callable
@@ -51,7 +51,7 @@ LONGEST_WAIT_SECONDS = 6 * 3600.0
 
 @dataclass(kw_only=True)
 class SubagentManager:
-    """Admits runs, and lets their owners list, read, message and stop them.
+    """Admits runs, and lets their owners resume, message and stop them.
 
     Attributes:
         settings: The caps on runs.

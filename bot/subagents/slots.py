@@ -12,7 +12,7 @@ class SlotCaps:
     everyone: int
 
     def admit(self, running: int, running_global: int) -> bool:
-        """Return True if a user whose runs hold `running` of all slots taken may take one more."""
+        """Return True if both caps leave a slot for a user whose runs hold `running` slots."""
         return running < self.per_user and running_global < self.everyone
 
 

@@ -182,7 +182,7 @@ class ChangeRecorder:
         )
 
     def discard(self) -> None:
-        """Delete a change that did not happen, including the former versions that it moved."""
+        """Delete the record of a failed change, with the former versions that it moved."""
         if self._folder is not None:
             self.close()
             drop(self._opener, self._store, self._mine)

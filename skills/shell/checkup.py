@@ -15,7 +15,7 @@ PATIENCE_SECONDS = 10
 
 
 async def checks(config: Sections) -> list[Check]:
-    """Open the sandbox, which tests itself."""
+    """Return the result of the sandbox's self-test."""
     files, settings = config.section(WorkspaceSettings), config.section(ShellSettings)
     if not files.enabled:
         return [is_off("off: `workspaces.enabled` is false.")]

@@ -36,7 +36,7 @@ def register(client: RetinueClient) -> None:
     async def on_interaction(interaction: ClientInteraction) -> None:
         data: Json = dict(interaction.data or {})
         if interaction.client.inbound is None:
-            log.info("The interaction %s came while nobody hears", interaction.id)
+            log.info("The interaction %s arrived before the intake was ready", interaction.id)
             return
         table = interaction.client.inbound.command_table
         match interaction.type:

@@ -104,7 +104,7 @@ def admitted_interaction(
     """Return the interaction, or the refusal; `None` while not listening."""
     client = interaction.client
     if client.inbound is None:
-        log.info("The interaction %s came while nobody hears", interaction.id)
+        log.info("The interaction %s arrived before the intake was ready", interaction.id)
         return None
     person, spot = person_of(interaction.user), spot_of(interaction.channel, interaction.guild_id)
     return client.reception.refusal(person, spot) or AdmittedInteraction(

@@ -92,7 +92,7 @@ class Deduplicator:
     def tracking(self) -> Iterator[None]:
         """Let `settle` wait for the task that executes this block."""
         task = asyncio.current_task()
-        assert task is not None, "Only tasks attend to somebody."
+        assert task is not None, "Only a task can be tracked."
         self._under_way.add(task)
         try:
             yield
@@ -110,12 +110,12 @@ class KeyedQueue:
 
     Args:
         tasks: Owns the tasks.
-        attendance: Tracks the tasks.
+        deduplicator: Tracks the tasks.
     """
 
-    def __init__(self, tasks: Tasks, attendance: Deduplicator) -> None:
+    def __init__(self, tasks: Tasks, deduplicator: Deduplicator) -> None:
         self._tasks = tasks
-        self._attendance = attendance
+        self._deduplicator = deduplicator
         self._newest: dict[Hashable, asyncio.Task[Any]] = {}
 
     def start(
@@ -124,7 +124,7 @@ class KeyedQueue:
         """Start work as soon as all earlier work with the same key has finished."""
 
         async def queued(before: asyncio.Task[Any] | None) -> Result:
-            with self._attendance.tracking():
+            with self._deduplicator.tracking():
                 if before is not None:
                     await asyncio.wait([before])
                 return await work

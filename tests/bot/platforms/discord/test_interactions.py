@@ -343,7 +343,7 @@ async def test_while_nobody_hears_nothing_is_done(
     here.client.inbound = None
 
     asked = await usage(here)
-    await here.fake.until(lambda: "while nobody hears" in caplog.text, "a line in the log")
+    await here.fake.until(lambda: "before the intake was ready" in caplog.text, "a line in the log")
 
     assert not asked.response
 

@@ -28,81 +28,81 @@ async def tasks() -> AsyncIterator[Tasks]:
 
 def test_a_refusal_is_worth_a_sentence_once_an_hour_for_each_person_and_channel() -> None:
     watch = Watch()
-    attendance = Deduplicator(monotonic=watch)
+    deduplicator = Deduplicator(monotonic=watch)
 
-    assert attendance.may_notify("11111", "30000")
+    assert deduplicator.may_notify("11111", "30000")
     watch.now += TELL_AGAIN_SECONDS - 1
-    assert not attendance.may_notify("11111", "30000")
-    assert attendance.may_notify("11111", "30001")
-    assert attendance.may_notify("11112", "30000")
+    assert not deduplicator.may_notify("11111", "30000")
+    assert deduplicator.may_notify("11111", "30001")
+    assert deduplicator.may_notify("11112", "30000")
     watch.now += 1
-    assert attendance.may_notify("11111", "30000")
+    assert deduplicator.may_notify("11111", "30000")
     watch.now += TELL_AGAIN_SECONDS - 1
-    assert not attendance.may_notify("11111", "30000")
+    assert not deduplicator.may_notify("11111", "30000")
 
 
 def test_what_came_already_is_known_however_long_ago() -> None:
     watch = Watch()
-    attendance = Deduplicator(monotonic=watch)
+    deduplicator = Deduplicator(monotonic=watch)
 
-    assert attendance.first(("message", 1))
+    assert deduplicator.first(("message", 1))
     watch.now += 1e9
-    assert not attendance.first(("message", 1))
-    assert attendance.first(("interaction", 1))
+    assert not deduplicator.first(("message", 1))
+    assert deduplicator.first(("interaction", 1))
 
 
 def test_what_is_remembered_does_not_grow_without_end() -> None:
-    attendance = Deduplicator()
+    deduplicator = Deduplicator()
 
-    assert all(attendance.first(number) for number in range(REMEMBERED + 1))
+    assert all(deduplicator.first(number) for number in range(REMEMBERED + 1))
 
-    assert not attendance.first(REMEMBERED)
-    assert not attendance.first(1)
-    assert attendance.first(0)
+    assert not deduplicator.first(REMEMBERED)
+    assert not deduplicator.first(1)
+    assert deduplicator.first(0)
 
 
 def test_what_came_again_is_remembered_from_then_on() -> None:
-    attendance = Deduplicator()
+    deduplicator = Deduplicator()
     for number in range(REMEMBERED):
-        attendance.first(number)
+        deduplicator.first(number)
 
-    assert attendance.first(0, again_after=0)
-    assert attendance.first("one more")
+    assert deduplicator.first(0, again_after=0)
+    assert deduplicator.first("one more")
 
-    assert not attendance.first(0)
-    assert attendance.first(1)
+    assert not deduplicator.first(0)
+    assert deduplicator.first(1)
 
 
 async def test_settling_waits_for_whoever_is_being_seen_to_but_not_for_ever(tasks: Tasks) -> None:
-    attendance = Deduplicator()
+    deduplicator = Deduplicator()
     may_end, begun = asyncio.Event(), asyncio.Event()
 
     async def admitted() -> None:
-        with attendance.tracking():
+        with deduplicator.tracking():
             begun.set()
             await may_end.wait()
 
     visiting = tasks.start(admitted(), name="visit")
     async with asyncio.timeout(5):
         await begun.wait()
-        await attendance.settle(0.01)
+        await deduplicator.settle(0.01)
         assert not visiting.done()
-        settling = tasks.start(attendance.settle(5), name="settle")
+        settling = tasks.start(deduplicator.settle(5), name="settle")
         too_early, _ = await asyncio.wait([settling], timeout=0.05)
         assert not too_early
         may_end.set()
         await settling
 
         assert visiting.done()
-        await attendance.settle(5)
+        await deduplicator.settle(5)
 
 
 async def test_whoever_fails_is_no_longer_waited_for(tasks: Tasks) -> None:
-    attendance = Deduplicator()
+    deduplicator = Deduplicator()
     may_end = asyncio.Event()
 
     async def fail() -> None:
-        with attendance.tracking():
+        with deduplicator.tracking():
             raise ValueError("a bug")
 
     async def stay() -> None:
@@ -113,7 +113,7 @@ async def test_whoever_fails_is_no_longer_waited_for(tasks: Tasks) -> None:
     staying = tasks.start(stay(), name="stay")
     async with asyncio.timeout(5):
         await asyncio.sleep(0)
-        await attendance.settle(5)
+        await deduplicator.settle(5)
 
         assert not staying.done()
     may_end.set()
@@ -200,14 +200,14 @@ async def test_after_a_failure_the_next_in_line_has_its_turn(
 
 
 async def test_settling_waits_for_all_that_stands_in_line(tasks: Tasks) -> None:
-    attendance, log = Deduplicator(), list[str]()
-    lines = KeyedQueue(tasks, attendance)
+    deduplicator, log = Deduplicator(), list[str]()
+    lines = KeyedQueue(tasks, deduplicator)
     works = [Work(log, "one"), Work(log, "two")]
     started = [lines.start("alice", work(), name="work") for work in works]
 
     async with asyncio.timeout(5):
         await works[0].begun.wait()
-        settling = tasks.start(attendance.settle(5), name="settle")
+        settling = tasks.start(deduplicator.settle(5), name="settle")
         for work in works:
             work.may_end.set()
         await settling
