@@ -25,7 +25,7 @@ from skills.declaration import SkillParts
 from skills.loading_dangers import dangers
 from skills.loading_files import Built, built, built_from
 from skills.loading_shape import check_shape, in_the_way
-from skills.services import SkillServices
+from skills.services import SkillServices, Store
 from skills.settings import SkillsSettings
 
 if TYPE_CHECKING:
@@ -115,12 +115,16 @@ def load(settings: SkillsSettings, services: SkillServices | FetchSettings) -> L
             continue
         try:
             _check_name(candidate, owners)
+            store = services.stores(candidate.name)
             made = candidate.make(
-                replace(
-                    services,
+                # Not those of `BotServices`, and no other skill's store.
+                SkillServices(
                     name=candidate.name,
                     settings=dict(settings.settings.get(candidate.name, {})),
                     folder=Path(settings.data_folder) / candidate.name,
+                    limits=services.limits,
+                    reserve=services.reserve,
+                    stores=partial(_own, store),
                 )
             )
             if isinstance(made, SkillParts):
@@ -190,6 +194,10 @@ def _in_packages() -> Iterator[_Candidate]:
             return built(load(), services)
 
         yield _Candidate(point.name, f"The skill {point.name} of {package}", make)
+
+
+def _own(store: Store, _: str) -> Store:
+    return store
 
 
 def _unknown(settings: SkillsSettings, names: set[str]) -> Iterator[str]:

@@ -38,7 +38,11 @@ async def open_skills(
         if (opened := await open_outside(each, stack, registry.skills)).problems:
             loaded = replace(loaded, problems=(*loaded.problems, *opened.problems))
         for found in opened.skills:
-            registry.add(found.parts)
+            names = {tool.name for tool in found.parts.run_tools}
+            if taken := names & {tool.name for part in registry.parts for tool in part.run_tools}:
+                log.warning("%s is left out: runs have a tool %s", found.origin, min(taken))
+            else:
+                registry.add(found.parts)
     for problem in loaded.problems:
         log.warning("%s", problem)
 

@@ -61,6 +61,9 @@ class SkillRegistry:
         Raises:
             ConfigError: As `register`.
         """
+        for tool in parts.run_tools:
+            if tool.name in self._run_tools:
+                raise ConfigError(f"Two skills offer runs a tool {tool.name!r}: rename one.")
         self.register(parts.skills)
         self.parts.append(parts)
         self._run_tools |= {tool.name: tool for tool in parts.run_tools}

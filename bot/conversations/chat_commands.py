@@ -46,6 +46,9 @@ async def stop(call: CommandCall) -> CommandReply:
     async with bot.database.transaction() as tx:
         await stored.apply(tx, caller.command_id, bot.now())
         active = await turns.active_of(tx, caller.user.key, caller.place)
+        if active is not None and caller.command_id and active.id > caller.command_id:
+            # The command is carried out late, after a restart, and the turn began after it.
+            active = None
         stopped = active is not None and await turns.request_stop(tx, active.id, bot.now())
     if active is None or not stopped:
         return CommandReply(text="Nothing is being answered. `/subagents stop ID` stops a run.")

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from math import inf
 
+from bot.agent.sanitizer import one_line
 from bot.conversations import inbound
 from bot.conversations.access import is_private
 from bot.conversations.commands import CommandRunner
@@ -111,13 +112,17 @@ class DurableCommands:
 
     async def _again(self, command: StoredCommand) -> None:
         typed = self.runner.table.find(command.text)
-        assert typed is not None, "Only commands are stored."
-        shown = self.runner.table.named(typed, command.place.platform)
+        # Its skill may be off since the restart.
+        shown = (
+            self.runner.table.named(typed, command.place.platform)
+            if typed is not None
+            else one_line(command.text, 40)
+        )
         log.info("The command %s (%s) was left by a process that ended", command.id, shown)
         try:
             if command.applied:
                 text = APPLIED.format(command=shown)
-            elif command.attempt > MAX_ATTEMPTS:
+            elif typed is None or command.attempt > MAX_ATTEMPTS:
                 text = GIVEN_UP.format(command=shown)
             elif not typed.changes:
                 # Its answer may be private, and it could only be sent to the place.

@@ -196,9 +196,6 @@ class Upkeep:
             ]
             waiting = await turns.waiting_conversations(tx)
             running = await turns.running(tx, before=overdue)
-        for conversation_id, platform in waiting:
-            if platform in self.platforms:
-                await self.queue.start_next(conversation_id, platform)
         asynchronous = [(run.id, run.place.platform) for run in begun if run.mode == "async"]
         for kind, found, active in (
             ("run", asynchronous, self.active),
@@ -212,6 +209,9 @@ class Upkeep:
             for work_id in await self.engine.unknown(list(mine)):
                 log.info("The %s %s is passed to the engine again", kind, work_id)
                 await self.engine.revive(kind, work_id, mine[work_id])
+        for conversation_id, platform in waiting:
+            if platform in self.platforms:
+                await self.queue.start_next(conversation_id, platform)
 
     async def sweep(self) -> None:
         """Deliver announcements that are due, and close questions that have expired."""

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import ExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 
-from bot.errors import DeliveryError, FencedError, LeftError, NotPresentError
+from bot.errors import BotError, DeliveryError, FencedError, LeftError, NotPresentError
 from bot.events import EventBus, QuestionSettled, RunStatusChanged
 from bot.platforms.base import Outlet
 from bot.subagents.active import ActiveRun
@@ -26,6 +26,7 @@ POLL_SECONDS = 1.0
 POLLS_PER_HEARTBEAT = 30
 ASK_SECONDS = 60.0
 
+NOT_ASKED = "The question could not be shown: something went wrong on our side."
 LOST = "the run has ended, or another process has it"
 
 
@@ -100,11 +101,15 @@ class AnswerWaiter:
         except Exception as error:
             if is_connection_trouble(error):
                 raise
-            if isinstance(error, DeliveryError) and not error.fate_unknown:
-                log.warning("A question could not be asked: %s", error)
+            may_be_visible = isinstance(error, TimeoutError) or (
+                isinstance(error, DeliveryError) and error.fate_unknown
+            )
+            if not may_be_visible:
+                log.warning("A question could not be asked", exc_info=error)
+                reason = str(error) if isinstance(error, BotError) else NOT_ASKED
                 async with self.database.transaction() as tx:
                     await run_questions.answer(
-                        tx, question.id, status="no", by="", now=self.now(), text=str(error)
+                        tx, question.id, status="no", by="", now=self.now(), text=reason
                     )
                 return True
             log.warning("It is unknown if a question is shown", exc_info=error)

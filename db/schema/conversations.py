@@ -132,7 +132,8 @@ turns = Table(
     Column("output_tokens", Integer, nullable=False, server_default=text("0")),
     Column("created_at", UtcDateTime, nullable=False),
     # When its message was sent, if that was before the bot received it.
-    Column("sent_at", UtcDateTime),
+    # Its name in the database is that of version 0.1, whose processes may run beside this one.
+    Column("said_at", UtcDateTime, key="sent_at"),
     # The turn waits until then while the files of its message are fetched.
     Column("held_until", UtcDateTime),
     Column("ended_at", UtcDateTime),

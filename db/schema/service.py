@@ -14,7 +14,8 @@ workers = Table(
     # Platforms that this process serves no more, or never did, with the reason.
     Column("ended_platforms", JsonDocument),
     Column("started_at", UtcDateTime, nullable=False),
-    Column("heartbeat_at", UtcDateTime, nullable=False),
+    # Its name in the database is that of version 0.1, whose processes may run beside this one.
+    Column("beat_at", UtcDateTime, key="heartbeat_at", nullable=False),
     # When it was asked to end.
     Column("leaving_at", UtcDateTime),
     Column("stopped_at", UtcDateTime),
@@ -27,7 +28,7 @@ listeners = Table(
     metadata,
     # The source of events, such as `discord`; a sharded process receives a part of it.
     Column("name", String(255), primary_key=True),
-    Column("last_event_at", UtcDateTime, nullable=False),
+    Column("heard_at", UtcDateTime, key="last_event_at", nullable=False),
 )
 
 seen_events = Table(

@@ -82,7 +82,7 @@ class History:
         return f"{self._name} {table.name}"[:32]
 
     def _row(self, table: Table, changed: dict[str, Any]) -> dict[str, Any]:
-        row = {column.name: self._value(table, column) for column in table.columns}
+        row = {column.key: self._value(table, column) for column in table.columns}
         prefix = f"{table.name}_"
         return row | {
             name.removeprefix(prefix): value

@@ -275,3 +275,26 @@ async def test_a_command_that_fails_after_a_restart_is_reported_to_its_user(
         "`/retinue break` may not have been carried out: something went wrong"
     )
     assert await Stored(second.database, second.clock).count(commands) == 0
+
+
+async def test_a_command_whose_skill_is_off_after_the_restart_is_given_up(
+    first: Process, second: Process, alice: Identity
+) -> None:
+    break_commands(first)
+    await killed_after(first, message(alice, "!break"), 1)
+    await recover(second)
+
+    (told,) = second.told
+    assert "`!break` may not have been carried out" in told.text
+    assert await Stored(second.database, second.clock).count(commands) == 0
+
+
+async def test_a_stop_that_is_repeated_after_a_restart_stops_no_later_answer(
+    first: Process, second: Process, alice: Identity
+) -> None:
+    await killed_after(first, message(alice, "/stop"), 1)
+    await second.orchestrator.receive(message(alice, "Talk"))
+    await recover(second)
+
+    (told,) = second.told
+    assert "Nothing is being answered" in told.text

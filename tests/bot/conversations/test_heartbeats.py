@@ -79,7 +79,7 @@ async def grow_silent(database: Database, name: str, *, seconds: int = 60) -> No
     async with database.transaction() as tx:
         await tx.execute(
             text(
-                "UPDATE workers SET heartbeat_at = heartbeat_at - make_interval(secs => :seconds) "
+                "UPDATE workers SET beat_at = beat_at - make_interval(secs => :seconds) "
                 "WHERE id = :id"
             ),
             {"id": name, "seconds": seconds},
