@@ -332,7 +332,14 @@ class MessageReceiver(ABC, Generic[MessageT]):
             return notice if addressed or first(("hidden", place.thread)) else None
         if not (incoming.text or incoming.files or incoming.quoted or incoming.only_mention):
             return CommandReply(text=NO_TEXT, failed=True) if addressed else None
-        return await self.inbound.receive(await self._named(message))
+        try:
+            return await self.inbound.receive(await self._named(message))
+        except BotError:
+            raise
+        except Exception:
+            # It is for the bot, whether addressed or not: its user waits for an answer.
+            log.exception("The %s could not be handled", incoming.event_id)
+            return CommandReply(text=TROUBLE, failed=True)
 
     async def _listens(self, incoming: Incoming) -> bool:
         try:

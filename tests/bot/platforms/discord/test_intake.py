@@ -567,6 +567,16 @@ async def test_what_the_core_cannot_do_is_said_and_the_next_message_is_heard(
     assert "a bug" in caplog.text
 
 
+async def test_a_message_without_a_mention_whose_handling_fails_is_answered_too(
+    here: Town, thread: Channel
+) -> None:
+    here.inbound.failure = ValueError("a bug")
+    await here.fake.say(here.alice, thread, "and then?")
+    (answer,) = await here.said(thread)
+
+    assert answer.text() == TROUBLE
+
+
 async def test_a_mistake_of_ours_is_said_and_logged(
     fake: FakeDiscord, caplog: pytest.LogCaptureFixture
 ) -> None:
