@@ -7,6 +7,7 @@ leads them to another report.
 import re
 from pathlib import Path
 
+from pydantic import SecretStr
 from sqlalchemy import select
 
 from bot.net.settings import FetchSettings
@@ -14,7 +15,7 @@ from bot.net.web import Site
 from bot.values import RunStatus
 from db import tables
 from skills.web import skill as web
-from skills.web.search.searxng import SearxngSearch
+from skills.web.search.services import SERVICES, ServiceSearch
 from skills.web.settings import SearchSettings
 from tests.fakes.anthropic_server import Reply
 from tests.fakes.web import FakeWeb, response
@@ -253,7 +254,9 @@ async def test_researcher_searches_reads_and_reports_each_statement_with_its_sou
         there.pages["127.0.0.1/search"] = response(
             f'{{"results": [{hits}]}}'.encode(), kind="application/json"
         )
-        search = SearxngSearch(Site("SearXNG", there.url, FetchSettings()))
+        search = ServiceSearch(
+            SERVICES["searxng"], Site("SearXNG", there.url, FetchSettings()), SecretStr("")
+        )
         own = web.build(there.web(), search, policy=AllowingPolicy())
         async with farm(sqlite_url, tmp_path, Cast(researches), (own,), **off) as it:
             before = it.fingerprint()

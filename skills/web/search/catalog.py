@@ -8,11 +8,10 @@ from pydantic import SecretStr
 from bot.models.anthropic_client import Claude
 from bot.net.settings import FetchSettings
 from bot.net.web import Site
-from skills.web.search import brave, tavily
 from skills.web.search.anthropic import ClaudeSearch
 from skills.web.search.base import SearchProvider
 from skills.web.search.ddgs import DdgsSearch, ddgs_engine
-from skills.web.search.searxng import SearxngSearch
+from skills.web.search.services import SERVICES, ServiceSearch
 from skills.web.settings import SearchSettings
 
 
@@ -44,16 +43,11 @@ def provider_of(settings: SearchSettings, fetch: FetchSettings) -> SearchProvide
         ConfigError: The provider needs a library that is not installed.
     """
     key = settings.api_key or SecretStr("")
-    match settings.provider:
-        case "searxng":
-            return SearxngSearch(Site("SearXNG", settings.base_url or "", fetch))
-        case "brave":
-            site = Site("Brave Search", settings.base_url or brave.BASE_URL, fetch)
-            return brave.BraveSearch(site, key)
-        case "tavily":
-            return tavily.TavilySearch(
-                Site("Tavily", settings.base_url or tavily.BASE_URL, fetch), key
-            )
-        case "ddgs":
-            return DdgsSearch(ddgs_engine())
-    return None
+    if settings.provider == "ddgs":
+        return DdgsSearch(ddgs_engine())
+    service = SERVICES.get(settings.provider or "")
+    if service is None:
+        return None
+    return ServiceSearch(
+        service, Site(service.name, settings.base_url or service.base_url, fetch), key
+    )

@@ -11,11 +11,9 @@ from bot.errors import ToolError
 from bot.net.settings import FetchSettings
 from bot.net.web import Site
 from skills.web.search.base import Hit, SearchError, SearchProvider
-from skills.web.search.brave import BraveSearch
 from skills.web.search.catalog import provider_of
 from skills.web.search.ddgs import DdgsSearch
-from skills.web.search.searxng import SearxngSearch
-from skills.web.search.tavily import TavilySearch
+from skills.web.search.services import SERVICES, ServiceSearch
 from skills.web.settings import SearchSettings
 from tests.fakes.web import HERE, FakeWeb, response
 
@@ -35,12 +33,8 @@ class Case:
 
     def provider(self, there: FakeWeb, path: str = "") -> SearchProvider:
         site = Site(self.name, there.url + path, FetchSettings(seconds=10))
-        match self.name:
-            case "SearXNG":
-                return SearxngSearch(site)
-            case "Brave Search":
-                return BraveSearch(site, SecretStr("the-key"))
-        return TavilySearch(site, SecretStr("the-key"))
+        (service,) = (each for each in SERVICES.values() if each.name == self.name)
+        return ServiceSearch(service, site, SecretStr("the-key"))
 
     def answer(self, results: object) -> bytes:
         found: object = {"results": results}
@@ -168,18 +162,23 @@ async def test_ddgs_that_fails_is_told_as_a_search_that_found_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("settings", "kind"),
+    ("settings", "name"),
     [
-        ({}, type(None)),
-        ({"provider": "searxng", "base_url": "http://10.0.0.5:8080/searx"}, SearxngSearch),
-        ({"provider": "brave", "api_key": "k"}, BraveSearch),
-        ({"provider": "tavily", "api_key": "k"}, TavilySearch),
+        ({"provider": "searxng", "base_url": "http://10.0.0.5:8080/searx"}, "SearXNG"),
+        ({"provider": "brave", "api_key": "k"}, "Brave Search"),
+        ({"provider": "tavily", "api_key": "k"}, "Tavily"),
     ],
 )
-def test_the_settings_say_who_searches(settings: dict[str, str], kind: type) -> None:
+def test_the_settings_choose_the_service(settings: dict[str, str], name: str) -> None:
     found = provider_of(SearchSettings.model_validate(settings), FetchSettings())
 
-    assert type(found) is kind
+    assert isinstance(found, ServiceSearch)
+    assert found.service.name == found.site.name == name
+    assert found.api_key.get_secret_value() == settings.get("api_key", "")
+
+
+def test_without_a_provider_there_is_no_search() -> None:
+    assert provider_of(SearchSettings(), FetchSettings()) is None
 
 
 @pytest.mark.parametrize(
