@@ -6,16 +6,14 @@ that two states of the code are measured by the same rules.
 
 import ast
 import io
-import re
 import sys
 import tokenize
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from functools import cached_property
+from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
-from tests.house import INSIDE, ROOT, Function
+from bench.table import percentile
+from tests.house import ROOT, Function, House, Source, length_of
 from tests.house_rules import RIDDLE, TWINS
 
 #: Tokens that do not make a line a line of code.
@@ -28,187 +26,118 @@ _NO_CODE = {
     tokenize.ENCODING,
     tokenize.ENDMARKER,
 }
-_DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
 
-@dataclass(frozen=True)
-class File:
-    """A source file."""
-
-    path: Path
-    text: str
-
-    @cached_property
-    def tree(self) -> ast.Module:
-        """The syntax tree."""
-        return ast.parse(self.text)
-
-    @cached_property
-    def documented(self) -> list[_DOCUMENTED]:
-        """The nodes that may have a docstring."""
-        return [node for node in ast.walk(self.tree) if isinstance(node, _DOCUMENTED)]
-
-    @cached_property
-    def names(self) -> Counter[str]:
-        """How often each name is used: as a name, an attribute or an imported name."""
-        found: Counter[str] = Counter()
-        for node in ast.walk(self.tree):
-            match node:
-                case ast.Name(id=name, ctx=ast.Load()) | ast.Attribute(attr=name):
-                    found[name] += 1
-                case ast.ImportFrom():
-                    found.update(alias.name for alias in node.names)
-        return found
-
-    @cached_property
-    def functions(self) -> list[tuple[Function, ast.AST]]:
-        """Return the functions of the file, each with the node that contains it."""
-        return [
-            (child, parent)
-            for parent in ast.walk(self.tree)
-            for child in ast.iter_child_nodes(parent)
-            if isinstance(child, Function)
-        ]
-
-    def lines_of_code(self) -> int:
-        """Count the lines that hold code: no blank lines, comments or docstrings."""
-        lines: set[int] = set()
-        for token in tokenize.generate_tokens(io.StringIO(self.text).readline):
-            if token.type not in _NO_CODE:
-                lines.update(range(token.start[0], token.end[0] + 1))
-        return len(lines - self._docstring_lines())
-
-    def _docstring_lines(self) -> set[int]:
-        lines: set[int] = set()
-        for node in self.documented:
-            if node.body and ast.get_docstring(node, clean=False) is not None:
-                text = node.body[0]
-                lines.update(range(text.lineno, (text.end_lineno or text.lineno) + 1))
-        return lines
+def lines_of_code(source: Source) -> int:
+    """Count the lines that hold code: no blank lines, comments or docstrings."""
+    lines: set[int] = set()
+    for token in tokenize.generate_tokens(io.StringIO(source.text).readline):
+        if token.type not in _NO_CODE:
+            lines.update(range(token.start[0], token.end[0] + 1))
+    for node in source.documented:
+        if node.body and ast.get_docstring(node, clean=False) is not None:
+            text = node.body[0]
+            lines.difference_update(range(text.lineno, (text.end_lineno or text.lineno) + 1))
+    return len(lines)
 
 
-def read(root: Path) -> list[File]:
-    """Read the source files below a folder."""
-    paths = (path for top in INSIDE for path in sorted((root / top).rglob("*.py")))
-    return [File(path.relative_to(root), path.read_text("utf-8")) for path in paths]
+def uses_in(source: Source) -> Counter[str]:
+    """Count the uses of each name in a file: as a name, an attribute or an imported name."""
+    found: Counter[str] = Counter()
+    for node in source.nodes:
+        match node:
+            case ast.Name(id=name, ctx=ast.Load()) | ast.Attribute(attr=name):
+                found[name] += 1
+            case ast.ImportFrom():
+                found.update(alias.name for alias in node.names)
+    return found
 
 
 def is_measured(function: Function, parent: ast.AST) -> bool:
-    """Whether only our own code calls a function: no `__enter__`, no decorator, no protocol."""
-    return not (
-        function.name.startswith("__") or function.decorator_list or _is_abstract(function, parent)
-    )
-
-
-def _is_abstract(function: Function, parent: ast.AST) -> bool:
-    """Whether this is a method of a protocol."""
+    """Return True if only our own code calls a function: no `__enter__`, decorator or protocol."""
     bases = parent.bases if isinstance(parent, ast.ClassDef) else []
-    return any(ast.unparse(base).partition("[")[0] == "Protocol" for base in bases)
+    of_protocol = any(ast.unparse(base).partition("[")[0] == "Protocol" for base in bases)
+    return not (function.name.startswith("__") or function.decorator_list or of_protocol)
 
 
-def one_use(files: list[File]) -> Iterator[tuple[File, Function]]:
+def one_use(house: House) -> Iterator[tuple[Source, Function]]:
     """Yield the private, nested and one-module public functions that are used in one place."""
+    uses = {source.path: uses_in(source) for source in house.inside}
     total: Counter[str] = Counter()
-    homes: dict[str, int] = defaultdict(int)
-    for file in files:
-        total += file.names
-        for name in file.names:
-            homes[name] += 1
-    for file in files:
-        for function, parent in file.functions:
-            name = function.name
-            if not is_measured(function, parent):
-                continue
-            inside = isinstance(parent, Function) or name.startswith("_")
-            uses = file.names[name] if inside else total[name]
-            if uses == 1 and file.names[name] == 1:
-                yield file, function
+    for counted in uses.values():
+        total += counted
+    for source in house.inside:
+        for parent in source.nodes:
+            for function in ast.iter_child_nodes(parent):
+                if not isinstance(function, Function) or not is_measured(function, parent):
+                    continue
+                name, mine = function.name, uses[source.path]
+                inside = isinstance(parent, Function) or name.startswith("_")
+                if mine[name] == 1 and (inside or total[name] == 1):
+                    yield source, function
 
 
-def several_meanings(files: list[File]) -> dict[str, list[str]]:
+def several_meanings(house: House) -> dict[str, list[str]]:
     """Return the class names that several modules define, twins of adapters left out."""
-    homes: dict[str, list[str]] = defaultdict(list)
-    for file in files:
-        for node in ast.walk(file.tree):
-            if isinstance(node, ast.ClassDef):
-                homes[node.name.lstrip("_")].append(file.path.as_posix())
+    homes = house.class_homes
     return {name: paths for name, paths in homes.items() if len(paths) > 1 and name not in TWINS}
 
 
-def riddles(files: list[File]) -> tuple[int, int]:
+def riddles(house: House) -> tuple[int, int]:
     """Count the docstrings that hint at the code, and all docstrings."""
-    texts = [ast.get_docstring(node) for file in files for node in file.documented]
+    texts = [ast.get_docstring(node) for source in house.inside for node in source.documented]
     written = [text for text in texts if text]
-    return sum(bool(re.match(RIDDLE, text)) for text in written), len(written)
+    return sum(bool(RIDDLE.match(text)) for text in written), len(written)
 
 
-def percentile(values: Iterable[int], share: float) -> int:
-    """Return the smallest value that this share of the values does not exceed."""
-    ordered = sorted(values)
-    return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
-
-
-def length(function: Function) -> int:
-    """Count the lines of a function, its docstring left out."""
-    lines = (function.end_lineno or function.lineno) - function.lineno + 1
-    if ast.get_docstring(function, clean=False) is not None:
-        text = function.body[0]
-        lines -= (text.end_lineno or text.lineno) - text.lineno + 1
-    return lines
-
-
-def rows(files: list[File]) -> Iterator[tuple[str, str]]:
+def rows(house: House) -> Iterator[tuple[str, str]]:
     """Yield the measures, each with its figure."""
-    functions = [function for file in files for function, _ in file.functions]
-    lengths = [length(function) for function in functions]
-    file_lengths = [len(file.text.splitlines()) for file in files]
-    single = len(list(one_use(files)))
-    riddle, documented = riddles(files)
-    yield "files", f"{len(files)}"
-    yield "lines of code", f"{sum(file.lines_of_code() for file in files):,}"
-    yield "functions", f"{len(functions):,}"
-    yield "functions with one use", f"{single} ({100 * single / len(functions):.1f} %)"
+    lengths = [length_of(each) for source in house.inside for each in source.functions]
+    file_lengths = [len(source.text.splitlines()) for source in house.inside]
+    single = len(list(one_use(house)))
+    riddle, documented = riddles(house)
+    yield "files", f"{len(house.inside)}"
+    yield "lines of code", f"{sum(map(lines_of_code, house.inside)):,}"
+    yield "functions", f"{len(lengths):,}"
+    yield "functions with one use", f"{single} ({100 * single / len(lengths):.1f} %)"
     yield "riddle docstrings", f"{riddle} of {documented} ({100 * riddle / documented:.1f} %)"
-    yield "class names with several meanings", f"{len(several_meanings(files))}"
-    yield "function p90 / max, lines", f"{percentile(lengths, 0.9)} / {max(lengths)}"
-    yield "file p90 / max, lines", f"{percentile(file_lengths, 0.9)} / {max(file_lengths)}"
+    yield "class names with several meanings", f"{len(several_meanings(house))}"
+    yield "function p90 / max, lines", f"{percentile(lengths, 90):.0f} / {max(lengths)}"
+    yield "file p90 / max, lines", f"{percentile(file_lengths, 90):.0f} / {max(file_lengths)}"
 
 
-def rooms(files: list[File]) -> Iterator[tuple[str, int, int, int]]:
+def rooms(house: House) -> Iterator[tuple[str, int, int, int]]:
     """Yield each folder with its files, lines of code and functions with one use."""
     lines: Counter[str] = Counter()
     count: Counter[str] = Counter()
-    single: Counter[str] = Counter()
-    for file in files:
-        lines[_room(file)] += file.lines_of_code()
-        count[_room(file)] += 1
-    for file, _ in one_use(files):
-        single[_room(file)] += 1
+    single = Counter(_room(source) for source, _ in one_use(house))
+    for source in house.inside:
+        lines[_room(source)] += lines_of_code(source)
+        count[_room(source)] += 1
     for room in sorted(lines):
         yield room, count[room], lines[room], single[room]
 
 
-def _room(file: File) -> str:
-    parts = file.path.parts[:-1]
-    return "/".join(parts[: 3 if parts[:2] == ("bot", "platforms") else 2])
+def _room(source: Source) -> str:
+    parts = source.path.split("/")[:-1]
+    return "/".join(parts[: 3 if parts[:2] == ["bot", "platforms"] else 2])
 
 
 def main() -> None:
     """Print the measures, and with `--list` what is counted; a folder may be named."""
     words = sys.argv[1:]
-    listed = "--list" in words
     places = [word for word in words if not word.startswith("--")]
-    files = read(Path(places[0]) if places else ROOT)
-    for name, figure in rows(files):
+    house = House(Path(places[0]) if places else ROOT)
+    for name, figure in rows(house):
         print(f"{name:<36} {figure}")
     print()
-    for room, count, lines, single in rooms(files):
+    for room, count, lines, single in rooms(house):
         print(f"{room:<28} {count:>4} files {lines:>7,} lines {single:>5} functions with one use")
-    if listed:
+    if "--list" in words:
         print()
-        for file, function in one_use(files):
-            print(f"{file.path}:{function.lineno} {function.name}")
-        for name, homes in sorted(several_meanings(files).items()):
+        for source, function in one_use(house):
+            print(f"{source.at(function)} {function.name}")
+        for name, homes in sorted(several_meanings(house).items()):
             print(f"class {name}: {', '.join(homes)}")
 
 

@@ -52,7 +52,7 @@ class Trace:
 
 
 def _is_upkeep() -> bool:
-    """Whether a periodic duty runs in this thread."""
+    """Return True if a periodic duty runs in this thread."""
     try:
         task = asyncio.current_task()
     except RuntimeError:

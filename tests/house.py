@@ -14,6 +14,8 @@ INSIDE = ("bot", "db", "migrations", "skills")
 BESIDE = ("tests", "bench")
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
+#: The nodes that may have a docstring.
+Documented = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def begins(module: str, starts: tuple[str, ...] | str) -> bool:
@@ -73,6 +75,10 @@ class Source:
         }
 
     @cached_property
+    def documented(self) -> list[Documented]:
+        return [node for node in self.nodes if isinstance(node, Documented)]
+
+    @cached_property
     def functions(self) -> list[Function]:
         return [node for node in self.nodes if isinstance(node, Function)]
 
@@ -116,13 +122,13 @@ Classes = dict[str, tuple[Source, ast.ClassDef]]
 
 
 class House:
-    """All our files, by module."""
+    """All our files, by module; those of another checkout for its folder."""
 
-    def __init__(self) -> None:
+    def __init__(self, root: Path = ROOT) -> None:
         self.sources: dict[str, Source] = {}
         for top in (*INSIDE, *BESIDE):
-            for path in sorted((ROOT / top).rglob("*.py")):
-                self.add(path.relative_to(ROOT).as_posix(), path.read_text("utf-8"))
+            for path in sorted((root / top).rglob("*.py")):
+                self.add(path.relative_to(root).as_posix(), path.read_text("utf-8"))
 
     def with_file(self, path: str, text: str) -> "House":
         """Return the same files and one more, as if it stood at this path."""
@@ -153,6 +159,16 @@ class House:
             for found in source.imported
             if begins(found.target, INSIDE + BESIDE)
         ]
+
+    @property
+    def class_homes(self) -> dict[str, list[str]]:
+        """The paths of the files of the product that define a class of each name."""
+        homes: dict[str, list[str]] = {}
+        for source in self.inside:
+            for node in source.nodes:
+                if isinstance(node, ast.ClassDef):
+                    homes.setdefault(node.name.lstrip("_"), []).append(source.path)
+        return homes
 
     @property
     def classes(self) -> Classes:

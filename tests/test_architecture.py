@@ -187,13 +187,10 @@ def long_functions(house: House) -> Iterator[str]:
                 )
 
 
-_DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
-
-
 def riddles(house: House) -> Iterator[str]:
     for source in house.inside:
-        for node in source.nodes:
-            text = ast.get_docstring(node) if isinstance(node, _DOCUMENTED) else None
+        for node in source.documented:
+            text = ast.get_docstring(node)
             if text and RIDDLE.match(text):
                 yield (
                     f"{source.path}: {text.splitlines()[0]!r} hints at the code: state what the "
@@ -202,11 +199,7 @@ def riddles(house: House) -> Iterator[str]:
 
 
 def names_with_two_meanings(house: House) -> Iterator[str]:
-    homes: dict[str, list[str]] = {}
-    for source in house.inside:
-        for node in source.nodes:
-            if isinstance(node, ast.ClassDef):
-                homes.setdefault(node.name.lstrip("_"), []).append(source.path)
+    homes = house.class_homes
     for name, paths in homes.items():
         if len(paths) > 1 and name not in TWINS:
             yield f"Several classes are called {name} ({', '.join(paths)}): qualify the names."

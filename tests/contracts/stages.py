@@ -154,7 +154,7 @@ class DiscordStage:
         return "\n".join(shown + files)
 
     def choices(self) -> list[str]:
-        """Return what stands on the buttons."""
+        """Return the labels of the buttons."""
         return [label for message in self.room.everything() for label in message.buttons()]
 
     async def shows(self, part: str) -> None:
@@ -189,7 +189,7 @@ class SlackStage:
         return "\n".join([*texts, *(content.decode() for content in files)])
 
     def choices(self) -> list[str]:
-        """Return what stands on the buttons that this person sees, as they read it."""
+        """Return the labels of the buttons as this user reads them."""
         alice = self.stand.alice
         return [
             html.unescape(button.label)
@@ -229,7 +229,7 @@ class BulletinStage:
         return "\n".join(post.text for post in self._posts())
 
     def choices(self) -> list[str]:
-        """Return what stands on the buttons."""
+        """Return the labels of the buttons."""
         return [label for post in self._posts() for label in post.buttons]
 
     async def shows(self, part: str) -> None:

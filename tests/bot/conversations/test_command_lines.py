@@ -1,4 +1,4 @@
-"""How typed lines are read as commands with arguments."""
+"""Reading of typed lines as commands with arguments."""
 
 import pytest
 from hypothesis import given

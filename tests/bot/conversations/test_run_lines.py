@@ -1,4 +1,4 @@
-"""What users read of the agents (feature P5) and of their usage."""
+"""The lists of agents (feature P5) and of usage that users read."""
 
 from bot.catalog.agents import AgentDefinition
 from bot.conversations.run_lines import MOST_TOOLS, agents_text, usage_text

@@ -55,7 +55,7 @@ def installed_as(grant: Grant) -> Installed:
 
 
 def installation_of(grant: Grant) -> Installation:
-    """Return what Slack answers to an installation."""
+    """Return the response of Slack to an installation."""
     return Installation(
         user_id="U0INSTALLER",
         enterprise_id=grant.enterprise or None,
