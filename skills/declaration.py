@@ -9,7 +9,7 @@ from bot.changes import ChangeStore
 from bot.errors import ConfigError
 from bot.values import Clock, Sections
 from skills.base import Skill, Tool
-from skills.services import SkillServices
+from skills.services import SkillServices, Store
 
 if TYPE_CHECKING:
     from bot.catalog.agents import Agents
@@ -43,6 +43,7 @@ class BotServices(SkillServices):
         events: The bus on which announcements are published.
         claude: The connection to Claude, for tools that Anthropic runs.
         platforms: The platforms that this process serves.
+        stores: Returns the store of a skill.
         is_taken: Returns True if another tool or skill has a name.
         now: The bot's clock.
     """
@@ -56,6 +57,7 @@ class BotServices(SkillServices):
     events: "EventBus"
     claude: "Claude"
     platforms: Sequence[str]
+    stores: Callable[[str], Store]
     is_taken: Callable[[str], bool]
     now: Clock
 
@@ -83,6 +85,12 @@ class SkillParts:
     unavailable: Unavailable | None = None
     run_guide: RunGuide | None = None
     commands: tuple["ChatCommand", ...] = ()
+
+    @property
+    def named(self) -> tuple[Skill, ...]:
+        """The skills, and each tool of runs as a skill of its name: all names that are taken."""
+        of_runs = (Skill(name=each.name, description="", tools=(each,)) for each in self.run_tools)
+        return (*self.skills, *of_runs)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,7 +15,6 @@ _DECLARED = re.compile(r"^SKILL\b", re.MULTILINE)
 _MAKES_TOOLS = re.compile(r"(?:partial\()?tool[(,]")
 
 
-@cache
 def modules() -> tuple[str, ...]:
     """Return the modules that declare a skill, such as `skills.notes` and `skills.mcp.skill`."""
     return tuple(sorted(_declaring()))
@@ -46,6 +45,7 @@ def names() -> frozenset[str]:
     return frozenset(name for source in _declaring().values() for name in _names_in(source))
 
 
+@cache
 def _declaring() -> dict[str, str]:
     """Return the sources of the modules that declare a skill, by the names of the modules."""
     files = _files("[!_]*.py") | _files("*/skill.py")

@@ -21,11 +21,11 @@ from bot.errors import BotError, ConfigError
 from bot.net.settings import FetchSettings
 from bot.values import Json
 from skills.base import Skill, Tool, ToolContext, ToolError
-from skills.declaration import SkillParts
+from skills.declaration import BotServices, SkillParts
 from skills.loading_dangers import dangers
 from skills.loading_files import Built, built, built_from
 from skills.loading_shape import check_shape, in_the_way
-from skills.services import SkillServices, Store
+from skills.services import MemoryStore, SkillServices
 from skills.settings import SkillsSettings
 
 if TYPE_CHECKING:
@@ -115,7 +115,11 @@ def load(settings: SkillsSettings, services: SkillServices | FetchSettings) -> L
             continue
         try:
             _check_name(candidate, owners)
-            store = services.stores(candidate.name)
+            store = (
+                services.stores(candidate.name)
+                if isinstance(services, BotServices)
+                else MemoryStore()
+            )
             made = candidate.make(
                 # Not those of `BotServices`, and no other skill's store.
                 SkillServices(
@@ -124,7 +128,7 @@ def load(settings: SkillsSettings, services: SkillServices | FetchSettings) -> L
                     folder=Path(settings.data_folder) / candidate.name,
                     limits=services.limits,
                     reserve=services.reserve,
-                    stores=partial(_own, store),
+                    store=store,
                 )
             )
             if isinstance(made, SkillParts):
@@ -158,7 +162,7 @@ def fitting(loaded: Loaded, others: Iterable[Skill]) -> Loaded:
     skills, problems = list(others), list(loaded.problems)
     kept: list[Outside] = []
     for each in loaded.skills:
-        mine = _with_run_tools(each.parts)
+        mine = each.parts.named
         whys = [why for skill in mine if (why := in_the_way(skill, skills))]
         if whys:
             problems.append(f"{each.origin} is left out: {whys[0]}")
@@ -196,10 +200,6 @@ def _in_packages() -> Iterator[_Candidate]:
         yield _Candidate(point.name, f"The skill {point.name} of {package}", make)
 
 
-def _own(store: Store, _: str) -> Store:
-    return store
-
-
 def _unknown(settings: SkillsSettings, names: set[str]) -> Iterator[str]:
     for key, named in (("disabled", settings.disabled), ("settings", settings.settings)):
         for name in named:
@@ -233,7 +233,7 @@ def _guarded(parts: SkillParts, origin: str) -> SkillParts:
     Raises:
         ConfigError: The form of a skill is wrong.
     """
-    for skill in _with_run_tools(parts):
+    for skill in parts.named:
         check_shape(skill)
     guide, unavailable = parts.run_guide, parts.unavailable
 
@@ -252,12 +252,6 @@ def _guarded(parts: SkillParts, origin: str) -> SkillParts:
         run_guide=guide and (lambda *names: _asked(partial(guide, *names), "", origin)),
         unavailable=unavailable and reachable,
     )
-
-
-def _with_run_tools(parts: SkillParts) -> tuple[Skill, ...]:
-    """Return the skills, and each tool of runs as a skill of its name."""
-    of_runs = (Skill(name=each.name, description="", tools=(each,)) for each in parts.run_tools)
-    return (*parts.skills, *of_runs)
 
 
 def _guarded_skill(skill: Skill, origin: str) -> Skill:

@@ -33,16 +33,12 @@ async def open_skills(
     for name, declaration in sorted(declared, key=lambda each: each[1].last):
         mine = replace(services, name=name, folder=Path(own.data_folder) / name)
         registry.add(await _parts(declaration, stack, mine))
-    loaded = fitting(load(own, services), registry.skills)
+    loaded = fitting(load(own, services), registry.named)
     for each in loaded.skills:
-        if (opened := await open_outside(each, stack, registry.skills)).problems:
+        if (opened := await open_outside(each, stack, registry.named)).problems:
             loaded = replace(loaded, problems=(*loaded.problems, *opened.problems))
         for found in opened.skills:
-            names = {tool.name for tool in found.parts.run_tools}
-            if taken := names & {tool.name for part in registry.parts for tool in part.run_tools}:
-                log.warning("%s is left out: runs have a tool %s", found.origin, min(taken))
-            else:
-                registry.add(found.parts)
+            registry.add(found.parts)
     for problem in loaded.problems:
         log.warning("%s", problem)
 

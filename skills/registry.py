@@ -61,12 +61,14 @@ class SkillRegistry:
         Raises:
             ConfigError: As `register`.
         """
-        for tool in parts.run_tools:
-            if tool.name in self._run_tools:
-                raise ConfigError(f"Two skills offer runs a tool {tool.name!r}: rename one.")
         self.register(parts.skills)
         self.parts.append(parts)
         self._run_tools |= {tool.name: tool for tool in parts.run_tools}
+
+    @property
+    def named(self) -> tuple[Skill, ...]:
+        """The skills, and each tool of runs as a skill of its name: all names that are taken."""
+        return (*self.skills, *(skill for parts in self.parts for skill in parts.named))
 
     async def unavailable(self, run: "Run | None" = None) -> tuple[str, ...]:
         """Return the unreachable services whose tools a run, or the main agent, may use."""

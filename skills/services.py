@@ -1,9 +1,7 @@
 """The services that every skill may use, also one that does not come with the bot."""
 
 import json
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -70,7 +68,7 @@ class SkillServices:
         folder: The path of `data_folder`.
         limits: Limits of size and time on reading from the network.
         reserve: The part of the disk that downloads must leave free.
-        stores: Returns the store of a skill.
+        store: The store of the skill, in the bot's database; usable once the bot runs.
     """
 
     name: str
@@ -78,12 +76,7 @@ class SkillServices:
     folder: Path
     limits: FetchSettings
     reserve: DiskReserve | None = None
-    stores: Callable[[str], Store] = field(default_factory=lambda: cache(lambda _: MemoryStore()))
-
-    @property
-    def store(self) -> Store:
-        """The store of the skill, in the bot's database; usable once the bot runs."""
-        return self.stores(self.name)
+    store: Store = field(default_factory=MemoryStore)
 
     def site(self, base_url: str) -> Site:
         """Return a client for a service whose address the skill or its settings name.

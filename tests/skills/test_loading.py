@@ -13,6 +13,7 @@ from bot.errors import ConfigError, ToolError
 from bot.net.settings import FetchSettings
 from bot.values import Identity, Json
 from skills.base import Effects, Skill, Tool
+from skills.declaration import SkillParts
 from skills.loading import Loaded, fitting, load
 from skills.registry import SkillRegistry
 from skills.settings import SkillsSettings
@@ -442,6 +443,17 @@ def test_names_that_may_come_later_are_kept_free(folder: Path, loads: Loads, cod
 
     assert fit.skills == ()
     assert "is called like" in fit.problems[0] or "is taken" in fit.problems[0]
+
+
+def test_a_tool_of_runs_keeps_its_name(folder: Path, loads: Loads) -> None:
+    write(folder, "dice.py", DICE)
+    registry = SkillRegistry()
+    registry.add(SkillParts(run_tools=simple("table", "roll").tools))
+
+    fit = fitting(loads(), registry.named)
+
+    assert fit.skills == ()
+    assert "the name 'roll' is taken" in fit.problems[0]
 
 
 def test_of_two_skills_from_outside_with_one_name_the_first_is_taken_and_all_fit(
