@@ -170,14 +170,24 @@ async def get(tx: Transaction, turn_id: str) -> Turn | None:
     return await _TURNS.first(tx, query.where(turns.c.id == turn_id))
 
 
-async def active_of(tx: Transaction, user_id: str, place: Place) -> Turn | None:
+async def active_of(
+    tx: Transaction, user_id: str, place: Place, *, before: str | None = None
+) -> Turn | None:
     """Return the newest running turn of a user in a place.
 
     Turns of conversations closed meanwhile are included; for a place without a thread, also turns
     in its threads.
+
+    Args:
+        tx: The transaction.
+        user_id: The user.
+        place: The place.
+        before: Only turns stored before what has this sortable id.
     """
     where = place_columns(place)
-    threads = [turns.c.place_thread == place.thread] if place.thread else []
+    further = [turns.c.place_thread == place.thread] if place.thread else []
+    if before is not None:
+        further.append(turns.c.id < before)
     turn_id = await tx.scalar(
         select(turns.c.id)
         .where(
@@ -185,7 +195,7 @@ async def active_of(tx: Transaction, user_id: str, place: Place) -> Turn | None:
             turns.c.status == "running",
             turns.c.channel == where["channel"],
             turns.c.place_channel == where["place_channel"],
-            *threads,
+            *further,
         )
         .order_by(turns.c.id.desc())
         .limit(1)

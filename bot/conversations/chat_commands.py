@@ -45,10 +45,10 @@ async def stop(call: CommandCall) -> CommandReply:
     bot, caller = call.bot, call.caller
     async with bot.database.transaction() as tx:
         await stored.apply(tx, caller.command_id, bot.now())
-        active = await turns.active_of(tx, caller.user.key, caller.place)
-        if active is not None and caller.command_id and active.id > caller.command_id:
-            # The command is carried out late, after a restart, and the turn began after it.
-            active = None
+        # A command that is carried out late, after a restart, stops no turn that came after it.
+        active = await turns.active_of(
+            tx, caller.user.key, caller.place, before=caller.command_id or None
+        )
         stopped = active is not None and await turns.request_stop(tx, active.id, bot.now())
     if active is None or not stopped:
         return CommandReply(text="Nothing is being answered. `/subagents stop ID` stops a run.")
