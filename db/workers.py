@@ -171,3 +171,12 @@ async def note(
         "created_at": now,
     }
     await insert_new(tx, audit, row)
+
+
+async def note_answer(
+    tx: Transaction, *, by: str, owner: str, subject: str, kind: str, now: datetime
+) -> None:
+    """Record an answer to another user's question in the audit log; one's own is not recorded."""
+    if by != owner:
+        detail = f"{kind} of {owner}"
+        await note(tx, user_id=by, action="answer", subject=subject, detail=detail, now=now)

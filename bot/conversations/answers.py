@@ -173,13 +173,13 @@ class Answers:
                 whole_run=meant.whole_run,
             )
             run = await runs.get(tx, question.run_id)
-            if taken and user.key != question.user_id:
-                await workers.note(
+            if taken:
+                await workers.note_answer(
                     tx,
-                    user_id=user.key,
-                    action="answer",
+                    by=user.key,
+                    owner=question.user_id,
                     subject=question.id,
-                    detail=f"question of a run of {question.user_id}",
+                    kind="question of a run",
                     now=self.now(),
                 )
             return taken, run

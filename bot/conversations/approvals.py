@@ -192,13 +192,13 @@ class Approvals:
             first = await approvals.answer(
                 tx, approval.id, status=status, by=user.key, now=self._now()
             )
-            if first and approval.user_id != user.key:
-                await workers.note(
+            if first:
+                await workers.note_answer(
                     tx,
-                    user_id=user.key,
-                    action="answer",
+                    by=user.key,
+                    owner=approval.user_id,
                     subject=approval.id,
-                    detail=f"confirmation of {approval.user_id}",
+                    kind="confirmation",
                     now=self._now(),
                 )
             if first and begins:

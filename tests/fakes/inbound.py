@@ -175,3 +175,16 @@ class Forgetful(FakeInboundHandler):
         self._changed.set()
         if self.attempts <= self.times:
             raise DatabaseUnreachableError(AWAY)
+
+
+class SlowInboundHandler(FakeInboundHandler):
+    """Answers commands when it is told to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.go_on = asyncio.Event()
+
+    async def receive(self, incoming: Incoming) -> CommandReply | None:
+        await super().receive(incoming)
+        await self.go_on.wait()
+        return CommandReply(text="2 of 5")

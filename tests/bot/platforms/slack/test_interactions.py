@@ -25,7 +25,7 @@ from tests.bot.platforms.slack.hearing import (
 )
 from tests.bot.platforms.slack.speaking import RUN
 from tests.bot.platforms.slack.test_home import opened, run_of, seen
-from tests.fakes.inbound import FakeInboundHandler
+from tests.fakes.inbound import FakeInboundHandler, SlowInboundHandler
 from tests.fakes.slack.answers import Answer
 from tests.fakes.slack.server import FakeSlack
 from tests.fakes.slack.shapes import Team, User
@@ -55,19 +55,6 @@ class Elsewhere(Clients):
 
     async def remove(self, workspace: str) -> None:
         raise NotImplementedError
-
-
-class Slow(FakeInboundHandler):
-    """Answers commands when it is told to."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.go_on = asyncio.Event()
-
-    async def receive(self, incoming: Incoming) -> CommandReply | None:
-        await super().receive(incoming)
-        await self.go_on.wait()
-        return CommandReply(text="2 of 5")
 
 
 @pytest.fixture(autouse=True)
@@ -137,7 +124,7 @@ async def test_what_is_quick_is_answered_before_it_is_acknowledged(slack: FakeSl
 async def test_what_takes_long_is_acknowledged_in_time_and_answered_when_it_is_done(
     slack: FakeSlack,
 ) -> None:
-    inbound = Slow()
+    inbound = SlowInboundHandler()
     async with at_the_counter(slack, inbound) as at:
         asked = await usage(at)
         shown_before = list(asked.posts)
@@ -215,7 +202,7 @@ async def test_what_is_being_seen_to_is_waited_for_at_the_end(slack: FakeSlack) 
 
 
 async def test_the_same_thing_told_twice_at_once_is_done_once(slack: FakeSlack) -> None:
-    inbound = Slow()
+    inbound = SlowInboundHandler()
     async with at_the_counter(slack, inbound) as at:
         asked = await usage(at)
         assert asked.delivery is not None

@@ -11,7 +11,7 @@ import pytest
 from pydantic import SecretStr
 
 from bot.errors import BotError, ConfigError, PlatformUnreachableError
-from bot.platforms.base import CommandReply, Incoming
+from bot.platforms.base import CommandReply
 from bot.platforms.messages import Missed
 from bot.platforms.slack.outlet import Tempo
 from bot.platforms.slack.platform import Slack, open_slack
@@ -24,7 +24,7 @@ from tests.bot.platforms.slack.hearing import listening, people, settings_for
 from tests.bot.platforms.slack.installing import nowhere
 from tests.bot.platforms.slack.speaking import AT_ONCE
 from tests.bot.platforms.slack.test_home import run_of
-from tests.fakes.inbound import FakeInboundHandler
+from tests.fakes.inbound import FakeInboundHandler, SlowInboundHandler
 from tests.fakes.ports import free_port
 from tests.fakes.slack.agents import Status
 from tests.fakes.slack.delivery import Delivery
@@ -43,19 +43,6 @@ async def opened(
         open_slack(settings, database, receives=receives, tempo=tempo, **more) as platform,
     ):
         yield platform
-
-
-class Slow(FakeInboundHandler):
-    """Answers commands when it is told to."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.go_on = asyncio.Event()
-
-    async def receive(self, incoming: Incoming) -> CommandReply | None:
-        await super().receive(incoming)
-        await self.go_on.wait()
-        return CommandReply(text="2 of 5")
 
 
 # --- for speaking ---------------------------------------------------------------------------------
@@ -316,7 +303,7 @@ async def test_after_a_gap_places_are_read_at_the_pace_of_slack(slack: FakeSlack
 
 
 async def test_what_was_heard_before_it_stops_is_answered(slack: FakeSlack) -> None:
-    inbound, tasks = Slow(), Tasks()
+    inbound, tasks = SlowInboundHandler(), Tasks()
     channel, alice, _ = people(slack)
     async with opened(settings_for(slack), receives=True) as platform:
         running = tasks.start(platform.intake.run(inbound), name="listen")
