@@ -1,4 +1,4 @@
-"""The commands: `retinue chat`, `ask`, `serve`, `worker`, `check`, `migrate`, `doctor`, `mcp`."""
+"""The commands: `retinue chat`, `ask`, `serve`, `worker`, `check`, `migrate`, `doctor`."""
 
 import asyncio
 import io
@@ -16,9 +16,21 @@ from typer.core import TyperGroup
 from bot.config.loading import load as config_of
 from bot.config.model import Config
 from bot.config.reloading import ConfigReloader
-from bot.console import enter, explain, finish, load, name_of, prepare, program, say
+from bot.console import (
+    ConfigFile,
+    Name,
+    enter,
+    explain,
+    finish,
+    load,
+    name_of,
+    prepare,
+    program,
+    say,
+)
 from bot.errors import BadRequestError, BotError, ConfigError
 from bot.signals import exit_after
+from skills import discovery
 
 log = logging.getLogger(__name__)
 
@@ -32,22 +44,6 @@ NO_WINDOWS = (
 
 # Commands import their dependencies inside: the import of database and engine takes longer than a
 # whole `check`.
-
-ConfigFile = Annotated[
-    Path | None,
-    typer.Option(
-        "--config",
-        "-c",
-        metavar="FILE",
-        help="The configuration to use; else $RETINUE_CONFIG, else config.yaml here, if it exists.",
-    ),
-]
-
-
-Name = Annotated[
-    str | None,
-    typer.Option("--as", metavar="NAME", help="Who you are; else your name on this computer."),
-]
 
 #: Most characters that are read from a pipe.
 MAX_PIPED = 1_000_000
@@ -220,45 +216,6 @@ def doctor(
     raise typer.Exit(any(finding.good is False for finding in findings))
 
 
-def mcp_list(config: ConfigFile = None) -> None:
-    """Show the MCP servers, their tools, and what waits for an approval.
-
-    Of a tool that changed, it shows what was approved (-) and what is offered now (+).
-    """
-    settings = prepare(enter(config)[0], quiet=True)
-    from skills.mcp import console as mcp_console  # noqa: PLC0415
-
-    say(finish(mcp_console.listed(settings), settings))
-
-
-def mcp_approve(
-    server: Annotated[str, typer.Argument(help="The name of the server.")],
-    tools: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="[TOOL]...",
-            help="As `list` shows them; with the @ mark, only if it has not changed since.",
-        ),
-    ] = None,
-    *,
-    everything: Annotated[bool, typer.Option("--all", help="Whatever waits.")] = False,
-    name: Name = None,
-    config: ConfigFile = None,
-) -> None:
-    """Let tools be used that changed or came later.
-
-    May be done while a bot runs: it uses them within a few seconds.
-    """
-    who = name_of(name)
-    settings = prepare(enter(config)[0], quiet=True)
-    from skills.mcp import console as mcp_console  # noqa: PLC0415
-
-    approving = mcp_console.approve(
-        settings, server, tuple(tools or ()), everything=everything, name=who
-    )
-    say(finish(approving, settings))
-
-
 def config_docs() -> None:
     """Write config.example.yaml and docs/config.schema.json anew."""
     from bot.config import example  # noqa: PLC0415
@@ -316,10 +273,8 @@ def build() -> typer.Typer:
     for command in (chat, ask, serve, worker, check, migrate, doctor, example):
         app.command()(command)
     app.command(hidden=True)(config_docs)
-    mcp = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
-    mcp.command("list")(mcp_list)
-    mcp.command("approve")(mcp_approve)
-    app.add_typer(mcp, name="mcp", help="Look at the tools of MCP servers, and approve changes.")
+    for module in discovery.imported("console"):
+        app.add_typer(module.COMMANDS)
     return app
 
 

@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Coroutine
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import typer
 
@@ -20,6 +20,21 @@ from bot.errors import BadRequestError, BotError, ConfigError
 log = logging.getLogger(__name__)
 
 Result = TypeVar("Result")
+
+#: Options that several commands take.
+ConfigFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--config",
+        "-c",
+        metavar="FILE",
+        help="The configuration to use; else $RETINUE_CONFIG, else config.yaml here, if it exists.",
+    ),
+]
+Name = Annotated[
+    str | None,
+    typer.Option("--as", metavar="NAME", help="Who you are; else your name on this computer."),
+]
 
 #: The program's name in texts.
 FROM_SOURCE = "python -m bot"

@@ -21,7 +21,8 @@ LINES = {
     "skills.mcp": 6,
     "skills.mcp.checkup": 2,
     "skills.mcp.commands": 4,
-    "skills.mcp.console": 2,
+    "skills.mcp.approvals": 2,
+    "skills.mcp.console": 1,
     "skills.mcp.report": 3,
     "skills.mcp.skill": 3,
     "skills.mcp.settings": 8,
@@ -181,10 +182,11 @@ HEAVY = {
 
 #: Who may import what inside a function, besides the SDKs above: the start must be quick.
 LATE = {
-    "bot.__main__": ("bot", "db", "importlib", "migrations", "skills"),
+    "bot.__main__": ("bot", "db", "importlib", "migrations"),
     "skills.calendar.calendars": ("skills.calendar.dav", "skills.calendar.ics"),
     "skills.calendar.checkup": ("skills.calendar.dav",),
     "bot.console": ("db.diagnosis",),
+    "skills.mcp.console": ("skills.mcp.approvals",),
     "skills.mcp.servers": ("skills.mcp.link",),
     "bot.catalog.schemas": ("jsonschema",),
     "bot.models.anthropic_client": ("aiohttp", "httpx2"),

@@ -8,7 +8,7 @@ from bot.agent.sanitizer import one_line
 from bot.checks import Check, fails, is_off, works
 from bot.values import Sections
 from db.settings import DatabaseSettings
-from skills.mcp.console import opened_pins
+from skills.mcp.approvals import opened_pins
 from skills.mcp.servers import Connect, load_connect, offered_by, reason_of
 from skills.mcp.settings import McpServerSettings, McpSettings
 

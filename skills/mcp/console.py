@@ -1,115 +1,55 @@
-"""`python -m bot mcp …`: lists pinned and waiting tools and approves them, beside a running bot."""
+"""`python -m bot mcp`: the commands of the console about tools that wait for an approval."""
 
-from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import asynccontextmanager
-from pathlib import Path
+from typing import Annotated
 
-from sqlalchemy.engine import make_url
+import typer
 
-from bot.agent.sanitizer import one_line
-from bot.errors import BadRequestError, ConfigError
-from bot.logs import quiet
-from bot.values import Identity, Sections, utc_now
-from db.database import Database, DatabaseSettings
-from db.mcp_pins import Pin
-from migrations.run import current_version
-from migrations.version import SCHEMA_VERSION
-from skills.mcp import review
-from skills.mcp.pins import Pins
-from skills.mcp.settings import McpServerSettings, McpSettings
+from bot.console import ConfigFile, Name, enter, finish, name_of, prepare, say
+
+COMMANDS = typer.Typer(
+    name="mcp",
+    help="Look at the tools of MCP servers, and approve changes.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+# Commands import their dependencies inside: every start of the program imports this module.
 
 
-async def listed(config: Sections) -> str:
-    """Return the servers with their tools, and the changes of waiting tools.
+@COMMANDS.command("list")
+def show(config: ConfigFile = None) -> None:
+    """Show the MCP servers, their tools, and what waits for an approval.
 
-    Raises:
-        ConfigError: The database is unusable.
+    Of a tool that changed, it shows what was approved (-) and what is offered now (+).
     """
-    servers = config.section(McpSettings).servers
-    if not servers:
-        return "There are no MCP servers: `mcp.servers` in the configuration names them."
-    async with opened_pins(config.section(DatabaseSettings)) as pins:
-        known = {name: await pins.known(name) if pins else [] for name in servers}
-    return "\n\n".join(
-        "\n".join(_server(name, settings, known[name])) for name, settings in servers.items()
-    )
+    settings = prepare(enter(config)[0], quiet=True)
+    from skills.mcp import approvals  # noqa: PLC0415
+
+    say(finish(approvals.listed(settings), settings))
 
 
-def _server(name: str, settings: McpServerSettings, pins: Sequence[Pin]) -> Iterator[str]:
-    yield f"{name}: {settings.shown}" + ("" if settings.enabled else " (off: `enabled` is false)")
-    if not pins:
-        yield "  No tool is known: no bot has been connected to it yet."
-    for pin in pins:
-        mark, called = ("✗", review.handle(pin)) if pin.waits else ("✓", pin.tool)
-        yield f"  {mark} {one_line(called, 200)}: {review.described(pin)}"
-        if pin.waits:
-            yield from (f"      {line}" for line in review.difference(pin))
-    if any(pin.waits for pin in pins):
-        yield f"  To approve what waits: python -m bot mcp approve {name} TOOL …, or --all"
+@COMMANDS.command()
+def approve(
+    server: Annotated[str, typer.Argument(help="The name of the server.")],
+    tools: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[TOOL]...",
+            help="As `list` shows them; with the @ mark, only if it has not changed since.",
+        ),
+    ] = None,
+    *,
+    everything: Annotated[bool, typer.Option("--all", help="Whatever waits.")] = False,
+    name: Name = None,
+    config: ConfigFile = None,
+) -> None:
+    """Let tools be used that changed or came later.
 
-
-async def approve(
-    config: Sections, server: str, tools: Sequence[str], *, everything: bool, name: str
-) -> str:
-    """Approve waiting tools, and return a report; a running bot uses them soon.
-
-    Args:
-        config: The configuration, which has been checked.
-        server: The server's name.
-        tools: The names of the tools, with or without the mark of the shown version.
-        everything: Whether to approve all waiting tools.
-        name: The name of the approver.
-
-    Raises:
-        BadRequestError: No such server or tool can be approved; the text lists those that can.
-        ConfigError: The database is unusable.
+    May be done while a bot runs: it uses them within a few seconds.
     """
-    servers = config.section(McpSettings).servers
-    if server not in servers:
-        there = ", ".join(servers) or "none"
-        raise BadRequestError(
-            f"There is no MCP server “{one_line(server, 40)}”. There are: {there}."
-        )
-    if bool(tools) == everything:
-        raise BadRequestError(
-            "Name the tools that you approve, or write --all. `python -m bot mcp list` shows them."
-        )
-    async with opened_pins(config.section(DatabaseSettings)) as pins:
-        waiting = await pins.waiting(server) if pins else []
-        wanted = review.chosen(server, waiting, tools)
-        assert pins is not None
-        by = Identity("terminal", "", name).key
-        done = await pins.approve(server, by=by, shown=wanted)
-    lines = []
-    for pin in wanted:
-        if pin.tool in done:
-            lines.append(f"✓ {one_line(pin.tool, 200)} of {server} is approved like this:")
-        else:
-            lines.append(f"✗ {one_line(pin.tool, 200)} has changed again this moment: look anew.")
-        lines += [f"      {line}" for line in review.difference(pin) if pin.tool in done]
-    return "\n".join([*lines, "A bot that runs uses what is approved within a few seconds."])
+    who = name_of(name)
+    settings = prepare(enter(config)[0], quiet=True)
+    from skills.mcp import approvals  # noqa: PLC0415
 
-
-@asynccontextmanager
-async def opened_pins(settings: DatabaseSettings) -> AsyncIterator[Pins | None]:
-    """Open the pins, beside a running bot; yield `None` if no database exists yet.
-
-    Raises:
-        ConfigError: The database has other tables.
-    """
-    if not _there(settings):
-        yield None
-        return
-    async with Database.open(settings) as database:
-        with quiet("db.outage_log"):
-            version = await current_version(database)
-        if version != SCHEMA_VERSION:
-            raise ConfigError(
-                f"{settings.shown} does not have the tables of this version: run `python -m "
-                "bot migrate` first."
-            )
-        yield Pins(database, utc_now)
-
-
-def _there(settings: DatabaseSettings) -> bool:
-    return not settings.is_sqlite or Path(make_url(settings.url).database or "").exists()
+    work = approvals.approve(settings, server, tools or (), everything=everything, name=who)
+    say(finish(work, settings))

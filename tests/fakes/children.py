@@ -26,7 +26,7 @@ IMPORTED = [
     "anthropic",
     "bot.app",
     "bot.processes",
-    "skills.mcp.console",
+    "skills.mcp.approvals",
     "bot.platforms.discord.platform",
     "bot.platforms.slack.platform",
     "dbos",

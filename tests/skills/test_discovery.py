@@ -65,6 +65,20 @@ CHECKUP = """
     async def checks(config):
         return [works("they roll.")]
 """
+CONSOLE = """
+    import typer
+
+    COMMANDS = typer.Typer(name="dice")
+
+    @COMMANDS.command("roll")
+    def roll() -> None:
+        '''Roll a die.'''
+        print("on the console: 4")
+
+    @COMMANDS.command("weigh")
+    def weigh() -> None:
+        '''Weigh a die.'''
+"""
 #: Uses the bot with one more folder of skills, in a process of its own.
 USE = r"""
     import asyncio
@@ -75,6 +89,7 @@ USE = r"""
 
     skills.__path__.append(sys.argv[1])
 
+    from bot.__main__ import build
     from bot.app import open_bot
     from bot.config.loading import load
     from bot.doctor import examine
@@ -92,6 +107,8 @@ USE = r"""
         print(*report(config, file, {}).splitlines(), sep="\n")
         print(*await examine(config), sep="\n")
 
+    build()(["dice", "roll"], standalone_mode=False)
+    print("imported by the console:", "skills.dice.skill" in sys.modules)
     asyncio.run(use())
 """
 
@@ -100,7 +117,8 @@ USE = r"""
 def folder(tmp_path: Path) -> Path:
     package = tmp_path / "dice"
     package.mkdir()
-    files = {"skill": DICE, "settings": SETTINGS, "report": REPORT, "checkup": CHECKUP}
+    files = {"skill": DICE, "settings": SETTINGS, "report": REPORT}
+    files |= {"checkup": CHECKUP, "console": CONSOLE}
     for name, code in files.items():
         (package / f"{name}.py").write_text(dedent(code))
     return tmp_path
@@ -118,7 +136,7 @@ def used(folder: Path, *, sides: int) -> str:
 
 
 @pytest.mark.processes
-def test_a_package_adds_tools_settings_and_checks_without_any_list(folder: Path) -> None:
+def test_a_package_adds_tools_settings_checks_and_commands_without_any_list(folder: Path) -> None:
     told = used(folder, sides=20)
 
     assert "sides: 20\n" in told
@@ -126,6 +144,7 @@ def test_a_package_adds_tools_settings_and_checks_without_any_list(folder: Path)
     assert "closed\n" in told
     assert "Dice           20 sides" in told
     assert "✓ Dice       they roll." in told
+    assert "on the console: 4\nimported by the console: False\n" in told
 
 
 @pytest.mark.processes

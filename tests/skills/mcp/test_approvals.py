@@ -7,7 +7,7 @@ import pytest
 from bot.config.model import Config
 from bot.errors import BadRequestError, ConfigError
 from db.database import Database, DatabaseSettings
-from skills.mcp.console import approve, listed
+from skills.mcp.approvals import approve, listed
 from skills.mcp.pins import Pins
 from skills.mcp.settings import McpSettings
 from skills.mcp.tools import Offer, offers

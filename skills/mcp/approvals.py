@@ -1,0 +1,115 @@
+"""Lists the tools of MCP servers and approves waiting ones, beside a running bot."""
+
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from sqlalchemy.engine import make_url
+
+from bot.agent.sanitizer import one_line
+from bot.errors import BadRequestError, ConfigError
+from bot.logs import quiet
+from bot.values import Identity, Sections, utc_now
+from db.database import Database, DatabaseSettings
+from db.mcp_pins import Pin
+from migrations.run import current_version
+from migrations.version import SCHEMA_VERSION
+from skills.mcp import review
+from skills.mcp.pins import Pins
+from skills.mcp.settings import McpServerSettings, McpSettings
+
+
+async def listed(config: Sections) -> str:
+    """Return the servers with their tools, and the changes of waiting tools.
+
+    Raises:
+        ConfigError: The database is unusable.
+    """
+    servers = config.section(McpSettings).servers
+    if not servers:
+        return "There are no MCP servers: `mcp.servers` in the configuration names them."
+    async with opened_pins(config.section(DatabaseSettings)) as pins:
+        known = {name: await pins.known(name) if pins else [] for name in servers}
+    return "\n\n".join(
+        "\n".join(_server(name, settings, known[name])) for name, settings in servers.items()
+    )
+
+
+def _server(name: str, settings: McpServerSettings, pins: Sequence[Pin]) -> Iterator[str]:
+    yield f"{name}: {settings.shown}" + ("" if settings.enabled else " (off: `enabled` is false)")
+    if not pins:
+        yield "  No tool is known: no bot has been connected to it yet."
+    for pin in pins:
+        mark, called = ("✗", review.handle(pin)) if pin.waits else ("✓", pin.tool)
+        yield f"  {mark} {one_line(called, 200)}: {review.described(pin)}"
+        if pin.waits:
+            yield from (f"      {line}" for line in review.difference(pin))
+    if any(pin.waits for pin in pins):
+        yield f"  To approve what waits: python -m bot mcp approve {name} TOOL …, or --all"
+
+
+async def approve(
+    config: Sections, server: str, tools: Sequence[str], *, everything: bool, name: str
+) -> str:
+    """Approve waiting tools, and return a report; a running bot uses them soon.
+
+    Args:
+        config: The configuration, which has been checked.
+        server: The server's name.
+        tools: The names of the tools, with or without the mark of the shown version.
+        everything: Whether to approve all waiting tools.
+        name: The name of the approver.
+
+    Raises:
+        BadRequestError: No such server or tool can be approved; the text lists those that can.
+        ConfigError: The database is unusable.
+    """
+    servers = config.section(McpSettings).servers
+    if server not in servers:
+        there = ", ".join(servers) or "none"
+        raise BadRequestError(
+            f"There is no MCP server “{one_line(server, 40)}”. There are: {there}."
+        )
+    if bool(tools) == everything:
+        raise BadRequestError(
+            "Name the tools that you approve, or write --all. `python -m bot mcp list` shows them."
+        )
+    async with opened_pins(config.section(DatabaseSettings)) as pins:
+        waiting = await pins.waiting(server) if pins else []
+        wanted = review.chosen(server, waiting, tools)
+        assert pins is not None
+        by = Identity("terminal", "", name).key
+        done = await pins.approve(server, by=by, shown=wanted)
+    lines = []
+    for pin in wanted:
+        if pin.tool in done:
+            lines.append(f"✓ {one_line(pin.tool, 200)} of {server} is approved like this:")
+        else:
+            lines.append(f"✗ {one_line(pin.tool, 200)} has changed again this moment: look anew.")
+        lines += [f"      {line}" for line in review.difference(pin) if pin.tool in done]
+    return "\n".join([*lines, "A bot that runs uses what is approved within a few seconds."])
+
+
+@asynccontextmanager
+async def opened_pins(settings: DatabaseSettings) -> AsyncIterator[Pins | None]:
+    """Open the pins, beside a running bot; yield `None` if no database exists yet.
+
+    Raises:
+        ConfigError: The database has other tables.
+    """
+    if not _there(settings):
+        yield None
+        return
+    async with Database.open(settings) as database:
+        with quiet("db.outage_log"):
+            version = await current_version(database)
+        if version != SCHEMA_VERSION:
+            raise ConfigError(
+                f"{settings.shown} does not have the tables of this version: run `python -m "
+                "bot migrate` first."
+            )
+        yield Pins(database, utc_now)
+
+
+def _there(settings: DatabaseSettings) -> bool:
+    return not settings.is_sqlite or Path(make_url(settings.url).database or "").exists()
