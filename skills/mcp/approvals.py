@@ -1,6 +1,7 @@
 """Lists the tools of MCP servers and approves waiting ones, beside a running bot."""
 
-from collections.abc import AsyncIterator, Iterator, Sequence
+import asyncio
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -11,12 +12,11 @@ from bot.errors import BadRequestError, ConfigError
 from bot.logs import quiet
 from bot.values import Identity, Sections, utc_now
 from db.database import Database, DatabaseSettings
-from db.mcp_pins import Pin
 from migrations.run import current_version
 from migrations.version import SCHEMA_VERSION
 from skills.mcp import review
 from skills.mcp.pins import Pins
-from skills.mcp.settings import McpServerSettings, McpSettings
+from skills.mcp.settings import McpSettings
 
 
 async def listed(config: Sections) -> str:
@@ -30,22 +30,22 @@ async def listed(config: Sections) -> str:
         return "There are no MCP servers: `mcp.servers` in the configuration names them."
     async with opened_pins(config.section(DatabaseSettings)) as pins:
         known = {name: await pins.known(name) if pins else [] for name in servers}
-    return "\n\n".join(
-        "\n".join(_server(name, settings, known[name])) for name, settings in servers.items()
-    )
-
-
-def _server(name: str, settings: McpServerSettings, pins: Sequence[Pin]) -> Iterator[str]:
-    yield f"{name}: {settings.shown}" + ("" if settings.enabled else " (off: `enabled` is false)")
-    if not pins:
-        yield "  No tool is known: no bot has been connected to it yet."
-    for pin in pins:
-        mark, called = ("✗", review.handle(pin)) if pin.waits else ("✓", pin.tool)
-        yield f"  {mark} {one_line(called, 200)}: {review.described(pin)}"
-        if pin.waits:
-            yield from (f"      {line}" for line in review.difference(pin))
-    if any(pin.waits for pin in pins):
-        yield f"  To approve what waits: python -m bot mcp approve {name} TOOL …, or --all"
+    lines: list[str] = []
+    for name, settings in servers.items():
+        off = "" if settings.enabled else " (off: `enabled` is false)"
+        lines += ["", f"{name}: {settings.shown}{off}"]
+        if not known[name]:
+            lines.append("  No tool is known: no bot has been connected to it yet.")
+        for pin in known[name]:
+            mark, called = ("✗", review.handle(pin)) if pin.waits else ("✓", pin.tool)
+            lines.append(f"  {mark} {one_line(called, 200)}: {review.described(pin)}")
+            if pin.waits:
+                lines += [f"      {line}" for line in review.difference(pin)]
+        if any(pin.waits for pin in known[name]):
+            lines.append(
+                f"  To approve what waits: python -m bot mcp approve {name} TOOL …, or --all"
+            )
+    return "\n".join(lines[1:])
 
 
 async def approve(
@@ -97,7 +97,8 @@ async def opened_pins(settings: DatabaseSettings) -> AsyncIterator[Pins | None]:
     Raises:
         ConfigError: The database has other tables.
     """
-    if not _there(settings):
+    file = Path(make_url(settings.url).database or "")
+    if settings.is_sqlite and not await asyncio.to_thread(file.exists):
         yield None
         return
     async with Database.open(settings) as database:
@@ -109,7 +110,3 @@ async def opened_pins(settings: DatabaseSettings) -> AsyncIterator[Pins | None]:
                 "bot migrate` first."
             )
         yield Pins(database, utc_now)
-
-
-def _there(settings: DatabaseSettings) -> bool:
-    return not settings.is_sqlite or Path(make_url(settings.url).database or "").exists()

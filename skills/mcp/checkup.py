@@ -3,6 +3,7 @@
 import asyncio
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 
 from bot.agent.sanitizer import one_line
 from bot.checks import Check, fails, is_off, works
@@ -22,28 +23,22 @@ PATIENCE_SECONDS = 10
 
 async def checks(config: Sections) -> list[Check]:
     """Check the servers of a configuration, and the tools that wait for an admin."""
-    settings = config.section(McpSettings)
-    return [
-        *await look(settings, os.environ),
-        *await _waiting(settings, config.section(DatabaseSettings)),
-    ]
-
-
-async def _waiting(settings: McpSettings, database: DatabaseSettings) -> list[Check]:
+    settings, database = config.section(McpSettings), config.section(DatabaseSettings)
+    found = await look(settings, os.environ)
     if not settings.servers:
-        return []
-    try:
+        return found
+    waiting: dict[str, int] = {}
+    # The check of the database reports its failures.
+    with suppress(Exception):
         async with asyncio.timeout(PATIENCE_SECONDS), opened_pins(database) as pins:
-            if pins is None:
-                return []
-            waiting = {name: len(await pins.waiting(name)) for name in settings.servers}
-    except Exception:  # noqa: BLE001 - the check of the database reports it
-        return []
-    return [
+            if pins is not None:
+                waiting = {name: len(await pins.waiting(name)) for name in settings.servers}
+    found += [
         is_off(f"{name}: {count} waiting for a yes: `python -m bot mcp list`.")
         for name, count in waiting.items()
         if count
     ]
+    return found
 
 
 async def look(settings: McpSettings, environ: Mapping[str, str]) -> list[Check]:
@@ -72,7 +67,7 @@ async def _look(
     try:
         async with (
             asyncio.timeout(seconds),
-            connect(name, settings, environ, _not_heard) as link,
+            connect(name, settings, environ, lambda: None) as link,
         ):
             found, problems = await offered_by(name, settings, link)
     except TimeoutError:
@@ -92,7 +87,3 @@ def _bad(name: str, settings: McpServerSettings, reason: str) -> Check:
         f"`mcp.servers.{name}`."
     )
     return fails(text)
-
-
-def _not_heard() -> None:
-    """Ignore a change of the list of tools."""

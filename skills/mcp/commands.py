@@ -9,7 +9,7 @@ from bot.errors import BadRequestError
 from bot.platforms.base import CommandReply
 from db.mcp_pins import Pin
 from skills.mcp import review
-from skills.mcp.servers import McpServer, McpServers
+from skills.mcp.servers import McpServers
 
 APPROVE = "mcp approve SERVER [TOOL …]"
 _WORDS = Argument(
@@ -61,12 +61,21 @@ class McpCommands:
         lines = ["**MCP servers**"]
         waiting: list[Pin] = []
         for name, server in self.servers.servers.items():
-            lines.append(_line(server))
+            tools = "1 tool" if len(server.tools) == 1 else f"{len(server.tools)} tools"
+            state = f"connected, {tools}" if server.connected else "not connected"
+            problem = f" – {one_line(server.problem, 300)}" if server.problem else ""
+            lines.append(f"- `{name}`: {state}{problem}")
             waiting += await self.servers.pins.waiting(name)
         for pin in waiting[:MOST_SHOWN]:
             command = call.typed(f"mcp approve {pin.server} {review.handle(pin)}")
             lines += ["", f"**{_code(pin.tool)}** of {pin.server}: {review.described(pin)}"]
-            lines += ["```diff", _shown(pin), "```", f"To approve it: {_code(command)}"]
+            whole = review.difference(pin)
+            text = "\n".join(whole[:MOST_LINES])[:MOST_CHARACTERS]
+            if text != "\n".join(whole):
+                text += "\n… cut here: `python -m bot mcp list` shows all of it"
+            # Backticks would close the fence.
+            shown = text.replace("```", "'''")
+            lines += ["```diff", shown, "```", f"To approve it: {_code(command)}"]
         if len(waiting) > MOST_SHOWN:
             lines += ["", f"{len(waiting) - MOST_SHOWN} more wait: `python -m bot mcp list`."]
         return CommandReply(text="\n".join(lines))
@@ -85,21 +94,6 @@ class McpCommands:
         late = [pin.tool for pin in pins if pin.tool not in done]
         lines += [f"{_code(tool)} has changed again this moment: look anew." for tool in late]
         return CommandReply(text="\n".join(lines), failed=bool(late))
-
-
-def _line(server: McpServer) -> str:
-    tools = "1 tool" if len(server.tools) == 1 else f"{len(server.tools)} tools"
-    state = f"connected, {tools}" if server.connected else "not connected"
-    problem = f" – {one_line(server.problem, 300)}" if server.problem else ""
-    return f"- `{server.name}`: {state}{problem}"
-
-
-def _shown(pin: Pin) -> str:
-    """Return the difference for a code fence, without backticks that would close the fence."""
-    text = "\n".join(review.difference(pin)[:MOST_LINES])[:MOST_CHARACTERS]
-    cut = text != "\n".join(review.difference(pin))
-    more = "\n… cut here: `python -m bot mcp list` shows all of it" if cut else ""
-    return (text + more).replace("```", "'''")
 
 
 def _code(text: str) -> str:

@@ -21,23 +21,23 @@ async def http_client(settings: McpServerSettings, flow: Flow) -> AsyncIterator[
         # A small compressed response must not become large here.
         headers={"Accept-Encoding": "identity", **headers},
         timeout=httpx2.Timeout(seconds, read=max(300.0, settings.timeout_seconds)),
-        transport=_Measured(httpx2.AsyncHTTPTransport(), flow),
+        transport=_Measured(flow),
         # Ignore proxies and password files of the environment.
         trust_env=False,
     ) as client:
         yield client
 
 
-class _Measured(httpx2.AsyncBaseTransport):
+class _Measured(httpx2.AsyncHTTPTransport):
     """Counts incoming bytes, and refuses compressed responses."""
 
-    def __init__(self, inner: httpx2.AsyncBaseTransport, flow: Flow) -> None:
-        self._inner = inner
+    def __init__(self, flow: Flow) -> None:
+        super().__init__()
         self._flow = flow
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         """Send a request; its response is counted while it is read."""
-        response = await self._inner.handle_async_request(request)
+        response = await super().handle_async_request(request)
         if response.headers.get("content-encoding", "identity") != "identity":
             await response.aclose()
             raise httpx2.RemoteProtocolError("it answers packed, and was asked not to")
@@ -46,10 +46,6 @@ class _Measured(httpx2.AsyncBaseTransport):
         assert isinstance(response.stream, httpx2.AsyncByteStream)
         response.stream = _Counted(response.stream, self._flow, most)
         return response
-
-    async def aclose(self) -> None:
-        """Close the connections."""
-        await self._inner.aclose()
 
 
 class _Counted(httpx2.AsyncByteStream):

@@ -7,7 +7,6 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from types import TracebackType
 from typing import Any, Self
 
 from anyio import ClosedResourceError
@@ -33,7 +32,7 @@ from bot.values import Json
 from skills.mcp.flow import MOST_MESSAGE_BYTES, Flow
 from skills.mcp.http import http_client
 from skills.mcp.settings import McpServerSettings
-from skills.mcp.stdio import Program, environment_of, stdio_transport
+from skills.mcp.stdio import stdio_transport
 
 log = logging.getLogger(__name__)
 
@@ -148,16 +147,9 @@ async def connect(
                 settings.url, http_client=http, max_sse_event_size=MOST_MESSAGE_BYTES
             )
         else:
-            variables = {k: v.get_secret_value() for k, v in settings.environment.items()}
-            program = Program(
-                name=name,
-                command=settings.command,
-                environment=environment_of(environ, variables),
-                folder=settings.folder,
-            )
-            inner = stdio_transport(program, flow)
+            inner = stdio_transport(name, settings, environ, flow)
         client = Client(
-            _GuardedTransport(name, inner, flow, ended),
+            _guarded(name, inner, flow, ended),
             read_timeout_seconds=settings.connect_seconds,
             message_handler=on_message,
             client_info=Implementation(name="retinue", version="1"),
@@ -167,27 +159,13 @@ async def connect(
         yield McpLink(name, await stack.enter_async_context(client), ended)
 
 
-class _GuardedTransport:
-    """A transport whose messages are counted, and cleaned before the SDK reads them."""
-
-    def __init__(self, name: str, inner: Any, flow: Flow, ended: asyncio.Event) -> None:
-        self._name = name
-        self._inner = inner
-        self._flow = flow
-        self._ended = ended
-
-    async def __aenter__(self) -> tuple[Any, Any]:
-        inbox, outbox = await self._inner.__aenter__()
-        return _GuardedStream(self._name, inbox, self._flow, self._ended), outbox
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> bool | None:
-        left: bool | None = await self._inner.__aexit__(kind, error, trace)
-        return left
+@asynccontextmanager
+async def _guarded(
+    name: str, transport: Any, flow: Flow, ended: asyncio.Event
+) -> AsyncIterator[tuple[Any, Any]]:
+    """Open a transport whose messages are counted, and cleaned before the SDK reads them."""
+    async with transport as (inbox, outbox):
+        yield _GuardedStream(name, inbox, flow, ended), outbox
 
 
 class _GuardedStream:
@@ -204,50 +182,32 @@ class _GuardedStream:
         """An attribute that the SDK reads from some streams."""
         return getattr(self._inner, "last_context", None)
 
-    async def receive(self) -> SessionMessage | Exception:
-        """Return the next message."""
-        return self._cleaned(await self._inner.receive())
+    async def __aenter__(self) -> Self:
+        await self._inner.__aenter__()
+        return self
 
-    async def aclose(self) -> None:
-        """Close the stream."""
-        await self._inner.aclose()
+    async def __aexit__(self, *error: object) -> None:
+        await self._inner.__aexit__(*error)
 
     def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> SessionMessage | Exception:
         try:
-            item = await self._inner.__anext__()
+            item: SessionMessage | Exception = await self._inner.__anext__()
         except (StopAsyncIteration, ClosedResourceError):
             self._ended.set()
             raise
-        return self._cleaned(item)
-
-    async def __aenter__(self) -> Self:
-        await self._inner.__aenter__()
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        await self._inner.__aexit__(kind, error, trace)
-
-    def _cleaned(self, item: SessionMessage | Exception) -> SessionMessage | Exception:
         if isinstance(item, Exception):
             return item
         message = item.message
         self._flow.take_message(request=isinstance(message, JSONRPCRequest))
-        if isinstance(message, JSONRPCResponse):
-            listed = message.result.get("tools")
-            if isinstance(listed, list):
-                usable = [tool for each in listed if (tool := _usable_tool(each))]
-                if len(usable) < len(listed):
-                    count = len(listed) - len(usable)
-                    log.warning("The MCP server %s lists %d broken tools", self._name, count)
-                message.result["tools"] = usable
+        listed = message.result.get("tools") if isinstance(message, JSONRPCResponse) else None
+        if isinstance(message, JSONRPCResponse) and isinstance(listed, list):
+            usable = [tool for each in listed if (tool := _usable_tool(each))]
+            if broken := len(listed) - len(usable):
+                log.warning("The MCP server %s lists %d broken tools", self._name, broken)
+            message.result["tools"] = usable
         return item
 
 

@@ -8,9 +8,8 @@ import asyncio
 import logging
 import os
 import signal
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
 
 import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
@@ -19,6 +18,7 @@ from mcp_types import jsonrpc_message_adapter
 
 from bot.agent.sanitizer import for_log
 from skills.mcp.flow import MOST_MESSAGE_BYTES, FloodError, Flow, FlowLimits
+from skills.mcp.settings import McpServerSettings
 
 log = logging.getLogger(__name__)
 
@@ -35,42 +35,25 @@ ReceivedMessages = MemoryObjectReceiveStream[SessionMessage | Exception]
 SentMessages = MemoryObjectSendStream[SessionMessage]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Program:
-    """A program to start.
-
-    Attributes:
-        name: The server's name.
-        environment: All of its environment.
-    """
-
-    name: str
-    command: Sequence[str]
-    environment: Mapping[str, str]
-    folder: str | None
-
-
-def environment_of(environ: Mapping[str, str], further: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment of a program: the inherited variables and the configured ones."""
-    return {key: environ[key] for key in INHERITED if key in environ} | dict(further)
-
-
 @asynccontextmanager
 async def stdio_transport(
-    program: Program, flow: Flow
+    name: str, settings: McpServerSettings, environ: Mapping[str, str], flow: Flow
 ) -> AsyncIterator[tuple[ReceivedMessages, SentMessages]]:
-    """Start a program and yield the streams of its messages; it is ended with the block.
+    """Start the program of a server and yield its message streams; it is ended with the block.
+
+    Its environment is the configured variables, and the inherited ones of `environ`.
 
     Raises:
         OSError: The program cannot be started.
     """
+    variables = {key: value.get_secret_value() for key, value in settings.environment.items()}
     process = await asyncio.create_subprocess_exec(
-        *program.command,
+        *settings.command,
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
-        env=dict(program.environment),
-        cwd=program.folder,
+        env={key: environ[key] for key in INHERITED if key in environ} | variables,
+        cwd=settings.folder,
         limit=MOST_MESSAGE_BYTES,
         # A process group of its own, so that its child processes can be ended with it.
         start_new_session=True,
@@ -81,7 +64,7 @@ async def stdio_transport(
         async with received, inbox, outbox, to_send, anyio.create_task_group() as group:
             group.start_soon(_read, process, received, flow)
             group.start_soon(_write, process, to_send)
-            group.start_soon(_log_errors, process, program.name)
+            group.start_soon(_log_errors, process, name)
             try:
                 yield inbox, outbox
             finally:
