@@ -4,6 +4,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import reduce
 
 #: The end of the last part if `max_parts` does not suffice.
 CUT = "\n[… cut here]"
@@ -108,13 +109,6 @@ class _Fence:
     def closing(self) -> str:
         return f"\n{self.prefix}{self.marker}"
 
-    def closed_by(self, match: re.Match[str]) -> bool:
-        return (
-            match["marker"].startswith(self.marker)
-            and not match["info"].strip()
-            and match["bullet"] is None
-        )
-
 
 @dataclass(frozen=True, slots=True)
 class _Part:
@@ -165,17 +159,7 @@ class _Splitter:
     def part(self, start: int, fence: _Fence | None, limit: int) -> _Part:
         """Return the part that begins at `start`, inside `fence`."""
         head = fence.opening if fence else ""
-        window = self._window(start, fence, limit - self.length(head))
-        end, fence = self._choose(window)
-        body = self.text[start:end]
-        if fence is None:
-            return _Part(head + body.rstrip(), _past(_SPACE_AT_A_CUT, self.text, end), None)
-        if body.endswith("\n"):
-            return _Part(head + body[:-1] + fence.closing, end, fence)
-        following = end + self.text.startswith("\n", end)
-        return _Part(head + body + fence.closing, following, fence)
-
-    def _window(self, start: int, fence: _Fence | None, room: int) -> _PartWindow:
+        room = limit - self.length(head)
         stop = self._reach(start, room)
         ends = []
         at, inner = start, fence
@@ -183,17 +167,18 @@ class _Splitter:
             inner = self._after(inner, self.text[at:end])
             ends.append((end, inner))
             at = end + 1
-        return _PartWindow(start, stop, room, fence, ends, _left(inner, self.text[at:stop]))
-
-    def _choose(self, window: _PartWindow) -> tuple[int, _Fence | None]:
-        """Return the best position of a cut that fits, and the fence that is open there."""
-        end, fence = window.start, window.fence
-        for end in self._cuts(window):
-            fence = self._fence_at(window, end)
-            tail = self.length(fence.closing) if fence else 0
-            if self.length(self.text[window.start : end]) + tail <= window.room:
+        last = _left(inner, self.text[at:stop])
+        for end in self._cuts(_PartWindow(start, stop, room, fence, ends, last)):
+            body = self.text[start:end]
+            # The fence that is open at the cut in the text of this part alone.
+            open_fence = reduce(self._after, body.split("\n"), fence)
+            tail = open_fence.closing if open_fence else ""
+            if self.length(body) + self.length(tail) <= room:
                 break
-        return end, fence
+        if open_fence is None:
+            return _Part(head + body.rstrip(), _past(_SPACE_AT_A_CUT, self.text, end), None)
+        following = end + (not body.endswith("\n") and self.text.startswith("\n", end))
+        return _Part(head + body.removesuffix("\n") + tail, following, open_fence)
 
     def _cuts(self, window: _PartWindow) -> Iterator[int]:
         """Yield positions of cuts, best first."""
@@ -220,13 +205,13 @@ class _Splitter:
         sentences = [match.end() for match in _SENTENCE_END.finditer(self.text, low, stop)]
         words = [max(self.text.rfind(space, start + 1, stop) for space in " \t")]
         found = [end for end in [*sentences[-1:], *words] if start < end <= window.end]
-        found = [*(self._before_span(start, end) for end in found), *found]
-        return [end for end in found if self._after(None, self.text[start:end]) is None]
-
-    def _before_span(self, start: int, end: int) -> int:
-        """Return the start of the inline code that a cut would divide; else the cut itself."""
-        inside = self.text.count("`", start, end) % 2 == 1
-        return max(self.text.rfind("`", start, end), start + 1) if inside else end
+        uncut = [
+            max(self.text.rfind("`", start, end), start + 1)
+            if self.text.count("`", start, end) % 2
+            else end
+            for end in found
+        ]
+        return [end for end in uncut + found if self._after(None, self.text[start:end]) is None]
 
     def _ends_of_code_lines(self, window: _PartWindow) -> Iterator[int]:
         if window.last_fence is None:
@@ -279,13 +264,6 @@ class _Splitter:
             low, high = (middle, high) if fits else (low, middle)
         return low
 
-    def _fence_at(self, window: _PartWindow, end: int) -> _Fence | None:
-        """Return the fence that is open at `end` in the text of this part alone."""
-        fence = window.fence
-        for line in self.text[window.start : end].split("\n"):
-            fence = self._after(fence, line)
-        return fence
-
     def _after(self, fence: _Fence | None, line: str) -> _Fence | None:
         """Return the fence that is open after a line."""
         fence = _left(fence, line)
@@ -293,7 +271,8 @@ class _Splitter:
         if match is None or match.end("marker") > self.longest_fence:
             return fence
         if fence is not None:
-            return None if fence.closed_by(match) else fence
+            closes = match["marker"].startswith(fence.marker) and match["bullet"] is None
+            return None if closes and not match["info"].strip() else fence
         if match["marker"].startswith("`") and "`" in match["info"]:
             return None
         prefix = re.sub(r"[^\s>]", " ", match["prefix"])
