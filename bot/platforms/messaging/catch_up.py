@@ -179,26 +179,23 @@ class CatchUp:
 
 
 def _with_context(message: PastMessage, before: Sequence[PastMessage]) -> PastMessage:
-    """Return a message with the earlier messages quoted; an empty message is unchanged."""
-    context = _context(before)
-    if not context or not (message.text or message.files or message.quoted):
+    """Return a message with the earlier messages quoted; an empty message is unchanged.
+
+    The quotation has the newest of them, oldest first, if all exceed `MOST_CONTEXT`.
+    """
+    if not before or not (message.text or message.files or message.quoted):
         return message
-    return replace(message, quoted=(Quoted("said_before", context), *message.quoted))
-
-
-def _context(messages: Sequence[PastMessage]) -> str:
-    """Return messages as text, oldest first; only the newest if all exceed `MOST_CONTEXT`."""
     kept: list[str] = []
     room = MOST_CONTEXT
-    for message in reversed(messages):
-        parts = [message.text, *(f"[{each.kind}] {each.text}" for each in message.quoted)]
-        parts += [f"[file] {each.name}" for each in message.files]
+    for past in reversed(before):
+        parts = [past.text, *(f"[{each.kind}] {each.text}" for each in past.quoted)]
+        parts += [f"[file] {each.name}" for each in past.files]
         text = plain("\n".join(part for part in parts if part.strip()), limit=MOST_CONTEXT).strip()
         if not text:
             continue
-        name = one_line(message.author_name, 60) or ("an app" if message.by_bot else "somebody")
+        name = one_line(past.author_name, 60) or ("an app" if past.by_bot else "somebody")
         # Indent the further lines: none may look like the beginning of another message.
-        line = f"{name} ({message.sent_at.astimezone(UTC):%Y-%m-%d %H:%M} UTC): {text}"
+        line = f"{name} ({past.sent_at.astimezone(UTC):%Y-%m-%d %H:%M} UTC): {text}"
         line = line.replace("\n", "\n  ")
         if len(line) > room:
             # The newest message is always included, truncated if necessary.
@@ -206,7 +203,10 @@ def _context(messages: Sequence[PastMessage]) -> str:
             break
         kept.append(line)
         room -= len(line)
-    return "\n".join(reversed(kept))
+    if not kept:
+        return message
+    context = Quoted("said_before", "\n".join(reversed(kept)))
+    return replace(message, quoted=(context, *message.quoted))
 
 
 def _named(place: Place) -> str:

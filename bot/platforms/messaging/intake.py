@@ -5,14 +5,15 @@ import logging
 import time
 from abc import ABC, abstractmethod
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Coroutine, Hashable, Iterator
+from collections.abc import Awaitable, Callable, Hashable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from bot.errors import BotError, DatabaseUnreachableError
 from bot.platforms.base import CommandReply, InboundHandler, Incoming
 from bot.platforms.messages import PastMessage
+from bot.platforms.messaging.pacing import Queues
 from bot.tasks import Tasks
 
 log = logging.getLogger(__name__)
@@ -84,10 +85,6 @@ class Deduplicator:
         """Remove an event from the cache, so that it counts as new again."""
         self._last.pop(key, None)
 
-    def may_notify(self, account: str, channel: str) -> bool:
-        """Return True if a refusal may be sent: once an hour per user and channel."""
-        return self.first(("refused", account, channel), again_after=TELL_AGAIN_SECONDS)
-
     @contextmanager
     def tracking(self) -> Iterator[None]:
         """Let `settle` wait for the task that executes this block."""
@@ -103,66 +100,6 @@ class Deduplicator:
         """Wait until the tracked tasks have finished, at most `seconds`."""
         if pending := set(self._under_way):
             await asyncio.wait(pending, timeout=seconds)
-
-
-class KeyedQueue:
-    """Runs work with the same key one after the other, in order of arrival.
-
-    Args:
-        tasks: Owns the tasks.
-        deduplicator: Tracks the tasks.
-    """
-
-    def __init__(self, tasks: Tasks, deduplicator: Deduplicator) -> None:
-        self._tasks = tasks
-        self._deduplicator = deduplicator
-        self._newest: dict[Hashable, asyncio.Task[Any]] = {}
-
-    def start(
-        self, key: Hashable, work: Coroutine[Any, Any, Result], *, name: str
-    ) -> asyncio.Task[Result]:
-        """Start work as soon as all earlier work with the same key has finished."""
-
-        async def queued(before: asyncio.Task[Any] | None) -> Result:
-            with self._deduplicator.tracking():
-                if before is not None:
-                    await asyncio.wait([before])
-                return await work
-
-        def done(ended: asyncio.Task[Result]) -> None:
-            work.close()  # if the task was cancelled before the work began
-            if self._newest.get(key) is ended:
-                del self._newest[key]
-
-        task = self._tasks.start(queued(self._newest.get(key)), name=name)
-        self._newest[key] = task
-        task.add_done_callback(done)
-        return task
-
-
-async def retry_until_stored(
-    store: Callable[[], Awaitable[Result]],
-    on_wait: Callable[[int, DatabaseUnreachableError], Awaitable[None]],
-    *,
-    pauses: tuple[float, ...] = STORE_PAUSES,
-) -> Result:
-    """Return the result of `store`, with a retry after each pause while the database is down.
-
-    Args:
-        store: Stores the message.
-        on_wait: Called before each pause with its number, from 0 on, and the reason.
-        pauses: The pauses, in seconds.
-
-    Raises:
-        DatabaseUnreachableError: The database was still unreachable after the last pause.
-    """
-    for number, pause in enumerate(pauses):
-        try:
-            return await store()
-        except DatabaseUnreachableError as error:
-            await on_wait(number, error)
-        await asyncio.sleep(pause)
-    return await store()
 
 
 async def outcome(asked: Awaitable[Result], what: str) -> Result | CommandReply:
@@ -206,7 +143,7 @@ class MessageReceiver(ABC, Generic[MessageT]):
 
     Args:
         inbound: Receives the messages.
-        policy: De-duplicates messages and limits the notices to refused users.
+        deduplicator: De-duplicates messages and limits the notices to refused users.
         tasks: Owns the tasks that handle messages.
         pauses: Backoff before each further attempt to store a message, in seconds.
 
@@ -220,24 +157,25 @@ class MessageReceiver(ABC, Generic[MessageT]):
     def __init__(
         self,
         inbound: InboundHandler,
-        policy: Deduplicator,
+        deduplicator: Deduplicator,
         tasks: Tasks,
         *,
         pauses: tuple[float, ...] = STORE_PAUSES,
     ) -> None:
         self.inbound = inbound
         self.stuck: set[Hashable] = set()
-        self._policy = policy
+        self._deduplicator = deduplicator
+        self._tasks = tasks
         self._pauses = pauses
-        self._queue = KeyedQueue(tasks, policy)
+        self._queues = Queues(seconds=None)
 
     def start(self, message: MessageT) -> "asyncio.Task[None] | None":
         """Handle a message after the earlier ones of its queue; `None` for a repeated delivery."""
         event_id = message.incoming.event_id
-        if not self._policy.first(message.key):
+        if not self._deduplicator.first(message.key):
             log.info("The %s was delivered again", event_id)
             return None
-        return self._queue.start(message.queue, self._handle(message), name=event_id)
+        return self._tasks.start(self._handle(message), name=event_id)
 
     async def receive_missed(self, past: PastMessage) -> bool:
         """Pass a fetched message for the bot to the core, unless it was received already.
@@ -262,7 +200,7 @@ class MessageReceiver(ABC, Generic[MessageT]):
             said_at=past.sent_at,
             only_mention=past.only_mention,
         )
-        if not self._policy.first((past.event_id, True)):
+        if not self._deduplicator.first((past.event_id, True)):
             return True
         try:
             message = await self._fetched(incoming)
@@ -273,7 +211,7 @@ class MessageReceiver(ABC, Generic[MessageT]):
                 return False
             reply = await self.inbound.receive(message.incoming)
         except BotError:
-            self._policy.forget((past.event_id, True))
+            self._deduplicator.forget((past.event_id, True))
             raise
         if reply is not None and not reply.refused:
             await self._answer(message, reply)
@@ -281,33 +219,36 @@ class MessageReceiver(ABC, Generic[MessageT]):
 
     async def _handle(self, message: MessageT) -> None:
         """Pass a message to the core and send its immediate answer, if any."""
-        try:
-            reply = await self._store(message)
-            if reply is not None:
-                await self._answer(message, reply)
-                if reply.answered:
-                    await self._settle(message, reply)
-        except Exception:
-            log.exception("The %s could not be handled", message.incoming.event_id)
-            if message.addressed:
-                await self._answer(message, CommandReply(text=TROUBLE, failed=True))
+        with self._deduplicator.tracking():
+            async with self._queues.turn(message.queue):
+                try:
+                    reply = await self._store(message)
+                    if reply is not None:
+                        await self._answer(message, reply)
+                        if reply.answered:
+                            await self._settle(message, reply)
+                except Exception:
+                    log.exception("The %s could not be handled", message.incoming.event_id)
+                    if message.addressed:
+                        await self._answer(message, CommandReply(text=TROUBLE, failed=True))
 
     async def _store(self, message: MessageT) -> CommandReply | None:
-        """Pass a message to the core, with retries while the database is unreachable."""
-
-        async def on_wait(number: int, error: DatabaseUnreachableError) -> None:
-            self.stuck.add(message.queue)
-            if number == 0 and message.addressed:
-                await self._answer(message, CommandReply(text=f"{error} {AGAIN}"), first=True)
-
+        """Pass a message to the core, with a retry after each pause while the database is down."""
         try:
-            return await retry_until_stored(
-                lambda: self._receive(message), on_wait, pauses=self._pauses
-            )
+            for number, pause in enumerate(self._pauses):
+                try:
+                    return await self._receive(message)
+                except DatabaseUnreachableError as error:
+                    self.stuck.add(message.queue)
+                    if number == 0 and message.addressed:
+                        again = CommandReply(text=f"{error} {AGAIN}")
+                        await self._answer(message, again, first=True)
+                await asyncio.sleep(pause)
+            return await self._receive(message)
         except DatabaseUnreachableError as error:
             if self.redelivers or not message.addressed:
                 # A later delivery, or the next catch-up, receives the message as a new one.
-                self._policy.forget(message.key)
+                self._deduplicator.forget(message.key)
             text = GIVEN_UP.format(reason=error)
             return CommandReply(text=text, failed=True) if message.addressed else None
         except BotError as error:
@@ -319,12 +260,12 @@ class MessageReceiver(ABC, Generic[MessageT]):
         """Admit a message and pass it to the core; return the immediate reply, if any."""
         message, refusal = await self._admit(message)
         incoming, addressed = message.incoming, message.addressed
-        place, first = incoming.place, self._policy.first
+        place, first = incoming.place, self._deduplicator.first
         if refusal is not None:
-            tell = addressed and not refusal.silent
-            if tell and self._policy.may_notify(incoming.user.account, place.channel):
-                return CommandReply(text=refusal.text, failed=True)
-            return None
+            key = ("refused", incoming.user.account, place.channel)
+            if not addressed or refusal.silent or not first(key, again_after=TELL_AGAIN_SECONDS):
+                return None
+            return CommandReply(text=refusal.text, failed=True)
         if not addressed and not (place.thread and await self._listens(incoming)):
             return None
         if message.hidden:

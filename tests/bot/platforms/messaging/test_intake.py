@@ -5,8 +5,18 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from bot.platforms.messaging.intake import REMEMBERED, TELL_AGAIN_SECONDS, Deduplicator, KeyedQueue
+from bot.platforms.base import CommandReply, Incoming
+from bot.platforms.messaging.intake import (
+    REMEMBERED,
+    TELL_AGAIN_SECONDS,
+    AccessRefusal,
+    Deduplicator,
+    MessageReceiver,
+    ReceivedMessage,
+)
 from bot.tasks import Tasks
+from bot.values import Identity, Place
+from tests.fakes.inbound import FakeInboundHandler
 
 
 class Watch:
@@ -24,21 +34,6 @@ async def tasks() -> AsyncIterator[Tasks]:
     owner = Tasks()
     yield owner
     await owner.close()
-
-
-def test_a_refusal_is_worth_a_sentence_once_an_hour_for_each_person_and_channel() -> None:
-    watch = Watch()
-    deduplicator = Deduplicator(monotonic=watch)
-
-    assert deduplicator.may_notify("11111", "30000")
-    watch.now += TELL_AGAIN_SECONDS - 1
-    assert not deduplicator.may_notify("11111", "30000")
-    assert deduplicator.may_notify("11111", "30001")
-    assert deduplicator.may_notify("11112", "30000")
-    watch.now += 1
-    assert deduplicator.may_notify("11111", "30000")
-    watch.now += TELL_AGAIN_SECONDS - 1
-    assert not deduplicator.may_notify("11111", "30000")
 
 
 def test_what_came_already_is_known_however_long_ago() -> None:
@@ -122,123 +117,179 @@ async def test_whoever_fails_is_no_longer_waited_for(tasks: Tasks) -> None:
 # --- one after the other --------------------------------------------------------------------------
 
 
-class Work:
-    """Something to be done, which ends when a test says so."""
+class Receiver(MessageReceiver[ReceivedMessage]):
+    """Refuses every message, once a test lets the handling of the message end.
 
-    def __init__(self, log: list[str], name: str) -> None:
-        self.begun, self.may_end = asyncio.Event(), asyncio.Event()
-        self._log, self._name = log, name
+    Attributes:
+        log: The beginnings and ends of the handling.
+        held: The messages whose handling does not end yet.
+        failing: The messages whose handling fails.
+        told: The messages whose users were told of the refusal.
+    """
 
-    async def __call__(self) -> str:
-        self._log.append(f"{self._name} begins")
-        self.begun.set()
-        await self.may_end.wait()
-        self._log.append(f"{self._name} ends")
-        return self._name
+    def __init__(self, tasks: Tasks, deduplicator: Deduplicator | None = None) -> None:
+        super().__init__(FakeInboundHandler(), deduplicator or Deduplicator(), tasks)
+        self.log: list[str] = []
+        self.held: set[str] = set()
+        self.failing: set[str] = set()
+        self.told: list[str] = []
+        self._changed = asyncio.Event()
+
+    def take(self, name: str, user: str = "alice", channel: str = "c") -> asyncio.Task[None]:
+        """Receive a message."""
+        incoming = Incoming(
+            event_id=name,
+            user=Identity("fake", "", user),
+            user_name=user,
+            place=Place("fake", channel=channel),
+            text="hello",
+        )
+        task = self.start(ReceivedMessage(incoming=incoming, queue=(user, channel)))
+        assert task is not None
+        return task
+
+    def release(self, name: str) -> None:
+        """Let the handling of a message end."""
+        self.held.discard(name)
+        self._changed.set()
+
+    async def _fetched(self, incoming: Incoming) -> ReceivedMessage:
+        return ReceivedMessage(incoming=incoming)
+
+    async def _admit(self, message: ReceivedMessage) -> tuple[ReceivedMessage, AccessRefusal]:
+        name = message.incoming.event_id
+        self.log.append(f"{name} begins")
+        while name in self.held:
+            self._changed.clear()
+            await self._changed.wait()
+        if name in self.failing:
+            raise ValueError("a bug")
+        self.log.append(f"{name} ends")
+        return message, AccessRefusal("No.")
+
+    async def _answer(
+        self, message: ReceivedMessage, reply: CommandReply, *, first: bool = False
+    ) -> None:
+        if reply.text == "No.":
+            self.told.append(message.incoming.event_id)
+
+    async def _settle(self, message: ReceivedMessage, reply: CommandReply) -> None:
+        """No message answers a question."""
 
 
-async def test_what_stands_in_one_line_is_done_in_its_order(tasks: Tasks) -> None:
-    lines, log = KeyedQueue(tasks, Deduplicator()), list[str]()
-    works = [Work(log, name) for name in ("one", "two", "three")]
+async def test_a_refusal_is_told_once_an_hour_to_each_user_in_each_channel(tasks: Tasks) -> None:
+    watch = Watch()
+    receiver = Receiver(tasks, Deduplicator(monotonic=watch))
 
-    started = [lines.start("alice", work(), name="work") for work in works]
     async with asyncio.timeout(5):
-        await works[0].begun.wait()
-        for work in reversed(works):
-            work.may_end.set()
-        names = [await task for task in started]
+        await receiver.take("first")
+        watch.now += TELL_AGAIN_SECONDS - 1
+        await receiver.take("again")
+        await receiver.take("elsewhere", channel="d")
+        await receiver.take("other user", user="bob")
+        watch.now += 1
+        await receiver.take("after an hour")
+        watch.now += TELL_AGAIN_SECONDS - 1
+        await receiver.take("soon after that")
 
-    assert names == ["one", "two", "three"]
-    assert log == [f"{name} {what}" for name in names for what in ("begins", "ends")]
+    assert receiver.told == ["first", "elsewhere", "other user", "after an hour"]
 
 
-async def test_what_comes_late_stands_behind_what_still_goes_on(tasks: Tasks) -> None:
-    lines, log = KeyedQueue(tasks, Deduplicator()), list[str]()
-    one, two, three = (Work(log, name) for name in ("one", "two", "three"))
-    one.may_end.set()
-    three.may_end.set()
+async def test_messages_of_one_queue_are_handled_in_order(tasks: Tasks) -> None:
+    receiver, names = Receiver(tasks), ["one", "two", "three"]
+    receiver.held = set(names)
 
-    for work in (one, two):
-        lines.start("alice", work(), name="work")
+    started = [receiver.take(name) for name in names]
     async with asyncio.timeout(5):
-        await two.begun.wait()
-        last = lines.start("alice", three(), name="work")
+        for name in reversed(names):
+            await asyncio.sleep(0)
+            receiver.release(name)
+        await asyncio.wait(started)
+
+    assert receiver.log == [f"{name} {what}" for name in names for what in ("begins", "ends")]
+
+
+async def test_a_late_message_waits_for_the_one_in_progress(tasks: Tasks) -> None:
+    receiver = Receiver(tasks)
+    receiver.held = {"two"}
+
+    async with asyncio.timeout(5):
+        await receiver.take("one")
+        receiver.take("two")
+        last = receiver.take("three")
         await asyncio.wait([last], timeout=0.05)
-        assert not three.begun.is_set()
-        two.may_end.set()
+        assert receiver.log[-1] == "two begins"
+        receiver.release("two")
+        await last
 
-        assert await last == "three"
+    assert receiver.log[-1] == "three ends"
 
 
-async def test_one_line_does_not_hold_up_another(tasks: Tasks) -> None:
-    lines, log = KeyedQueue(tasks, Deduplicator()), list[str]()
-    slow, quick = Work(log, "slow"), Work(log, "quick")
-    quick.may_end.set()
+async def test_one_queue_does_not_hold_up_another(tasks: Tasks) -> None:
+    receiver = Receiver(tasks)
+    receiver.held = {"slow"}
 
-    lines.start("alice", slow(), name="slow")
+    receiver.take("slow")
     async with asyncio.timeout(5):
-        assert await lines.start("bob", quick(), name="quick") == "quick"
+        await receiver.take("quick", user="bob")
 
-    assert "slow ends" not in log
+    assert receiver.log[-1] == "quick ends"
 
 
-async def test_after_a_failure_the_next_in_line_has_its_turn(
+async def test_after_a_failure_the_next_message_is_handled(
     tasks: Tasks, caplog: pytest.LogCaptureFixture
 ) -> None:
-    lines, log = KeyedQueue(tasks, Deduplicator()), list[str]()
-    after = Work(log, "after")
-    after.may_end.set()
+    receiver = Receiver(tasks)
+    receiver.failing = {"first"}
 
-    async def fail() -> None:
-        raise ValueError("a bug")
-
-    lines.start("alice", fail(), name="first")
+    receiver.take("first")
     async with asyncio.timeout(5):
-        assert await lines.start("alice", after(), name="second") == "after"
+        await receiver.take("second")
 
-    assert "The task first failed" in caplog.text
+    assert receiver.log[-1] == "second ends"
+    assert "The first could not be handled" in caplog.text
 
 
-async def test_settling_waits_for_all_that_stands_in_line(tasks: Tasks) -> None:
-    deduplicator, log = Deduplicator(), list[str]()
-    lines = KeyedQueue(tasks, deduplicator)
-    works = [Work(log, "one"), Work(log, "two")]
-    started = [lines.start("alice", work(), name="work") for work in works]
+async def test_settling_waits_for_all_queued_messages(tasks: Tasks) -> None:
+    deduplicator = Deduplicator()
+    receiver = Receiver(tasks, deduplicator)
+    receiver.held = {"one"}
+    started = [receiver.take(name) for name in ("one", "two")]
 
     async with asyncio.timeout(5):
-        await works[0].begun.wait()
+        await asyncio.sleep(0)
         settling = tasks.start(deduplicator.settle(5), name="settle")
-        for work in works:
-            work.may_end.set()
+        await asyncio.sleep(0)
+        receiver.release("one")
         await settling
 
     assert all(task.done() for task in started)
 
 
-async def test_what_never_has_its_turn_is_closed_without_a_warning(tasks: Tasks) -> None:
-    lines, log = KeyedQueue(tasks, Deduplicator()), list[str]()
-    first, second = Work(log, "first"), Work(log, "second")
-    lines.start("alice", first(), name="first")
-    waiting = lines.start("alice", second(), name="second")
+async def test_messages_behind_a_cancelled_one_still_wait_for_the_first(tasks: Tasks) -> None:
+    receiver = Receiver(tasks)
+    receiver.held = {"first"}
+    receiver.take("first")
+    cancelled, last = receiver.take("second"), receiver.take("third")
 
     async with asyncio.timeout(5):
-        await first.begun.wait()
-        waiting.cancel()
-        await asyncio.wait([waiting])
+        await asyncio.sleep(0)
+        cancelled.cancel()
+        await asyncio.wait([cancelled])
+        await asyncio.wait([last], timeout=0.05)
 
-    assert waiting.cancelled()
-    assert log == ["first begins"]
+        assert receiver.log == ["first begins"]
+        receiver.release("first")
+        await last
+
+    assert receiver.log == ["first begins", "first ends", "third begins", "third ends"]
 
 
-async def test_a_line_that_is_empty_again_is_forgotten(tasks: Tasks) -> None:
-    lines, log = KeyedQueue(tasks, Deduplicator()), list[str]()
-    works = [Work(log, "one"), Work(log, "two")]
-    for work in works:
-        work.may_end.set()
+async def test_an_empty_queue_is_forgotten(tasks: Tasks) -> None:
+    receiver = Receiver(tasks)
 
-    started = [lines.start("alice", work(), name="work") for work in works]
     async with asyncio.timeout(5):
-        await asyncio.wait(started)
+        await asyncio.wait([receiver.take("one"), receiver.take("two")])
         await asyncio.sleep(0)
 
-    assert not lines._newest
+    assert not receiver._queues._locks
