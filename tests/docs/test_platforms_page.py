@@ -11,9 +11,8 @@ from bot.platforms.base import CommandReply, Confirmation, Outlet
 from bot.platforms.catalog import PLATFORMS, module_of
 from bot.platforms.messaging.cards import CardMessage
 from bot.platforms.messaging.intake import NOT_YOU, MessageReceiver
-from bot.platforms.messaging.live import LiveMessage
+from bot.platforms.messaging.live import GrowingReply, LiveMessage
 from bot.platforms.messaging.outlet import MessagingOutlet
-from bot.platforms.messaging.replies import GrowingReply
 from bot.values import Identity, Place
 from tests.bot.platforms.slack.installing import nowhere
 from tests.fakes.bulletin.platform import BOT, BulletinPlatform, open_platform

@@ -22,10 +22,9 @@ from bot.platforms.discord.texts import (
 )
 from bot.platforms.discord.threads import Threads
 from bot.platforms.messaging.cards import CardMessage
-from bot.platforms.messaging.live import LiveMessage
+from bot.platforms.messaging.live import FILE_NAME, GrowingReply, LiveMessage
 from bot.platforms.messaging.outlet import RefusedError
 from bot.platforms.messaging.pacing import Spacing
-from bot.platforms.messaging.replies import FILE_NAME, GrowingReply
 from bot.platforms.messaging.splitting import MessageParts
 from bot.tasks import Tasks
 from bot.values import Place
@@ -137,14 +136,22 @@ class DiscordCard(CardMessage[Draft]):
 
     Args:
         message: The message that shows the card.
+        tasks: Owns the task that edits the message.
         seconds: Shortest time between two edits.
+        pauses: Pauses before the retries of the last edit, in seconds.
         now: A clock, in seconds since 1970.
     """
 
     def __init__(
-        self, message: LiveMessage[Draft], *, seconds: float, now: Callable[[], float]
+        self,
+        message: LiveMessage[Draft],
+        tasks: Tasks,
+        *,
+        seconds: float,
+        pauses: tuple[float, ...],
+        now: Callable[[], float],
     ) -> None:
-        super().__init__(message, Spacing(seconds))
+        super().__init__(message, Spacing(seconds), tasks, pauses=pauses)
         self._now = now
         self._started = 0
 
@@ -190,10 +197,6 @@ class DiscordReply(GrowingReply[Draft]):
     def _draft(self, markdown: str) -> Draft:
         return Draft(text=markdown)
 
-    def _was_shown(self, markdown: str) -> None:
-        super()._was_shown(markdown)
-        self._typing.cancel()
-
     async def _post_rest(self, parts: MessageParts) -> tuple[str, ...]:
         message = self._message
         return await message.sender.post_rest(
@@ -207,7 +210,7 @@ class DiscordReply(GrowingReply[Draft]):
         try:
             async with asyncio.timeout(at_most):
                 channel = await self._message.channel()
-                while True:
+                while not self._shown:
                     try:
                         await self._message.sender.type(channel)
                     except DeliveryError as error:

@@ -39,7 +39,7 @@ from bot.platforms.discord.settings import DiscordSettings
 from bot.platforms.discord.texts import parts_of
 from bot.platforms.discord.threads import OPEN_SECONDS, Threads
 from bot.platforms.messages import PastMessage
-from bot.platforms.messaging.cards import LAST_PAUSES, CardBoard
+from bot.platforms.messaging.cards import LAST_PAUSES
 from bot.platforms.messaging.outlet import MessagingOutlet, RefusedError, Route, Say
 from bot.platforms.messaging.splitting import MessageParts
 from bot.platforms.messaging.texts import KEPT
@@ -104,8 +104,7 @@ class DiscordOutlet(MessagingOutlet):
         self._history = History(client, self._sender, settings.api_url)
         open_seconds = self._tempo.open_seconds
         self._threads = Threads(client, self._sender, tasks, open_seconds=open_seconds)
-        board = CardBoard(self._begin_card, tasks, pauses=self._tempo.last_pauses)
-        super().__init__(board, NOWHERE)
+        super().__init__(NOWHERE)
 
     async def _show_receipt(self, place: Place) -> None:
         async def mark() -> None:
@@ -168,7 +167,14 @@ class DiscordOutlet(MessagingOutlet):
             message_id=card.message_id,
             begun=not_kept,
         )
-        return DiscordCard(message, seconds=self._tempo.edit_seconds, now=self._now)
+        tempo = self._tempo
+        return DiscordCard(
+            message,
+            self._tasks,
+            seconds=tempo.edit_seconds,
+            pauses=tempo.last_pauses,
+            now=self._now,
+        )
 
     async def _announcement(self, announcement: Announcement) -> Say:
         markdown = await _aside(texts.announcement_text, announcement, announcement.text)

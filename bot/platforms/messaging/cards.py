@@ -1,11 +1,10 @@
-"""Shows the cards of all runs on a platform: the newest state wins, the final state is retried."""
+"""Shows the card of a run in a message that is updated."""
 
 import asyncio
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from functools import partial
-from typing import Any, Generic
+from typing import Generic
 
 from bot.errors import DeliveryError
 from bot.platforms.base import OnBegun, RunCard
@@ -62,25 +61,51 @@ def card_lines(
 
 
 class CardMessage(ABC, Generic[DraftT]):
-    """The message that shows one run.
+    """The message that shows one run: the newest state wins, the final state is retried.
 
     Args:
         message: The message.
         pace: The pace of its updates.
+        tasks: Owns the task that updates the message.
+        pauses: Backoff before each further attempt to show the final state, in seconds.
 
     Attributes:
         final: Whether the newest state is final.
     """
 
-    def __init__(self, message: LiveMessage[DraftT], pace: Pace) -> None:
+    def __init__(
+        self,
+        message: LiveMessage[DraftT],
+        pace: Pace,
+        tasks: Tasks,
+        *,
+        pauses: tuple[float, ...] = LAST_PAUSES,
+    ) -> None:
         self.message = message
-        self.pace = pace
         self.final = False
+        self._pauses = pauses
         self._shown: tuple[str, bool] | None = None
+        self._ended: Callable[[], object] = lambda: None
+        self._paced = Paced(self._send, pace, tasks, name="update a run card")
 
     @abstractmethod
     def render(self, card: RunCard) -> tuple[str, DraftT]:
         """Return the text of a state and the content of its message."""
+
+    def show(self, card: RunCard, begun: OnBegun, ended: Callable[[], object]) -> None:
+        """Show a state, unless a newer one replaces it. Never waits.
+
+        Args:
+            card: The state of the run.
+            begun: Called with the id of each message that is posted.
+            ended: Called after the attempts to show the final state.
+        """
+        self.final = card.status.final
+        self.message.begun = begun
+        self._ended = ended
+        if self.final and self._paced.refused:
+            ended()
+        self._paced.put(card)
 
     async def draw(self, card: RunCard) -> None:
         """Show a state, unless the message shows it already.
@@ -93,72 +118,12 @@ class CardMessage(ABC, Generic[DraftT]):
             await self.message.show(draft)
             self._shown = shown
 
-
-class CardBoard:
-    """Shows and updates the cards of all runs; removes a card after the attempt at its final state.
-
-    Args:
-        begin: Creates the message for a run without a message.
-        tasks: Owns the drawing tasks.
-        pauses: Backoff before each further attempt to show the final state of a card, in seconds.
-    """
-
-    def __init__(
-        self,
-        begin: Callable[[RunCard], CardMessage[Any]],
-        tasks: Tasks,
-        *,
-        pauses: tuple[float, ...] = LAST_PAUSES,
-    ) -> None:
-        self._begin = begin
-        self._tasks = tasks
-        self._pauses = pauses
-        self._cards: dict[str, _Card] = {}
-
-    def __len__(self) -> int:
-        return len(self._cards)
-
-    def show(self, card: RunCard, begun: OnBegun) -> None:
-        """Show or update a card; the newest state wins. Never waits."""
-        known = self._cards.get(card.run_id)
-        if known is None:
-            done = partial(self._cards.pop, card.run_id, None)
-            known = _Card(self._begin(card), self._tasks, pauses=self._pauses, done=done)
-            self._cards[card.run_id] = known
-        known.show(card, begun)
-
-
-class _Card:
-    """The card of one run."""
-
-    def __init__(
-        self,
-        drawing: CardMessage[Any],
-        tasks: Tasks,
-        *,
-        pauses: tuple[float, ...],
-        done: Callable[[], object],
-    ) -> None:
-        self._drawing = drawing
-        self._pauses = pauses
-        self._done = done
-        self._refused = False
-        self._paced = Paced(self._send, drawing.pace, tasks, name="move a run card", failed=_failed)
-
-    def show(self, card: RunCard, begun: OnBegun) -> None:
-        """Show this state, unless a newer state replaces it or the card was refused permanently."""
-        self._drawing.final = card.status.final
-        self._drawing.message.begun = begun
-        if not self._refused:
-            self._paced.put(card)
-        elif card.status.final:
-            self._done()
-
     async def _send(self, card: RunCard) -> None:
+        """Draw a state, the final one in several attempts."""
         try:
             for pause in self._pauses if card.status.final else ():
                 try:
-                    await self._drawing.draw(card)
+                    await self.draw(card)
                 except DeliveryError as error:
                     if error.permanent:
                         raise
@@ -166,18 +131,7 @@ class _Card:
                 else:
                     return
                 await asyncio.sleep(pause)
-            await self._drawing.draw(card)
-        except DeliveryError as error:
-            # A permanent refusal would repeat, and platforms count refused requests.
-            self._refused = error.permanent
-            raise
+            await self.draw(card)
         finally:
             if card.status.final:
-                self._done()
-
-
-def _failed(error: Exception) -> None:
-    if isinstance(error, DeliveryError):
-        log.info("A run card was not moved: %s", error)
-    else:
-        log.error("A run card could not be moved", exc_info=error)
+                self._ended()

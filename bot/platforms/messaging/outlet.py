@@ -3,8 +3,11 @@
 import asyncio
 import logging
 from abc import ABC, abstractmethod
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
 
 from bot.conversations.access import around, can_read, is_private
 from bot.errors import DeliveryError
@@ -16,14 +19,15 @@ from bot.platforms.base import (
     RunCard,
     not_kept,
 )
-from bot.platforms.messaging.acknowledgements import Acknowledgements
-from bot.platforms.messaging.cards import CardBoard
+from bot.platforms.messaging.cards import CardMessage
 from bot.values import Identity, Place
 
 log = logging.getLogger(__name__)
 
-#: Timeout for the sign that a message was received, in seconds.
-RECEIPT_SECONDS = 10.0
+#: Timeouts for adding and removing the sign that a message was received, in seconds.
+RECEIPT_SECONDS, TAKE_SECONDS = 10.0, 20.0
+#: Most messages whose sign is cached; the oldest are evicted first.
+REMEMBERED = 1_000
 
 
 class RefusedError(DeliveryError):
@@ -74,17 +78,88 @@ class Route:
 Say = Callable[[Route], Awaitable[tuple[str, ...]]]
 
 
+@dataclass(slots=True)
+class _Mark:
+    """The state of the mark of one message.
+
+    Attributes:
+        shown: Whether the message has our reaction; `None` when another process may have added it.
+    """
+
+    answered: bool = False
+    shown: bool | None = None
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+
+class Acknowledgements:
+    """Adds marks to messages and removes them.
+
+    A mark that is removed before it was added is never added.
+    """
+
+    def __init__(self) -> None:
+        self._marks: OrderedDict[Place, _Mark] = OrderedDict()
+
+    async def put(self, place: Place, show: Callable[[], Awaitable[bool]]) -> None:
+        """Mark a message, unless it was answered meanwhile.
+
+        Args:
+            place: The place with the message.
+            show: Adds the mark; returns True if the mark has to be removed later.
+
+        Raises:
+            DeliveryError: The mark could not be added.
+        """
+        mark = self._of(place)
+        async with mark.lock:
+            if mark.answered:
+                return
+            mark.shown = True  # if `show` is cancelled, the mark may exist
+            try:
+                mark.shown = await show()
+            except DeliveryError:
+                mark.shown = False
+                raise
+
+    async def take(
+        self, place: Place, hide: Callable[[], Awaitable[object]], *, unknown: bool = True
+    ) -> None:
+        """Remove the mark of a message, once. Never raises.
+
+        Args:
+            place: The place with the message.
+            hide: Removes the mark.
+            unknown: Call `hide` also if it is unknown whether the message has a mark.
+        """
+        mark = self._of(place)
+        mark.answered = True
+        try:
+            async with asyncio.timeout(TAKE_SECONDS), mark.lock:
+                shown, mark.shown = mark.shown, False
+                if unknown if shown is None else shown:
+                    await hide()
+        except (DeliveryError, TimeoutError) as error:
+            log.info("It is still shown that a message was heard: %s", error)
+
+    def _of(self, place: Place) -> _Mark:
+        mark = self._marks.setdefault(place, _Mark())
+        self._marks.move_to_end(place)
+        if len(self._marks) > REMEMBERED:
+            self._marks.popitem(last=False)
+        return mark
+
+
 class MessagingOutlet(ABC):
     """The shared part of the outlets of chat platforms; implements most of `Outlet`.
 
     Args:
-        board: Shows the run cards.
         nowhere: The error if neither the place nor the user can be reached.
     """
 
-    def __init__(self, board: CardBoard, nowhere: str) -> None:
+    def __init__(self, nowhere: str) -> None:
         self._receipts = Acknowledgements()
-        self._board = board
+        #: The messages of the runs whose final state is not shown yet.
+        self._cards: dict[str, CardMessage[Any]] = {}
         self._nowhere = nowhere
 
     async def acknowledge(self, place: Place) -> None:
@@ -97,7 +172,10 @@ class MessagingOutlet(ABC):
 
     def show_card(self, card: RunCard, *, begun: OnBegun = not_kept) -> None:
         """Show or update a run card; the newest state wins, at the platform's rate. Never waits."""
-        self._board.show(card, begun)
+        shown = self._cards.get(card.run_id)
+        if shown is None:
+            shown = self._cards[card.run_id] = self._begin_card(card)
+        shown.show(card, begun, ended=partial(self._cards.pop, card.run_id, None))
 
     async def announce(self, announcement: Announcement) -> Delivered:
         """Send an announcement to its place, or else to its owner; ping only the owner.
@@ -166,6 +244,10 @@ class MessagingOutlet(ABC):
         Raises:
             DeliveryError: The sign was not shown.
         """
+
+    @abstractmethod
+    def _begin_card(self, card: RunCard) -> CardMessage[Any]:
+        """Return the message of a run without a message."""
 
     @abstractmethod
     async def _announcement(self, announcement: Announcement) -> Say:

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Hashable
 from contextlib import asynccontextmanager
 from typing import Generic, Protocol, TypeVar
@@ -32,16 +33,12 @@ class Pace(Protocol):
         ...
 
 
-def _loop_time() -> float:
-    return asyncio.get_running_loop().time()
-
-
 class Spacing:
     """The pace of one message: seconds between two sends, no wait before the first and the last.
 
     Args:
         seconds: The least time between two starts.
-        now: A monotonic clock in seconds; by default the clock of the event loop.
+        now: A monotonic clock in seconds.
         sleep: Waits.
     """
 
@@ -49,7 +46,7 @@ class Spacing:
         self,
         seconds: float,
         *,
-        now: Callable[[], float] = _loop_time,
+        now: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._seconds = seconds
@@ -64,35 +61,28 @@ class Spacing:
         self._due = self._now() + self._seconds
 
 
-def _logged(error: Exception) -> None:
-    log.warning("A send failed; the next one shows more: %s", error)
-
-
 class Paced(Generic[T]):
     """Sends the newest of the given values; a value that a newer one replaces is never sent.
 
     Args:
-        send: Sends one value. Its errors are passed to `failed`, and the next value is sent.
+        send: Sends one value. Its errors are logged, and the next value is sent.
         pace: Limits the rate of the sends.
         tasks: Owns the sending task.
-        name: The name of the sending task, for logs.
-        failed: Called with the error of a value that was sent after `put`.
+        name: The name of the sending task, for logs: a verb with its object.
+
+    Attributes:
+        refused: Whether a value was refused permanently. Further values would be refused as well,
+            and platforms count refused requests.
     """
 
     def __init__(
-        self,
-        send: Callable[[T], Awaitable[None]],
-        pace: Pace,
-        tasks: Tasks,
-        *,
-        name: str,
-        failed: Callable[[Exception], None] = _logged,
+        self, send: Callable[[T], Awaitable[None]], pace: Pace, tasks: Tasks, *, name: str
     ) -> None:
+        self.refused = False
         self._send = send
         self._pace = pace
         self._tasks = tasks
         self._name = name
-        self._failed = failed
         self._newest: tuple[T] | None = None
         self._worker: asyncio.Task[None] | None = None
         self._in_flight = False
@@ -100,20 +90,11 @@ class Paced(Generic[T]):
 
     def put(self, value: T) -> None:
         """Send a value as soon as the pace permits, unless a newer value replaces it."""
-        if self._closed:
+        if self._closed or self.refused:
             return
         self._newest = (value,)
         if self._worker is None or self._worker.done():
             self._worker = self._tasks.start(self._work(), name=self._name)
-
-    async def flush(self, value: T) -> None:
-        """Send a last value, after the value in flight; discard a value that waits.
-
-        Errors of this send are raised.
-        """
-        await self.close()
-        await self._pace.turn(final=True)
-        await self._send(value)
 
     async def close(self, *, seconds: float | None = None) -> None:
         """Discard a value that waits and wait for the send in flight.
@@ -137,8 +118,11 @@ class Paced(Generic[T]):
             self._in_flight = True
             try:
                 await self._send(*newest)
-            except Exception as error:  # noqa: BLE001 - the owner handles it in `failed`
-                self._failed(error)
+            except DeliveryError as error:
+                self.refused = error.permanent
+                log.info("Failed to %s: %s", self._name, error)
+            except Exception:
+                log.exception("Failed to %s", self._name)
             finally:
                 self._in_flight = False
 
@@ -147,11 +131,11 @@ class Queues:
     """Runs requests with the same key one after another, in order of arrival.
 
     Args:
-        seconds: The longest wait for a turn. Afterwards the request fails, because its sender has
-            to know that it was not sent.
+        seconds: The longest wait for a turn; `None` for no limit. Afterwards the request fails,
+            because its sender has to know that it was not sent.
     """
 
-    def __init__(self, seconds: float = QUEUE_SECONDS) -> None:
+    def __init__(self, seconds: float | None = QUEUE_SECONDS) -> None:
         self._seconds = seconds
         self._locks: WeakValueDictionary[Hashable, asyncio.Lock] = WeakValueDictionary()
 

@@ -9,9 +9,8 @@ from bot.conversations.access import is_private
 from bot.errors import DeliveryError
 from bot.platforms.base import OnBegun, RunCard, not_kept
 from bot.platforms.messaging.cards import CardMessage
-from bot.platforms.messaging.live import LiveMessage
+from bot.platforms.messaging.live import FILE_NAME, LEAVE_SECONDS, GrowingReply, LiveMessage
 from bot.platforms.messaging.pacing import Pace, Spacing
-from bot.platforms.messaging.replies import FILE_NAME, LEAVE_SECONDS, GrowingReply
 from bot.platforms.messaging.splitting import MessageParts
 from bot.platforms.slack import blocks
 from bot.platforms.slack.abilities import Abilities, Ability
@@ -114,14 +113,23 @@ class SlackCard(CardMessage[Draft]):
     Args:
         sender: Sends the message.
         budgets: Limit the edits per workspace.
+        tasks: Owns the task that updates the message.
         card: The run's first state.
         seconds: The least time between two edits.
+        pauses: Backoff before each further attempt to show the final state, in seconds.
     """
 
     message: SlackMessage
 
     def __init__(
-        self, sender: Sender, budgets: WorkspaceBudgets, card: RunCard, *, seconds: float
+        self,
+        sender: Sender,
+        budgets: WorkspaceBudgets,
+        tasks: Tasks,
+        card: RunCard,
+        *,
+        seconds: float,
+        pauses: tuple[float, ...],
     ) -> None:
         message = SlackMessage(sender, card.place, message_id=card.message_id, begun=not_kept)
 
@@ -129,7 +137,7 @@ class SlackCard(CardMessage[Draft]):
             return budgets.edits[card.place.workspace] if message.message_id else None
 
         pace = BudgetedPace(Spacing(seconds), budget, urgent=lambda: self.final)
-        super().__init__(message, pace)
+        super().__init__(message, pace, tasks, pauses=pauses)
 
     def render(self, card: RunCard) -> tuple[str, Draft]:
         """Return a state as text and blocks."""

@@ -15,11 +15,12 @@ from bot.platforms.base import (
     Announcement,
     Confirmation,
     OnBegun,
+    RunCard,
     Settlement,
     not_kept,
 )
 from bot.platforms.messages import PastMessage
-from bot.platforms.messaging.cards import LAST_PAUSES, CardBoard
+from bot.platforms.messaging.cards import LAST_PAUSES
 from bot.platforms.messaging.outlet import MessagingOutlet, RefusedError, Route, Say
 from bot.platforms.messaging.splitting import MessageParts
 from bot.platforms.messaging.texts import KEPT, decision
@@ -110,8 +111,7 @@ class SlackOutlet(MessagingOutlet):
         session: aiohttp.ClientSession | None = None,
         now: Callable[[], float] = time.time,
     ) -> None:
-        tempo = tempo or Tempo(edit_seconds=settings.edit_seconds)
-        seconds = tempo.edit_seconds
+        self._tempo = tempo = tempo or Tempo(edit_seconds=settings.edit_seconds)
         self._now = now
         self.sender = Sender(clients, pauses=tempo.pauses)
         self.answers = PrivateAnswers(self.sender, session)
@@ -127,15 +127,10 @@ class SlackOutlet(MessagingOutlet):
             status=self._status,
             abilities=abilities,
             budgets=self.budgets,
-            edit_seconds=seconds,
+            edit_seconds=tempo.edit_seconds,
             grow_seconds=tempo.grow_seconds,
         )
-        board = CardBoard(
-            lambda card: SlackCard(self.sender, self.budgets, card, seconds=seconds),
-            tasks,
-            pauses=tempo.last_pauses,
-        )
-        super().__init__(board, NOWHERE)
+        super().__init__(NOWHERE)
 
     # -- acknowledgements and status -------------------------------------------------------------
 
@@ -210,6 +205,16 @@ class SlackOutlet(MessagingOutlet):
             owner,
             message_id=message_id,
             begun=begun,
+        )
+
+    def _begin_card(self, card: RunCard) -> SlackCard:
+        return SlackCard(
+            self.sender,
+            self.budgets,
+            self._tasks,
+            card,
+            seconds=self._tempo.edit_seconds,
+            pauses=self._tempo.last_pauses,
         )
 
     # -- announcements, questions and notices ----------------------------------------------------

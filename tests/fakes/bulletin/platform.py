@@ -22,7 +22,7 @@ from bot.platforms.base import (
     not_kept,
 )
 from bot.platforms.messages import PastMessage, message_key
-from bot.platforms.messaging.cards import CardBoard, CardMessage
+from bot.platforms.messaging.cards import CardMessage
 from bot.platforms.messaging.intake import (
     NOT_YOU,
     AccessRefusal,
@@ -30,10 +30,9 @@ from bot.platforms.messaging.intake import (
     MessageReceiver,
     ReceivedMessage,
 )
-from bot.platforms.messaging.live import LiveMessage
+from bot.platforms.messaging.live import GrowingReply, LiveMessage
 from bot.platforms.messaging.outlet import MessagingOutlet, RefusedError, Route, Say
 from bot.platforms.messaging.pacing import Spacing
-from bot.platforms.messaging.replies import GrowingReply
 from bot.platforms.messaging.splitting import MessageParts, split
 from bot.platforms.messaging.texts import KEPT, decision, nested
 from bot.run_texts import status_text
@@ -158,7 +157,7 @@ class BulletinOutlet(MessagingOutlet):
         self._tasks = tasks
         #: The questions that this process has asked, with the ids of their posts.
         self.questions: dict[str, Confirmation] = {}
-        super().__init__(CardBoard(self._begin_card, tasks), "The board accepts no post.")
+        super().__init__("The board accepts no post.")
 
     async def _show_receipt(self, place: Place) -> None:
         await self._receipts.put(place, partial(self._mark, place, shown=True))
@@ -185,7 +184,7 @@ class BulletinOutlet(MessagingOutlet):
         message = BulletinMessage(
             self._service, card.place.channel, message_id=card.message_id, begun=not_kept
         )
-        return BulletinCard(message, Spacing(EDIT_SECONDS))
+        return BulletinCard(message, Spacing(EDIT_SECONDS), self._tasks)
 
     async def _announcement(self, announcement: Announcement) -> Say:
         note = "This may be a repetition." if announcement.maybe_repeated else ""

@@ -9,7 +9,6 @@ import pytest
 from bot.platforms.base import RunCard
 from bot.platforms.discord.outlet import DiscordOutlet
 from bot.platforms.discord.texts import YELLOW
-from bot.platforms.messaging.cards import CardBoard
 from bot.values import RunStatus
 from tests.bot.platforms.discord.hostile import corpus
 from tests.bot.platforms.discord.speaking import (
@@ -50,15 +49,13 @@ def time() -> Time:
 
 
 @pytest.fixture
-def board(room: Stand, time: Time) -> CardBoard:
-    return board_of(room, time)
+def outlet(room: Stand, time: Time) -> DiscordOutlet:
+    return outlet_of(room, time)
 
 
-def board_of(room: Stand, time: Time, *, seconds: float = 0.0) -> CardBoard:
+def outlet_of(room: Stand, time: Time, *, seconds: float = 0.0) -> DiscordOutlet:
     tempo = replace(AT_ONCE, edit_seconds=seconds)
-    return DiscordOutlet(
-        room.client, room.client.settings, room.tasks, tempo=tempo, now=time
-    )._board
+    return DiscordOutlet(room.client, room.client.settings, room.tasks, tempo=tempo, now=time)
 
 
 class Begun:
@@ -92,8 +89,8 @@ async def shows(room: Stand, text: str, channel: Channel | None = None) -> Messa
 # --- what it shows --------------------------------------------------------------------------------
 
 
-async def test_a_card_shows_the_run_and_its_buttons(room: Stand, board: CardBoard) -> None:
-    board.show(card_of(room, tool="web_fetch", line="Page two."), Begun())
+async def test_a_card_shows_the_run_and_its_buttons(room: Stand, outlet: DiscordOutlet) -> None:
+    outlet.show_card(card_of(room, tool="web_fetch", line="Page two."), begun=Begun())
 
     message = await shows(room, "the news")
     assert message.text().split("\n") == [
@@ -120,24 +117,26 @@ async def test_a_card_shows_the_run_and_its_buttons(room: Stand, board: CardBoar
     ],
 )
 async def test_the_card_of_a_run_that_ended_offers_its_log_and_resume_unless_it_completed(
-    room: Stand, board: CardBoard, status: RunStatus, words: str, buttons: list[str]
+    room: Stand, outlet: DiscordOutlet, status: RunStatus, words: str, buttons: list[str]
 ) -> None:
-    board.show(card_of(room, status), Begun())
+    outlet.show_card(card_of(room, status), begun=Begun())
 
     message = await shows(room, words)
     assert message.buttons() == buttons
 
 
-async def test_the_card_of_a_run_without_its_tools_is_yellow(room: Stand, board: CardBoard) -> None:
-    board.show(card_of(room, RunStatus.COMPLETED, degraded=True), Begun())
+async def test_the_card_of_a_run_without_its_tools_is_yellow(
+    room: Stand, outlet: DiscordOutlet
+) -> None:
+    outlet.show_card(card_of(room, RunStatus.COMPLETED, degraded=True), begun=Begun())
 
     message = await shows(room, "🟡")
     assert "finished without its tools" in message.text()
     assert message.components[0]["accent_color"] == YELLOW
 
 
-async def test_cards_are_not_kept_by_the_library(room: Stand, board: CardBoard) -> None:
-    board.show(card_of(room), Begun())
+async def test_cards_are_not_kept_by_the_library(room: Stand, outlet: DiscordOutlet) -> None:
+    outlet.show_card(card_of(room), begun=Begun())
     await shows(room, "running")
 
     assert room.client.persistent_views == []
@@ -146,25 +145,29 @@ async def test_cards_are_not_kept_by_the_library(room: Stand, board: CardBoard) 
 # --- how it moves ---------------------------------------------------------------------------------
 
 
-async def test_a_card_moves_in_one_message(room: Stand, board: CardBoard, begun: Begun) -> None:
-    board.show(card_of(room, RunStatus.QUEUED), begun)
+async def test_a_card_moves_in_one_message(
+    room: Stand, outlet: DiscordOutlet, begun: Begun
+) -> None:
+    outlet.show_card(card_of(room, RunStatus.QUEUED), begun=begun)
     message = await shows(room, "queued")
-    board.show(card_of(room, RunStatus.RUNNING), begun)
+    outlet.show_card(card_of(room, RunStatus.RUNNING), begun=begun)
     await shows(room, "running")
-    board.show(card_of(room, RunStatus.COMPLETED), begun)
+    outlet.show_card(card_of(room, RunStatus.COMPLETED), begun=begun)
     await shows(room, "completed")
 
     assert room.fake.answers(room.thread) == [message]
     assert begun.ids == [str(message.id)]
 
 
-async def test_the_states_between_two_edits_are_left_out(room: Stand, board: CardBoard) -> None:
+async def test_the_states_between_two_edits_are_left_out(
+    room: Stand, outlet: DiscordOutlet
+) -> None:
     hold = asyncio.Event()
     held = room.fake.fail("POST", MESSAGES, hold=hold)
-    board.show(card_of(room, line="step 0"), Begun())
+    outlet.show_card(card_of(room, line="step 0"), begun=Begun())
     await room.fake.until(lambda: held.hits, "the first card")
     for step in range(1, 50):
-        board.show(card_of(room, line=f"step {step}"), Begun())
+        outlet.show_card(card_of(room, line=f"step {step}"), begun=Begun())
     hold.set()
 
     message = await shows(room, "step 49")
@@ -172,10 +175,10 @@ async def test_the_states_between_two_edits_are_left_out(room: Stand, board: Car
 
 
 async def test_the_next_edit_waits_for_its_time(room: Stand, time: Time) -> None:
-    slow = board_of(room, time, seconds=60.0)
-    slow.show(card_of(room, line="one"), Begun())
+    slow = outlet_of(room, time, seconds=60.0)
+    slow.show_card(card_of(room, line="one"), begun=Begun())
     message = await shows(room, "one")
-    slow.show(card_of(room, line="two"), Begun())
+    slow.show_card(card_of(room, line="two"), begun=Begun())
     for _ in range(5):
         await room.sender.type(str(room.channel.id))
 
@@ -183,23 +186,23 @@ async def test_the_next_edit_waits_for_its_time(room: Stand, time: Time) -> None
 
 
 async def test_a_card_that_looks_the_same_is_not_edited(
-    room: Stand, board: CardBoard, time: Time
+    room: Stand, outlet: DiscordOutlet, time: Time
 ) -> None:
-    board.show(card_of(room, elapsed_seconds=10.0), Begun())
+    outlet.show_card(card_of(room, elapsed_seconds=10.0), begun=Begun())
     message = await shows(room, "running")
     time.now += 31
-    board.show(card_of(room, elapsed_seconds=40.2), Begun())
-    board.show(card_of(room, elapsed_seconds=41.2), Begun())
+    outlet.show_card(card_of(room, elapsed_seconds=40.2), begun=Begun())
+    outlet.show_card(card_of(room, elapsed_seconds=41.2), begun=Begun())
     await room.tasks.settle(PATIENCE)
 
     assert message.edits == 0
     assert room.fake.requests("PATCH", MESSAGE) == []
 
 
-async def test_every_run_has_a_card_of_its_own(room: Stand, board: CardBoard) -> None:
+async def test_every_run_has_a_card_of_its_own(room: Stand, outlet: DiscordOutlet) -> None:
     other = RUN.replace("1a2b", "9f9f")
-    board.show(card_of(room, label="one"), Begun())
-    board.show(card_of(room, label="two", run_id=other), Begun())
+    outlet.show_card(card_of(room, label="one"), begun=Begun())
+    outlet.show_card(card_of(room, label="two", run_id=other), begun=Begun())
     await room.tasks.settle(PATIENCE)
 
     assert len(room.fake.answers(room.thread)) == 2
@@ -209,86 +212,88 @@ async def test_every_run_has_a_card_of_its_own(room: Stand, board: CardBoard) ->
 # --- where it is ----------------------------------------------------------------------------------
 
 
-async def test_without_a_thread_a_card_is_in_the_channel(room: Stand, board: CardBoard) -> None:
-    board.show(card_of(room, place=room.in_channel), Begun())
+async def test_without_a_thread_a_card_is_in_the_channel(
+    room: Stand, outlet: DiscordOutlet
+) -> None:
+    outlet.show_card(card_of(room, place=room.in_channel), begun=Begun())
 
     await shows(room, "running", room.channel)
 
 
 async def test_where_no_thread_may_be_made_a_card_is_in_the_channel(
-    room: Stand, board: CardBoard
+    room: Stand, outlet: DiscordOutlet
 ) -> None:
     room.guild.deny(room.channel, "create_public_threads")
 
-    board.show(card_of(room), Begun())
+    outlet.show_card(card_of(room), begun=Begun())
 
     await shows(room, "running", room.channel)
 
 
 async def test_a_card_whose_thread_is_gone_is_not_shown_in_the_channel(
-    room: Stand, board: CardBoard, begun: Begun
+    room: Stand, outlet: DiscordOutlet, begun: Begun
 ) -> None:
-    board.show(card_of(room), begun)
+    outlet.show_card(card_of(room), begun=begun)
     await shows(room, "running")
     room.fake.delete_channel(room.thread)
 
-    board.show(card_of(room, RunStatus.COMPLETED), begun)
+    outlet.show_card(card_of(room, RunStatus.COMPLETED), begun=begun)
     await room.tasks.settle(10)
 
     assert room.everything() == []
-    assert len(board) == 0
+    assert len(outlet._cards) == 0
 
 
 # --- after a restart, and posted anew -------------------------------------------------------------
 
 
 async def test_after_a_restart_the_same_message_moves(
-    room: Stand, board: CardBoard, begun: Begun, time: Time
+    room: Stand, outlet: DiscordOutlet, begun: Begun, time: Time
 ) -> None:
-    board.show(card_of(room), begun)
+    outlet.show_card(card_of(room), begun=begun)
     message = await shows(room, "running")
 
     after = Begun()
-    restarted = board_of(room, time)
-    restarted.show(card_of(room, RunStatus.COMPLETED, message_id=begun.ids[0]), after)
+    restarted = outlet_of(room, time)
+    restarted.show_card(card_of(room, RunStatus.COMPLETED, message_id=begun.ids[0]), begun=after)
 
     assert await shows(room, "completed") is message
     assert after.ids == []
 
 
 async def test_after_a_restart_a_card_in_the_channel_is_found(
-    room: Stand, board: CardBoard, begun: Begun, time: Time
+    room: Stand, outlet: DiscordOutlet, begun: Begun, time: Time
 ) -> None:
     room.guild.deny(room.channel, "create_public_threads")
-    board.show(card_of(room), begun)
+    outlet.show_card(card_of(room), begun=begun)
     message = await shows(room, "running", room.channel)
 
-    restarted = board_of(room, time)
-    restarted.show(card_of(room, RunStatus.COMPLETED, message_id=begun.ids[0]), Begun())
+    restarted = outlet_of(room, time)
+    restarted.show_card(card_of(room, RunStatus.COMPLETED, message_id=begun.ids[0]), begun=Begun())
 
     assert await shows(room, "completed", room.channel) is message
 
 
 async def test_a_card_that_was_posted_by_a_process_that_died_is_not_posted_twice(
-    room: Stand, board: CardBoard, time: Time
+    room: Stand, outlet: DiscordOutlet, time: Time
 ) -> None:
-    board.show(card_of(room, RunStatus.QUEUED), Begun())
+    outlet.show_card(card_of(room, RunStatus.QUEUED), begun=Begun())
     message = await shows(room, "queued")
 
     after = Begun()
-    board_of(room, time).show(card_of(room), after)
+    outlet_of(room, time).show_card(card_of(room), begun=after)
 
     assert await shows(room, "running") is message
     assert after.ids == [str(message.id)]
 
 
 async def test_a_card_that_somebody_deleted_is_posted_anew(
-    room: Stand, board: CardBoard, begun: Begun
+    room: Stand, outlet: DiscordOutlet, begun: Begun
 ) -> None:
-    board.show(card_of(room), begun)
+    outlet.show_card(card_of(room), begun=begun)
     await room.fake.delete(await shows(room, "running"))
 
-    board.show(card_of(room, RunStatus.COMPLETED), begun)
+    outlet.show_card(card_of(room, RunStatus.COMPLETED), begun=begun)
 
     message = await shows(room, "completed")
     assert len(begun.ids) == 2
@@ -296,14 +301,14 @@ async def test_a_card_that_somebody_deleted_is_posted_anew(
 
 
 async def test_a_card_too_old_to_be_edited_is_posted_anew_and_the_old_one_taken_away(
-    room: Stand, board: CardBoard, begun: Begun
+    room: Stand, outlet: DiscordOutlet, begun: Begun
 ) -> None:
     room.fake.old_edit_retry_after = 0.001
-    board.show(card_of(room), begun)
+    outlet.show_card(card_of(room), begun=begun)
     old = await shows(room, "running")
     room.fake.make_old(old)
 
-    board.show(card_of(room, RunStatus.COMPLETED), begun)
+    outlet.show_card(card_of(room, RunStatus.COMPLETED), begun=begun)
 
     new = await shows(room, "completed")
     assert old.deleted
@@ -311,13 +316,13 @@ async def test_a_card_too_old_to_be_edited_is_posted_anew_and_the_old_one_taken_
 
 
 async def test_the_last_state_is_shown_in_an_archived_thread_too(
-    room: Stand, board: CardBoard
+    room: Stand, outlet: DiscordOutlet
 ) -> None:
-    board.show(card_of(room), Begun())
+    outlet.show_card(card_of(room), begun=Begun())
     old = await shows(room, "running")
     room.fake.archive(room.thread)
 
-    board.show(card_of(room, RunStatus.COMPLETED), Begun())
+    outlet.show_card(card_of(room, RunStatus.COMPLETED), begun=Begun())
 
     await shows(room, "completed")
     assert old.deleted
@@ -327,93 +332,93 @@ async def test_the_last_state_is_shown_in_an_archived_thread_too(
 
 
 async def test_a_card_that_is_over_is_forgotten_once_it_says_so(
-    room: Stand, board: CardBoard
+    room: Stand, outlet: DiscordOutlet
 ) -> None:
-    board.show(card_of(room), Begun())
+    outlet.show_card(card_of(room), begun=Begun())
     await shows(room, "running")
-    assert len(board) == 1
+    assert len(outlet._cards) == 1
 
-    board.show(card_of(room, RunStatus.COMPLETED), Begun())
+    outlet.show_card(card_of(room, RunStatus.COMPLETED), begun=Begun())
     await shows(room, "completed")
 
-    assert len(board) == 0
+    assert len(outlet._cards) == 0
 
 
 @pytest.mark.parametrize("fault", [{"status": 503}, {"cloudflare": True}, {"cut": True}])
 async def test_the_last_state_is_tried_again_when_discord_is_down(
-    room: Stand, board: CardBoard, fault: dict[str, bool]
+    room: Stand, outlet: DiscordOutlet, fault: dict[str, bool]
 ) -> None:
-    board.show(card_of(room), Begun())
+    outlet.show_card(card_of(room), begun=Begun())
     await shows(room, "running")
     room.fake.fail("PATCH", MESSAGE, times=2, **fault)  # type: ignore[arg-type]
 
-    board.show(card_of(room, RunStatus.COMPLETED), Begun())
+    outlet.show_card(card_of(room, RunStatus.COMPLETED), begun=Begun())
 
     await shows(room, "completed")
-    assert len(board) == 0
+    assert len(outlet._cards) == 0
 
 
 async def test_a_card_is_left_as_it_is_when_discord_stays_down(
-    room: Stand, board: CardBoard
+    room: Stand, outlet: DiscordOutlet
 ) -> None:
-    board.show(card_of(room), Begun())
+    outlet.show_card(card_of(room), begun=Begun())
     message = await shows(room, "running")
     down = room.fake.fail("PATCH", MESSAGE, times=None, status=503)
 
-    board.show(card_of(room, RunStatus.COMPLETED), Begun())
+    outlet.show_card(card_of(room, RunStatus.COMPLETED), begun=Begun())
     await room.tasks.settle(PATIENCE)
 
     assert down.hits == 3
     assert "running" in message.text()
-    assert len(board) == 0
+    assert len(outlet._cards) == 0
 
 
 async def test_a_state_that_did_not_get_through_is_followed_by_the_next(
-    room: Stand, board: CardBoard
+    room: Stand, outlet: DiscordOutlet
 ) -> None:
     down = room.fake.fail("POST", MESSAGES, status=503)
-    board.show(card_of(room, line="one"), Begun())
+    outlet.show_card(card_of(room, line="one"), begun=Begun())
     await room.fake.until(lambda: down.hits, "a failure")
 
-    board.show(card_of(room, line="two"), Begun())
+    outlet.show_card(card_of(room, line="two"), begun=Begun())
 
     await shows(room, "two")
 
 
 async def test_where_no_card_may_be_posted_discord_is_not_asked_with_every_state(
-    room: Stand, board: CardBoard
+    room: Stand, outlet: DiscordOutlet
 ) -> None:
     room.guild.deny(room.channel, "send_messages send_messages_in_threads")
     for step in range(10):
-        board.show(card_of(room, line=f"step {step}"), Begun())
+        outlet.show_card(card_of(room, line=f"step {step}"), begun=Begun())
         await room.tasks.settle(PATIENCE)
     assert len(room.fake.requests("POST", MESSAGES)) == 1
 
-    board.show(card_of(room, RunStatus.COMPLETED), Begun())
+    outlet.show_card(card_of(room, RunStatus.COMPLETED), begun=Begun())
     await room.tasks.settle(PATIENCE)
 
     assert len(room.fake.requests("POST", MESSAGES)) == 1
-    assert len(board) == 0
+    assert len(outlet._cards) == 0
 
 
-async def test_a_place_that_is_none_harms_nobody(room: Stand, board: CardBoard) -> None:
+async def test_a_place_that_is_none_harms_nobody(room: Stand, outlet: DiscordOutlet) -> None:
     nowhere = replace(room.place, channel="nowhere", thread="", message="")
 
-    board.show(card_of(room, RunStatus.COMPLETED, place=nowhere), Begun())
+    outlet.show_card(card_of(room, RunStatus.COMPLETED, place=nowhere), begun=Begun())
     await room.tasks.settle(PATIENCE)
 
-    assert len(board) == 0
+    assert len(outlet._cards) == 0
 
 
 # --- hostile texts --------------------------------------------------------------------------------
 
 
-async def test_no_text_pings_or_breaks_a_card(room: Stand, board: CardBoard) -> None:
+async def test_no_text_pings_or_breaks_a_card(room: Stand, outlet: DiscordOutlet) -> None:
     thread = await room.made_thread()
     texts = corpus(room.bob.id)
     for number, text in enumerate(texts):
-        board.show(hostile(room, number, text, RunStatus.RUNNING), Begun())
-        board.show(hostile(room, number, text, RunStatus.FAILED), Begun())
+        outlet.show_card(hostile(room, number, text, RunStatus.RUNNING), begun=Begun())
+        outlet.show_card(hostile(room, number, text, RunStatus.FAILED), begun=Begun())
         await room.tasks.settle(PATIENCE)
 
     cards = room.fake.answers(thread)

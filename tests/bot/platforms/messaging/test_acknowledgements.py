@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from bot.errors import DeliveryError
-from bot.platforms.messaging.acknowledgements import Acknowledgements
+from bot.platforms.messaging.outlet import Acknowledgements
 from bot.values import Place
 
 PLACE = Place("fake", channel="c", message="m")

@@ -1,7 +1,6 @@
 """The newest value wins, one send at a time, not too often."""
 
 import asyncio
-import logging
 from collections.abc import AsyncIterator
 
 import pytest
@@ -157,79 +156,40 @@ async def test_sends_start_so_many_seconds_apart(wire: Wire, tasks: Tasks) -> No
     assert time.slept == [1.0]
 
 
-async def test_a_last_value_does_not_wait_for_the_pace(wire: Wire, tasks: Tasks) -> None:
-    time = Time()
-    sender = paced(wire, tasks, Spacing(1.5, now=time, sleep=time.sleep))
-    sender.put("one")
-    await wire.until(lambda: wire.arrived == ["one"])
-
-    await sender.flush("the end")
-
-    assert time.slept == []
-    assert wire.arrived == ["one", "the end"]
-
-
-async def test_a_last_value_comes_after_the_one_in_flight_and_instead_of_the_waiting(
-    wire: Wire, tasks: Tasks
+async def test_a_failure_is_logged_and_the_next_value_is_sent(
+    wire: Wire, tasks: Tasks, caplog: pytest.LogCaptureFixture
 ) -> None:
-    wire.held.add("one")
+    wire.failing["one"] = ConnectionError("the wire is cut")
     sender = paced(wire, tasks)
-    sender.put("one")
-    await wire.until(lambda: wire.begun == ["one"])
-    sender.put("two")
-    flushing = asyncio.ensure_future(sender.flush("the end"))
-    await asyncio.sleep(0)
-    assert wire.begun == ["one"]
-
-    wire.release("one")
-    await flushing
-
-    assert wire.arrived == ["one", "the end"]
-
-
-async def test_a_last_value_asks_for_a_turn_of_its_own_as_the_last(
-    wire: Wire, tasks: Tasks, gate: Gate
-) -> None:
-    sender = paced(wire, tasks, gate)
-    sender.put("one")
-    await gate.is_asked()
-    flushing = asyncio.ensure_future(sender.flush("the end"))
-    await gate.is_asked(2)
-    gate.grant()
-    await flushing
-
-    assert gate.asked == [False, True]
-    assert wire.begun == ["the end"]
-
-
-async def test_what_goes_wrong_is_told_and_the_next_value_is_sent(wire: Wire, tasks: Tasks) -> None:
-    told: list[Exception] = []
-    wire.failing["one"] = ConnectionError("gone")
-    sender = Paced(wire, Spacing(0.0), tasks, name="test", failed=told.append)
     sender.put("one")
     await wire.until(lambda: wire.begun == ["one"])
     sender.put("two")
     await wire.until(lambda: wire.arrived == ["two"])
 
-    assert [str(error) for error in told] == ["gone"]
-
-
-async def test_what_goes_wrong_is_logged_if_nobody_is_to_be_told(
-    wire: Wire, tasks: Tasks, caplog: pytest.LogCaptureFixture
-) -> None:
-    wire.failing["one"] = ConnectionError("the wire is cut")
-    with caplog.at_level(logging.WARNING):
-        paced(wire, tasks).put("one")
-        await tasks.settle(PATIENCE)
-
     assert "the wire is cut" in caplog.text
 
 
-async def test_what_goes_wrong_with_the_last_value_is_raised(wire: Wire, tasks: Tasks) -> None:
-    wire.failing["the end"] = ConnectionError("gone")
+async def test_after_a_permanent_refusal_nothing_is_sent(wire: Wire, tasks: Tasks) -> None:
+    wire.failing = {
+        "one": DeliveryError("Not now."),
+        "two": DeliveryError("Never.", permanent=True),
+    }
+    sender = paced(wire, tasks)
+    for value in ("one", "two", "three"):
+        sender.put(value)
+        await tasks.settle(PATIENCE)
 
-    with pytest.raises(ConnectionError, match="gone"):
-        await paced(wire, tasks).flush("the end")
+    assert wire.begun == ["one", "two"]
+    assert sender.refused
+
+
+async def test_the_last_send_does_not_wait_for_the_pace() -> None:
+    time = Time()
+    spacing = Spacing(1.5, now=time, sleep=time.sleep)
+    await spacing.turn(final=False)
+    await spacing.turn(final=True)
+
+    assert time.slept == []
 
 
 async def test_after_closing_nothing_is_sent(wire: Wire, tasks: Tasks) -> None:
@@ -264,21 +224,6 @@ async def test_closing_gives_up_what_is_in_flight_for_too_long(wire: Wire, tasks
 async def test_closing_what_never_sent_is_nothing(wire: Wire, tasks: Tasks) -> None:
     await paced(wire, tasks).close()
 
-    assert wire.begun == []
-
-
-async def test_a_last_value_that_is_given_up_is_not_sent_later(
-    wire: Wire, tasks: Tasks, gate: Gate
-) -> None:
-    sender = paced(wire, tasks, gate)
-    flushing = asyncio.ensure_future(sender.flush("the end"))
-    await gate.is_asked()
-    flushing.cancel()
-    await asyncio.wait({flushing})
-    gate.grant()
-    await tasks.settle(PATIENCE)
-
-    assert flushing.cancelled()
     assert wire.begun == []
 
 

@@ -250,7 +250,7 @@ async def test_a_card_is_left_as_it_is_when_slack_stays_down(room: Stand) -> Non
 
     assert "running" in room.texts()[0]
     assert len(room.called("chat.update")) == 3
-    assert len(room.outlet._board) == 0
+    assert len(room.outlet._cards) == 0
 
 
 async def test_a_state_that_did_not_get_through_is_followed_by_the_next(room: Stand) -> None:
@@ -277,18 +277,18 @@ async def test_where_no_card_may_be_posted_slack_is_not_asked_with_every_state(
     await settled(room)
 
     assert len(room.called("chat.postMessage")) == 1
-    assert len(room.outlet._board) == 0
+    assert len(room.outlet._cards) == 0
 
 
 async def test_a_card_that_is_over_is_forgotten_once_it_says_so(room: Stand) -> None:
     room.outlet.show_card(card_of(room))
     await settled(room)
-    assert len(room.outlet._board) == 1
+    assert len(room.outlet._cards) == 1
 
     room.outlet.show_card(card_of(room, RunStatus.COMPLETED))
     await settled(room)
 
-    assert len(room.outlet._board) == 0
+    assert len(room.outlet._cards) == 0
 
 
 async def test_forty_cards_stay_below_what_a_workspace_takes_and_the_last_states_go_first() -> None:

@@ -336,7 +336,7 @@ async def test_what_is_not_due_for_long_does_not_keep_it_from_closing(slack: Fak
         platform.outlet.show_card(replace(card, line="half of it"))
 
     assert "half of it" not in slack.said(channel)[0].readable()
-    assert "move a run card" not in {task.get_name() for task in asyncio.all_tasks()}
+    assert "update a run card" not in {task.get_name() for task in asyncio.all_tasks()}
 
 
 # --- many workspaces ------------------------------------------------------------------------------
