@@ -106,9 +106,9 @@ def tools() -> Skill:
         return "seen"
 
     @tool(effects=Effects.ONCE, timeout_seconds=100)
-    async def launch(context: ToolContext, at: str = "", wait: bool = False) -> str:
+    async def launch(context: ToolContext, wait: bool = False) -> str:
         """Do something that cannot be undone."""
-        tell(event="tool", name="launch", run=context.run_id, at=at)
+        tell(event="tool", name="launch", run=context.run_id)
         if wait:
             await asyncio.Event().wait()
         return "launched"

@@ -8,15 +8,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from sqlalchemy import select
 
 from bot.subagents import restarts
 from bot.values import Json
 from db import workers as db_workers
 from db.database import Database, DatabaseSettings
-from db.tables import workers
 from tests.fakes.anthropic_server import FakeAnthropic, Reply
-from tests.fakes.patience import eventually
 from tests.stories.actor import actor
 from tests.stories.stage import ADMIN, ALICE, BOB, ROOM, Play, call, is_run, said, stage
 
@@ -225,38 +222,6 @@ async def test_a_run_that_takes_its_process_down_ends_alone(sqlite_url: str) -> 
     assert "3 times" in told.pop(failed[0])
     assert list(told.values()) == ["Finished."] * 3
     assert starts <= 7
-
-
-async def test_a_process_that_is_killed_while_it_is_asked_to_end_has_not_crashed(
-    sqlite_url: str,
-) -> None:
-    async def is_leaving() -> bool:
-        beside = Database.open(DatabaseSettings(url=sqlite_url))
-        async with beside as database, database.snapshot() as tx:
-            leaving = select(workers.c.id).where(workers.c.leaving_at.is_not(None))
-            return len(list(await tx.scalars(leaving))) > kills
-
-    kills = 0
-    # A call that may have taken effect holds the process, which would end at once otherwise.
-    play = Play(
-        runs={
-            "Work": [*[call("launch", at=f"{n}", wait=True) for n in range(4)], Reply(text="Done.")]
-        }
-    )
-    async with FakeAnthropic(play) as server:
-        while kills < 4:
-            async with actor(sqlite_url, server.url, drain_seconds=60) as bot:
-                if not kills:
-                    bot.say("alice", SPAWN)
-                await bot.event("tool", name="launch")
-                bot.signal(signal.SIGTERM)
-                await eventually(is_leaving, "the process is known to leave")
-                await bot.kill()
-                kills += 1
-        async with actor(sqlite_url, server.url) as last:
-            told = await last.event("announcement")
-
-    assert told["text"].endswith("Done.")
 
 
 async def test_after_two_crashes_interrupted_turns_are_taken_up_one_at_a_time(
