@@ -109,7 +109,12 @@ def test_all_that_is_no_code_is_in_it(wheel: Wheel) -> None:
         f"migrations/versions/{file.name}" for file in (ROOT / "migrations/versions").glob("*.py")
     }
 
-    assert agents | migrations | {"migrations/script.py.mako"} <= wheel.names
+    scripts = {
+        f"skills/shell/scripts/{file.name}" for file in (ROOT / "skills/shell/scripts").glob("*.sh")
+    }
+
+    assert len(scripts) == 2
+    assert agents | migrations | scripts | {"migrations/script.py.mako"} <= wheel.names
     for name in ("config.example.yaml", "docs/config.schema.json"):
         text = (ROOT / name).read_text(encoding="utf-8")
         assert wheel.read(f"bot/builtin/{Path(name).name}") == text

@@ -6,6 +6,7 @@ import shutil
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from bot.errors import BotError
@@ -15,6 +16,8 @@ from skills.shell.seccomp import ARCHITECTURES
 AROUND = ("choom", "nice", "prlimit", "setpriv", "unshare", "sh", "mount")
 #: Programs that run inside of it, and so must be below /usr.
 WITHIN = ("prlimit", "timeout")
+#: Shell scripts that come with this package.
+SCRIPTS = ("mounts.sh", "selftest.sh")
 
 _TOP = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
 #: The parts of /etc that programs need, and that reveal nothing about this machine.
@@ -25,6 +28,22 @@ _MASKED = ("/usr/src", "/usr/local/src", "/usr/local/etc")
 
 class SandboxUnavailableError(BotError):
     """No sandbox is available; the text has the reason and the remedy."""
+
+
+@cache
+def script(name: str) -> str:
+    """Return a shell script of this package, as it was when the bot first used it.
+
+    Raises:
+        SandboxUnavailableError: The file is missing.
+    """
+    try:
+        return (Path(__file__).parent / "scripts" / name).read_text(encoding="utf-8")
+    except OSError as error:
+        raise SandboxUnavailableError(
+            f"The sandbox needs its script {name}, which cannot be read ({error.strerror}): "
+            "install the bot again."
+        ) from None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +84,8 @@ def hosts(packages: Sequence[str]) -> list[Host]:
         packages: Folders of Python packages, one of which may include a bubblewrap.
 
     Raises:
-        SandboxUnavailableError: The system or a program that the sandbox needs is missing.
+        SandboxUnavailableError: The system, or a program or script that the sandbox needs, is
+            missing.
     """
     machine = platform.machine()
     if sys.platform != "linux":
@@ -75,10 +95,12 @@ def hosts(packages: Sequence[str]) -> list[Host]:
         raise SandboxUnavailableError(
             f"The sandbox knows the system calls of {known}, not of {machine}: run the bot there."
         )
+    for name in SCRIPTS:
+        script(name)
     bubblewraps = _bubblewraps(packages)
     is_root = os.geteuid() == 0
     around = {name: _found(name) for name in AROUND}
-    within = {name: _found_below_usr(name) for name in WITHIN}
+    within = {name: _found(name, below_usr=True) for name in WITHIN}
     shell = "/bin/bash" if shutil.which("bash") else "/bin/sh"
     top = [Path("/", name) for name in _TOP]
     masked = [name for name in _MASKED if Path(name).is_dir()]
@@ -127,7 +149,7 @@ def _bubblewraps(packages: Sequence[str]) -> list[tuple[str, str | None]]:
     return found
 
 
-def _found(name: str) -> str:
+def _found(name: str, *, below_usr: bool = False) -> str:
     path = shutil.which(name)
     if path is None:
         package = "coreutils" if name in {"nice", "timeout"} else "util-linux"
@@ -135,16 +157,13 @@ def _found(name: str) -> str:
             f"The sandbox needs the program {name}: install it (it is part of {package}) and start "
             "the bot again."
         )
-    return path
-
-
-def _found_below_usr(name: str) -> str:
+    if not below_usr:
+        return path
     # The last link is not resolved: `timeout` may be one program with many names.
-    path = Path(_found(name))
-    path = path.parent.resolve() / path.name
-    if not path.is_relative_to("/usr"):
+    folder = Path(path).parent.resolve()
+    if not folder.is_relative_to("/usr"):
         raise SandboxUnavailableError(
-            f"The sandbox shows /usr alone, and {name} is in {path.parent}: run the bot on a "
+            f"The sandbox shows /usr alone, and {name} is in {folder}: run the bot on a "
             "system that keeps its programs below /usr."
         )
-    return str(path)
+    return str(folder / name)

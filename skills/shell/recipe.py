@@ -2,11 +2,10 @@
 
 import hashlib
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from skills.shell.host import Host
+from skills.shell.host import Host, script
 from skills.shell.settings import MEGABYTE, ShellSettings
 
 WORKSPACE = "/workspace"
@@ -26,29 +25,11 @@ _OPEN_FILES = 256
 #: or stalled.
 _LATER_SECONDS = 5
 
+#: As in the script `mounts.sh`.
 _MOUNT_POINT = "/mnt"
 _LOWER, _LAYER = f"{_MOUNT_POINT}/lower", f"{_MOUNT_POINT}/layer"
 #: The command's writes, as the mount namespace of bubblewrap's own process shows them.
 UPPER = f"{_LAYER}/up"
-
-#: Set up in a separate mount namespace, which no other process sees and which ends by itself: the
-#: workspace as it was, and a layer of limited size for the command's writes. The kernel enforces
-#: that limit. Where the bot is root, the command's account cannot reach every folder that root can,
-#: so bubblewrap is mounted where it can. Inside, the mount table names nothing else.
-_MOUNTS = f"""\
-set -e
-[ -z "$1" ] || exec 3<"$1"
-mount -t tmpfs -o mode=0755,size=64k,nosuid,nodev sandbox {_MOUNT_POINT}
-mkdir {_LOWER} {_LAYER} {_MOUNT_POINT}/library
-mount --bind . {_LOWER}
-[ -z "$1" ] || {{ mount -c --bind /proc/self/fd/3 {_MOUNT_POINT}/library; exec 3<&-; }}
-mount -t tmpfs -o "size=$2,nr_inodes=$3,mode=0755,nosuid,nodev" layer {_LAYER}
-mkdir -m 0700 {UPPER} {_LAYER}/work
-[ -z "$4" ] || chown "$4:$4" {UPPER} {_LAYER}/work
-unset OLDPWD PWD
-shift 4
-exec "$@"
-"""
 
 #: The first program inside waits for a line from the bot, which is sent once bubblewrap's first
 #: process is bound to the life of its parent; it is not bound from its start. If the bot dies
@@ -218,7 +199,7 @@ def _mounted(host: Host, account: int | None, layer: LayerLimits) -> tuple[str, 
     )
     return (
         *(around["unshare"], *own, "--mount", "--propagation", "private", "--"),
-        *(around["sh"], "-c", _MOUNTS, "sandbox", host.library or ""),
+        *(around["sh"], "-c", script("mounts.sh"), "sandbox", host.library or ""),
         *(str(layer.size), str(layer.count), "" if account is None else str(account)),
         *(around["setpriv"], *becoming, "--inh-caps=-all", "--no-new-privs", "--"),
     )
@@ -238,46 +219,37 @@ def options(
         descriptors: The files that bubblewrap inherits.
         layer: The limits of the command's writes.
     """
-    workspace = (
-        ("--overlay-src", _LOWER, "--overlay", UPPER, f"{_LAYER}/work", WORKSPACE)
-        if layer.is_overlay
-        else ("--bind", UPPER, WORKSPACE)
-    )
-    given = (
-        *_ISOLATION,
-        *("--uid", str(ACCOUNT), "--gid", str(ACCOUNT), "--hostname", "sandbox"),
-        *(part for pair in _ENVIRONMENT.items() for part in ("--setenv", *pair)),
-        *_shown_paths(host, settings, descriptors),
-        *(*workspace, "--remount-ro", "/", "--chdir", WORKSPACE),
-        *("--seccomp", str(descriptors.filter)),
-        *("--info-fd", str(descriptors.information)),
-    )
-    return b"".join(part.encode() + b"\0" for part in given)
-
-
-def _shown_paths(host: Host, settings: ShellSettings, descriptors: Descriptors) -> Iterator[str]:
-    """Yield the options for everything that the command sees besides its workspace."""
+    given = [*_ISOLATION, "--uid", str(ACCOUNT), "--gid", str(ACCOUNT), "--hostname", "sandbox"]
+    for name, value in _ENVIRONMENT.items():
+        given += ["--setenv", name, value]
+    # Everything that the command sees besides its workspace.
     for folder in ("/etc", "/run"):
-        yield from ("--perms", "0755", "--dir", folder)
+        given += ["--perms", "0755", "--dir", folder]
     for path in FILES:
-        yield from ("--perms", "0644", "--file", str(descriptors.files[path]), path)
-    yield from ("--perms", "0644", "--file", str(descriptors.command), COMMAND)
-    yield from ("--ro-bind", "/usr", "/usr")
+        given += ["--perms", "0644", "--file", str(descriptors.files[path]), path]
+    given += ["--perms", "0644", "--file", str(descriptors.command), COMMAND]
+    given += ["--ro-bind", "/usr", "/usr"]
     for link, target in host.links:
-        yield from ("--symlink", target, link)
+        given += ["--symlink", target, link]
     for folder in (*host.folders, *host.configuration):
-        yield from ("--ro-bind", folder, folder)
+        given += ["--ro-bind", folder, folder]
     for folder in host.masked:
         # A tmpfs without a size may take half of the memory, unless it is read-only.
-        yield from ("--tmpfs", folder, "--remount-ro", folder)
-    yield from ("--proc", "/proc")
+        given += ["--tmpfs", folder, "--remount-ro", folder]
+    given += ["--proc", "/proc"]
     for path in COVERED:
-        yield from ("--perms", "0444", "--ro-bind-data", str(descriptors.files[path]), path)
-    yield from ("--dev", "/dev")
+        given += ["--perms", "0444", "--ro-bind-data", str(descriptors.files[path]), path]
     # No counter includes shared memory mapped from /dev/zero; /dev/full gives the same zeros.
-    yield from ("--dev-bind", "/dev/full", "/dev/zero")
+    given += ["--dev", "/dev", "--dev-bind", "/dev/full", "/dev/zero"]
     size = str(settings.temporary_mb * MEGABYTE)
     for folder in ("/tmp", "/dev/shm"):  # noqa: S108 - the sandbox's own
-        yield from ("--perms", "1777", "--size", size, "--tmpfs", folder)
+        given += ["--perms", "1777", "--size", size, "--tmpfs", folder]
     # /dev is a tmpfs without a size, too.
-    yield from ("--remount-ro", "/dev")
+    given += ["--remount-ro", "/dev"]
+    if layer.is_overlay:
+        given += ["--overlay-src", _LOWER, "--overlay", UPPER, f"{_LAYER}/work", WORKSPACE]
+    else:
+        given += ["--bind", UPPER, WORKSPACE]
+    given += ["--remount-ro", "/", "--chdir", WORKSPACE]
+    given += ["--seccomp", str(descriptors.filter), "--info-fd", str(descriptors.information)]
+    return b"".join(part.encode() + b"\0" for part in given)

@@ -12,39 +12,20 @@ from itertools import product
 from skills.files.settings import WorkspaceSettings
 from skills.files.workspaces import Workspaces
 from skills.shell.cgroups import Cgroups, CgroupsUnavailableError
-from skills.shell.host import SandboxUnavailableError, hosts
+from skills.shell.host import SandboxUnavailableError, hosts, script
 from skills.shell.recipe import ACCOUNT
-from skills.shell.settings import FileLimits, ShellSettings
+from skills.shell.settings import ShellSettings
 from skills.shell.shell import CommandResult, NotStartedError, Sandbox, commands_at_once
 from skills.shell.watchdog import EVERY_SECONDS
 
 log = logging.getLogger(__name__)
 
 SECONDS = 10.0
-_MARK = "tried"
 #: Reason for running without cgroups although the system allows them.
 NO_START_IN_GROUP = "commands did not start in one"
-#: A folder that the script replaces by a new one of the same name: not every overlay detects that.
-_FOLDER = "folder"
-
-#: A single script with few programs, since it runs at every start of the bot.
-SCRIPT = f"""\
-while read -r line; do
-    case $line in Cap*|NoNew*|Seccomp:*) echo "status $line" ;; esac
-done </proc/self/status
-while read -r name kind soft hard _; do
-    [ "$name $kind" = "Max processes" ] && echo "limit $soft $hard"
-done </proc/self/limits
-while read -r line; do echo "uid_map $line"; done </proc/self/uid_map
-while read -r name _; do echo "net $name"; done </proc/net/dev
-for path in /* /proc/[0-9]*; do echo "sees $path"; done
-for folder in / /usr /etc /dev /proc /run; do
-    (: >"$folder/{_MARK}") 2>/dev/null && echo "wrote $folder"
-done
-unshare --user true 2>/dev/null && echo "nested"
-export | while read -r line; do echo "export ${{line%%=*}}"; done
-rm -r {_FOLDER} && mkdir {_FOLDER} && : >{_FOLDER}/new && : >{_MARK} && echo "done"
-"""
+#: A file that the script makes, and a folder that it replaces by a new one of the same name: not
+#: every overlay detects that.
+_MARK, _FOLDER = "tried", "folder"
 
 #: The only entries allowed in the root folder.
 _TOP = frozenset(
@@ -66,12 +47,12 @@ _NAME = re.compile(r"(?:export |declare -x )?(\w+)")
 
 
 @asynccontextmanager
-async def open_sandbox(settings: ShellSettings, room: FileLimits) -> AsyncIterator[Sandbox]:
+async def open_sandbox(settings: ShellSettings, files: WorkspaceSettings) -> AsyncIterator[Sandbox]:
     """Open a sandbox that has passed its self-test.
 
     Args:
         settings: The limits of a command.
-        room: The limits of a user's files.
+        files: The limits of a user's files.
 
     Raises:
         SandboxUnavailableError: No sandbox is available; the text has the reason.
@@ -90,7 +71,7 @@ async def open_sandbox(settings: ShellSettings, room: FileLimits) -> AsyncIterat
             sandbox = Sandbox(
                 host,
                 settings,
-                room,
+                files,
                 executor,
                 is_overlay=is_overlay,
                 groups=groups,
@@ -137,7 +118,7 @@ async def self_test(sandbox: Sandbox) -> None:
         (workspace.path / _FOLDER).mkdir(parents=True)
         (workspace.path / _FOLDER / "old").touch()
         try:
-            ended = await sandbox.run(SCRIPT, workspace, seconds=SECONDS)
+            ended = await sandbox.run(script("selftest.sh"), workspace, seconds=SECONDS)
         except NotStartedError as error:
             raise SandboxUnavailableError(explain(str(error))) from None
         wrote = sorted(path.name for path in workspace.path.rglob("*")) == [_FOLDER, "new", _MARK]

@@ -6,14 +6,16 @@ from pathlib import Path
 
 import pytest
 
+from skills.files.settings import WorkspaceSettings
+from skills.shell import host as host_module
 from skills.shell.cgroups import Cgroups, KernelFiles
-from skills.shell.host import AROUND, Host, SandboxUnavailableError, hosts
+from skills.shell.host import AROUND, SCRIPTS, Host, SandboxUnavailableError, hosts, script
 from skills.shell.output import CommandOutput
 from skills.shell.selftest import enforced, explain, open_sandbox, problems
-from skills.shell.settings import FileLimits, ShellSettings
+from skills.shell.settings import ShellSettings
 from skills.shell.shell import CommandResult, Sandbox
 
-ROOM = FileLimits(8_000_000, 300)
+ROOM = WorkspaceSettings(user_bytes=8_000_000, user_files=300)
 GOOD = """\
 status CapInh: 0000000000000000
 status CapPrm: 0000000000000000
@@ -128,6 +130,18 @@ def test_the_limits_that_this_machine_enforces_are_named(
         f"Limits here: files and bytes on disk by the kernel {told} and processor time by "
         "resource limits"
     )
+
+
+def test_without_a_script_of_the_package_it_is_said_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script.cache_clear()
+    monkeypatch.setattr(host_module, "__file__", str(tmp_path / "host.py"))
+    with pytest.raises(SandboxUnavailableError, match=r"script mounts\.sh, .* install the bot"):
+        hosts([])
+    monkeypatch.undo()
+
+    assert all(script(name) for name in SCRIPTS)
 
 
 async def test_switched_off_it_is_off() -> None:
