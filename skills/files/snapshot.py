@@ -56,6 +56,9 @@ class Snapshot:
         workspace: The workspace.
         account: Uid and gid that shall own all files, when the bot is root.
 
+    Attributes:
+        path: The folder that shows the workspace as it was.
+
     Raises:
         ToolError: Others were writing to the workspace for too long, or the disk is nearly full.
         OSError: The snapshot could not be made.
@@ -64,7 +67,7 @@ class Snapshot:
     def __init__(self, workspace: Workspace, account: int | None = None) -> None:
         self._workspace = workspace
         self._opener = workspace.opener
-        self._account = account
+        self.account = account
         self._copied: Manifest | None = None
         workspace.reserve.check()
         name = secrets.token_hex(8)
@@ -98,7 +101,7 @@ class Snapshot:
         Raises:
             OSError: The workspace does not fit into it.
         """
-        self._copied = copy_tree(self._opener, self._lower, layer, self._account)
+        self._copied = copy_tree(self._opener, self._lower, layer, self.account)
 
     def merge(self, layer: int) -> MergeResult:
         """Merge the changes of a command into the workspace; all of its processes have ended."""

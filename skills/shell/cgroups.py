@@ -5,14 +5,12 @@ controllers to its children, so the bot first moves itself to a child of its gro
 """
 
 import asyncio
-import errno
 import os
 import secrets
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 from bot.errors import BotError
 
@@ -28,50 +26,31 @@ class CgroupsUnavailableError(BotError):
     """This process may not make cgroups with limits; the text has the reason."""
 
 
-class Files(Protocol):
-    """Reads and writes the kernel's cgroup files: `KernelFiles`, or a fake in tests."""
+class KernelFiles:
+    """Reads and writes the kernel's cgroup files. Each method raises `OSError` on failure."""
 
     def read(self, path: Path) -> str:
-        """Return the text of a file. Raises: OSError."""
-        ...
-
-    def write(self, path: Path, text: str) -> None:
-        """Write to a file that exists. Raises: OSError."""
-        ...
-
-    def make(self, folder: Path) -> None:
-        """Make a group unless it exists. Raises: OSError."""
-        ...
-
-    def remove(self, folder: Path) -> None:
-        """Remove a group. Raises: OSError."""
-        ...
-
-    def is_delegated(self, folder: Path) -> bool:
-        """Return True if systemd has delegated a group to the processes in it."""
-        ...
-
-
-class KernelFiles:
-    """Reads and writes the files of this machine's kernel."""
-
-    def read(self, path: Path) -> str:  # noqa: D102 - the port says it
+        """Return the text of a file."""
         return path.read_text()
 
-    def write(self, path: Path, text: str) -> None:  # noqa: D102
+    def write(self, path: Path, text: str) -> None:
+        """Write to a file that exists."""
         descriptor = os.open(path, os.O_WRONLY)
         try:
             os.write(descriptor, text.encode())
         finally:
             os.close(descriptor)
 
-    def make(self, folder: Path) -> None:  # noqa: D102
+    def make(self, folder: Path) -> None:
+        """Make a group unless it exists."""
         folder.mkdir(exist_ok=True)
 
-    def remove(self, folder: Path) -> None:  # noqa: D102
+    def remove(self, folder: Path) -> None:
+        """Remove a group."""
         folder.rmdir()
 
-    def is_delegated(self, folder: Path) -> bool:  # noqa: D102
+    def is_delegated(self, folder: Path) -> bool:
+        """Return True if systemd has delegated a group to the processes in it."""
         with suppress(OSError):
             return os.getxattr(folder, "user.delegate") == b"1"
         return False
@@ -86,10 +65,10 @@ class Cgroups:
     """
 
     folder: Path
-    files: Files
+    files: KernelFiles
 
     @classmethod
-    def open(cls, files: Files | None = None) -> "Cgroups":
+    def open(cls, files: KernelFiles | None = None) -> "Cgroups":
         """Return the groups of this process, after moving the process to a child of its group.
 
         Raises:
@@ -97,14 +76,22 @@ class Cgroups:
         """
         files = files or KernelFiles()
         try:
-            groups = cls(_usable_group(files), files)
-            groups._give_controllers()
+            folder = _usable_group(files)
+            enabled = files.read(folder / "cgroup.subtree_control").split()
+            if not set(_CONTROLLERS).issubset(enabled):
+                # A group with processes of its own cannot give controllers to its children.
+                for process in files.read(folder / "cgroup.procs").split():
+                    files.make(folder / _MAIN)
+                    with suppress(ProcessLookupError):
+                        files.write(folder / _MAIN / "cgroup.procs", process)
+                given = " ".join(f"+{name}" for name in _CONTROLLERS)
+                files.write(folder / "cgroup.subtree_control", given)
         except OSError as error:
             reason = error.strerror or type(error).__name__
             raise CgroupsUnavailableError(
                 f"the bot's cgroup cannot be changed ({reason})"
             ) from None
-        return groups
+        return cls(folder, files)
 
     @asynccontextmanager
     async def command(self, memory_bytes: int, processes: int) -> AsyncIterator[Path]:
@@ -152,25 +139,8 @@ class Cgroups:
             return _field(self.files.read(folder / "memory.events"), "oom_kill") != "0"
         return False
 
-    def _give_controllers(self) -> None:
-        """Move the processes of our group to a child, then enable controllers for its children."""
-        files, folder = self.files, self.folder
-        enabled = files.read(folder / "cgroup.subtree_control").split()
-        if all(name in enabled for name in _CONTROLLERS):
-            return
-        for process in files.read(folder / "cgroup.procs").split():
-            files.make(folder / _MAIN)
-            try:
-                files.write(folder / _MAIN / "cgroup.procs", process)
-            except OSError as error:
-                if error.errno != errno.ESRCH:
-                    raise
-        files.write(
-            folder / "cgroup.subtree_control", " ".join(f"+{name}" for name in _CONTROLLERS)
-        )
 
-
-def _usable_group(files: Files) -> Path:
+def _usable_group(files: KernelFiles) -> Path:
     """Return the group whose children may get limits: ours, or the unit that was delegated to us.
 
     Raises:
@@ -201,12 +171,11 @@ def _usable_group(files: Files) -> Path:
     raise CgroupsUnavailableError("the bot's cgroup has no memory and pids controllers")
 
 
-def _has_controllers(files: Files, folder: Path) -> bool:
-    available = files.read(folder / "cgroup.controllers").split()
-    return all(name in available for name in _CONTROLLERS)
+def _has_controllers(files: KernelFiles, folder: Path) -> bool:
+    return set(_CONTROLLERS).issubset(files.read(folder / "cgroup.controllers").split())
 
 
-def _own_group(files: Files) -> tuple[str, Path]:
+def _own_group(files: KernelFiles) -> tuple[str, Path]:
     """Return the group of this process: its path in the hierarchy, and its folder."""
     lines = files.read(Path("/proc/self/cgroup")).splitlines()
     if any("memory" in line.split(":")[1].split(",") for line in lines):

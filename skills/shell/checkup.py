@@ -7,7 +7,7 @@ from bot.values import Sections
 from skills.files.settings import WorkspaceSettings
 from skills.shell.host import SandboxUnavailableError
 from skills.shell.selftest import enforced, open_sandbox
-from skills.shell.settings import FileLimits, ShellSettings
+from skills.shell.settings import ShellSettings
 
 SUBJECT = "Sandbox"
 
@@ -19,9 +19,8 @@ async def checks(config: Sections) -> list[Check]:
     files, settings = config.section(WorkspaceSettings), config.section(ShellSettings)
     if not files.enabled:
         return [is_off("off: `workspaces.enabled` is false.")]
-    room = FileLimits(files.user_bytes, files.user_files)
     try:
-        async with asyncio.timeout(PATIENCE_SECONDS), open_sandbox(settings, room) as sandbox:
+        async with asyncio.timeout(PATIENCE_SECONDS), open_sandbox(settings, files) as sandbox:
             text = (
                 f"{sandbox.host.bwrap} passes its self-test: the shell tool is on. "
                 f"{enforced(sandbox)}."

@@ -6,7 +6,7 @@ and those in which namespaces have had vulnerabilities.
 
 import errno
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 Instruction = tuple[int, int, int, int]
@@ -14,7 +14,7 @@ Instruction = tuple[int, int, int, int]
 _LOAD, _JUMP_EQUAL, _JUMP_AT_LEAST, _AND, _RETURN = 0x20, 0x15, 0x35, 0x54, 0x06
 _KILL_PROCESS, _ERROR, _ALLOW = 0x80000000, 0x00050000, 0x7FFF0000
 
-#: Offsets in `struct seccomp_data`; for an argument, of its lower half.
+#: Offsets in `struct seccomp_data`.
 _NUMBER, _ARCHITECTURE = 0, 4
 
 _X32 = 0x40000000
@@ -26,9 +26,11 @@ _SOL_SOCKET = 1
 #: SO_SNDBUF, SO_RCVBUF, and both with FORCE.
 _BUFFER_SIZES = (7, 8, 32, 33)
 
+_ALLOWED: Instruction = (_RETURN, 0, 0, _ALLOW)
 
-def _argument(index: int) -> int:
-    return 16 + 8 * index
+
+def _error(number: int) -> Instruction:
+    return (_RETURN, 0, 0, _ERROR | number)
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +145,51 @@ JUDGED: Mapping[str, Numbers] = {
 }
 
 
+def _load(argument: int) -> Instruction:
+    """Return the instruction that loads the lower half of an argument."""
+    return (_LOAD, 0, 0, 16 + 8 * argument)
+
+
+def _each(values: Iterable[int], verdict: Instruction) -> Iterator[Instruction]:
+    """Yield the instructions that give this verdict if the loaded value is one of these."""
+    for value in values:
+        yield (_JUMP_EQUAL, 0, 1, value)
+        yield verdict
+
+
+#: An allow-list: a network namespace does not cover vsock and netlink.
+_FAMILIES = (
+    _load(0),
+    *_each((_AF_UNIX, _AF_INET, _AF_INET6), _ALLOWED),
+    _error(errno.EAFNOSUPPORT),
+)
+
+#: The instructions that judge a call by its arguments; every path ends in a verdict.
+_RULES: Mapping[str, Sequence[Instruction]] = {
+    "clone": (
+        *(_load(0), (_AND, 0, 0, _CLONE_NEW)),
+        *((_JUMP_EQUAL, 1, 0, 0), _error(errno.EPERM), _ALLOWED),
+    ),
+    # The flags of `clone3` are in memory, which BPF cannot read; libraries fall back on `clone`.
+    "clone3": (_error(errno.ENOSYS),),
+    # The kernel reads only 32 bits of the request, so the comparison must ignore higher ones.
+    "ioctl": (_load(1), *_each((_TIOCSTI, _TIOCLINUX), _error(errno.EPERM)), _ALLOWED),
+    # No counter includes shared memory without a file once it was returned (MADV_DONTNEED).
+    "mmap": (
+        *(_load(3), (_AND, 0, 0, _MAP_SHARED_ANONYMOUS)),
+        *(*_each((_MAP_SHARED_ANONYMOUS,), _error(errno.EPERM)), _ALLOWED),
+    ),
+    # Buffers are kernel memory that is charged to no process. Programs often request larger ones,
+    # so the call reports success without effect, and the default size stays.
+    "setsockopt": (
+        *(_load(1), (_JUMP_EQUAL, 1, 0, _SOL_SOCKET), _ALLOWED),
+        *(_load(2), *_each(_BUFFER_SIZES, _error(0)), _ALLOWED),
+    ),
+    "socket": _FAMILIES,
+    "socketpair": _FAMILIES,
+}
+
+
 def program(machine: str) -> bytes:
     """Return the filter for a machine, named as by `platform.machine()`.
 
@@ -166,56 +213,7 @@ def program(machine: str) -> bytes:
     for name, numbers in JUDGED.items():
         number = numbers[architecture.column]
         assert number is not None
-        rule = list(_rule(name))
+        rule = _RULES[name]
         instructions += [(_JUMP_EQUAL, 0, len(rule), number), *rule]
-    instructions.append((_RETURN, 0, 0, _ALLOW))
+    instructions.append(_ALLOWED)
     return b"".join(struct.pack("=HBBI", *one) for one in instructions)
-
-
-def _rule(name: str) -> Iterator[Instruction]:
-    """Yield the instructions that judge a call by its arguments; every path ends in a verdict."""
-    if name == "clone3":
-        # The flags of `clone3` are in memory, which BPF cannot read; libraries fall back on
-        # `clone`.
-        yield _error(errno.ENOSYS)
-        return
-    if name == "clone":
-        yield (_LOAD, 0, 0, _argument(0))
-        yield (_AND, 0, 0, _CLONE_NEW)
-        yield (_JUMP_EQUAL, 1, 0, 0)
-        yield _error(errno.EPERM)
-    elif name == "mmap":
-        # No counter includes shared memory without a file once it was returned (MADV_DONTNEED).
-        yield (_LOAD, 0, 0, _argument(3))
-        yield (_AND, 0, 0, _MAP_SHARED_ANONYMOUS)
-        yield (_JUMP_EQUAL, 0, 1, _MAP_SHARED_ANONYMOUS)
-        yield _error(errno.EPERM)
-    elif name == "ioctl":
-        # The kernel reads only 32 bits of the request, so the comparison must ignore higher ones.
-        yield (_LOAD, 0, 0, _argument(1))
-        for request in (_TIOCSTI, _TIOCLINUX):
-            yield (_JUMP_EQUAL, 0, 1, request)
-            yield _error(errno.EPERM)
-    elif name == "setsockopt":
-        # Buffers are kernel memory that is charged to no process. Programs often request larger
-        # ones, so the call reports success without effect, and the default size stays.
-        yield (_LOAD, 0, 0, _argument(1))
-        yield (_JUMP_EQUAL, 1, 0, _SOL_SOCKET)
-        yield (_RETURN, 0, 0, _ALLOW)
-        yield (_LOAD, 0, 0, _argument(2))
-        for size in _BUFFER_SIZES:
-            yield (_JUMP_EQUAL, 0, 1, size)
-            yield _error(0)
-    else:
-        # An allow-list: a network namespace does not cover vsock and netlink.
-        yield (_LOAD, 0, 0, _argument(0))
-        for family in (_AF_UNIX, _AF_INET, _AF_INET6):
-            yield (_JUMP_EQUAL, 0, 1, family)
-            yield (_RETURN, 0, 0, _ALLOW)
-        yield _error(errno.EAFNOSUPPORT)
-        return
-    yield (_RETURN, 0, 0, _ALLOW)
-
-
-def _error(number: int) -> Instruction:
-    return (_RETURN, 0, 0, _ERROR | number)

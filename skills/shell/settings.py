@@ -1,6 +1,5 @@
 """Settings of the shell tool and its sandbox (`shell:`)."""
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from pydantic import Field, model_validator
@@ -8,19 +7,6 @@ from pydantic import Field, model_validator
 from bot.values import SkillSettings
 
 MEGABYTE = 1024 * 1024
-
-
-@dataclass(frozen=True, slots=True)
-class FileLimits:
-    """The limits of a user's files, over all their workspaces.
-
-    Attributes:
-        size: In bytes.
-        count: Files and folders.
-    """
-
-    size: int
-    count: int
 
 
 class ShellSettings(SkillSettings):

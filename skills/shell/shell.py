@@ -12,6 +12,7 @@ from typing import ParamSpec, TypeVar
 
 from bot.errors import BotError, ToolError
 from bot.tasks import Tasks
+from skills.files.settings import WorkspaceSettings
 from skills.files.snapshot import MergeResult, Snapshot
 from skills.files.workspace import Workspace
 from skills.shell.cgroups import Cgroups
@@ -19,7 +20,7 @@ from skills.shell.handles import Layer, StartFiles, opened_process
 from skills.shell.host import Host
 from skills.shell.output import CommandOutput, OutputBuffer
 from skills.shell.recipe import AROUND_A_COMMAND, LayerLimits, account_of, command_line
-from skills.shell.settings import MEGABYTE, FileLimits, ShellSettings
+from skills.shell.settings import MEGABYTE, ShellSettings
 from skills.shell.slots import FairSlots
 from skills.shell.watchdog import Allowance, ResourceUsage, Watchdog
 
@@ -62,7 +63,6 @@ class _Command:
     """A command to run, its timeout, and an event that ends it."""
 
     text: str
-    account: int | None
     seconds: float
     stop: asyncio.Event
 
@@ -83,7 +83,7 @@ class Sandbox:
     Args:
         host: This machine.
         settings: The limits of a command.
-        room: The limits of a user's files.
+        files: The limits of a user's files.
         executor: Runs blocking checks of processes and disks.
         is_overlay: The command's writes go to an overlay over the workspace; otherwise the command
             works on a copy in memory.
@@ -95,7 +95,7 @@ class Sandbox:
         self,
         host: Host,
         settings: ShellSettings,
-        room: FileLimits,
+        files: WorkspaceSettings,
         executor: Executor,
         *,
         is_overlay: bool = True,
@@ -107,7 +107,7 @@ class Sandbox:
         self.is_overlay = is_overlay
         self.groups = groups
         self.no_groups = no_groups
-        self._room = room
+        self._files = files
         self._executor = executor
         self._tasks = Tasks()
         at_once = commands_at_once(settings)
@@ -160,10 +160,9 @@ class Sandbox:
         self, command: str, workspace: Workspace, seconds: float, stop: asyncio.Event
     ) -> CommandResult | BotError:
         try:
-            account = await self._in_thread(self._account_for, workspace)
-            snapshot = await self._in_thread(Snapshot, workspace, account)
+            snapshot = await self._in_thread(self._snapshot_of, workspace)
             try:
-                return await self._run_on(snapshot, _Command(command, account, seconds, stop))
+                return await self._run_on(snapshot, _Command(command, seconds, stop))
             finally:
                 await self._in_thread(snapshot.close)
         except ToolError as error:
@@ -175,22 +174,22 @@ class Sandbox:
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._executor, lambda: work(*args, **kwargs))
 
-    def _account_for(self, workspace: Workspace) -> int | None:
-        if not self.host.is_root:
-            return None
-        path = workspace.path.absolute()
-        with workspace.opened() as folder:
-            return account_of(str(path), os.fstat(folder).st_uid)
+    def _snapshot_of(self, workspace: Workspace) -> Snapshot:
+        account = None
+        if self.host.is_root:
+            with workspace.opened() as folder:
+                account = account_of(str(workspace.path.absolute()), os.fstat(folder).st_uid)
+        return Snapshot(workspace, account)
 
     async def _run_on(
         self, snapshot: Snapshot, command: _Command
     ) -> CommandResult | NotStartedError:
         limits = LayerLimits(
             # The layer counts as memory of the command, which needs some for itself.
-            size=min(self._room.size, self.settings.memory_mb * MEGABYTE // 2),
+            size=min(self._files.user_bytes, self.settings.memory_mb * MEGABYTE // 2),
             # Removing a file takes an inode too: the limit lets a full workspace be cleared. The
             # layer needs some for itself.
-            count=max(self._room.count, len(snapshot)) + (5 if self.is_overlay else 3),
+            count=max(self._files.user_files, len(snapshot)) + (5 if self.is_overlay else 3),
             is_overlay=self.is_overlay,
         )
         async with AsyncExitStack() as stack:
@@ -208,7 +207,7 @@ class Sandbox:
                 self.host,
                 self.settings,
                 handed.descriptors,
-                account=command.account,
+                account=snapshot.account,
                 seconds=command.seconds,
                 layer=limits,
                 group=group,

@@ -1,9 +1,9 @@
 """Sandboxed shell commands: they can only access the user's workspace on this machine."""
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
-from typing import Annotated, Protocol
+from typing import Annotated
 
 from pydantic import Field
 
@@ -15,37 +15,13 @@ from skills.base import Effects, Reach, Skill, ToolContext, ToolError, tool
 from skills.declaration import BotServices, SkillDeclaration, SkillParts
 from skills.files.settings import WorkspaceSettings
 from skills.files.workspaces import Workspaces
-from skills.shell.commands import SandboxCommands
 from skills.shell.host import SandboxUnavailableError
 from skills.shell.selftest import open_sandbox
-from skills.shell.settings import FileLimits, ShellSettings
-from skills.shell.shell import QUEUE_SECONDS, CommandResult, NotStartedError
+from skills.shell.settings import ShellSettings
+from skills.shell.shell import QUEUE_SECONDS, CommandResult, NotStartedError, Sandbox
 from skills.shell.slots import SlotsBusyError
 
 log = logging.getLogger(__name__)
-
-
-class SandboxRunner(Protocol):
-    """Runs commands in a sandbox: `skills.shell.commands.SandboxCommands`."""
-
-    @property
-    def settings(self) -> ShellSettings:
-        """The limits of a command."""
-        ...
-
-    async def run(self, context: ToolContext, command: str, *, seconds: float) -> CommandResult:
-        """Run a command on the workspace of a call.
-
-        Raises:
-            NotStartedError: The sandbox did not start; nothing was run.
-            SlotsBusyError: Nothing was run, because no slot became free in time.
-            ToolError: Nothing was run; the text gives the reason.
-        """
-        ...
-
-    async def can_be_undone(self, context: ToolContext) -> bool:
-        """Return True if all files that a command may replace or remove can be restored."""
-        ...
 
 
 #: The most paths that the result of a command names.
@@ -59,13 +35,12 @@ GUIDE = """\
 """
 
 
-def build(commands: SandboxRunner) -> Skill:
-    """Return the skill that runs commands; not offered without a sandbox."""
-    settings = commands.settings
-    default, most = settings.default_seconds, settings.max_seconds
+def build(sandbox: Sandbox, workspaces: Workspaces) -> Skill:
+    """Return the skill that runs commands in a tested sandbox, each on the files of its user."""
+    default, most = sandbox.settings.default_seconds, sandbox.settings.max_seconds
 
     async def reach_of(context: ToolContext, _: Json) -> Reach:
-        kept = await commands.can_be_undone(context)
+        kept = await workspaces.use(context, lambda workspace: workspace.can_restore_all())
         return Reach.CHANGES_OWN if kept else Reach.DESTROYS
 
     @tool(
@@ -88,7 +63,8 @@ def build(commands: SandboxRunner) -> Skill:
         code and output; of a long one only beginning and end, so write it to a file.
         """
         try:
-            ended = await commands.run(context, command, seconds=timeout_seconds)
+            workspace, user = workspaces.of(context), context.user.key
+            ended = await sandbox.run(command, workspace, user=user, seconds=timeout_seconds)
         except SlotsBusyError as error:
             raise ToolError(str(error)) from None
         except NotStartedError:
@@ -106,41 +82,38 @@ def build(commands: SandboxRunner) -> Skill:
 
 
 def told(ended: CommandResult) -> str:
-    """Return the result of a command for the model."""
-    output = ended.output
+    """Return the result of a command for the model.
+
+    It names the files that differ from the state in which the command left them.
+    """
+    code, files, output = ended.code, ended.files, ended.output
+    said = [f"Exit code {code}."]
+    if ended.reason:
+        said = [f"It was ended: {ended.reason} (Exit code {code}.)"]
+    if files.problem:
+        said.append(files.problem)
+    if files.conflicts:
+        versions = [f"{mine} for {theirs}" for theirs, mine in files.conflicts]
+        said.append(
+            "Somebody else changed some of its files meanwhile; what is theirs stays, and this "
+            f"command's versions are {_listed(versions)}."
+        )
+    if files.kept:
+        names = _listed(files.kept)
+        said.append(f"Not removed, since somebody else changed it meanwhile: {names}.")
+    if files.can_be_undone:
+        said.append(CAN_BE_UNDONE)
+    if files.lost:
+        said.append(f"Cannot be restored: {_listed(files.lost)}.")
+    if files.left_out:
+        said.append("Devices, pipes and sockets that it made were not kept.")
     # Escape each part by itself: markup in the beginning must not push out the end.
     parts = [escape_for_model(part, limit=len(part) + 1) for part in (output.head, output.tail)]
     text = parts[0]
     if output.missing:
         text = f"{text}\n[… {output.missing:,} bytes left out here …]\n{parts[1]}"
-    began = (
-        f"It was ended: {ended.reason} (Exit code {ended.code}.)"
-        if ended.reason
-        else f"Exit code {ended.code}."
-    )
-    began = " ".join((began, *_about_files(ended)))
+    began = " ".join(said)
     return f"{began}\n\n{text}" if text.strip() else f"{began} It printed nothing."
-
-
-def _about_files(ended: CommandResult) -> Iterator[str]:
-    """Yield sentences about files that differ from the state in which the command left them."""
-    files = ended.files
-    if files.problem:
-        yield files.problem
-    if files.conflicts:
-        versions = [f"{mine} for {theirs}" for theirs, mine in files.conflicts]
-        yield (
-            "Somebody else changed some of its files meanwhile; what is theirs stays, and this "
-            f"command's versions are {_listed(versions)}."
-        )
-    if files.kept:
-        yield f"Not removed, since somebody else changed it meanwhile: {_listed(files.kept)}."
-    if files.can_be_undone:
-        yield CAN_BE_UNDONE
-    if files.lost:
-        yield f"Cannot be restored: {_listed(files.lost)}."
-    if files.left_out:
-        yield "Devices, pipes and sockets that it made were not kept."
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -154,17 +127,14 @@ async def _open(stack: AsyncExitStack, services: BotServices) -> SkillParts:
     files = services.config.section(WorkspaceSettings)
     if not files.enabled:
         return SkillParts()
-    settings, room = (
-        services.config.section(ShellSettings),
-        FileLimits(files.user_bytes, files.user_files),
-    )
+    settings = services.config.section(ShellSettings)
     try:
-        sandbox = await stack.enter_async_context(open_sandbox(settings, room))
+        sandbox = await stack.enter_async_context(open_sandbox(settings, files))
     except SandboxUnavailableError as error:
         log.info("The shell tool is off. %s", error)
         return SkillParts()
     workspaces = Workspaces(files, reserve=services.reserve)
-    return SkillParts(skills=(build(SandboxCommands(sandbox, workspaces)),))
+    return SkillParts(skills=(build(sandbox, workspaces),))
 
 
 SKILL = SkillDeclaration(open=_open)

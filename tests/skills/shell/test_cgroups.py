@@ -7,13 +7,13 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
-from skills.shell.cgroups import Cgroups, CgroupsUnavailableError
+from skills.shell.cgroups import Cgroups, CgroupsUnavailableError, KernelFiles
 
 MOUNT = Path("/sys/fs/cgroup")
 OWN = str(os.getpid())
 
 
-class FakeKernel:
+class FakeKernel(KernelFiles):
     """Cgroup v2 in memory: who is in which group, and which controllers a group has.
 
     Args:

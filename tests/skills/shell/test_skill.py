@@ -1,38 +1,48 @@
 """The shell tool: what the model may say, and what it is told. The sandbox has tests of its own."""
 
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from bot.errors import ToolError
 from bot.values import Identity
-from skills.base import Effects, Reach, ToolContext
+from skills.base import Effects, Reach
+from skills.files.settings import WorkspaceSettings
 from skills.files.snapshot import MergeResult
+from skills.files.workspace import Workspace
+from skills.files.workspaces import Workspaces
+from skills.shell.host import Host
 from skills.shell.output import CommandOutput
 from skills.shell.settings import ShellSettings
-from skills.shell.shell import QUEUE_SECONDS, CommandResult, NotStartedError
+from skills.shell.shell import QUEUE_SECONDS, CommandResult, NotStartedError, Sandbox
 from skills.shell.skill import build, told
 from skills.shell.slots import SlotsBusyError
 from tests.fakes.calls import Caller
 from tests.fakes.clock import FakeClock
+from tests.skills.files.conftest import context_of
+from tests.skills.shell.test_slots import settle
+
+HOST = Host(bwrap="bwrap", is_root=False, machine="x86_64", around={}, within={}, shell="/bin/sh")
 
 
-class FakeSandbox:
+class FakeSandbox(Sandbox):
     """Runs nothing, and says what it was told to say."""
 
     def __init__(self) -> None:
-        self.settings = ShellSettings(default_seconds=20, max_seconds=90)
-        self.runs: list[tuple[str, str, float]] = []
+        settings = ShellSettings(default_seconds=20, max_seconds=90)
+        super().__init__(HOST, settings, WorkspaceSettings(), ThreadPoolExecutor(1))
+        self.runs: list[tuple[str, str, float | None]] = []
         self.answer: CommandResult | NotStartedError | SlotsBusyError = CommandResult(
             0, CommandOutput("fine\n")
         )
-        self.restorable = True
 
-    async def can_be_undone(self, context: ToolContext) -> bool:
-        return self.restorable
-
-    async def run(self, context: ToolContext, command: str, *, seconds: float) -> CommandResult:
-        self.runs.append((context.user.key, command, seconds))
+    async def run(
+        self, command: str, workspace: Workspace, *, user: str = "", seconds: float | None = None
+    ) -> CommandResult:
+        self.runs.append((user, command, seconds))
         if not isinstance(self.answer, CommandResult):
             raise self.answer
         return self.answer
@@ -44,15 +54,27 @@ def sandbox() -> FakeSandbox:
 
 
 @pytest.fixture
-def caller(sandbox: FakeSandbox, alice: Identity, clock: FakeClock) -> Caller:
-    return Caller(build(sandbox), alice, clock)
+def workspaces(tmp_path: Path) -> Workspaces:
+    return Workspaces(WorkspaceSettings(folder=str(tmp_path), user_bytes=20_000))
+
+
+@pytest.fixture
+def caller(
+    sandbox: FakeSandbox, workspaces: Workspaces, alice: Identity, clock: FakeClock
+) -> Caller:
+    return Caller(build(sandbox, workspaces), alice, clock)
 
 
 async def test_a_command_runs_in_the_workspace_of_whoever_calls(
-    sandbox: FakeSandbox, caller: Caller, alice: Identity, bob: Identity, clock: FakeClock
+    sandbox: FakeSandbox,
+    workspaces: Workspaces,
+    caller: Caller,
+    alice: Identity,
+    bob: Identity,
+    clock: FakeClock,
 ) -> None:
     answer = await caller.call("shell", command="ls -l")
-    in_a_run = Caller(build(sandbox), bob, clock, run_id="r1")
+    in_a_run = Caller(build(sandbox, workspaces), bob, clock, run_id="r1")
     await in_a_run.call("shell", command="make", timeout_seconds=90)
 
     assert answer == "Exit code 0.\n\nfine\n"
@@ -62,21 +84,23 @@ async def test_a_command_runs_in_the_workspace_of_whoever_calls(
     ]
 
 
-async def test_it_asks_only_when_not_all_files_could_be_restored(
-    sandbox: FakeSandbox, caller: Caller
+async def test_it_asks_when_not_all_files_could_be_restored_beside_what_is_kept(
+    sandbox: FakeSandbox, workspaces: Workspaces, alice: Identity, clock: FakeClock
 ) -> None:
-    (tool,) = build(sandbox).tools
-    assert tool.reach_of is not None
+    skill = build(sandbox, workspaces)
+    own, foreign = (Caller(skill, alice, clock, foreign=each) for each in (False, True))
+    found = []
+    for text in ("", *(sign * 15_000 for sign in "abcd")):
+        workspaces.of(context_of(alice, clock)).write("file.txt", text.encode())
+        found.append([await each.reach("shell", command="rm -rf *") for each in (own, foreign)])
 
-    first = await tool.reach_of(caller._context("call-1"), {"command": "rm -rf *"})
-    sandbox.restorable = False
-    second = await tool.reach_of(caller._context("call-1"), {"command": "rm -rf *"})
-
-    assert (first, second) == (Reach.CHANGES_OWN, Reach.DESTROYS)
+    assert found == [[Reach.CHANGES_OWN] * 2] * 4 + [[Reach.CHANGES_OWN, Reach.DESTROYS]]
 
 
-def test_it_acts_on_the_world_and_has_time_enough(sandbox: FakeSandbox) -> None:
-    (tool,) = build(sandbox).tools
+def test_it_acts_on_the_world_and_has_time_enough(
+    sandbox: FakeSandbox, workspaces: Workspaces
+) -> None:
+    (tool,) = build(sandbox, workspaces).tools
 
     assert tool.effects is Effects.ONCE
     assert not tool.main_agent_only
@@ -177,3 +201,61 @@ def test_a_beginning_full_of_markup_does_not_push_out_the_end() -> None:
     text = told(CommandResult(0, CommandOutput("<" * 16_384, "the end", 5)))
 
     assert text.endswith("the end")
+
+
+class Waiting(Sandbox):
+    """A sandbox whose commands hold their slot until they are cancelled, and run nothing."""
+
+    async def run(
+        self, command: str, workspace: Workspace, *, user: str = "", seconds: float | None = None
+    ) -> CommandResult:
+        async with self._slots.hold(user, seconds=0):
+            await asyncio.Event().wait()
+        raise AssertionError
+
+
+async def is_refused(caller: Caller) -> bool:
+    try:
+        await caller.call("shell", command="true")
+    except ToolError as error:
+        return "Nothing was run" in str(error)
+    return False
+
+
+@pytest.mark.parametrize(
+    ("settings", "most"),
+    [
+        (ShellSettings(at_once=4), 2),
+        (ShellSettings(at_once=1), 1),
+        (ShellSettings(at_once=4, at_once_per_user=3), 3),
+    ],
+)
+async def test_one_user_gets_no_more_slots_than_a_share_and_another_gets_the_rest(
+    workspaces: Workspaces,
+    alice: Identity,
+    bob: Identity,
+    clock: FakeClock,
+    settings: ShellSettings,
+    most: int,
+) -> None:
+    with ThreadPoolExecutor(1) as executor:
+        skill = build(Waiting(HOST, settings, WorkspaceSettings(), executor), workspaces)
+        mine, theirs = (Caller(skill, user, clock) for user in (alice, bob))
+        async with asyncio.TaskGroup() as group:
+            tasks = [
+                group.create_task(mine.call("shell", command="sleep 600")) for _ in range(most)
+            ]
+            await settle()
+            another = group.create_task(is_refused(mine))
+            await settle()
+            refused = another.done() and another.result()
+            another.cancel()
+            others = [
+                group.create_task(theirs.call("shell", command="sleep 600"))
+                for _ in range(min(most, (settings.at_once or 0) - most))
+            ]
+            await settle()
+            assert not any(task.done() for task in (*tasks, *others))
+            assert refused
+            for task in (*tasks, *others):
+                task.cancel()

@@ -18,10 +18,10 @@ from skills.files.settings import SpaceUsage, WorkspaceSettings
 from skills.files.workspace import Workspace
 from skills.shell.host import Host, SandboxUnavailableError
 from skills.shell.selftest import open_sandbox
-from skills.shell.settings import FileLimits, ShellSettings
+from skills.shell.settings import ShellSettings
 from skills.shell.shell import Sandbox
 
-ROOM = FileLimits(8_000_000, 300)
+ROOM = WorkspaceSettings(user_bytes=8_000_000, user_files=300)
 #: Little of everything, so that what takes it all does so soon.
 SMALL = ShellSettings(
     processes=24,
@@ -66,7 +66,7 @@ async def roomy(host: Host, request: pytest.FixtureRequest) -> AsyncIterator[San
     """A sandbox as users have it, with each of the two ways to keep what a command writes apart."""
     settings = replace_settings(ShellSettings(), free_memory_mb=0)
     with ThreadPoolExecutor(4) as executor:
-        room = FileLimits(256_000_000, 20_000)
+        room = WorkspaceSettings()
         yield Sandbox(replace(host), settings, room, executor, is_overlay=request.param)
 
 
@@ -74,13 +74,12 @@ def replace_settings(settings: ShellSettings, **changes: object) -> ShellSetting
     return ShellSettings.model_validate(settings.model_dump() | changes)
 
 
-def workspace_of(folder: Path, *, levels: int = 1, room: FileLimits = ROOM) -> Workspace:
+def workspace_of(folder: Path, *, levels: int = 1, room: WorkspaceSettings = ROOM) -> Workspace:
     """Return the workspace that a folder is; `levels` is the number of names below its user."""
-    settings = WorkspaceSettings(user_bytes=room.size, user_files=room.count)
     user = folder.parents[levels - 1]
-    most = SpaceUsage(2 * room.size, 2 * room.count)
+    most = SpaceUsage(2 * room.user_bytes, 2 * room.user_files)
     return Workspace(
-        settings,
+        room,
         best_opener(),
         user.parent,
         user.name,

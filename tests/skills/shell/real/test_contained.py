@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from skills.shell.cgroups import Cgroups
+from skills.shell.cgroups import Cgroups, KernelFiles
 from skills.shell.host import Host
 from skills.shell.shell import CommandResult, Sandbox
 from tests.skills.shell.real.conftest import ROOM, SMALL, replace_settings, workspace_of
@@ -288,11 +288,11 @@ BOT = """\
 import asyncio, sys
 from pathlib import Path
 from skills.shell.selftest import open_sandbox
-from skills.shell.settings import FileLimits, ShellSettings
-from tests.skills.shell.real.conftest import workspace_of
+from skills.shell.settings import ShellSettings
+from tests.skills.shell.real.conftest import ROOM, workspace_of
 
 async def main():
-    async with open_sandbox(ShellSettings(), FileLimits(8_000_000, 300)) as sandbox:
+    async with open_sandbox(ShellSettings(), ROOM) as sandbox:
         await sandbox.run(sys.argv[1], workspace_of(Path(sys.argv[2])), seconds=40)
 
 asyncio.run(main())
@@ -405,7 +405,7 @@ async def test_twelve_long_commands_of_one_user_leave_a_slot_for_another(
     assert ended.output.head == "done\n"
 
 
-class GroupsInAFolder:
+class GroupsInAFolder(KernelFiles):
     """Cgroups that are ordinary folders: they limit nothing, and keep who joined."""
 
     def __init__(self) -> None:

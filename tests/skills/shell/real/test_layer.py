@@ -20,7 +20,7 @@ from skills.files.settings import MAKE_ROOM, WorkspaceSettings
 from skills.shell.host import Host, SandboxUnavailableError
 from skills.shell.recipe import UPPER
 from skills.shell.selftest import open_sandbox
-from skills.shell.settings import MEGABYTE, FileLimits
+from skills.shell.settings import MEGABYTE
 from skills.shell.shell import Sandbox
 from tests.skills.shell.real.conftest import ROOM, SMALL, replace_settings, workspace_of
 from tests.skills.shell.real.watching import PYTHON, begun
@@ -204,9 +204,9 @@ async def test_no_command_holds_more_than_its_quota_and_the_disk_does_not_grow_w
         await either.run(f"{command}\nsleep 0.2", workspace_of(folder), seconds=15)
 
     assert len(samples) > 10
-    assert max(sample.layer[0] for sample in samples) > ROOM.size / 20 or command == MANY
-    assert max(sample.layer[0] for sample in samples) <= ROOM.size + MEGABYTE
-    assert max(sample.layer[1] for sample in samples) <= ROOM.count + 10
+    assert max(sample.layer[0] for sample in samples) > ROOM.user_bytes / 20 or command == MANY
+    assert max(sample.layer[0] for sample in samples) <= ROOM.user_bytes + MEGABYTE
+    assert max(sample.layer[1] for sample in samples) <= ROOM.user_files + 10
     assert {sample.workspace for sample in samples} == {before}
 
 
@@ -235,7 +235,7 @@ async def test_a_layer_full_of_files_is_an_error_too_and_what_fits_is_kept(
 
     assert FULL in ended.output.head
     assert (ended.reason, ended.files.problem) == ("", "")
-    assert ROOM.count - 5 <= len(names_in(folder)) <= ROOM.count
+    assert ROOM.user_files - 5 <= len(names_in(folder)) <= ROOM.user_files
 
 
 async def test_a_full_workspace_can_be_cleared_by_a_command(sandbox: Sandbox, folder: Path) -> None:
@@ -250,7 +250,7 @@ async def test_a_full_workspace_can_be_cleared_by_a_command(sandbox: Sandbox, fo
 
 async def test_what_is_written_counts_as_memory_of_the_command(host: Host, folder: Path) -> None:
     settings = replace_settings(SMALL, memory_mb=64, file_mb=64)
-    room = FileLimits(1_000_000_000, 300)
+    room = WorkspaceSettings(user_bytes=1_000_000_000, user_files=300)
     command = (
         "head -c 30M /dev/zero >f; head -c 9M /dev/zero >g; "
         "exec python3 -c 'import signal; x = bytes(b\"x\" * 36_000_000); signal.pause()'"
