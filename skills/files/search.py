@@ -45,26 +45,6 @@ class SearchOutcome:
     more: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class FileSearch:
-    """A search request.
-
-    Attributes:
-        path: The folder or file to search.
-        files: Pattern of the files to search; `None` for all.
-        names_only: Stop at the first hit in each file.
-        most: Most hits to return.
-        seconds: Timeout.
-    """
-
-    expression: Expression
-    path: str
-    files: PathPattern | None
-    names_only: bool
-    most: int
-    seconds: float = WALK_SECONDS
-
-
 def newest(
     workspace: Workspace, path: str, pattern: PathPattern, most: int
 ) -> tuple[list[str], bool]:
@@ -79,23 +59,40 @@ def newest(
         return [looking.path(entry) for entry in found[:most]], looking.cut or len(found) > most
 
 
-def search(workspace: Workspace, question: FileSearch) -> SearchOutcome:
-    """Return the lines that match, in the order of the files' names."""
+def search(
+    workspace: Workspace,
+    expression: Expression,
+    path: str = "",
+    files: PathPattern | None = None,
+    *,
+    names_only: bool = False,
+    most: int,
+    seconds: float = WALK_SECONDS,
+) -> SearchOutcome:
+    """Return the lines that match, in the order of the files' names.
+
+    Args:
+        workspace: The files.
+        expression: What to find.
+        path: The folder or file to search.
+        files: Pattern of the files to search; `None` for all.
+        names_only: Stop at the first hit in each file.
+        most: Most hits to return.
+        seconds: Timeout.
+    """
     found = SearchOutcome([])
-    names = question.files.names if question.files else ()
-    skip = USUALLY_SKIPPED.difference(names)
-    with workspace.walk(question.path, skip=skip, seconds=question.seconds) as looking:
+    skip = USUALLY_SKIPPED.difference(files.names if files else ())
+    with workspace.walk(path, skip=skip, seconds=seconds) as looking:
         for entry in looking.entries:
-            wanted = question.files is None or question.files.fits(entry.path)
-            if entry.kind is not EntryKind.FILE or not wanted:
+            if entry.kind is not EntryKind.FILE or not (files is None or files.fits(entry.path)):
                 continue
             content = _content(workspace, looking, entry, found)
-            for hit in _hits(question.expression, looking, entry, content):
-                if len(found.hits) >= question.most:
+            for hit in _hits(expression, looking, entry, content):
+                if len(found.hits) >= most:
                     found.more = True
                     return found
                 found.hits.append(hit)
-                if question.names_only:
+                if names_only:
                     break
             if time.monotonic() > looking.until:
                 found.more = True
@@ -125,6 +122,7 @@ def _content(
 def _hits(
     expression: Expression, looking: WorkspaceWalk, entry: FolderEntry, content: bytes
 ) -> Iterator[MatchingLine]:
+    """Yield the lines that match; of a long one, the part around the match."""
     path = looking.path(entry)
     line, counted, at = 1, 0, 0
     for start, end in expression.pieces(content):
@@ -140,15 +138,9 @@ def _hits(
             counted = begin
             stop = content.find(b"\n", match[1])
             stop = len(content) if stop < 0 else stop
-            yield MatchingLine(path, line, _shown(content[begin:stop], match[0] - begin))
+            left = max(begin, min(match[0] - _LINE_BYTES // 4, stop - _LINE_BYTES))
+            right = min(left + _LINE_BYTES, stop)
+            text = content[left:right].decode(errors="replace")
+            text = f"{'…' if left > begin else ''}{text}{'…' if right < stop else ''}"
+            yield MatchingLine(path, line, text)
             at = stop + 1
-
-
-def _shown(line: bytes, at: int) -> str:
-    """Return a line; of a long one, the part around the match."""
-    if len(line) <= _LINE_BYTES:
-        return line.decode(errors="replace")
-    start = max(0, min(at - _LINE_BYTES // 4, len(line) - _LINE_BYTES))
-    end = start + _LINE_BYTES
-    text = line[start:end].decode(errors="replace")
-    return f"{'…' if start else ''}{text}{'…' if end < len(line) else ''}"

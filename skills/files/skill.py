@@ -1,5 +1,6 @@
 """Files in the workspace that a user and their agents share."""
 
+from functools import partial
 from typing import Annotated
 
 from pydantic import Field
@@ -10,12 +11,11 @@ from bot.disk import spoken
 from bot.run_texts import counted
 from bot.subagents.retention import RetentionSettings
 from bot.values import Json
-from skills.base import Effects, Reach, ReachOf, Skill, Tool, ToolContext, ToolError, tool
+from skills.base import Effects, Reach, Skill, Tool, ToolContext, ToolError, tool
 from skills.declaration import BotServices, SkillDeclaration, SkillParts
 from skills.files import search
 from skills.files.cleanup import Cleanup
 from skills.files.patterns import expression, path_pattern
-from skills.files.search import FileSearch
 from skills.files.settings import WorkspaceSettings
 from skills.files.undoing import FileChanges
 from skills.files.wording import edited, listed, shown_rows, shown_text, to_write, with_path
@@ -34,29 +34,25 @@ _Folder = Annotated[str, "A folder; the whole workspace if empty"]
 
 def build(workspaces: Workspaces) -> Skill:
     """Return the skill for the files in these workspaces."""
+    read, *find = _reading(workspaces)
     return Skill(
         name="files",
         description="The files in a person's workspace.",
-        tools=(
-            _file_read(workspaces),
-            _file_write(workspaces),
-            _file_edit(workspaces),
-            _file_list(workspaces),
-            _glob(workspaces),
-            _grep(workspaces),
-        ),
+        tools=(read, *_writing(workspaces), *find),
         guide=GUIDE,
     )
 
 
-def _file_read(workspaces: Workspaces) -> Tool:
-    @tool(
+def _reading(workspaces: Workspaces) -> tuple[Tool, ...]:
+    reads = tool(
         effects=Effects.NONE,
         subjects=subjects.path("path"),
         foreign=True,
         private=True,
         reach=Reach.READS_HERE,
     )
+
+    @reads
     async def file_read(
         context: ToolContext,
         path: _Path,
@@ -76,42 +72,104 @@ def _file_read(workspaces: Workspaces) -> Tool:
 
         return await workspaces.use(context, work)
 
-    return file_read
+    @reads
+    async def file_list(
+        context: ToolContext,
+        path: _Folder = "",
+        depth: Annotated[int, Field(ge=1, le=10), "Levels"] = 3,
+    ) -> str:
+        """List a folder as a tree, with sizes."""
+
+        def work(workspace: Workspace) -> str:
+            with workspace.walk(path, deepest=depth) as looking:
+                return listed(looking, path)
+
+        return await workspaces.use(context, work)
+
+    @reads
+    async def glob(
+        context: ToolContext,
+        pattern: Annotated[str, "`*.md` (in the folder), `**/*.{js,ts}` (also below)"],
+        path: _Folder = "",
+    ) -> str:
+        """Find files by their paths, the last changed first."""
+
+        def work(workspace: Workspace) -> str:
+            paths, more = search.newest(workspace, path, path_pattern(pattern), MOST_PATHS)
+            return shown_rows(paths, more=more, nothing="No file fits. See file_list.")
+
+        return await workspaces.use(context, work)
+
+    @reads
+    async def grep(
+        context: ToolContext,
+        pattern: Annotated[str, "RE2, within one line"],
+        path: Annotated[str, "Folder or file"] = "",
+        files: Annotated[str, "Only these: `*.py`, `src/**/*.ts`"] = "",
+        *,
+        ignore_case: bool = False,
+        names_only: Annotated[bool, "Files, not lines"] = False,
+    ) -> str:
+        """Find lines by a regular expression; gives `path:line: text`."""
+
+        def work(workspace: Workspace) -> str:
+            wanted = files if "/" in files or not files else f"**/{files}"
+            found = search.search(
+                workspace,
+                expression(pattern, ignore_case=ignore_case),
+                path,
+                path_pattern(wanted) if wanted else None,
+                names_only=names_only,
+                most=MOST_PATHS,
+            )
+            nothing = f"Nothing found in {counted(found.looked, 'file')}."
+            if found.too_large:
+                nothing += f" {found.too_large:,} more are too large to look into."
+            lines = [
+                hit.path if names_only else f"{hit.path}:{hit.line}: {hit.text}"
+                for hit in found.hits
+            ]
+            return shown_rows(lines, more=found.more, nothing=nothing)
+
+        return await workspaces.use(context, work)
+
+    return file_read, file_list, glob, grep
 
 
-def _file_write(workspaces: Workspaces) -> Tool:
-    @tool(
-        effects=Effects.REPEATABLE,
+def _writing(workspaces: Workspaces) -> tuple[Tool, ...]:
+    async def reach_of(context: ToolContext, given: Json) -> Reach:
+        """Return the reach of writing: overwriting a very large file destroys it."""
+        try:
+            kept = await workspaces.use(
+                context, lambda workspace: workspace.can_restore(str(given.get("path", "")))
+            )
+        except ToolError:
+            # The call itself reports the problem with the path.
+            kept = True
+        return Reach.CHANGES_OWN if kept else Reach.DESTROYS
+
+    writes = partial(
+        tool,
         subjects=subjects.path("path"),
         foreign=False,
         private=False,
         reach=Reach.DESTROYS,
-        reach_of=_reach_of(workspaces),
+        reach_of=reach_of,
     )
+
+    @writes(effects=Effects.REPEATABLE)
     async def file_write(context: ToolContext, path: _Path, text: str) -> str:
         """Write a text file, in place of all it held. To change a part, use file_edit."""
 
         def work(workspace: Workspace) -> str:
-            content = to_write(text)
-            written = workspace.write(path, content)
+            written = workspace.write(path, to_write(text))
             done = "Made" if written.created else "Replaced the text of"
             return with_path(f"{done} {{}}: {spoken(written.size)}.{_undo(written)}", path)
 
         return await workspaces.use(context, work)
 
-    return file_write
-
-
-def _file_edit(workspaces: Workspaces) -> Tool:
     # A second call would not find the text, or would find it in the text that the first one wrote.
-    @tool(
-        effects=Effects.ONCE,
-        subjects=subjects.path("path"),
-        foreign=False,
-        private=False,
-        reach=Reach.DESTROYS,
-        reach_of=_reach_of(workspaces),
-    )
+    @writes(effects=Effects.ONCE)
     async def file_edit(
         context: ToolContext,
         path: _Path,
@@ -140,124 +198,13 @@ def _file_edit(workspaces: Workspaces) -> Tool:
 
         return await workspaces.use(context, work)
 
-    return file_edit
-
-
-def _file_list(workspaces: Workspaces) -> Tool:
-    @tool(
-        effects=Effects.NONE,
-        subjects=subjects.path("path"),
-        foreign=True,
-        private=True,
-        reach=Reach.READS_HERE,
-    )
-    async def file_list(
-        context: ToolContext,
-        path: _Folder = "",
-        depth: Annotated[int, Field(ge=1, le=10), "Levels"] = 3,
-    ) -> str:
-        """List a folder as a tree, with sizes."""
-
-        def work(workspace: Workspace) -> str:
-            with workspace.walk(path, deepest=depth) as looking:
-                return listed(looking, path)
-
-        return await workspaces.use(context, work)
-
-    return file_list
-
-
-def _glob(workspaces: Workspaces) -> Tool:
-    @tool(
-        effects=Effects.NONE,
-        subjects=subjects.path("path"),
-        foreign=True,
-        private=True,
-        reach=Reach.READS_HERE,
-    )
-    async def glob(
-        context: ToolContext,
-        pattern: Annotated[str, "`*.md` (in the folder), `**/*.{js,ts}` (also below)"],
-        path: _Folder = "",
-    ) -> str:
-        """Find files by their paths, the last changed first."""
-
-        def work(workspace: Workspace) -> str:
-            paths, more = search.newest(workspace, path, path_pattern(pattern), MOST_PATHS)
-            return shown_rows(paths, more=more, nothing="No file fits. See file_list.")
-
-        return await workspaces.use(context, work)
-
-    return glob
-
-
-def _grep(workspaces: Workspaces) -> Tool:
-    @tool(
-        effects=Effects.NONE,
-        subjects=subjects.path("path"),
-        foreign=True,
-        private=True,
-        reach=Reach.READS_HERE,
-    )
-    async def grep(
-        context: ToolContext,
-        pattern: Annotated[str, "RE2, within one line"],
-        path: Annotated[str, "Folder or file"] = "",
-        files: Annotated[str, "Only these: `*.py`, `src/**/*.ts`"] = "",
-        *,
-        ignore_case: bool = False,
-        names_only: Annotated[bool, "Files, not lines"] = False,
-    ) -> str:
-        """Find lines by a regular expression; gives `path:line: text`."""
-
-        def work(workspace: Workspace) -> str:
-            wanted = files if "/" in files or not files else f"**/{files}"
-            question = FileSearch(
-                expression=expression(pattern, ignore_case=ignore_case),
-                path=path,
-                files=path_pattern(wanted) if wanted else None,
-                names_only=names_only,
-                most=MOST_PATHS,
-            )
-            found = search.search(workspace, question)
-            lines = [
-                hit.path if names_only else f"{hit.path}:{hit.line}: {hit.text}"
-                for hit in found.hits
-            ]
-            return shown_rows(lines, more=found.more, nothing=_nothing(found))
-
-        return await workspaces.use(context, work)
-
-    return grep
-
-
-def _reach_of(workspaces: Workspaces) -> ReachOf:
-    """Return a function for the reach of writing: overwriting a very large file destroys it."""
-
-    async def reach_of(context: ToolContext, given: Json) -> Reach:
-        try:
-            kept = await workspaces.use(
-                context, lambda workspace: workspace.can_restore(str(given.get("path", "")))
-            )
-        except ToolError:
-            # The call itself reports the problem with the path.
-            kept = True
-        return Reach.CHANGES_OWN if kept else Reach.DESTROYS
-
-    return reach_of
+    return file_write, file_edit
 
 
 def _undo(written: WriteResult) -> str:
     if written.lost:
         return " What it held was too large to be kept, and cannot be restored."
     return f" {CAN_BE_UNDONE}" if written.kept else ""
-
-
-def _nothing(found: search.SearchOutcome) -> str:
-    text = f"Nothing found in {counted(found.looked, 'file')}."
-    if found.too_large:
-        text += f" {found.too_large:,} more are too large to look into."
-    return text
 
 
 def _parts(services: BotServices) -> SkillParts:

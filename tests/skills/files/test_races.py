@@ -13,7 +13,7 @@ import pytest
 
 from bot.errors import ToolError
 from skills.files.patterns import expression, path_pattern
-from skills.files.search import FileSearch, newest, search
+from skills.files.search import newest, search
 from tests.skills.files.conftest import MINE, THEIRS, Trap
 
 READS = 20_000
@@ -137,13 +137,13 @@ def test_the_usual_check_does_write_outside_in_this_race(bare: Bare) -> None:
 
 
 def test_no_look_through_the_folders_leads_out(race: Trap) -> None:
-    question = FileSearch(expression("THEIRS|mine"), "", None, names_only=False, most=100)
+    wanted = expression("THEIRS|mine")
     seen: set[str] = set()
     lines: set[str] = set()
     for _ in range(300):
         with suppress(ToolError):
             seen.update(newest(race.workspace, "", path_pattern("**"), 100)[0])
-            lines.update(hit.text for hit in search(race.workspace, question).hits)
+            lines.update(hit.text for hit in search(race.workspace, wanted, most=100).hits)
 
     assert not any("theirs" in path for path in seen)
     assert "box/file.txt" in seen

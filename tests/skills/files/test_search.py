@@ -6,7 +6,7 @@ import time
 import pytest
 
 from skills.files.patterns import expression, path_pattern
-from skills.files.search import FileSearch, SearchOutcome, newest, search
+from skills.files.search import SearchOutcome, newest, search
 from skills.files.workspace import Workspace
 from tests.skills.files.conftest import Trap
 
@@ -14,15 +14,8 @@ from tests.skills.files.conftest import Trap
 def ask(
     workspace: Workspace, pattern: str, path: str = "", *, files: str = "", seconds: float = 20
 ) -> SearchOutcome:
-    question = FileSearch(
-        expression=expression(pattern),
-        path=path,
-        files=path_pattern(files) if files else None,
-        names_only=False,
-        most=100,
-        seconds=seconds,
-    )
-    return search(workspace, question)
+    wanted = path_pattern(files) if files else None
+    return search(workspace, expression(pattern), path, wanted, most=100, seconds=seconds)
 
 
 def found(answer: SearchOutcome) -> list[tuple[int, str]]:
