@@ -5,11 +5,23 @@ See `docs/decisions/0029-markup.md`.
 
 import html
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from unicodedata import combining, east_asian_width
 
-from bot.agent.links import misleads, unmasked
-from bot.agent.markup import GRAVE, Block, MarkupKind, MarkupPart, blocks, parts
-from bot.agent.tables import aligned, listed
+from bot.agent.markup import (
+    GRAVE,
+    LINK,
+    Block,
+    MarkupKind,
+    MarkupPart,
+    blocks,
+    cells,
+    misleads,
+    parts,
+    unmasked,
+)
+from bot.agent.plain import LIMIT
+from bot.agent.sanitizer import safe_markdown
 
 # A part of a mail address (`me@here.com`) is no ping.
 _PING = r"@(?={names})(?!(?<=[\w.+-]@)(?:{names})[\w-]*\.[a-z])"
@@ -38,14 +50,29 @@ _AFTER_A_URL = ".,;:!?)]}'\"*_~|。，、；：！？）」』】》〉”’»"
 _IN_LABEL = re.compile(r"https?://", re.IGNORECASE)
 _TICKS = re.compile("`+")
 
+#: Widest aligned table. A wider table becomes a list of its rows, since wrapped code is unreadable.
+WIDEST = 72
 
-def for_discord(markdown: str, *, links: bool) -> str:
-    """Return plain Markdown for Discord.
+#: Code, links and formatting in a cell; underscores inside a name such as `a__b` do not format.
+_MARKUP = re.compile(
+    r"(?<!`)(?P<ticks>`+)(?!`)(?P<code>.*?[^`])(?P=ticks)(?!`)"
+    rf"|{LINK}"
+    r"|\*\*|~~|(?<!\w)__|__(?!\w)",
+    re.IGNORECASE,
+)
+
+
+def for_discord(raw: str, *, limit: int = LIMIT, links: bool = True) -> str:
+    """Return Markdown for Discord in which code is unchanged, no link misleads and nothing pings.
+
+    Split it afterwards; send it with `AllowedMentions.none()` and without embeds.
 
     Args:
-        markdown: Clean text without secrets.
-        links: Whether labels may replace addresses that they do not misrepresent.
+        raw: Markdown.
+        limit: The most characters of `raw` to use.
+        links: Whether labels may replace addresses; `False` to keep every address visible.
     """
+    markdown = safe_markdown(raw, limit=limit)
     shown: list[str] = []
     certain, addresses = True, ":/" in markdown
     for block in blocks(markdown):
@@ -58,20 +85,30 @@ def for_discord(markdown: str, *, links: bool) -> str:
             text = _discord_prose(prose, links=links, addresses=addresses)
             certain = certain and _DOUBTFUL.search(text) is None
         shown.append(text)
-    return _joined(shown)
+    return "\n".join(shown)
 
 
-def for_slack(markdown: str, *, links: bool, growing: bool = False, older: bool = False) -> str:
-    """Return plain Markdown for Slack, with `&`, `<` and `>` escaped.
+def for_slack(
+    raw: str,
+    *,
+    limit: int = LIMIT,
+    links: bool = True,
+    growing: bool = False,
+    older: bool = False,
+) -> str:
+    """Return text for Slack in which code is unchanged, no link misleads and nothing pings.
+
+    Escaping is the last step: no converter may come after it. Send it with unfurling off.
 
     Args:
-        markdown: Clean text without secrets.
-        links: Whether labels may replace addresses that they do not misrepresent.
+        raw: Markdown.
+        limit: The most characters of `raw` to use.
+        links: Whether labels may replace addresses; `False` to keep every address visible.
         growing: Whether more text follows; a fence at the end then stays open.
         older: Whether to write Slack's older dialect, without headings, tables and link labels.
     """
     shown: list[str] = []
-    for block in blocks(markdown):
+    for block in blocks(safe_markdown(raw, limit=limit)):
         if block.kind is MarkupKind.FENCE:
             if growing and not block.closed:
                 text = "" if block.empty else f"```{block.language}\n{block.text}"
@@ -89,10 +126,6 @@ def for_slack(markdown: str, *, links: bool, growing: bool = False, older: bool 
         else:
             text = _slack_prose(block.text, links=links and not older, older=older)
         shown.append(text)
-    return _joined(shown)
-
-
-def _joined(shown: list[str]) -> str:
     return "\n".join(shown)
 
 
@@ -105,13 +138,15 @@ def _without_fences(text: str) -> str:
     return text.replace("```", GRAVE * 3)
 
 
-def in_discord_line(text: str) -> str:
+def in_discord_line(raw: str) -> str:
     """Return a part of a line for Discord in which every address is visible."""
+    text = safe_markdown(raw, limit=len(raw) + LIMIT)
     return _discord_prose(text, links=False, addresses=":/" in text)
 
 
-def in_slack_line(text: str) -> str:
+def in_slack_line(raw: str) -> str:
     """Return a part of a line for Slack, escaped, in which every address is visible."""
+    text = safe_markdown(raw, limit=len(raw) + LIMIT)
     return html.escape(_slack_text(text, links=False), quote=False)
 
 
@@ -149,34 +184,29 @@ def _discord_prose(prose: str, *, links: bool, addresses: bool) -> str:
     swallows = False
     text = _LOW_HEADING.sub(_bold_line, prose)
     for part in _spelled(text, links=links, in_labels=False):
-        piece = _discord_part(part, pieces[-1] if pieces else "")
-        if part.kind is MarkupKind.CODE and swallows and addresses:
-            piece = f" {piece}"
+        match part.kind:
+            case MarkupKind.CODE:
+                piece = f"{' ' * (swallows and addresses)}{_span(unmasked(part.text))}"
+            case MarkupKind.STRAY:
+                piece = "\\`" * len(part.text)
+            case MarkupKind.LINK:
+                piece = f"[{_discord_text(part.label)}](<{part.url}>)"
+            case MarkupKind.MASKS:
+                piece = "](" if part.bare else "] ("
+            case MarkupKind.ADDRESS:
+                # A preceding backslash would escape the bracket.
+                escapes = bool(pieces) and pieces[-1].endswith("\\")
+                piece = f"{' ' * escapes}{_without_preview(part.text)}"
+            case MarkupKind.TEXT:
+                piece = _discord_text(part.text)
+            case _:
+                piece = part.text
         *spaces, word = _SPACE.split(piece)
         begins = ":/" in word or "<" in word or (swallows and not spaces)
         swallows = begins and part.kind is not MarkupKind.ADDRESS
         pieces.append(piece)
     text = "".join(pieces)
     return _DANGLING.sub(r"\g<0> ", text) if addresses else text
-
-
-def _discord_part(part: MarkupPart, before: str) -> str:
-    match part.kind:
-        case MarkupKind.CODE:
-            return _span(unmasked(part.text))
-        case MarkupKind.STRAY:
-            return "\\`" * len(part.text)
-        case MarkupKind.LINK:
-            return f"[{_discord_text(part.label)}](<{part.url}>)"
-        case MarkupKind.MASKS:
-            return "](" if part.bare else "] ("
-        case MarkupKind.ADDRESS:
-            # A preceding backslash would escape the bracket.
-            return f"{' ' if before.endswith(chr(92)) else ''}{_without_preview(part.text)}"
-        case MarkupKind.TEXT:
-            return _discord_text(part.text)
-        case _:
-            return part.text
 
 
 def _discord_text(text: str) -> str:
@@ -241,7 +271,10 @@ def _slack_text(text: str, *, links: bool) -> str:
             case MarkupKind.REFERENCE:
                 piece = "] :"
             case MarkupKind.ADDRESS:
-                piece = _without_names(part.text)
+                piece, rest = part.text, part.text.partition("//")[2]
+                # A ping (`@here`) as the host; a path such as `/@here` stays.
+                if "//" in rest or _SLACK_PING.search(rest.partition("/")[0]):
+                    piece = _SLACK_PING.sub("@ ", piece)
                 if piece.startswith("<") and piece.endswith(">"):
                     piece = f"{' ' if before[-1:].isalnum() else ''}{piece[1:-1]}"
             case MarkupKind.TEXT:
@@ -255,8 +288,60 @@ def _slack_text(text: str, *, links: bool) -> str:
     return "".join(pieces)
 
 
-def _without_names(address: str) -> str:
-    """Return an address without a ping (`@here`) as its host; a path such as `/@here` stays."""
-    rest = address.partition("//")[2]
-    named = "//" in rest or _SLACK_PING.search(rest.partition("/")[0])
-    return _SLACK_PING.sub("@ ", address) if named else address
+# --- tables -------------------------------------------------------------------------------------
+
+
+def aligned(lines: Sequence[str]) -> str:
+    """Return a table as lines for a fixed-width font; empty if it is wider than `WIDEST`."""
+    head, *rows = [tuple(map(_plain, cells(line))) for line in (lines[0], *lines[2:])]
+    rows = [_fitted(row, len(head)) for row in rows]
+    widths = [max(1, *(_width(row[n]) for row in (head, *rows))) for n in range(len(head))]
+    if sum(widths) + 3 * (len(widths) - 1) > WIDEST:
+        return ""
+    rule = "-+-".join("-" * width for width in widths)
+    shown = [
+        " | ".join(
+            cell + " " * (width - _width(cell)) for cell, width in zip(row, widths, strict=True)
+        )
+        for row in (head, *rows)
+    ]
+    return "\n".join(line.rstrip() for line in [shown[0], rule, *shown[1:]])
+
+
+def listed(lines: Sequence[str]) -> str:
+    """Return a table as a list of its rows, in Markdown."""
+    head, *rows = [cells(line) for line in (lines[0], *lines[2:])]
+    found = []
+    for row in rows or [head]:
+        first, *others = _fitted(row, len(head)) if rows else row
+        named = [
+            f"{name}: {cell}" if name and rows else cell
+            for name, cell in zip(head[1:], others, strict=True)
+            if cell
+        ]
+        found.append(f"- {' · '.join([first, *named] if first else named)}")
+    return "\n".join(found)
+
+
+def _fitted(row: tuple[str, ...], width: int) -> tuple[str, ...]:
+    """Return a row with `width` cells, the number of the head; the last takes surplus cells."""
+    if len(row) > width:
+        return (*row[: width - 1], " | ".join(row[width - 1 :]))
+    return (*row, *[""] * (width - len(row)))
+
+
+def _plain(cell: str) -> str:
+    return _MARKUP.sub(_unmarked, cell)
+
+
+def _unmarked(match: re.Match[str]) -> str:
+    if match["ticks"]:
+        code: str = match["code"]
+        return code.strip()
+    return f"{_plain(match['label'])} ({match['url']})" if match["url"] else ""
+
+
+def _width(text: str) -> int:
+    return sum(
+        2 if east_asian_width(each) in "WF" else 0 if combining(each) else 1 for each in text
+    )

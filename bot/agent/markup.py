@@ -1,16 +1,40 @@
-"""Splits Markdown into blocks (fences, tables, prose), and prose into parts (pure).
+"""Splits Markdown into blocks (fences, tables, prose), and prose into parts; judges links (pure).
 
 Platforms disagree about what is code. So a text is parsed once, and written again in a form that
 all of them read alike: fences at the start of a line, and no unpaired backtick.
 """
 
 import re
-from collections.abc import Iterator
+import unicodedata
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from urllib.parse import urlsplit
 
-from bot.agent.links import LINK
-from bot.agent.tables import table_end
+#: A complete link with a label of one line; other link-like text counts as text.
+LINK = (
+    r"\[(?P<label>(?:[^\[\]\\`\n<>]|`[^`\[\]\n]+`){1,200})\]"
+    r"\(<?(?P<url>https?://[^\s<>()\[\]\"'\\`|]+(?:\([^\s<>()\[\]\"'\\`|]*\)[^\s<>()\[\]\"'\\`|]*)*)>?\)"
+)
+_LINK = re.compile(LINK, re.IGNORECASE)
+
+#: Text that turns the brackets before it into a link whose address the reader does not see.
+_LEADS = re.compile(
+    r"\]\((?=\s*<?(?:[a-z][a-z0-9+.-]*://|//|www\.|(?:mailto|tel|data|javascript|discord|slack):))",
+    re.IGNORECASE,
+)
+
+_MARKS = re.compile(r"[*_~|`\\]")
+_DOTS = str.maketrans(dict.fromkeys("。｡．․‧·∙⋅•ꓸ۔", "."))
+_AUTHORITY = re.compile(r"//+([^\s/?#]*)")
+_DOTTED = re.compile(r"(?:[^\W_]|-)+(?:\.(?:[^\W_]|-)+)+")
+_WORD = re.compile(r"[^\W\d_]{3}")
+_SCHEME = re.compile(r"https?\s*[^\w\s]")
+_SUFFIXES = (
+    "c cfg conf css csv h html ini ipynb js json jsx lock log sql toml ts tsx txt xml yaml yml"
+)
+#: Suffixes of file names that are no top-level domains.
+_FILES = frozenset(_SUFFIXES.split())
 
 #: Replaces backticks where three of them would end a fence.
 GRAVE = "\u2035"
@@ -33,6 +57,8 @@ _INLINE = re.compile(
     rf"|(?P<address><https?://(?:(?!\]\()[^\s<>`])+>|<?https?://(?:[^\s<>`\[\]{_WIDE}]|(?<![!-~])[{_WIDE}])+>?)",
     re.IGNORECASE,
 )
+_DELIMITERS = re.compile(r"[ \t]*+\|?[ \t]*+:?-++:?[ \t]*+(?:\|[ \t]*+:?-++:?[ \t]*+)*+\|?[ \t]*+")
+_EDGE = re.compile(r"(?<!\\)\|")
 
 
 class MarkupKind(Enum):
@@ -139,20 +165,39 @@ def _fence(lines: list[str], opening: int, opened: re.Match[str]) -> tuple[Block
         closed = len(end) >= len(marker) and not end.strip(marker[0])
         if not closed:
             code.append(line[min(indent, len(line) - len(line.lstrip(" \t"))) :])
-    return _coded(opened["info"].split(None, 1), code, closed=closed), at
-
-
-def _coded(info: list[str], code: list[str], *, closed: bool) -> Block:
-    """Return a fence; text after its backticks that is no language becomes its first line."""
+    info = opened["info"].split(None, 1)
     if not any(line.strip() for line in code):
-        return Block(MarkupKind.FENCE, _unfenced(" ".join(info)), closed=closed, empty=True)
+        text = _unfenced(" ".join(info))
+        return Block(MarkupKind.FENCE, text, closed=closed, empty=True), at
+    # Text after the opening backticks that is no language becomes the first line.
     named = bool(info) and _LANGUAGE.fullmatch(info[0]) is not None
     text = _unfenced("\n".join([*info[named:], *code]))
-    return Block(MarkupKind.FENCE, text, info[0] if named else "", closed)
+    return Block(MarkupKind.FENCE, text, info[0] if named else "", closed), at
 
 
 def _unfenced(code: str) -> str:
     return _FENCES.sub(lambda match: GRAVE * len(match.group()), code)
+
+
+def table_end(lines: Sequence[str], at: int) -> int:
+    """Return the index of the line after the table that begins at `at`; `at` without a table."""
+    if at + 1 >= len(lines) or "|" not in lines[at] or "|" not in lines[at + 1]:
+        return at
+    if not _DELIMITERS.fullmatch(lines[at + 1]):
+        return at
+    if len(cells(lines[at])) != len(cells(lines[at + 1])):
+        return at
+    end = at + 2
+    while end < len(lines) and "|" in lines[end]:
+        end += 1
+    return end
+
+
+def cells(line: str) -> tuple[str, ...]:
+    """Return the cells of a row."""
+    inner = line.strip().removeprefix("|")
+    parts = [part.strip().replace("\\|", "|") for part in _EDGE.split(inner)]
+    return tuple(parts[:-1] if len(parts) > 1 and not parts[-1] else parts)
 
 
 def parts(prose: str) -> Iterator[MarkupPart]:
@@ -184,3 +229,52 @@ def parts(prose: str) -> Iterator[MarkupPart]:
         done = at
     if done < len(prose):
         yield MarkupPart(MarkupKind.TEXT, prose[done:])
+
+
+# -- links ---------------------------------------------------------------------------------------
+
+
+def misleads(label: str, url: str) -> bool:
+    """Return True if a link must not hide its address behind this label.
+
+    This is so if the label names another host, if the label has neither letters nor digits, and if
+    the address itself misleads: `https://bank.example@evil.example`.
+    """
+    shown = unicodedata.normalize("NFKC", _MARKS.sub("", label)).translate(_DOTS).casefold()
+    try:
+        authority = urlsplit(url).netloc.casefold()
+        host = _bare(urlsplit(url).hostname or "")
+    except ValueError:
+        return True
+    if not host or "@" in authority or not any(letter.isalnum() for letter in shown):
+        return True
+    named = [_bare(each.rpartition("@")[2].partition(":")[0]) for each in _AUTHORITY.findall(shown)]
+    named += [_bare(each) for each in _DOTTED.findall(shown) if _names_host(each)]
+    if not named and _SCHEME.search(shown):
+        return True
+    return any(name != host for name in named)
+
+
+def unmasked(code: str) -> str:
+    """Return code in which no link misleads, even on a platform that does not show it as code."""
+    if "](" not in code:
+        return code
+    honest = {
+        link.end("label")
+        for link in _LINK.finditer(code)
+        if not misleads(link["label"], link["url"])
+    }
+    return _LEADS.sub(lambda found: found.group() if found.start() in honest else "] (", code)
+
+
+def _bare(host: str) -> str:
+    return host.removeprefix("www.").rstrip(".")
+
+
+def _names_host(dotted: str) -> bool:
+    *before, last = dotted.split(".")
+    if len(before) == 1 and last in _FILES:
+        return False
+    if last.isdecimal() or len(last) == 1:
+        return len(before) == 3 or _WORD.search(dotted) is not None
+    return True

@@ -8,12 +8,11 @@ the reader as the last step before sending. All functions take time in proportio
 import html
 import re
 import threading
+import unicodedata
 from itertools import islice
 
 from bleach.sanitizer import Cleaner
 
-from bot.agent import dialects
-from bot.agent.defusing import defused
 from bot.agent.plain import CUT_MARK, LIMIT, clean, cut
 from bot.masking import without_secrets
 
@@ -44,6 +43,55 @@ _ECHO = re.compile(
     re.MULTILINE,
 )
 
+# -- imitations of our markup ----------------------------------------------------------------------
+
+#: Prefix of a forged speaker label.
+QUOTED = "(quoted) "
+
+# The last ones are written as escapes: editors turn U+2329 into U+3008, which looks the same.
+_OPENING = "＜﹤‹〈⟨❬❮❰ᐸ˂≺⧼⋖⪡⟪《«⦑⦉⟬⟮"
+_OPENING += (
+    "\u2329\ufe3f\ufe3d\u226a\u22d8\u226e\u2af7\u2993\u29c0\u2a79\u2a7b\u2343\u02f1\u16b2\U0001d236"
+)
+_LETTERS = str.maketrans(
+    "аеорсухѕіјԁɡһӏոսυտтмгɑοϲВАЕНІМОРСТХЅ", "aeopcyxsijdghlnuustmraocBAEHIMOPCTXS"
+)
+_STYLED = (*range(0x1D400, 0x1D800), *range(0x2460, 0x2500), *range(0x2100, 0x2150))
+_LOOK_ALIKES = (
+    {0xFEE0 + code: chr(code) for code in range(0x21, 0x7F)}
+    | {
+        code: folded
+        for code in _STYLED
+        for folded in [unicodedata.normalize("NFKC", chr(code))]
+        if len(folded) == 1 and folded.isascii()
+    }
+    | _LETTERS
+    | dict.fromkeys(map(ord, _OPENING), "‹")
+)
+
+_GAP = r"[\W_]{0,3}"
+_OURS = rf"sub{_GAP}agent(?:{_GAP}result)?"
+_NAMES = (
+    rf"{_OURS}|system|assistant|human|user|developer|admin|tool{_GAP}(?:use|call|result)"
+    rf"|function{_GAP}(?:call|result)|invoke|instruction|untrusted|quoted{_GAP}message|user{_GAP}file|im{_GAP}(?:start|end)"
+)
+_TAG = re.compile(rf"‹(?=[\W_]{{0,8}}(?:{_NAMES})s?(?![^\W_]))", re.IGNORECASE)
+
+_KIND = (
+    r"(?:[ _-](?:message|prompt|note|notice|reminder|update|override|instructions?|alert|turn))?"
+)
+# A lower-case `user:` is a common key in code and configuration; the others are rare there.
+_SPEAKER = re.compile(
+    r"^(?:[#>*_\"'`~|-]{1,8} ?)?"
+    rf"(?P<name>(?:(?i:system|assistant|human|developer)|User|USER)(?i:{_KIND})[*_ ]{{0,3}}:)",
+    re.MULTILINE,
+)
+_LABEL = re.compile(
+    rf"(?<![\w\])])(?<!{re.escape(QUOTED)})(?=(?P<name>\[[ /]{{0,2}}"
+    rf"(?:system|assistant|human|developer|inst|sys|{_OURS}){_KIND} ?[\]:]))",
+    re.IGNORECASE,
+)
+
 
 def stored(text: str) -> str:
     """Return `text` for the database: uncut and clean, with secrets masked."""
@@ -54,6 +102,25 @@ def one_line(text: str, limit: int = 100) -> str:
     """Return `text` as one line of at most `limit` characters; `…` marks a cut."""
     line = " ".join(_safe(text, max(limit, 100) * 4).split())
     return line if len(line) <= limit else clean(line[: limit - 1]).rstrip() + "…"
+
+
+def defused(text: str) -> str:
+    """Return `text` with imitations of our markup neutralised.
+
+    A look-alike bracket (`＜`, `⟨`) before one of our tag names becomes `<`, so that later escaping
+    covers it. A forged speaker label (`System:` at the start of a line, `[INST]`) is prefixed with
+    `QUOTED`. The function is idempotent.
+    """
+    folded = text if text.isascii() else text.translate(_LOOK_ALIKES)
+    edits = [(match.start(), 1, "<") for match in _TAG.finditer(folded)]
+    for pattern in (_SPEAKER, _LABEL):
+        edits += [(match.start("name"), 0, QUOTED) for match in pattern.finditer(folded)]
+    parts = []
+    done = 0
+    for start, length, new in sorted(edits):
+        parts += [text[done:start], new]
+        done = start + length
+    return "".join([*parts, text[done:]])
 
 
 def escape_for_model(raw: str, *, limit: int = LIMIT) -> str:
@@ -108,55 +175,12 @@ def for_model(
     return f"<subagent_result {attributes}>\n{WARNING}\n\n{body}\n</subagent_result>"
 
 
-def for_terminal(raw: str, *, limit: int = LIMIT) -> str:
-    """Return Markdown for a terminal; do not parse it as markup of a terminal library."""
-    return _for_people(raw, limit)
+def safe_markdown(raw: str, *, limit: int = LIMIT) -> str:
+    """Return Markdown as a terminal may show it; do not parse it as markup of a terminal library.
 
-
-def for_discord(raw: str, *, limit: int = LIMIT, links: bool = True) -> str:
-    """Return Markdown for Discord in which code is unchanged, no link misleads and nothing pings.
-
-    Split it afterwards; send it with `AllowedMentions.none()` and without embeds.
-
-    Args:
-        raw: Markdown.
-        limit: The most characters of `raw` to use.
-        links: Whether labels may replace addresses; `False` to keep every address visible.
+    Discord and Slack need more: see `bot.agent.dialects`.
     """
-    return dialects.for_discord(_for_people(raw, limit), links=links)
-
-
-def in_discord_line(line: str) -> str:
-    """Return a line of text for use within a line on Discord."""
-    return dialects.in_discord_line(_for_people(line, len(line) + LIMIT))
-
-
-def in_slack_line(line: str) -> str:
-    """Return a line of text for use within a line on Slack."""
-    return dialects.in_slack_line(_for_people(line, len(line) + LIMIT))
-
-
-def for_slack(
-    raw: str,
-    *,
-    limit: int = LIMIT,
-    links: bool = True,
-    growing: bool = False,
-    older: bool = False,
-) -> str:
-    """Return text for Slack in which code is unchanged, no link misleads and nothing pings.
-
-    Escaping is the last step: no converter may come after it. Send it with unfurling off.
-
-    Args:
-        raw: Markdown.
-        limit: The most characters of `raw` to use.
-        links: Whether labels may replace addresses; `False` to keep every address visible.
-        growing: Whether more text follows; a fence at the end then stays open.
-        older: Whether the text is for blocks that support only Slack's older dialect.
-    """
-    text = _for_people(raw, limit)
-    return dialects.for_slack(text, links=links, growing=growing, older=older)
+    return _ECHO.sub("", _safe(raw, limit))
 
 
 def for_log(raw: str) -> str:
@@ -168,10 +192,6 @@ def _safe(raw: str, limit: int, *, prose: bool = True) -> str:
     """Return plain text with secrets masked before the cut, which could split a key."""
     head = raw[: 4 * limit]
     return cut(without_secrets(clean(head), prose=prose), limit, more=len(head) < len(raw))
-
-
-def _for_people(raw: str, limit: int) -> str:
-    return _ECHO.sub("", _safe(raw, limit))
 
 
 def _bleached(escaped: str) -> str:

@@ -4,10 +4,9 @@ import html
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 
-from bot.agent.defusing import defused
 from bot.agent.messages import Image
 from bot.agent.plain import plain
-from bot.agent.sanitizer import escape_for_model
+from bot.agent.sanitizer import defused, escape_for_model
 from bot.masking import without_secrets
 from bot.platforms.messages import Quoted
 from bot.values import Json

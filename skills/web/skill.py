@@ -9,9 +9,8 @@ from typing import Annotated, Protocol
 from pydantic import Field
 
 from bot.agent import subjects
-from bot.agent.defusing import defused
 from bot.agent.plain import clean
-from bot.agent.sanitizer import escape_for_model, one_line
+from bot.agent.sanitizer import defused, escape_for_model, one_line
 from bot.net.base import Follows, PageFetcher, WebError, WebResponse
 from bot.net.bodies import HTML_TYPES, decoded
 from bot.net.free_addresses import addresses_in

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Protocol
 
-from bot.agent.sanitizer import for_terminal
+from bot.agent.sanitizer import safe_markdown
 from bot.platforms.base import Outlet, RunCard
 from bot.platforms.messaging.texts import nested
 from bot.platforms.terminal.people import identity_of, place_of
@@ -82,13 +82,13 @@ class FakeStage:
         ]
         others = [item.text for item in fake.questions] + [item.text for item in fake.told]
         others += [settlement.chosen for settlement in fake.settled.values()]
-        return for_terminal("\n".join(replies + cards + said + others))
+        return safe_markdown("\n".join(replies + cards + said + others))
 
     def choices(self) -> list[str]:
         """Return what the questions offer."""
         shown = {asked.id: asked for asked in self.fake.questions}
         waiting = [asked for asked in shown.values() if asked.id not in self.fake.settled]
-        return [for_terminal(each.label) for asked in waiting for each in asked.choices]
+        return [safe_markdown(each.label) for asked in waiting for each in asked.choices]
 
     async def shows(self, part: str) -> None:
         """Wait until it was recorded."""

@@ -2,8 +2,9 @@
 
 import re
 
+from bot.agent.dialects import for_discord, in_discord_line
 from bot.agent.plain import LIMIT
-from bot.agent.sanitizer import for_discord, in_discord_line, one_line
+from bot.agent.sanitizer import one_line
 from bot.platforms.base import Announcement, Choice, Confirmation, RunCard
 from bot.platforms.messaging.cards import card_lines
 from bot.platforms.messaging.splitting import MessageParts, split

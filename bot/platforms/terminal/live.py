@@ -3,7 +3,7 @@
 from rich.console import Group
 from rich.text import Text
 
-from bot.agent.sanitizer import for_terminal
+from bot.agent.sanitizer import safe_markdown
 from bot.platforms.terminal.cards import STEP_LINES, live_lines
 from bot.platforms.terminal.markdown import SafeMarkdown
 from bot.platforms.terminal.state import TerminalState
@@ -28,7 +28,7 @@ def live_region(state: TerminalState, user: Identity, *, width: int, height: int
 
 def answer_lines(text: str, width: int) -> tuple[str, ...]:
     """Return the rendered lines of a growing answer's end; dense text takes 0.1 s to render."""
-    laid_out = to_ansi(SafeMarkdown(for_terminal(tail_of(text))), width)
+    laid_out = to_ansi(SafeMarkdown(safe_markdown(tail_of(text))), width)
     return tuple(laid_out.rstrip("\n").split("\n"))
 
 

@@ -5,7 +5,7 @@ import json
 from collections.abc import Callable
 from typing import TextIO
 
-from bot.agent.sanitizer import for_terminal
+from bot.agent.sanitizer import safe_markdown
 from bot.platforms.base import Announcement, CommandReply, InboundHandler, RunCard
 from bot.platforms.terminal.listener import LineHandler, OnPresent
 from bot.platforms.terminal.outlet import TerminalOutlet
@@ -58,7 +58,7 @@ class Output:
             }
             for card in self._ended.values()
         ]
-        said = "\n\n".join(for_terminal(text) for text in self._said)
+        said = "\n\n".join(safe_markdown(text) for text in self._said)
         return {"answer": said, "runs": runs, "failed": self.failed}
 
     def show(

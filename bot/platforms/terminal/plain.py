@@ -6,7 +6,7 @@ import os
 from collections.abc import AsyncIterator, Callable
 from typing import TextIO
 
-from bot.agent.sanitizer import for_terminal
+from bot.agent.sanitizer import safe_markdown
 from bot.errors import DeliveryError
 from bot.platforms.base import Announcement, CommandReply, Confirmation, RunCard
 from bot.platforms.messaging.texts import stop_watch
@@ -63,17 +63,17 @@ def plain_text(said: Printable) -> str:
     """Return an item as plain text, with Markdown left unrendered (pure)."""
     match said:
         case FinalReply(text) | Notice(text) | TypedLine(_, text):
-            return for_terminal(text)
+            return safe_markdown(text)
         case RunCard():
             return _card_line(said)
         case Announcement():
             return _announcement(said)
         case CommandReply():
             more = f"\nThere is more: {said.more}" if said.more else ""
-            return for_terminal(said.text + more)
+            return safe_markdown(said.text + more)
         case Confirmation():
             lines = [f"Question: {said.text}", *(line for _, line in choice_lines(said))]
-            return for_terminal("\n".join(lines))
+            return safe_markdown("\n".join(lines))
 
 
 def _card_line(card: RunCard) -> str:
@@ -90,7 +90,7 @@ def _card_line(card: RunCard) -> str:
 
 def _announcement(said: Announcement) -> str:
     repeated = REPEATED if said.maybe_repeated else ""
-    parts = [title_of(said), for_terminal(said.text), repeated, for_terminal(footer_of(said))]
+    parts = [title_of(said), safe_markdown(said.text), repeated, safe_markdown(footer_of(said))]
     return "\n".join(part for part in parts if part)
 
 

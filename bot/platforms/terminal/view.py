@@ -6,7 +6,7 @@ from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderR
 from rich.panel import Panel
 from rich.text import Text
 
-from bot.agent.sanitizer import for_terminal
+from bot.agent.sanitizer import safe_markdown
 from bot.platforms.base import Announcement, CommandReply, Confirmation, RunCard, Weight
 from bot.platforms.terminal.cards import ended_lines
 from bot.platforms.terminal.markdown import SafeMarkdown
@@ -35,7 +35,7 @@ def renderable(said: Printable) -> RenderableType:
         case FinalReply(text) | Notice(text):
             return Group(_markdown(text), "")
         case TypedLine(user, text):
-            return Text(for_terminal(prompt_of(user) + text), style="bold")
+            return Text(safe_markdown(prompt_of(user) + text), style="bold")
         case RunCard():
             return Group(*ended_lines(said))
         case Announcement():
@@ -79,7 +79,7 @@ class _Cut:
 
 
 def _markdown(text: str) -> SafeMarkdown:
-    return SafeMarkdown(for_terminal(text))
+    return SafeMarkdown(safe_markdown(text))
 
 
 def _panel(announcement: Announcement) -> RenderableType:
@@ -91,7 +91,7 @@ def _panel(announcement: Announcement) -> RenderableType:
     if announcement.maybe_repeated:
         parts.append(Text(REPEATED, style="yellow"))
     if footer := footer_of(announcement):
-        parts.append(Text(for_terminal(footer), style="dim"))
+        parts.append(Text(safe_markdown(footer), style="dim"))
     title = Text(title_of(announcement), style="bold")
     return Panel(Group(*parts), title=title, title_align="left", border_style="cyan")
 
@@ -100,13 +100,13 @@ def _command_reply(reply: CommandReply) -> RenderableType:
     text = f"✗ {reply.text}" if reply.failed else reply.text
     parts: list[RenderableType] = [_markdown(text)]
     if reply.more:
-        parts.append(Text(f"There is more: {for_terminal(reply.more)}", style="dim"))
+        parts.append(Text(f"There is more: {safe_markdown(reply.more)}", style="dim"))
     return Group(*parts, "")
 
 
 def _question(confirmation: Confirmation) -> RenderableType:
     choices = [
-        Text(for_terminal(line), style=_STYLES[choice.weight])
+        Text(safe_markdown(line), style=_STYLES[choice.weight])
         for choice, line in choice_lines(confirmation)
     ]
     hint = Text(answer_hint(confirmation), style="dim")

@@ -9,18 +9,18 @@ from hypothesis import strategies as st
 
 from bot import masking
 from bot.agent import sanitizer
-from bot.agent.defusing import QUOTED, defused
+from bot.agent.dialects import for_discord, for_slack
 from bot.agent.plain import CUT_MARK, clean, plain
 from bot.agent.sanitizer import (
+    QUOTED,
     WARNING,
+    defused,
     escape_for_model,
     escape_once,
-    for_discord,
     for_log,
     for_model,
-    for_slack,
-    for_terminal,
     one_line,
+    safe_markdown,
     stored,
 )
 from tests.fakes.corpus import over
@@ -82,7 +82,7 @@ SINKS: dict[str, Callable[[str], str]] = {
     "model": escape_for_model,
     "discord": for_discord,
     "slack": for_slack,
-    "terminal": for_terminal,
+    "terminal": safe_markdown,
     "log": for_log,
     "line": one_line,
     "stored": stored,
@@ -139,12 +139,12 @@ def test_code_reaches_every_reader_unharmed(text: str) -> None:
     assert html.unescape(escape_for_model(text)) == text
     assert html.unescape(for_slack(text)) == text
     assert for_discord(text) == text
-    assert for_terminal(text) == text
+    assert safe_markdown(text) == text
 
 
 @over("text", LANGUAGES)
 def test_every_language_reaches_every_reader_unharmed(text: str) -> None:
-    assert {escape_for_model(text), for_slack(text), for_discord(text), for_terminal(text)} == {
+    assert {escape_for_model(text), for_slack(text), for_discord(text), safe_markdown(text)} == {
         text
     }
 
@@ -370,13 +370,13 @@ def test_slack_gets_what_is_there(text: str, sent: str) -> None:
 @given(TEXTS)
 @settings(max_examples=300)
 def test_making_it_harmless_again_changes_nothing(text: str) -> None:
-    for sink in (for_discord, for_terminal, for_log, one_line, stored):
+    for sink in (for_discord, safe_markdown, for_log, one_line, stored):
         once = sink(text)
 
         assert sink(once) == once
 
 
-@pytest.mark.parametrize("sink", [for_discord, for_slack, for_terminal])
+@pytest.mark.parametrize("sink", [for_discord, for_slack, safe_markdown])
 def test_our_own_wrapper_is_not_shown_to_people(sink: Callable[[str], str]) -> None:
     echoed = "It said:\n" + for_model("the text", run_id="r1", nonce="secret-nonce") + "\nDone."
 
@@ -385,7 +385,7 @@ def test_our_own_wrapper_is_not_shown_to_people(sink: Callable[[str], str]) -> N
     assert shown == "It said:\n\nthe text\nDone."
 
 
-@pytest.mark.parametrize("sink", [for_discord, for_terminal, escape_for_model])
+@pytest.mark.parametrize("sink", [for_discord, safe_markdown, escape_for_model])
 def test_a_key_at_the_cut_is_masked_whole(sink: Callable[..., str]) -> None:
     text = "a" * 80 + " " + SECRETS[0] + " " + "b" * 80
 
@@ -457,6 +457,6 @@ def test_what_pings_can_still_be_read(text: str) -> None:
 
     expected = letters(plain(text))
 
-    assert letters(for_discord(text)) == letters(for_terminal(text)) == expected
+    assert letters(for_discord(text)) == letters(safe_markdown(text)) == expected
     assert letters(html.unescape(for_slack(text))) == expected
     assert letters(html.unescape(escape_for_model(text))) == expected

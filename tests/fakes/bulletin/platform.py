@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 
-from bot.agent.sanitizer import for_terminal, one_line
+from bot.agent.sanitizer import one_line, safe_markdown
 from bot.errors import DeliveryError
 from bot.platforms.base import (
     Announcement,
@@ -62,7 +62,7 @@ def requests() -> Iterator[None]:
 
 def parts_of(text: str) -> MessageParts:
     """Return a text without control characters, split into posts."""
-    clean = for_terminal(text)
+    clean = safe_markdown(text)
     return MessageParts(tuple(split(clean, MOST_CHARACTERS)) or ("(empty)",), clean, "text.md")
 
 
@@ -118,7 +118,7 @@ class BulletinCard(CardMessage[Draft]):
         status = status_text(card.status, card.stopped_by, degraded=card.degraded)
         steps = [(step.tool, step.state) for step in card.steps]
         head = f"{status.icon} {one_line(card.label)}: {status.words}"
-        text = for_terminal("\n".join([head, *nested(steps, earlier=card.earlier_steps)]))
+        text = safe_markdown("\n".join([head, *nested(steps, earlier=card.earlier_steps)]))
         return text, Draft(text)
 
 
@@ -192,7 +192,7 @@ class BulletinOutlet(MessagingOutlet):
         return partial(self._say, "\n".join(line for line in lines if line), ())
 
     async def _question(self, confirmation: Confirmation) -> Say:
-        labels = (one_line(for_terminal(each.label)) or each.key for each in confirmation.choices)
+        labels = (one_line(safe_markdown(each.label)) or each.key for each in confirmation.choices)
         return partial(self._say, confirmation.text, tuple(labels))
 
     async def _say(self, text: str, buttons: tuple[str, ...], route: Route) -> tuple[str, ...]:
@@ -222,7 +222,7 @@ class BulletinOutlet(MessagingOutlet):
 
     async def settle(self, question: Confirmation, settlement: Settlement) -> None:
         """Replace the buttons of a question by its outcome."""
-        outcome = for_terminal(settlement.chosen)
+        outcome = safe_markdown(settlement.chosen)
         if settlement.by is not None:
             outcome = decision(settlement.by.account, outcome, settlement.key)
         try:

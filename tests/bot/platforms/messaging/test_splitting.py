@@ -5,7 +5,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from bot.agent.sanitizer import for_discord, for_slack
+from bot.agent.dialects import for_discord, for_slack
 from bot.platforms.messaging.splitting import CUT, split
 from tests.fakes.hostile_texts import ALL, CODE
 from tests.fakes.readers import discord_finds, open_fences
